@@ -1,0 +1,45 @@
+"""The command line: `port COMMAND …`. Each command is a module with a line of help and a `main`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from port.errors import PortError, UnknownChoice
+
+COMMANDS = {
+    "train": "run both trainers and say whether they are the same, step by step",
+    "compare": "compare two records that are already there",
+}
+HELP = """usage: port COMMAND [options]
+
+Moves a PyTorch project to JAX and proves that nothing changed.
+
+{commands}
+
+port COMMAND --help tells a command's options."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. What a user did wrong is printed as one message, without a traceback."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help"):
+        lines = "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
+        print(HELP.format(commands=lines), file=sys.stdout if given else sys.stderr)
+        return 0 if given else 2
+    if given[0] == "--version":
+        from port import __version__
+
+        print(__version__)
+        return 0
+    try:
+        if given[0] not in COMMANDS:
+            raise UnknownChoice("command", given[0], COMMANDS)
+        return import_module(f"port.cli.{given[0]}").main(given[1:])
+    except PortError as error:
+        print(f"port: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("port: interrupted", file=sys.stderr)
+        return 130

@@ -1,0 +1,42 @@
+"""`port compare A B [--control C …]`"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from tyro.conf import Positional, UseAppendAction, arg
+
+from port.records import Status, compare
+from port.report import print_verdict
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Compare two records, step by step. Exits 0 if they were shown to be the same, 1 if not, 2 on bad input."""
+
+    a: Positional[Path]
+    """a record: JSON lines, as port.Recorder writes them"""
+    b: Positional[Path]
+    """the other"""
+    control: Annotated[UseAppendAction[tuple[tuple[Path, ...], ...]], arg(metavar="C [C …]")] = ()
+    """controls of A: the same run, its initial weights moved in their last places"""
+    precision: Annotated[str | None, arg(metavar="{float64,float32,bfloat16,float16}")] = None
+    """what to judge the records as, where they do not say it themselves"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    given = tyro.cli(Arguments, prog="port compare", args=arguments)
+    verdict = compare(
+        given.a,
+        given.b,
+        controls=[path for paths in given.control for path in paths],
+        precision=given.precision,
+    )
+    print_verdict(verdict, Console())
+    return 0 if verdict.status is Status.AGREE else 1

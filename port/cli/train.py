@@ -1,0 +1,119 @@
+"""`port train`: both trainers from one command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from tyro.conf import arg
+
+from port.data import dataset_info, load_dataset
+from port.errors import UsageError
+from port.report import plot_losses, print_outcomes
+from port.training import Outcome, Pairing, Trainer, agreed, make_run_folder, terminate_on_signal, train, view
+from port.training.run import CONTROLS
+from side_by_side.config import Config
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Train the same model with PyTorch and with JAX, and say whether the two runs are the same, step by step.
+
+    Exits 0 if they are, 1 if they are not, 2 on bad usage, 3 if a trainer died.
+
+    Your own scripts: port train --torch-script a.py --jax-script b.py [--out FOLDER] [-- ARGUMENTS FOR BOTH]
+    """
+
+    config: Annotated[Config, arg(name="")] = field(default_factory=Config)
+    torch_script: Path | None = None
+    """your own PyTorch script, in place of ours; it records with port.Recorder"""
+    jax_script: Path | None = None
+    """your own JAX script"""
+    overwrite: bool = False
+    """empty the run folder if it is there"""
+    plain: bool = False
+    """plain lines in place of the live view"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    ours, for_scripts = _split_at_dashes(list(arguments))
+    given = tyro.cli(Arguments, prog="port train", args=ours)
+    console = Console()
+    if given.torch_script is not None or given.jax_script is not None:
+        pairings, name = _scripts(given, for_scripts), "scripts"
+        told: dict[str, Any] = {"scripts": [given.torch_script, given.jax_script], "arguments": for_scripts}
+    else:
+        if for_scripts:
+            raise UsageError("what comes after -- is for your own scripts: give --torch-script and --jax-script")
+        _fetch_data(given.config)
+        name = f"{given.config.dataset}-{given.config.model}-{given.config.optimizer}"
+        told = asdict(given.config)
+        pairings = []  # planned below, once the folder is known
+    folder = make_run_folder(given.config.out, name=name, overwrite=given.overwrite)
+    pairings = pairings or _ours(replace(given.config, out=folder.resolve()))
+    try:
+        with terminate_on_signal(), view(console, plain=given.plain) as watch:
+            outcomes = train(pairings, folder, config=told, watch=watch)
+    except KeyboardInterrupt:
+        print(f"port: interrupted; both trainers have been ended, the records so far stay in {folder}", file=sys.stderr)
+        return 130
+    _show(outcomes, folder, console)
+    return 0 if agreed(outcomes) else 1
+
+
+def _split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:place], arguments[place + 1 :]
+
+
+def _fetch_data(config: Config) -> None:
+    """See that the data is there before two processes look for it, and fetch it once if asked to."""
+    if dataset_info(config.dataset).torchvision_name is not None:
+        for split in (True, False):
+            load_dataset(config.dataset, config.data_root, train=split, download=config.download)
+
+
+def _ours(config: Config) -> list[Pairing]:
+    pairings = []
+    for precision in config.precisions:
+        flags = replace(config, precision=precision, download=False, data_root=config.data_root.resolve()).flags()
+        # On the CPU, JAX is kept from opening a GPU that it will not use.
+        environment = {"JAX_PLATFORMS": "cpu"} if config.device_for(precision) == "cpu" else {}
+        torch, jax = (
+            # -P: a folder named jax or torch where the user happens to stand must not be imported.
+            Trainer((sys.executable, "-P", "-m", f"side_by_side.{side}.train", *flags), environment)
+            for side in ("pytorch", "jax")
+        )
+        is_proof = precision == "float64"
+        controls = 0 if is_proof else CONTROLS
+        pairings.append(Pairing(precision, torch, jax, controls=controls, timed=not is_proof))
+    return pairings
+
+
+def _scripts(given: Arguments, for_scripts: list[str]) -> list[Pairing]:
+    if given.torch_script is None or given.jax_script is None:
+        raise UsageError("--torch-script and --jax-script belong together: give both")
+    for script in (given.torch_script, given.jax_script):
+        if not script.is_file():
+            raise UsageError(f"there is no script {script}")
+    if given.config != Config(out=given.config.out):
+        raise UsageError(
+            "your own scripts are told nothing of our trainers' options; arguments for both come after --, as in "
+            f"port train --torch-script {given.torch_script} --jax-script {given.jax_script} -- --steps 100"
+        )
+    torch, jax = (
+        Trainer((sys.executable, str(script), *for_scripts)) for script in (given.torch_script, given.jax_script)
+    )
+    return [Pairing("scripts", torch, jax, controls=None)]
+
+
+def _show(outcomes: list[Outcome], folder: Path, console: Console) -> None:
+    plot_losses(outcomes, folder / "losses.png")
+    print_outcomes(outcomes, console)
+    console.print(f"\n[dim]everything is in[/] {folder}", soft_wrap=True)

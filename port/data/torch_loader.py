@@ -1,0 +1,40 @@
+"""The plan as a torch Sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch.utils.data import Sampler
+
+from port.data.plan import IndexPlan, PlannedIndex
+
+
+class PlanSampler(Sampler[list[PlannedIndex]]):
+    """A batch sampler that follows a plan, one epoch an iteration.
+
+    Give it to a DataLoader as ``batch_sampler`` and tell it the epoch before each one, as one does with torch's
+    DistributedSampler::
+
+        sampler = PlanSampler(plan)
+        loader = DataLoader(dataset, batch_sampler=sampler)
+        for epoch in range(epochs):
+            sampler.set_epoch(epoch)
+            for images, labels in loader: ...
+    """
+
+    def __init__(self, plan: IndexPlan) -> None:
+        self.plan = plan
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch (from 0) whose batches the next iteration gives."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.plan.batches_per_epoch
+
+    def __iter__(self) -> Iterator[list[PlannedIndex]]:
+        epoch, size = self.epoch, self.plan.batch_size
+        indices = [PlannedIndex(index, epoch) for index in self.plan.epoch(epoch).tolist()]
+        for start in range(0, len(indices), size):
+            yield indices[start : start + size]

@@ -1,0 +1,72 @@
+"""Every error that a user can meet, by name.
+
+Each message says what was expected, what came, where, and what to do next. The command line prints the
+message alone and exits with the error's ``exit_code``; a library caller catches ``PortError`` or the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from pathlib import Path
+
+
+class PortError(Exception):
+    """The base of all errors below."""
+
+    exit_code = 2
+
+
+class UsageError(PortError, ValueError):
+    """An option or an argument that cannot be right."""
+
+
+class UnknownChoice(UsageError):
+    """A name that is not among the names there are; lists them, the nearest first."""
+
+    def __init__(self, what: str, given: str, choices: Iterable[str]) -> None:
+        nearest_first = sorted(choices, key=lambda choice: -SequenceMatcher(None, given, choice).ratio())
+        super().__init__(f"unknown {what} {given!r}; there are: {', '.join(nearest_first)}")
+
+
+class MissingData(PortError):
+    """A dataset's files are not where they were looked for."""
+
+
+class FolderExists(UsageError):
+    """A run folder, or a record, would have been overwritten."""
+
+
+class BrokenRecord(PortError):
+    """A record that cannot be read; names the file and the line."""
+
+    def __init__(self, path: Path | str, line: int | None, why: str) -> None:
+        place = f"{path}, line {line}" if line is not None else str(path)
+        super().__init__(f"{place}: {why}")
+
+
+class WeightsMismatch(PortError):
+    """Weights that do not fit the model: everything wrong, in one message."""
+
+
+class BrokenWeights(PortError):
+    """A weights file that cannot be read."""
+
+
+class NoPair(PortError):
+    """A module that no pair speaks of."""
+
+
+class NoLauncher(UsageError):
+    """Something that only ``port train`` knows was asked for outside of it, and no path was given."""
+
+
+class TrainerDied(PortError):
+    """A trainer ended by itself, without finishing; carries its last lines.
+
+    Where the trainer itself said that it was used wrongly (its exit code was 2), so does this.
+    """
+
+    def __init__(self, message: str, *, code: int | None = None) -> None:
+        super().__init__(message)
+        self.exit_code = 2 if code == 2 else 3

@@ -1,0 +1,138 @@
+"""BatchNorm with PyTorch's semantics.
+
+flax.nnx.BatchNorm stores the biased variance, where torch stores the unbiased one; its momentum is the share that is
+kept, where torch's is the share of the new batch; it computes the variance as E[x²] − E[x]², where torch takes two
+passes; and it has no home for ``num_batches_tracked`` and ``momentum=None``. Normalised outputs in training agree;
+running statistics, and so every evaluation, do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from port.errors import UsageError
+
+
+class BatchNorm(nnx.Module):
+    """torch.nn.BatchNorm1d, 2d and 3d, channels last.
+
+    Training: y = (x − mean) / √(var + eps) · scale + bias with the batch's mean and biased variance over all axes
+    but ``axis``; running = (1 − momentum) · running + momentum · batch, with the *unbiased* variance. Evaluation: the
+    running statistics. Formula and defaults: torch.nn.BatchNorm2d's documentation.
+
+    Args:
+        num_features: channels, the length of ``axis``.
+        eps: added to the variance.
+        momentum: the share of the new batch, as in torch (flax's is 1 − that); None averages over all batches.
+        use_scale: learn a factor per channel.
+        use_bias: learn a shift per channel; torch's ``affine`` is both.
+        track_running_stats: keep running statistics; without them, evaluation uses the batch's own.
+        use_running_average: evaluation mode; set by ``model.eval()`` and ``model.train()``.
+        axis: the channel axis.
+        axis_name: a mapped axis to average the statistics over (torch's SyncBatchNorm).
+        dtype: of the result; None takes the input's where that is half precision, as torch does, and else that of
+            input and parameters together. Statistics are computed in float32 at least.
+        param_dtype: of scale, bias and running statistics.
+        rngs: taken as every nnx layer takes it; nothing is drawn.
+
+    Raises:
+        UsageError: the batch's statistics of one value per channel, in training or without running statistics (its
+            variance means nothing; torch refuses it too), or of none.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        *,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        use_scale: bool = True,
+        use_bias: bool = True,
+        track_running_stats: bool = True,
+        use_running_average: bool = False,
+        axis: int = -1,
+        axis_name: str | None = None,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        rngs: nnx.Rngs | None = None,
+    ) -> None:
+        shape = (num_features,)
+        self.scale = nnx.Param(jnp.ones(shape, param_dtype)) if use_scale else nnx.data(None)
+        self.bias = nnx.Param(jnp.zeros(shape, param_dtype)) if use_bias else nnx.data(None)
+        tracked = track_running_stats
+        self.mean: Any = nnx.BatchStat(jnp.zeros(shape, param_dtype)) if tracked else nnx.data(None)
+        self.var: Any = nnx.BatchStat(jnp.ones(shape, param_dtype)) if tracked else nnx.data(None)
+        self.num_batches_tracked: Any = nnx.BatchStat(jnp.zeros((), jnp.int32)) if tracked else nnx.data(None)
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.track_running_stats = track_running_stats
+        self.use_running_average = use_running_average
+        self.axis = axis
+        self.axis_name = axis_name
+        self.dtype = dtype
+
+    def __call__(self, x: jax.Array, *, use_running_average: bool | None = None) -> jax.Array:
+        """Normalise ``x``, any shape with ``num_features`` along ``axis``; the result has the same shape."""
+        axis = self.axis % x.ndim
+        if x.shape[axis] != self.num_features:
+            raise UsageError(f"BatchNorm of {self.num_features} features got shape {x.shape}, axis {axis}")
+        evaluating = self.use_running_average if use_running_average is None else use_running_average
+        per_channel = tuple(size if a == axis else 1 for a, size in enumerate(x.shape))
+        dtype = self.dtype or self._result_dtype(x)
+        # Statistics are never computed in half precision, as in torch.
+        x = x.astype(jnp.promote_types(dtype, jnp.float32))
+
+        if evaluating and self.track_running_stats:
+            mean, var = self.mean[...], self.var[...]
+        else:
+            mean, var, count = self._batch_statistics(x, axis)
+            if count < 2:
+                raise UsageError(f"BatchNorm needs more than one value per channel to normalise, got shape {x.shape}")
+            if self.track_running_stats:
+                self._update_running_statistics(mean, var * (count / (count - 1)))
+
+        mean, var = (value.astype(x.dtype).reshape(per_channel) for value in (mean, var))
+        y = (x - mean) * jax.lax.rsqrt(var + self.eps)
+        if self.scale is not None:
+            y = y * self.scale[...].astype(x.dtype).reshape(per_channel)
+        if self.bias is not None:
+            y = y + self.bias[...].astype(x.dtype).reshape(per_channel)
+        return y.astype(dtype)
+
+    def _result_dtype(self, x: jax.Array) -> Any:
+        if x.dtype in (jnp.bfloat16, jnp.float16):
+            return x.dtype
+        # `float` is weak: it makes a float of an integer, and changes no float.
+        return jnp.result_type(x, float, *(v[...] for v in (self.scale, self.bias) if v is not None))
+
+    def _batch_statistics(self, x: jax.Array, axis: int) -> tuple[jax.Array, jax.Array, int]:
+        """Mean, biased variance in two passes, and the number of values per channel."""
+        others = tuple(a for a in range(x.ndim) if a != axis)
+        count = x.size // x.shape[axis]
+        mean = x.mean(others, keepdims=True)
+        if self.axis_name is not None:
+            mean = jax.lax.pmean(mean, self.axis_name)
+            count *= jax.lax.axis_size(self.axis_name)
+        var = jnp.square(x - mean).mean(others)
+        if self.axis_name is not None:
+            var = jax.lax.pmean(var, self.axis_name)
+        return mean.reshape(-1), var, count
+
+    def _update_running_statistics(self, mean: jax.Array, unbiased_var: jax.Array) -> None:
+        seen = self.num_batches_tracked[...] + 1
+        self.num_batches_tracked[...] = seen
+        share: Any = self.momentum if self.momentum is not None else 1 / seen.astype(mean.dtype)
+        for running, batch in ((self.mean, mean), (self.var, unbiased_var)):
+            kept = running[...].astype(batch.dtype)
+            new = (1 - share) * kept + share * jax.lax.stop_gradient(batch)
+            running[...] = new.astype(running.dtype)
+
+    def set_view(self, use_running_average: bool | None = None) -> None:
+        """Called by `nnx.view`."""
+        if use_running_average is not None:
+            self.use_running_average = use_running_average

@@ -1,0 +1,222 @@
+"""Comparing two records, step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from port.errors import UnknownChoice, UsageError
+from port.records.limits import (
+    EARLY_STEPS,
+    EPSILON,
+    PROOF_LIMIT,
+    control_limits,
+    early_limit,
+    later_floor,
+    relative_differences,
+)
+from port.records.read import Line, Record, read_record
+from port.records.verdict import Differences, Finding, Status, Verdict
+
+
+def compare(
+    a: Record | Path | str,
+    b: Record | Path | str,
+    *,
+    controls: Sequence[Record | Path | str] = (),
+    precision: str | None = None,
+) -> Verdict:
+    """Say whether two records are of the same training run.
+
+    Every step is compared, and every evaluation. A step that only one of them has, a NaN or an infinity is a
+    difference. float64 records agree when no loss differs by more than `limits.PROOF_LIMIT`. Records of a lower
+    precision are judged tightly over the first `limits.EARLY_STEPS`, and from there on against the controls; without
+    controls nothing is said of the later steps.
+
+    Args:
+        a: a record, or its file; the one that the controls are controls of.
+        b: the other.
+        controls: runs of ``a``'s trainer with its initial weights moved in their last places.
+        precision: what to judge them as, where the records do not say it themselves.
+
+    Raises:
+        BrokenRecord: a file that is not a record.
+        UsageError: a control that does not belong to ``a``, or an unknown precision.
+    """
+    if precision is not None and precision not in EPSILON:
+        raise UnknownChoice("precision", precision, EPSILON)
+    a, b, control_records = _read(a), _read(b), [_read(control) for control in controls]
+    judged_as = precision or _coarser(a.precision, b.precision)
+    findings = _unequal_precision(a, b) if precision is None else []
+    findings += _not_comparable(a, b, a.steps, b.steps, "step")
+    findings += _not_comparable(a, b, a.evaluations, b.evaluations, "evaluation")
+    for control in control_records:
+        _check_control(control, a)
+
+    early = range(min(a.steps), min(a.steps) + EARLY_STEPS)  # by number: a record may hold every tenth step alone
+    steps = _differences(a.steps, b.steps, [c.steps for c in control_records], judged_as, early)
+    evaluations = _differences(a.evaluations, b.evaluations, [c.evaluations for c in control_records], judged_as, early)
+    findings += _beyond(steps, a, b, "step") + _beyond(evaluations, a, b, "evaluation")
+    findings.sort(key=lambda finding: -1 if finding.step is None else finding.step)
+
+    judged_until = _judged_until(steps, evaluations)
+    if findings:
+        status = Status.DIFFER
+    elif judged_until is not None:
+        status = Status.UNDECIDED
+    else:
+        status = Status.AGREE
+    return Verdict(
+        status=status,
+        precision=judged_as,
+        sentence=_sentence(status, a, b, findings, steps, judged_as, judged_until, len(control_records)),
+        findings=findings,
+        steps=steps,
+        evaluations=evaluations,
+        judged_until=judged_until,
+        hints=_hints(a, b, judged_as) if findings else [],
+    )
+
+
+def _read(record: Record | Path | str) -> Record:
+    record = record if isinstance(record, Record) else read_record(record)
+    if not record.steps:
+        raise UsageError(f"the record {record.path} holds no step to compare")
+    return record
+
+
+def _coarser(a: str | None, b: str | None) -> str:
+    """The lower of two precisions; float32 where neither record says, since only float64 is proof."""
+    known = [precision for precision in (a, b) if precision is not None]
+    if not known:
+        return "float32"
+    return max(known, key=lambda precision: early_limit(precision))
+
+
+def _unequal_precision(a: Record, b: Record) -> list[Finding]:
+    if None in (a.precision, b.precision) or a.precision == b.precision:
+        return []
+    why = f"{a.name} computed in {a.precision}, {b.name} in {b.precision}"
+    if "float64" in (a.precision, b.precision):
+        why += " (jax needs jax_enable_x64 for float64, and an nnx module its param_dtype)"
+    return [Finding("step", min(a.steps), math.nan, 0.0, why)]
+
+
+def _not_comparable(a: Record, b: Record, of_a: dict[int, Line], of_b: dict[int, Line], where: str) -> list[Finding]:
+    """The first line that only one record has, and the first that is no finite number."""
+    findings = []
+    alone = sorted(set(of_a) ^ set(of_b))
+    if alone:
+        have, lack = (a, b) if alone[0] in of_a else (b, a)
+        why = f"{where} {alone[0]} is in {have.name}'s record and not in {lack.name}'s ({len(alone)} such in all)"
+        findings.append(Finding(where, alone[0], math.nan, 0.0, why))
+    for step in sorted(set(of_a) & set(of_b)):
+        losses = of_a[step].loss, of_b[step].loss
+        if not all(map(math.isfinite, losses)):
+            why = f"the loss is not finite at {where} {step}: {a.name} {losses[0]}, {b.name} {losses[1]}"
+            findings.append(Finding(where, step, math.nan, 0.0, why))
+            break
+    return findings
+
+
+def _check_control(control: Record, of: Record) -> None:
+    if control.precision is not None and of.precision is not None and control.precision != of.precision:
+        raise UsageError(
+            f"control {control.path} is in {control.precision}, the run that it controls in {of.precision}"
+        )
+    for where, lacks in (
+        ("step", set(of.steps) - set(control.steps)),
+        ("evaluation", set(of.evaluations) - set(control.evaluations)),
+    ):
+        if lacks:
+            raise UsageError(
+                f"control {control.path} lacks {where} {min(lacks)} of {of.path}: a control is the same run, "
+                "its initial weights moved in their last places, and as long"
+            )
+
+
+def _differences(
+    a: dict[int, Line], b: dict[int, Line], controls: list[dict[int, Line]], precision: str, early: range
+) -> Differences:
+    steps = [s for s in sorted(set(a) & set(b)) if math.isfinite(a[s].loss) and math.isfinite(b[s].loss)]
+    of_a = [a[step].loss for step in steps]
+    values = relative_differences(of_a, [b[step].loss for step in steps])
+    strayed = [relative_differences(of_a, [control[step].loss for step in steps]) for control in controls]
+    if precision == "float64":
+        limits = [PROOF_LIMIT] * len(steps)
+    else:
+        later = control_limits(strayed, later_floor(precision)) if strayed else [math.nan] * len(steps)
+        limits = [early_limit(precision) if step in early else limit for step, limit in zip(steps, later, strict=True)]
+    return Differences(steps=steps, values=values, limits=limits, controls=strayed)
+
+
+def _beyond(differences: Differences, a: Record, b: Record, where: str) -> list[Finding]:
+    """The first step whose difference is over its limit; a limit of NaN judges nothing."""
+    for step, value, limit in zip(differences.steps, differences.values, differences.limits, strict=True):
+        if value > limit:
+            of_a, of_b = (r.steps[step] if where == "step" else r.evaluations[step] for r in (a, b))
+            at = f"step {step}" if where == "step" else f"the evaluation after step {step}"
+            why = (
+                f"the losses part at {at}: {a.name} {of_a.loss!r}, {b.name} {of_b.loss!r}, "
+                f"relative difference {value:.2e}, allowed {limit:.2e}"
+            )
+            return [Finding(where, step, value, limit, why)]
+    return []
+
+
+def _judged_until(steps: Differences, evaluations: Differences) -> int | None:
+    """The last step before those that nothing judges, or None where all steps and evaluations are judged."""
+    unjudged = [
+        step
+        for differences in (steps, evaluations)
+        for step, limit in zip(differences.steps, differences.limits, strict=True)
+        if math.isnan(limit)
+    ]
+    if not unjudged:
+        return None
+    return max((step for step in steps.steps if step < min(unjudged)), default=-1)
+
+
+def _hints(a: Record, b: Record, precision: str) -> list[str]:
+    """For each other number that both recorded: where it first parts by more than its kind of rounding."""
+    tolerance = PROOF_LIMIT if precision == "float64" else early_limit(precision)
+    hints = []
+    common = sorted(set(a.steps) & set(b.steps))
+    names = sorted(set.intersection(*(set(r.steps[s].more) for r in (a, b) for s in common))) if common else []
+    for name in names:
+        for step in common:
+            x, y = a.steps[step].more[name], b.steps[step].more[name]
+            numbers = all(isinstance(value, int | float) for value in (x, y))
+            alike = numbers and (math.isclose(x, y, rel_tol=tolerance) or (math.isnan(x) and math.isnan(y)))
+            if numbers and not alike:
+                hints.append(f"{name} first parts at step {step}: {a.name} {x!r}, {b.name} {y!r}")
+                break
+    return hints
+
+
+def _sentence(
+    status: Status,
+    a: Record,
+    b: Record,
+    findings: list[Finding],
+    steps: Differences,
+    precision: str,
+    judged_until: int | None,
+    controls: int,
+) -> str:
+    names = f"{a.name} and {b.name}"
+    if status is Status.DIFFER:
+        return f"{names} differ: {findings[0].why}."
+    step, value = steps.largest() or (0, 0.0)
+    furthest = f"the largest relative difference of the loss is {value:.2e}, at step {step}"
+    if status is Status.UNDECIDED:
+        return (
+            f"{names} agree in {precision} up to step {judged_until} and cannot be judged beyond it: "
+            f"training makes rounding large, and there is no control to measure that by."
+        )
+    if precision == "float64":
+        return f"{names} are the same over {len(steps.steps)} steps in float64: {furthest}."
+    if controls:
+        return f"{names} are as equal as {precision} can say, over {len(steps.steps)} steps: {furthest}."
+    return f"{names} agree over {len(steps.steps)} steps in {precision}: {furthest}."

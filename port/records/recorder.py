@@ -1,0 +1,159 @@
+"""The recorder: what a trainer calls once a step, and what it writes.
+
+A record is a file of JSON lines: one ``run`` line (what ran), one ``step`` line a step, one ``evaluation`` line an
+evaluation, and an ``end`` line when the trainer has finished. Numbers are written so that reading them gives the
+same float back; what JSON has no number for is the string "NaN", "Infinity" or "-Infinity".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from port.errors import FolderExists, NoLauncher, UsageError
+from port.records.device_values import Pending
+from port.records.json_numbers import to_json
+
+RECORD_VARIABLE = "PORT_RECORD"  # the launcher says in these where a trainer's record goes, and which side it is
+SIDE_VARIABLE = "PORT_SIDE"
+FLUSH_SECONDS = 0.2
+MOST_PENDING = 1000  # lines held back at most, however far behind the device is
+
+
+class Recorder:
+    """Writes a run's record: ``with port.Recorder() as record: … record(step, loss=loss, lr=lr)``.
+
+    Values may be Python numbers, numpy or jax arrays, or torch tensors of one element, on any device. They are
+    fetched late, once the device has them, so that recording a step does not wait for the step. ``kind``, ``seconds``
+    and ``start`` are the record's own names.
+
+    Args:
+        path: where to write. Under ``port train`` the launcher has the last word; alone, a path is needed.
+        overwrite: replace a record that is there already.
+        about: anything worth keeping about the run (``total_steps`` feeds the time left in the live view;
+            ``precision``, "float64" or "float32", is otherwise taken from the first loss; the launcher has the
+            last word on ``side``).
+
+    Raises:
+        NoLauncher: no path, and not started by ``port train``.
+        UsageError: a name that is the record's own.
+        FolderExists: there is a record at ``path`` already.
+    """
+
+    def __init__(self, path: Path | str | None = None, *, overwrite: bool = False, **about: Any) -> None:
+        launched = os.environ.get(RECORD_VARIABLE)
+        chosen = launched if launched is not None else path
+        if chosen is None:
+            raise NoLauncher(
+                "nobody said where the record goes: start the script with `port train --torch-script … "
+                "--jax-script …`, or give a path: port.Recorder('record.jsonl')"
+            )
+        self.path = Path(chosen)
+        if self.path.exists() and launched is None and not overwrite:
+            raise FolderExists(f"there is a record at {self.path} already; name another, or pass overwrite=True")
+        _refuse_own_names(about)
+        self._about = {**about, "side": os.environ.get(SIDE_VARIABLE) or about.get("side")}
+        self._pending: deque[dict[str, Any]] = deque()
+        self._opened = self._flushed = time.perf_counter()
+        self._wrote_run = False
+        self._last = {"step": -1, "evaluation": -1}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("w", encoding="utf-8")
+
+    def __call__(self, step: int, *, loss: Any, **more: Any) -> None:
+        """Record one training step.
+
+        Args:
+            step: counted from 0; each step once, in order.
+            loss: the step's loss, before its update.
+            more: whatever else is worth comparing: ``epoch``, ``lr``, ``grad_norm`` …
+
+        Raises:
+            UsageError: a step that does not come after the one before, or a value that is not one number.
+        """
+        self._take("step", step, {"loss": loss, **more})
+
+    def evaluation(self, step: int, *, loss: Any, duration: float | None = None, **more: Any) -> None:
+        """Record an evaluation made after training step ``step``.
+
+        Args:
+            step: the last step before the evaluation.
+            loss: the mean loss over the split.
+            duration: seconds that the evaluation took, so that steps/s leaves them out.
+            more: whatever else was measured: ``epoch``, ``accuracy`` …
+
+        Raises:
+            UsageError: as for a step; one evaluation a step.
+        """
+        self._take("evaluation", step, {"loss": loss, **more, "duration": duration})
+
+    def close(self, *, finished: bool = True) -> None:
+        """Fetch and write what is pending; ``finished`` adds the line that says that the run came to its end."""
+        if self._file.closed:
+            return
+        try:
+            while self._pending:
+                self._write_oldest()
+            if finished:
+                self._write({"kind": "end", "seconds": self._seconds()})
+        finally:
+            self._file.close()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, error: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(finished=error is None)
+
+    def _seconds(self) -> float:
+        return round(time.perf_counter() - self._opened, 6)
+
+    def _take(self, kind: str, step: int, values: dict[str, Any]) -> None:
+        if self._file.closed:
+            raise UsageError("this recorder is closed: record inside its `with` block")
+        if int(step) != step or step <= self._last[kind]:
+            after = f" after {self._last[kind]}" if self._last[kind] >= 0 else ", the first is 0 or later"
+            raise UsageError(f"{kind}s are recorded once a step, in order: got {step!r}{after}")
+        if values["loss"] is None or isinstance(values["loss"], str | bool):
+            raise UsageError(f"loss must be a number, got {values['loss']!r}")
+        _refuse_own_names(values)
+        fetches = {name: Pending(name, value) for name, value in values.items() if value is not None}
+        self._pending.append({"kind": kind, "step": int(step), **fetches, "seconds": self._seconds()})
+        self._last[kind] = int(step)
+        now = time.perf_counter()
+        if now - self._flushed > FLUSH_SECONDS or len(self._pending) > MOST_PENDING:
+            self._flushed = now
+            self._write_ready()
+
+    def _write_ready(self) -> None:
+        while self._pending and (len(self._pending) > MOST_PENDING or _all_ready(self._pending[0])):
+            self._write_oldest()
+        self._file.flush()
+
+    def _write_oldest(self) -> None:
+        line = self._pending.popleft()
+        if not self._wrote_run:
+            self._wrote_run = True
+            about = {"precision": line["loss"].dtype, **self._about}
+            self._write({"kind": "run", **about, "start": time.time() - self._seconds()})
+        self._write({name: v.result() if isinstance(v, Pending) else v for name, v in line.items()})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._file.write(json.dumps(to_json(line), default=str) + "\n")
+
+
+def _all_ready(line: dict[str, Any]) -> bool:
+    return all(value.ready() for value in line.values() if isinstance(value, Pending))
+
+
+def _refuse_own_names(values: dict[str, Any]) -> None:
+    own = sorted({"kind", "seconds", "start"} & set(values))
+    if own:
+        raise UsageError(f"{own[0]} is a name of the record's own; record it under another")

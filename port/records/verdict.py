@@ -1,0 +1,96 @@
+"""The verdict: what comparing two records says, as data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from port.records.json_numbers import to_json
+
+
+class Status(StrEnum):
+    """What a comparison can end in. Only ``AGREE`` means that the two sides were shown to be the same."""
+
+    AGREE = "agree"
+    DIFFER = "differ"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One place where the two records are further apart than they may be.
+
+    Attributes:
+        where: "step", "evaluation" or "weights".
+        step: the training step; None for weights.
+        difference: the relative difference there; NaN where there is no number to compare.
+        limit: what it may be.
+        why: the finding in words.
+    """
+
+    where: str
+    step: int | None
+    difference: float
+    limit: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The relative difference at each step of one kind of line, with its limit.
+
+    Attributes:
+        steps: the steps that both records have, in order.
+        values: |a − b| / max(|a|, |b|), one a step.
+        limits: the largest value that may stand there, one a step; NaN where nothing judges that step.
+        controls: for each control, how far it is from the first record, one value a step.
+    """
+
+    steps: list[int]
+    values: list[float]
+    limits: list[float]
+    controls: list[list[float]] = field(default_factory=list)
+
+    def largest(self) -> tuple[int, float] | None:
+        """(step, difference) where the two are furthest apart, or None without a step."""
+        finite = [(value, step) for step, value in zip(self.steps, self.values, strict=True) if value == value]
+        if not finite:
+            return None
+        value, step = max(finite, key=lambda pair: pair[0])
+        return step, value
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What comparing two records says.
+
+    Attributes:
+        status: agree, differ or undecided.
+        precision: what the records were judged as.
+        sentence: the verdict in one sentence.
+        first: the first finding, where they differ.
+        findings: all of them, the first of each kind.
+        steps: differences of the training losses.
+        evaluations: differences of the evaluation losses.
+        judged_until: the last step that could be judged; None where all could.
+        hints: what else parted, and when: a place to start looking.
+    """
+
+    status: Status
+    precision: str
+    sentence: str
+    findings: list[Finding]
+    steps: Differences
+    evaluations: Differences
+    judged_until: int | None = None
+    hints: list[str] = field(default_factory=list)
+
+    @property
+    def first(self) -> Finding | None:
+        """The earliest finding, or None."""
+        return self.findings[0] if self.findings else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for a JSON file: what is not finite as "NaN" or "Infinity"."""
+        return to_json(asdict(self))

@@ -1,0 +1,82 @@
+"""losses.png: both sides' losses, and below them how far they are apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from port.training import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TORCH, JAX, LIMIT, CONTROL = "#d1495b", "#1d6fa5", "#555555", "#bbbbbb"
+SMALLEST = 1e-17  # below float64's spacing: where a difference of exactly 0 is drawn
+
+
+def plot_losses(outcomes: Sequence[Outcome], path: Path) -> None:
+    """Draw every comparison in a column of its own, into a PNG.
+
+    Above: both training losses, and the evaluations. Below, on a log scale: the relative difference of the loss, the
+    band of the controls, and the limit.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6 * len(outcomes), 6.5), layout="constrained")
+    FigureCanvasAgg(figure)  # draws to a file on any machine, and leaves the caller's backend alone
+    axes: Any = figure.subplots(2, len(outcomes), sharex="col", squeeze=False, height_ratios=[1.2, 1])
+    for column, outcome in enumerate(outcomes):
+        _draw_losses(axes[0][column], outcome)
+        _draw_differences(axes[1][column], outcome)
+    temporary = path.with_name(f".{path.stem}.part{path.suffix}")
+    figure.savefig(temporary, dpi=120)
+    temporary.replace(path)
+
+
+def _draw_losses(axes: Axes, outcome: Outcome) -> None:
+    axes.set_title(f"{outcome.name}: {outcome.verdict.status}", loc="left", fontweight="bold")
+    for record, name, colour, width, style in (
+        (outcome.torch, "torch", TORCH, 2.6, "-"),
+        (outcome.jax, "jax", JAX, 1.0, "-"),
+    ):
+        steps, losses = _finite(record.steps)
+        axes.plot(steps, losses, style, color=colour, linewidth=width, label=f"{name}, training")
+        steps, losses = _finite(record.evaluations)
+        marker = "o" if name == "torch" else "x"
+        axes.plot(steps, losses, marker, color=colour, markersize=5, fillstyle="none", label=f"{name}, test split")
+    axes.set_ylabel("loss")
+    axes.legend(fontsize="small")
+    axes.grid(alpha=0.2)
+
+
+def _draw_differences(axes: Axes, outcome: Outcome) -> None:
+    differences = outcome.verdict.steps
+    steps = differences.steps
+    if differences.controls:
+        band = [max(values) for values in zip(*differences.controls, strict=True)]
+        furthest = _drawable(list(accumulate(band, max)))
+        axes.fill_between(steps, SMALLEST, furthest, color=CONTROL, alpha=0.5, label="controls, furthest so far")
+    axes.plot(steps, _drawable(differences.values), color=JAX, linewidth=1.0, label="|torch − jax| / loss")
+    axes.plot(steps, differences.limits, color=LIMIT, linewidth=1.0, linestyle="--", label="limit")
+    first = outcome.verdict.first
+    if first is not None and first.step is not None:
+        axes.axvline(first.step, color=TORCH, linewidth=1.0, label=f"first difference: step {first.step}")
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=SMALLEST)
+    axes.set_xlabel("step")
+    axes.set_ylabel("relative difference")
+    axes.legend(fontsize="small", loc="lower right")
+    axes.grid(alpha=0.2)
+
+
+def _finite(lines: dict[int, Any]) -> tuple[list[int], list[float]]:
+    kept = [(step, line.loss) for step, line in lines.items() if math.isfinite(line.loss)]
+    return [step for step, _ in kept], [loss for _, loss in kept]
+
+
+def _drawable(values: list[float]) -> list[float]:
+    return [min(max(value, SMALLEST), 1e3) for value in values]

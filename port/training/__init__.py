@@ -1,0 +1,22 @@
+"""Starts both trainers, watches them, ends them, hands their records over."""
+
+from port.training.folder import make_run_folder
+from port.training.jobs import Job
+from port.training.judgement import Outcome, judge
+from port.training.live import view
+from port.training.plan import Pairing, Trainer
+from port.training.processes import terminate_on_signal
+from port.training.run import agreed, train
+
+__all__ = [
+    "Job",
+    "Outcome",
+    "Pairing",
+    "Trainer",
+    "agreed",
+    "judge",
+    "make_run_folder",
+    "terminate_on_signal",
+    "train",
+    "view",
+]

@@ -1,0 +1,68 @@
+"""The verdict over one comparison of a run: its records, and its final weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from port.records import Finding, Record, Status, Verdict, compare, read_record
+from port.records.limits import WEIGHTS_LIMIT
+from port.weights import largest_difference, read_arrays
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One comparison of a run.
+
+    Attributes:
+        name: "float64", "float32" or "scripts".
+        torch: PyTorch's record.
+        jax: JAX's record.
+        controls: the controls' records.
+        verdict: what comparing them says, the final weights included.
+        weights: the final tensor that differs most, and by how much; None where a side left no weights.
+    """
+
+    name: str
+    torch: Record
+    jax: Record
+    controls: tuple[Record, ...]
+    verdict: Verdict
+    weights: tuple[str, float] | None
+
+
+def judge(
+    name: str,
+    torch: Path,
+    jax: Path,
+    controls: Sequence[Path] = (),
+    final_weights: tuple[Path, Path] | None = None,
+) -> Outcome:
+    """Compare two records, and the final weights that lie beside them.
+
+    Final weights and running statistics are part of the proof: in float64 they may differ by
+    `limits.WEIGHTS_LIMIT`. In a lower precision their difference is told and not judged, since the losses have
+    been judged against the controls.
+
+    Raises:
+        BrokenRecord, BrokenWeights: a file that cannot be read.
+    """
+    record_a, record_b = read_record(torch), read_record(jax)
+    control_records = tuple(read_record(control) for control in controls)
+    verdict = compare(record_a, record_b, controls=control_records)
+    weights = None
+    if final_weights is not None and all(path.exists() for path in final_weights):
+        weights = largest_difference(*(read_arrays(path) for path in final_weights))
+        if verdict.precision == "float64" and weights[1] > WEIGHTS_LIMIT:
+            verdict = _with_weights_finding(verdict, *weights)
+    return Outcome(name, record_a, record_b, control_records, verdict, weights)
+
+
+def _with_weights_finding(verdict: Verdict, tensor: str, difference: float) -> Verdict:
+    why = f"the final weights differ most in {tensor}: {difference:.2e}, allowed {WEIGHTS_LIMIT:.0e}"
+    finding = Finding("weights", None, difference, WEIGHTS_LIMIT, why)
+    if verdict.findings:  # the losses parted before: that comes first
+        return replace(verdict, findings=[*verdict.findings, finding])
+    sentence = f"torch and jax differ: the losses agree at every step, but {why}."
+    return replace(verdict, status=Status.DIFFER, findings=[finding], sentence=sentence)

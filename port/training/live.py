@@ -1,0 +1,297 @@
+"""What a person sees while trainers run: how far each is, read from the end of its record.
+
+`RecordTail` follows one record, `Progress` says where its job stands, and the two views show a list of those:
+as a table that redraws itself, or as plain lines where nothing can be redrawn.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+State = Literal["waiting", "running", "done", "failed", "stopped"]
+
+STATE_STYLES: dict[State, str] = {
+    "waiting": "dim",
+    "running": "cyan",
+    "done": "green",
+    "failed": "bold red",
+    "stopped": "yellow",
+}
+SPEED_WINDOW = 10.0  # seconds of training that the speed is measured over
+REDRAWS_PER_SECOND = 8
+PLAIN_SECONDS = 5.0  # between two plain lines of one job
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where one job stands.
+
+    Attributes:
+        job: its name.
+        state: "stopped" is a job that was ended because another failed, or because somebody interrupted.
+        step: the last step in its record, counted from 0.
+        total_steps: how many it will make, where its record says so.
+        loss: at that step.
+        accuracy: of the last evaluation, from 0 to 1.
+        steps_per_second: lately, without evaluations and without the first step, which compiles.
+    """
+
+    job: str
+    state: State = "waiting"
+    step: int | None = None
+    total_steps: int | None = None
+    loss: float | None = None
+    accuracy: float | None = None
+    steps_per_second: float | None = None
+
+    @property
+    def steps_done(self) -> int:
+        """How many steps are behind it."""
+        return 0 if self.step is None else self.step + 1
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the last step, at the present speed; None where that is unknown or the job isn't running."""
+        if self.state != "running" or self.total_steps is None or not self.steps_per_second:
+            return None
+        return max(0, self.total_steps - self.steps_done) / self.steps_per_second
+
+
+class RecordTail:
+    """Follows a record while it is written, reading each byte once.
+
+    A file that isn't there yet, a line that is only half written and a line that is no record's line are all
+    passed over: whoever reads the finished record complains of them.
+    """
+
+    def __init__(self, record: Path) -> None:
+        self._record = record
+        self._begin_file()
+
+    def _begin_file(self) -> None:
+        self._read = 0  # bytes
+        self._half_line = b""
+        self._begin_run()
+
+    def _begin_run(self) -> None:
+        self._latest = Progress(job="")
+        self._saw_first_step = False
+        self._evaluating = 0.0  # seconds
+        self._recent: deque[tuple[int, float]] = deque()  # (step, seconds of training until then)
+
+    def poll(self) -> None:
+        """Take in what was written since the last call."""
+        try:
+            with self._record.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self._read:  # written anew
+                    self._begin_file()
+                file.seek(self._read)
+                new = file.read()
+        except OSError:
+            return
+        self._read += len(new)
+        *lines, self._half_line = (self._half_line + new).split(b"\n")
+        for line in lines:
+            self._take(line)
+
+    def progress(self, job: str, state: State) -> Progress:
+        """What the record has said so far, as the progress of ``job``."""
+        return replace(self._latest, job=job, state=state, steps_per_second=self._steps_per_second())
+
+    def _take(self, line: bytes) -> None:
+        try:
+            values = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(values, dict):
+            return
+        kind = values.get("kind", "step")
+        if kind == "run":
+            self._begin_run()
+            self._latest = replace(self._latest, total_steps=_whole(values.get("total_steps")))
+        elif kind == "step":
+            self._take_step(_whole(values.get("step")), values)
+        elif kind == "evaluation":
+            self._latest = replace(self._latest, accuracy=_number(values.get("accuracy")))
+            self._evaluating += _number(values.get("duration")) or 0.0
+
+    def _take_step(self, step: int | None, values: dict[str, Any]) -> None:
+        if step is None:
+            return
+        self._latest = replace(self._latest, step=step, loss=_number(values.get("loss")))
+        seconds = _number(values.get("seconds"))
+        if self._saw_first_step and seconds is not None:
+            trained = seconds - self._evaluating
+            self._recent.append((step, trained))
+            while len(self._recent) > 2 and self._recent[1][1] < trained - SPEED_WINDOW:
+                self._recent.popleft()
+        self._saw_first_step = True
+
+    def _steps_per_second(self) -> float | None:
+        if len(self._recent) < 2:
+            return None
+        (first, begin), (last, end) = self._recent[0], self._recent[-1]
+        return (last - first) / (end - begin) if last > first and end > begin else None
+
+
+class LiveView:
+    """A table that redraws itself, one row a job: ``with LiveView(console) as watch: …``.
+
+    Jobs of an earlier call that a later one leaves out keep their rows.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._rows: dict[str, Progress] = {}
+        self._live = Live(console=console, refresh_per_second=REDRAWS_PER_SECOND)
+
+    def __enter__(self) -> LiveView:
+        self._live.start()
+        return self
+
+    def __call__(self, rows: list[Progress]) -> None:
+        """Show these from the next redraw on."""
+        self._rows |= {row.job: row for row in rows}
+        self._live.update(_table(list(self._rows.values())))
+
+    def __exit__(
+        self, error: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self(_none_running(list(self._rows.values())))
+        self._live.stop()
+
+
+class PlainView:
+    """Lines, for a log or a pipe: when a job starts, now and then while it runs, and when it ends."""
+
+    def __init__(self, console: Console, *, seconds: float = PLAIN_SECONDS) -> None:
+        self._console = console
+        self._seconds = seconds
+        self._rows: list[Progress] = []
+        self._printed: dict[str, Progress] = {}
+        self._printed_at: dict[str, float] = {}
+
+    def __enter__(self) -> PlainView:
+        return self
+
+    def __call__(self, rows: list[Progress]) -> None:
+        """Print what has changed, where it is time to."""
+        self._rows = rows
+        widest = max((len(row.job) for row in rows), default=0)
+        for row in rows:
+            before = self._printed.setdefault(row.job, Progress(job=row.job))
+            if row.state != before.state:
+                # Also a job that came and went between two polls is said to have started.
+                if before.state == "waiting":
+                    self._print(replace(row, state="running"), widest, "started")
+                if row.state != "running":
+                    self._print(row, widest, row.state, *_figures(row))
+            elif row.state == "running" and row.step != before.step and self._is_time(row.job):
+                self._print(row, widest, *_figures(row))
+
+    def __exit__(
+        self, error: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self(_none_running(self._rows))
+
+    def _is_time(self, job: str) -> bool:
+        return time.monotonic() - self._printed_at[job] >= self._seconds
+
+    def _print(self, row: Progress, widest: int, *words: str) -> None:
+        line = "  ".join((row.job.ljust(widest), *words))
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._printed[row.job] = row
+        self._printed_at[row.job] = time.monotonic()
+
+
+def view(console: Console | None = None, plain: bool = False) -> LiveView | PlainView:
+    """The view that suits ``console``: the table on a terminal, lines in a pipe, a notebook or a CI job."""
+    console = console or Console()
+    in_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
+    can_redraw = console.is_terminal and not console.is_dumb_terminal and not console.is_jupyter
+    return LiveView(console) if can_redraw and not in_ci and not plain else PlainView(console)
+
+
+def _none_running(rows: list[Progress]) -> list[Progress]:
+    """The rows as they are once the view closes: what was still running then has been ended."""
+    return [replace(row, state="stopped") if row.state == "running" else row for row in rows]
+
+
+def _table(rows: list[Progress]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=True)
+    table.add_column("", no_wrap=True, overflow="ellipsis")
+    table.add_column("", no_wrap=True)
+    table.add_column("", ratio=1)  # the bar takes what width is left, be it none
+    for heading in ("step", "loss", "accuracy", "steps/s", "left"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        # Without a total there is nothing to fill.
+        bar = ProgressBar(total=row.total_steps, completed=row.steps_done) if row.total_steps else ""
+        table.add_row(
+            Text(row.job),
+            Text(row.state, style=STATE_STYLES[row.state]),
+            bar,
+            "" if row.step is None else _steps(row),
+            "" if row.loss is None else _loss(row.loss),
+            "" if row.accuracy is None else f"{row.accuracy:.2%}",
+            "" if row.steps_per_second is None else _speed(row.steps_per_second),
+            "" if row.seconds_left is None else _duration(row.seconds_left),
+        )
+    return table
+
+
+def _figures(row: Progress) -> list[str]:
+    """What is known of a job, in the words of a plain line."""
+    words = [f"step {_steps(row)}"] if row.step is not None else []
+    words += [f"loss {_loss(row.loss)}"] if row.loss is not None else []
+    words += [f"accuracy {row.accuracy:.2%}"] if row.accuracy is not None else []
+    words += [f"{_speed(row.steps_per_second)} steps/s"] if row.steps_per_second is not None else []
+    words += [f"{_duration(row.seconds_left)} left"] if row.seconds_left is not None else []
+    return words
+
+
+def _steps(row: Progress) -> str:
+    return f"{row.steps_done}/{row.total_steps}" if row.total_steps else str(row.steps_done)
+
+
+def _loss(loss: float) -> str:
+    """Six significant digits, zeros kept, so that two sides' losses can be held against each other."""
+    return f"{loss:#.6g}"
+
+
+def _speed(steps_per_second: float) -> str:
+    return f"{steps_per_second:.0f}" if steps_per_second >= 100 else f"{steps_per_second:.3g}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, left = divmod(math.ceil(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}" if hours else f"{minutes}:{left:02d}"
+
+
+def _number(value: Any) -> float | None:
+    """A number as records write it, also "NaN" and "Infinity"; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _whole(value: Any) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and number.is_integer() and number >= 0 else None

@@ -1,0 +1,108 @@
+"""Which processes a comparison needs: both trainers, in each precision, and the controls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from port.training.jobs import Job
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """How one side is started: its command, and variables for its environment."""
+
+    command: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Both trainers of one comparison.
+
+    Attributes:
+        name: the comparison's folder within the run's: "float64", "float32", or "scripts".
+        torch: the PyTorch trainer.
+        jax: the JAX trainer.
+        controls: how many controls to run beside; None runs them where the records turn out to need them.
+        timed: its speed is told, so each of the two runs by itself.
+    """
+
+    name: str
+    torch: Trainer
+    jax: Trainer
+    controls: int | None = 0
+    timed: bool = False
+
+
+def plan_jobs(pairings: Sequence[Pairing], folder: Path, slots: int) -> list[Job]:
+    """All processes of a run, in the order in which they start: what is not timed first, ``slots`` side by side."""
+    first = [job for pairing in pairings if not pairing.timed for job in _both(pairing, folder, slots)]
+    controls = [job for pairing in pairings for job in plan_controls(pairing, folder, pairing.controls or 0, slots)]
+    timed = [job for pairing in pairings if pairing.timed for job in _both(pairing, folder, slots)]
+    return first + controls + timed
+
+
+def plan_controls(pairing: Pairing, folder: Path, count: int, slots: int) -> list[Job]:
+    """The controls of a comparison: its PyTorch trainer again, each told its number."""
+    threads = _share_of_threads(slots)
+    return [
+        _job(pairing, pairing.torch, folder, f"control-{number}", {**threads, "PORT_CONTROL": str(number)})
+        for number in range(1, count + 1)
+    ]
+
+
+def record_of(folder: Path, pairing: Pairing, name: str) -> Path:
+    """Where a process of a pairing records: name is "torch", "jax" or "control-1" and on."""
+    return folder / pairing.name / f"{name}.jsonl"
+
+
+def weights_of(folder: Path, pairing: Pairing, name: str) -> Path:
+    """Where a process of a pairing leaves its final weights."""
+    return folder / pairing.name / f"{name}.safetensors"
+
+
+def _both(pairing: Pairing, folder: Path, slots: int) -> list[Job]:
+    threads = {} if pairing.timed else _share_of_threads(slots)
+    return [
+        _job(pairing, pairing.torch, folder, "torch", threads, alone=pairing.timed),
+        _job(pairing, pairing.jax, folder, "jax", threads, alone=pairing.timed),
+    ]
+
+
+def _share_of_threads(slots: int) -> dict[str, str]:
+    """Two processes that each use every core for their sums wait for one another: a hundred times slower, seen."""
+    if "OMP_NUM_THREADS" in os.environ:
+        return {}
+    return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // slots))}
+
+
+def _job(
+    pairing: Pairing,
+    trainer: Trainer,
+    folder: Path,
+    name: str,
+    variables: dict[str, str],
+    *,
+    alone: bool = False,
+) -> Job:
+    record = record_of(folder, pairing, name).resolve()
+    return Job(
+        name=f"{name} {pairing.name}",
+        command=trainer.command,
+        environment={
+            "PORT_RECORD": str(record),
+            "PORT_SIDE": name,
+            "PORT_INITIAL_WEIGHTS": str((folder / "initial.safetensors").resolve()),
+            "PORT_FINAL_WEIGHTS": str(weights_of(folder, pairing, name).resolve()),
+            # On a GPU that both share, JAX takes what it needs instead of three quarters at once.
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+            **variables,
+            **trainer.environment,
+        },
+        record=record,
+        log=record.with_suffix(".log"),
+        alone=alone,
+    )

@@ -1,0 +1,207 @@
+"""Runs trainers as processes: starts them in their order, watches them, and leaves none of them running."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from port.errors import TrainerDied, UsageError
+from port.training.jobs import Job
+from port.training.live import Progress, RecordTail, State
+from port.training.process_tree import ProcessTree
+
+LAST_LINES = 15
+LAST_BYTES = 64 * 1024  # of a log, which may be large, are read for its last lines
+
+ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody asked this process to end by another signal than Ctrl-C's; unwinds as Ctrl-C does."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {_signal_name(number)}")
+        self.number = number
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    *,
+    slots: int = 2,
+    watch: Callable[[list[Progress]], object] = lambda rows: None,
+    poll_seconds: float = 0.1,
+) -> None:
+    """Run every job to its end; whichever way this returns or raises, nothing it started still runs.
+
+    Jobs start in the given order. One that is ``alone`` starts when all before it have ended, and those after
+    it wait until it has. When a job fails, this process is interrupted or ``watch`` raises, all that run are
+    ended: asked to, and killed two seconds later. Logs and records stay as they are.
+
+    Args:
+        jobs: what to run.
+        slots: how many may run side by side.
+        watch: called at every poll with the progress of all jobs, in their order.
+        poll_seconds: between two polls.
+
+    Raises:
+        TrainerDied: a job ended with another exit code than 0; says how, and carries its last lines.
+        UsageError: ``slots`` is below 1, or a job cannot start; a missing program is told before any starts.
+    """
+    if slots < 1:
+        raise UsageError(f"slots says how many jobs may run side by side: 1 or more, got {slots}")
+    trainers = [_Trainer(job) for job in jobs]
+    try:
+        while True:
+            _start_next(trainers, slots)
+            for trainer in trainers:
+                trainer.poll()
+            # What outlives a trainer that has done its work would slow the next one down.
+            ProcessTree.end([trainer.tree for trainer in trainers if trainer.state == "done"])
+            watch([trainer.progress() for trainer in trainers])
+            for trainer in trainers:
+                if trainer.state == "failed":
+                    raise TrainerDied(trainer.obituary(), code=trainer.tree.exit_code())
+            if all(trainer.state == "done" for trainer in trainers):
+                return
+            time.sleep(poll_seconds)
+    finally:
+        with _deaf():
+            ProcessTree.end([trainer.tree for trainer in trainers])
+
+
+@contextmanager
+def terminate_on_signal() -> Iterator[None]:
+    """Within it, SIGTERM (and SIGHUP and SIGBREAK, where they exist) raises `Interrupted` in the main thread.
+
+    So ``kill`` on this process ends its trainers, as Ctrl-C does. A signal that is ignored stays ignored, as
+    nohup wants of SIGHUP. In any other thread this does nothing: Python handles signals in the main one.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    with _handling(ENDING_SIGNALS, interrupt):
+        yield
+
+
+class _Trainer:
+    """A job, and how far it is."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.state: State = "waiting"
+        self.tree = ProcessTree()
+        self._tail = RecordTail(job.record)
+        # What a trainer printed just before it was killed is in its log, and readable on every system.
+        readable_log = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
+        self._environment = {**readable_log, **os.environ, **job.environment}
+        self._check_program()
+
+    def _check_program(self) -> None:
+        if not self.job.command:
+            raise UsageError(f"{self.job.name} has no command: it needs a program and its arguments")
+        program = self.job.command[0]
+        if shutil.which(program, path=self._environment.get("PATH")) is None:
+            raise UsageError(
+                f"{self.job.name} cannot start: there is no program {program!r} that may be run; "
+                "give the path of one, such as the Python that its packages are installed in"
+            )
+
+    def start(self) -> None:
+        self.state = "running"
+        try:
+            self.tree.start(self.job.command, self._environment, self.job.log)
+        except OSError as error:
+            where = f"program {self.job.command[0]}, log {self.job.log}"
+            raise UsageError(f"{self.job.name} cannot start: {error} ({where})") from error
+
+    def poll(self) -> None:
+        """See whether it has ended, and then what it has recorded: in this order no line is missed."""
+        if self.state == "running":
+            code = self.tree.exit_code()
+            if code is not None:
+                self.state = "done" if code == 0 else "failed"
+            self._tail.poll()
+
+    def progress(self) -> Progress:
+        return self._tail.progress(self.job.name, self.state)
+
+    def obituary(self) -> str:
+        """How it ended and where to look, for whoever reads the error."""
+        record = self.job.record
+        printed = [f"  {line}" for line in _last_lines(self.job.log, self.tree.log_begin)]
+        lines = [
+            f"{self.job.name} ended before it had finished: {_how_it_ended(self.tree.exit_code())}",
+            *(["its last lines:", *printed] if printed else ["it printed nothing"]),
+            f"its log: {self.job.log}",
+            f"its record so far: {record}" if record.exists() else f"its record had not been begun: {record}",
+        ]
+        return "\n".join(lines)
+
+
+def _start_next(trainers: Sequence[_Trainer], slots: int) -> None:
+    """Start as many of those that wait, from the first on, as may run beside those that do."""
+    running = [trainer for trainer in trainers if trainer.state == "running"]
+    for trainer in trainers:
+        if trainer.state == "waiting":
+            one_at_a_time = trainer.job.alone or any(other.job.alone for other in running)
+            if len(running) >= (1 if one_at_a_time else slots):
+                return
+            trainer.start()
+            running.append(trainer)
+
+
+def _last_lines(log: Path, begin: int) -> list[str]:
+    """The last lines that were printed from byte ``begin`` of ``log`` on."""
+    with log.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(begin, size - LAST_BYTES))
+        text = file.read().decode("utf-8", errors="replace").strip("\r\n")
+    # A progress bar writes its line anew after a carriage return: what the line came to is what counts.
+    lines = [line.rstrip().rpartition("\r")[2] for line in text.split("\n")]
+    return lines[-LAST_LINES:] if text else []
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    name = _signal_name(-code)
+    usual_cause = "; out of memory is the usual cause" if name == "SIGKILL" else ""
+    return f"killed by signal {-code} ({name}){usual_cause}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unnamed"
+
+
+def _deaf() -> AbstractContextManager[None]:
+    """Within it no signal interrupts: it lasts seconds, and a second Ctrl-C must not leave orphans behind."""
+    return _handling([signal.SIGINT, *ENDING_SIGNALS], signal.SIG_IGN)
+
+
+@contextmanager
+def _handling(numbers: Sequence[signal.Signals], handler: Any) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
+    try:
+        for number in before:
+            signal.signal(number, handler)
+        yield
+    finally:
+        for number, old in before.items():
+            # None is a handler that wasn't installed from Python, and can't be from here.
+            signal.signal(number, signal.SIG_DFL if old is None else old)

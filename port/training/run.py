@@ -1,0 +1,91 @@
+"""A whole run: both trainers, their controls, and the verdict over each comparison."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from port.records import Status, read_record
+from port.training.folder import environment, write_json
+from port.training.judgement import Outcome, judge
+from port.training.live import Progress
+from port.training.plan import Pairing, plan_controls, plan_jobs, record_of, weights_of
+from port.training.processes import run_jobs
+
+CONTROLS = 3
+
+
+def train(
+    pairings: Sequence[Pairing],
+    folder: Path,
+    *,
+    config: Mapping[str, Any],
+    watch: Callable[[list[Progress]], object] = lambda rows: None,
+) -> list[Outcome]:
+    """Run every pairing and judge it; all that a run leaves is in ``folder``.
+
+    Args:
+        pairings: what to compare, the proof first.
+        folder: made by `make_run_folder`.
+        config: what the run was told, kept in ``config.json``.
+        watch: called with the progress of all processes while they run.
+
+    Returns:
+        One outcome a pairing, in their order.
+
+    Raises:
+        TrainerDied: a trainer ended without finishing; the others have been ended, the records so far are there.
+        BrokenRecord: a trainer left no record that can be read.
+    """
+    write_json(folder / "config.json", config)
+    write_json(folder / "environment.json", environment())
+    slots = min(2, os.cpu_count() or 1)
+    run_jobs(plan_jobs(pairings, folder, slots), slots=slots, watch=watch)
+    outcomes = []
+    for pairing in pairings:
+        controls = pairing.controls
+        if controls is None:
+            controls = CONTROLS if _needs_controls(pairing, folder) else 0
+            if controls:
+                run_jobs(plan_controls(pairing, folder, controls, slots), slots=slots, watch=watch)
+        outcomes.append(_judge(pairing, folder, controls))
+    write_json(folder / "verdict.json", {outcome.name: as_dict(outcome) for outcome in outcomes})
+    return outcomes
+
+
+def agreed(outcomes: Sequence[Outcome]) -> bool:
+    """Whether every comparison showed both sides to be the same."""
+    return all(outcome.verdict.status is Status.AGREE for outcome in outcomes)
+
+
+def as_dict(outcome: Outcome) -> dict[str, Any]:
+    """An outcome for a JSON file; the differences step by step can be had from the records again."""
+    verdict = outcome.verdict
+    return {
+        "status": str(verdict.status),
+        "sentence": verdict.sentence,
+        "precision": verdict.precision,
+        "largest_difference": verdict.steps.largest(),
+        "largest_evaluation_difference": verdict.evaluations.largest(),
+        "weights_difference": outcome.weights,
+        "findings": verdict.as_dict()["findings"],
+        "hints": verdict.hints,
+    }
+
+
+def _needs_controls(pairing: Pairing, folder: Path) -> bool:
+    """Scripts of one's own: float32 that ran from shared weights can be controlled, and needs to be."""
+    precisions = {read_record(record_of(folder, pairing, side)).precision for side in ("torch", "jax")}
+    return precisions != {"float64"} and (folder / "initial.safetensors").exists()
+
+
+def _judge(pairing: Pairing, folder: Path, controls: int) -> Outcome:
+    return judge(
+        pairing.name,
+        record_of(folder, pairing, "torch"),
+        record_of(folder, pairing, "jax"),
+        [record_of(folder, pairing, f"control-{number}") for number in range(1, controls + 1)],
+        (weights_of(folder, pairing, "torch"), weights_of(folder, pairing, "jax")),
+    )

@@ -1,0 +1,24 @@
+"""Weights: read, carry over through a mapping, write; both ways."""
+
+from port.weights.difference import largest_difference
+from port.weights.files import read_arrays, write_arrays
+from port.weights.modules import arrays_of, load, save
+from port.weights.shared import (
+    find_initial_weights,
+    initial_weights,
+    save_final_weights,
+    share_initial_weights,
+)
+
+__all__ = [
+    "arrays_of",
+    "find_initial_weights",
+    "initial_weights",
+    "largest_difference",
+    "load",
+    "read_arrays",
+    "save",
+    "save_final_weights",
+    "share_initial_weights",
+    "write_arrays",
+]

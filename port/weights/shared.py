@@ -1,0 +1,100 @@
+"""Initial and final weights of a run: how two trainers, in two processes, begin with the same numbers.
+
+PyTorch draws the initial weights and shares them; JAX waits for them and loads them::
+
+    port.share_initial_weights(model)              # in the PyTorch script
+    port.load(model, port.initial_weights())       # in the JAX script
+
+The launcher says where they are. Its controls run the PyTorch script again and have the weights moved in their last
+places, here, in `share_initial_weights`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from port.errors import BrokenWeights, NoLauncher
+from port.weights.modules import load, save
+
+if TYPE_CHECKING:
+    import torch
+
+INITIAL_VARIABLE = "PORT_INITIAL_WEIGHTS"  # what the launcher says to a trainer
+FINAL_VARIABLE = "PORT_FINAL_WEIGHTS"
+CONTROL_VARIABLE = "PORT_CONTROL"
+
+
+def share_initial_weights(model: torch.nn.Module, path: Path | str | None = None) -> None:
+    """Share a torch model's initial weights with the JAX side.
+
+    Writes them where the launcher says, or to ``path``. Where they have been written before (by this run in another
+    precision, or by an earlier run), they are loaded instead, so that all runs begin with the same numbers. In a
+    control the model's weights are then moved in their last places.
+
+    Raises:
+        NoLauncher: not started by ``port train``, and no path.
+        WeightsMismatch: the weights that are there are another model's.
+    """
+    place = _place(path)
+    if place.exists():
+        load(model, place)
+    else:
+        save(model, place)
+    control = int(os.environ.get(CONTROL_VARIABLE, "0"))
+    if control:
+        from port.weights.torch import move_last_places
+
+        move_last_places(model, seed=control)
+
+
+def initial_weights(path: Path | str | None = None, *, wait: float = 120.0) -> Path:
+    """Where the initial weights are, once the PyTorch side has written them.
+
+    Args:
+        path: where to look when the script was not started by ``port train``.
+        wait: seconds to wait for them.
+
+    Raises:
+        NoLauncher: not started by ``port train``, and no path.
+        BrokenWeights: they were not there in time.
+    """
+    place = _place(path)
+    give_up = time.monotonic() + wait
+    while not place.exists():
+        if time.monotonic() > give_up:
+            raise BrokenWeights(
+                f"no initial weights at {place} after {wait:.0f} s: the PyTorch script shares them with "
+                "port.share_initial_weights(model), before it trains"
+            )
+        time.sleep(0.02)
+    return place
+
+
+def find_initial_weights(path: Path | str) -> Path | None:
+    """`initial_weights` under ``port train``; alone, the file at ``path`` if there is one, else None."""
+    if INITIAL_VARIABLE in os.environ:
+        return initial_weights()
+    return Path(path) if Path(path).exists() else None
+
+
+def save_final_weights(model: Any, path: Path | str | None = None) -> None:
+    """Write a trained model's weights (torch or nnx) where the launcher says, for the verdict to compare.
+
+    Raises:
+        NoLauncher: not started by ``port train``, and no path.
+    """
+    save(model, _place(path, FINAL_VARIABLE))
+
+
+def _place(path: Path | str | None, variable: str = INITIAL_VARIABLE) -> Path:
+    launched = os.environ.get(variable)
+    chosen = launched if launched is not None else path
+    if chosen is None:
+        raise NoLauncher(
+            "nobody said where the weights go: start the script with `port train --torch-script … --jax-script …`, "
+            "or give a path"
+        )
+    return Path(chosen)

@@ -1,0 +1,24 @@
+"""Starting one trainer by itself, from the command line, with the options of `port train`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import tyro
+
+from port.errors import FolderExists, PortError
+from side_by_side.config import Config
+
+
+def run_alone(train: Callable[[Config, str], None]) -> None:
+    """Read the options, train in each precision that they ask for, and say where the records are."""
+    config = tyro.cli(Config, description=sys.modules["__main__"].__doc__)
+    try:
+        for precision in config.precisions:
+            train(config, precision)
+    except PortError as error:
+        advice = " (--out names another folder)" if isinstance(error, FolderExists) else ""
+        print(f"{error}{advice}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    print(f"the records and weights are in {config.file()}")

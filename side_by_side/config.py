@@ -1,0 +1,175 @@
+"""What both trainers are told: one frozen dataclass, checked when it is made.
+
+Its fields are the options of `port train`, of `python -m side_by_side.pytorch.train` and of
+`python -m side_by_side.jax.train`. Nothing here belongs to either framework.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import arg
+
+from port.data import DATASETS
+from port.errors import UnknownChoice, UsageError
+
+MODELS = ("mlp-by-hand", "mlp", "convnet")
+DEFAULT_LR = {"sgd": 0.05, "adam": 1e-3, "adamw": 1e-3}
+DEFAULT_WEIGHT_DECAY = {"sgd": 0.0, "adam": 0.0, "adamw": 1e-2}  # torch's
+OPTIMIZERS = tuple(DEFAULT_LR)
+SCHEDULES = ("constant", "cosine", "step")
+PRECISIONS = ("float64", "float32")
+DEVICES = ("auto", "cpu", "gpu")
+
+
+def _one_of(*names: str) -> object:
+    return arg(metavar="{" + ",".join(names) + "}")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One training run, as both sides run it.
+
+    Raises:
+        UsageError: a value that cannot be right; says which, and what it may be.
+    """
+
+    model: Annotated[str, _one_of(*MODELS)] = "mlp"
+    """the network to train"""
+    dataset: Annotated[str, _one_of(*DATASETS)] = "digits"
+    """what to train it on; digits comes with scikit-learn, the others are torchvision's"""
+    data_root: Path = Path("data")
+    """torchvision's root folder"""
+    download: bool = False
+    """fetch the dataset into the root folder if it is not there"""
+    batch_size: int = 64
+    """samples in a (global) batch"""
+    drop_last: bool = True
+    """leave out an epoch's last batch if it is not full"""
+    augment: bool = False
+    """shift the images at random, and mirror them where that makes sense; the same pixels on both sides"""
+    workers: int = 0
+    """processes that load the data; the batches are the same whatever their number"""
+    epochs: Annotated[int | None, arg(metavar="INT")] = None
+    """how long to train; 10 if neither epochs nor steps are given"""
+    steps: Annotated[int | None, arg(metavar="INT")] = None
+    """how long to train, in batches"""
+    optimizer: Annotated[str, _one_of(*OPTIMIZERS)] = "sgd"
+    """the optimizer, with torch's defaults"""
+    lr: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """learning rate; if not given, 0.05 for sgd and 0.001 for the others"""
+    momentum: float = 0.9
+    """of sgd"""
+    weight_decay: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """added to the gradient (sgd, adam) or decoupled from it (adamw); if not given, torch's: 0.01 for adamw, else 0"""
+    schedule: Annotated[str, _one_of(*SCHEDULES)] = "constant"
+    """the learning rate over the run: constant, down to 0 along a cosine, or in steps; changed every update"""
+    decay_every: Annotated[int | None, arg(metavar="INT")] = None
+    """schedule step: updates between two decays; a third of the run if not given"""
+    decay_rate: float = 0.1
+    """schedule step: what the learning rate is multiplied by"""
+    clip_norm: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """scale the gradients down to this norm where theirs is larger"""
+    dropout: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """the rate; if not given, 0.5 in the convnet and 0 elsewhere"""
+    precision: Annotated[str, _one_of(*PRECISIONS, "both")] = "both"
+    """float64 proves, float32 is what one trains in"""
+    matmul_precision: Annotated[str, _one_of("highest", "default")] = "highest"
+    """of float32 on an accelerator: default allows TF32 and the like"""
+    device: Annotated[str, _one_of(*DEVICES)] = "auto"
+    """of float32: auto takes an accelerator where there is one"""
+    proof_device: Annotated[str, _one_of("cpu", "gpu")] = "cpu"
+    """of float64"""
+    seed: int = 0
+    """of the initial weights, the order of the data, augmentation and dropout"""
+    out: Annotated[Path | None, arg(metavar="PATH")] = None
+    """the run's folder; a new one under runs/ if not given"""
+
+    def __post_init__(self) -> None:
+        _check_choice("model", self.model, MODELS)
+        _check_choice("dataset", self.dataset, tuple(DATASETS))
+        _check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        _check_choice("schedule", self.schedule, SCHEDULES)
+        _check_choice("precision", self.precision, (*PRECISIONS, "both"))
+        _check_choice("matmul precision", self.matmul_precision, ("highest", "default"))
+        _check_choice("device", self.device, DEVICES)
+        _check_choice("proof device", self.proof_device, ("cpu", "gpu"))
+        if self.epochs is not None and self.steps is not None:
+            raise UsageError(f"give epochs or steps, not both (got {self.epochs} epochs, {self.steps} steps)")
+        for name in ("batch_size", "epochs", "steps", "decay_every"):
+            _check(name, getattr(self, name), "at least 1", lambda value: value >= 1)
+        for name in ("lr", "clip_norm"):
+            _check(name, getattr(self, name), "above 0", lambda value: 0 < value < math.inf)
+        for name in ("workers", "seed"):
+            _check(name, getattr(self, name), "0 or more", lambda value: value >= 0)
+        for name in ("weight_decay", "decay_rate"):
+            _check(name, getattr(self, name), "0 or more", lambda value: 0 <= value < math.inf)
+        for name in ("momentum", "dropout"):
+            _check(name, getattr(self, name), "from 0 to below 1", lambda value: 0 <= value < 1)
+        if self.model == "mlp-by-hand" and self.dropout:
+            raise UsageError("mlp-by-hand is written without dropout; take --model mlp")
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate that the run begins with."""
+        return DEFAULT_LR[self.optimizer] if self.lr is None else self.lr
+
+    @property
+    def decay(self) -> float:
+        """The weight decay."""
+        return DEFAULT_WEIGHT_DECAY[self.optimizer] if self.weight_decay is None else self.weight_decay
+
+    @property
+    def dropout_rate(self) -> float:
+        """The rate of every dropout layer of the model."""
+        default = 0.5 if self.model == "convnet" else 0.0
+        return default if self.dropout is None else self.dropout
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """The precisions to train in, the proof first."""
+        return PRECISIONS if self.precision == "both" else (self.precision,)
+
+    def total_steps(self, batches_per_epoch: int) -> int:
+        """How many updates the run makes."""
+        return self.steps if self.steps is not None else (self.epochs or 10) * batches_per_epoch
+
+    def steps_between_decays(self, total_steps: int) -> int:
+        """Updates between two decays of the step schedule."""
+        return self.decay_every or max(1, total_steps // 3)
+
+    def device_for(self, precision: str) -> str:
+        """Where a run of this precision is to happen: "auto", "cpu" or "gpu"."""
+        return self.proof_device if precision == "float64" else self.device
+
+    def matmul_precision_for(self, precision: str) -> str:
+        """The proof is always computed as exactly as the device can."""
+        return "highest" if precision == "float64" else self.matmul_precision
+
+    def file(self, *names: str) -> Path:
+        """A file in the run's folder, or in ``runs/alone`` for a trainer that runs alone and was not told."""
+        return (self.out or Path("runs") / "alone").joinpath(*names)
+
+    def flags(self) -> list[str]:
+        """This config as command-line flags, for another process."""
+        flags: list[str] = []
+        for field in fields(self):
+            name, value = field.name.replace("_", "-"), getattr(self, field.name)
+            if isinstance(value, bool):
+                flags.append(f"--{name}" if value else f"--no-{name}")
+            elif value is not None:
+                flags += [f"--{name}", str(value)]
+        return flags
+
+
+def _check_choice(what: str, given: str, choices: tuple[str, ...]) -> None:
+    if given not in choices:
+        raise UnknownChoice(what, given, choices)
+
+
+def _check(name: str, value: float | None, rule: str, holds) -> None:  # type: ignore[no-untyped-def]
+    if value is not None and not holds(value):
+        raise UsageError(f"{name} must be {rule}, got {value}")

@@ -1,0 +1,54 @@
+"""The data in JAX: a grain pipeline that follows the index plan.
+
+Both sides read the same torchvision dataset and the same plan, so batch k holds the same pixels on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import grain
+import numpy as np
+
+from port.data import (
+    Augmented,
+    Examples,
+    IndexPlan,
+    PlanSource,
+    dataset_info,
+    load_examples,
+    padded_batches,
+)
+from side_by_side.config import Config
+
+
+def read(config: Config, *, train: bool) -> Examples:
+    """The training or the test split."""
+    return load_examples(config.dataset, config.data_root, train=train, download=config.download)
+
+
+def make_plan(config: Config, examples: Examples) -> IndexPlan:
+    """The order of the training samples."""
+    return IndexPlan(len(examples), config.batch_size, seed=config.seed, drop_last=config.drop_last)
+
+
+def train_batches(config: Config, examples: Examples, plan: IndexPlan) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Epoch after epoch, without end: (epoch, images (N, H, W, C) uint8, labels (N,) int32)."""
+    dataset: Any = examples
+    if config.augment:
+        dataset = Augmented(examples, dataset_info(config.dataset).augmentation, seed=config.seed)
+    epoch = 0
+    while True:
+        source = PlanSource(dataset, plan, epoch)
+        loader = grain.MapDataset.source(source).batch(plan.batch_size).to_iter_dataset()
+        if config.workers:
+            loader = loader.mp_prefetch(grain.MultiprocessingOptions(num_workers=config.workers))
+        for images, labels in loader:
+            yield epoch, images, labels
+        epoch += 1
+
+
+def test_batches(config: Config, examples: Examples) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The split once: (images (N, H, W, C) uint8, labels (N,) int32, mask (N,) bool), the last batch padded."""
+    yield from padded_batches(examples, config.batch_size)

@@ -1,0 +1,65 @@
+"""The data in PyTorch: a DataLoader that follows the index plan.
+
+Both sides read the same torchvision dataset and the same plan, so batch k holds the same pixels on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from port.data import (
+    Augmented,
+    Examples,
+    IndexPlan,
+    PlanSampler,
+    dataset_info,
+    load_examples,
+    padded_batches,
+)
+from side_by_side.config import Config
+
+
+def read(config: Config, *, train: bool) -> Examples:
+    """The training or the test split."""
+    return load_examples(config.dataset, config.data_root, train=train, download=config.download)
+
+
+def make_plan(config: Config, examples: Examples) -> IndexPlan:
+    """The order of the training samples."""
+    return IndexPlan(len(examples), config.batch_size, seed=config.seed, drop_last=config.drop_last)
+
+
+def train_batches(config: Config, examples: Examples, plan: IndexPlan) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Epoch after epoch, without end: (epoch, images (N, C, H, W) uint8, labels (N,) int64)."""
+    dataset: Any = examples
+    if config.augment:
+        dataset = Augmented(examples, dataset_info(config.dataset).augmentation, seed=config.seed)
+    sampler = PlanSampler(plan)
+    loader: DataLoader[Any] = DataLoader(
+        dataset,
+        batch_sampler=sampler,
+        num_workers=config.workers,
+        persistent_workers=config.workers > 0,
+        multiprocessing_context="spawn" if config.workers else None,  # a forked worker can deadlock (D12)
+    )
+    epoch = 0
+    while True:
+        sampler.set_epoch(epoch)
+        for images, labels in loader:
+            yield epoch, images.permute(0, 3, 1, 2), labels.long()  # (N, H, W, C) → (N, C, H, W)
+        epoch += 1
+
+
+def test_batches(config: Config, examples: Examples) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """The split once: (images (N, C, H, W) uint8, labels (N,) int64, mask (N,) bool), the last batch padded."""
+    for images, labels, mask in padded_batches(examples, config.batch_size):
+        yield (
+            torch.from_numpy(images).permute(0, 3, 1, 2),
+            torch.from_numpy(labels).long(),
+            torch.from_numpy(mask),
+        )

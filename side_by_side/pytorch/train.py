@@ -1,0 +1,139 @@
+"""The trainer in PyTorch. Alone:
+
+    python -m side_by_side.pytorch.train --model convnet --optimizer adam --steps 100 --out runs/mine
+
+`port train` runs it beside its JAX twin and compares what the two record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from port.data import Examples
+from port.errors import UsageError
+from port.random import dropout_key, shared_dropout
+from port.records import Recorder
+from port.weights import save_final_weights, share_initial_weights
+from side_by_side.alone import run_alone
+from side_by_side.config import Config
+from side_by_side.pytorch.data import make_plan, read, test_batches, train_batches
+from side_by_side.pytorch.model import build, cross_entropy
+from side_by_side.pytorch.optimizer import clip_grad_norm, make_optimizer, make_schedule
+
+
+def loss_fn(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """The mean loss; backward() puts its gradients into the model, running statistics change in passing."""
+    return cross_entropy(model(images), labels).mean()
+
+
+def train_step(
+    model: nn.Module,
+    optimizer: Optimizer,
+    schedule: LRScheduler,
+    clip_norm: float | None,
+    images: Tensor,
+    labels: Tensor,
+    key: Tensor,
+) -> dict[str, Tensor | float]:
+    """One update, in place; what is worth recording of it."""
+    with shared_dropout(model, key):
+        loss = loss_fn(model, images, labels)
+    optimizer.zero_grad()
+    loss.backward()
+    grad_norm = clip_grad_norm(model.parameters(), clip_norm)
+    lr = schedule.get_last_lr()[0]
+    optimizer.step()
+    schedule.step()
+    return {"loss": loss.detach(), "lr": lr, "grad_norm": grad_norm}
+
+
+@torch.no_grad()
+def eval_step(model: nn.Module, images: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Summed loss and number of right answers over the batch's real samples."""
+    logits = model(images)
+    losses = torch.where(mask, cross_entropy(logits, labels), 0)
+    return losses.sum(), (mask & (logits.argmax(1) == labels)).sum()
+
+
+def evaluate(config: Config, model: nn.Module, examples: Examples, device: torch.device) -> dict[str, float]:
+    """Mean loss and accuracy over the whole test split."""
+    started = time.perf_counter()
+    model.eval()
+    loss = correct = torch.zeros((), device=device)
+    for images, labels, mask in test_batches(config, examples):
+        batch_loss, batch_correct = eval_step(model, images.to(device), labels.to(device), mask.to(device))
+        loss, correct = loss + batch_loss, correct + batch_correct
+    model.train()
+    result = {"loss": loss.item() / len(examples), "accuracy": correct.item() / len(examples)}
+    return {**result, "duration": time.perf_counter() - started}
+
+
+def train(config: Config, precision: str) -> None:
+    """The whole run in one precision: trains, evaluates after every epoch, records, saves the final weights."""
+    examples, test_examples = read(config, train=True), read(config, train=False)
+    plan = make_plan(config, examples)
+    total_steps = config.total_steps(plan.batches_per_epoch)
+
+    with computing(config, precision) as device:
+        model = build(config)
+        share_initial_weights(model, config.file("initial.safetensors"))
+        model.to(device, getattr(torch, precision)).train()
+        optimizer = make_optimizer(config, model.parameters())
+        schedule = make_schedule(config, optimizer, total_steps)
+
+        about = describe(config, precision, device)
+        with Recorder(config.file(precision, "torch.jsonl"), total_steps=total_steps, **about) as record:
+            batches = train_batches(config, examples, plan)
+            for step, (epoch, images, labels) in zip(range(total_steps), batches, strict=False):
+                key = dropout_key(config.seed, step, x64=precision == "float64")
+                measured = train_step(
+                    model, optimizer, schedule, config.clip_norm, images.to(device), labels.to(device), key
+                )
+                record(step, epoch=epoch, **measured)
+                if (step + 1) % plan.batches_per_epoch == 0 or step + 1 == total_steps:
+                    record.evaluation(step, epoch=epoch, **evaluate(config, model, test_examples, device))
+        save_final_weights(model, config.file(precision, "torch.safetensors"))
+
+
+@contextmanager
+def computing(config: Config, precision: str) -> Iterator[torch.device]:
+    """The device to compute on, with float32 products as exact as the config wants them: no TF32 inside (G6).
+
+    Raises:
+        UsageError: a GPU was asked for and there is none.
+    """
+    wanted, there_is_one = config.device_for(precision), torch.cuda.is_available()
+    if wanted == "gpu" and not there_is_one:
+        raise UsageError("PyTorch sees no GPU here; take --device auto or cpu (and --proof-device cpu)")
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    if config.matmul_precision_for(precision) == "highest":
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield torch.device("cuda" if there_is_one and wanted != "cpu" else "cpu")
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]
+
+
+def describe(config: Config, precision: str, device: torch.device) -> dict[str, Any]:
+    """What the record says of where and how this run was computed."""
+    return {
+        "side": "torch",
+        "precision": precision,
+        "device": torch.cuda.get_device_name(device).lower() if device.type == "cuda" else "cpu",
+        "matmul_precision": config.matmul_precision_for(precision),
+        "framework": f"torch {torch.__version__}",
+    }
+
+
+if __name__ == "__main__":
+    run_alone(train)

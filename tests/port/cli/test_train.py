@@ -1,0 +1,179 @@
+"""`port train`, as a person runs it: a process, its output, its exit code, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from port.records import read_record
+
+# Stands in for a trainer: nothing but a record.
+SCRIPT = """
+import os, sys, time
+import port
+factor, pause = float(sys.argv[1]), float(sys.argv[2])
+with port.Recorder(precision="float64", total_steps=40) as record:
+    for step in range(40):
+        time.sleep(pause)
+        record(step, loss=2.5 / (step + 1) * (factor if step == 17 else 1.0))
+"""
+
+
+def port(*arguments: object, cwd: Path, **kwargs) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "port", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, **kwargs)
+
+
+def scripts(folder: Path, torch: str = SCRIPT, jax: str = SCRIPT) -> list[str]:
+    (folder / "a.py").write_text(torch)
+    (folder / "b.py").write_text(jax)
+    return ["--torch-script", "a.py", "--jax-script", "b.py"]
+
+
+def test_the_main_job(tmp_path):
+    done = port("train", "--steps", 30, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "torch and jax are the same over 30 steps in float64" in done.stdout
+    assert "as equal as float32 can say" in done.stdout
+    for name in ("config.json", "environment.json", "verdict.json", "initial.safetensors", "losses.png"):
+        assert (tmp_path / "run" / name).stat().st_size > 0
+    for precision in ("float64", "float32"):
+        for side in ("torch", "jax"):
+            record = read_record(tmp_path / "run" / precision / f"{side}.jsonl")
+            assert (len(record.steps), record.finished, record.precision) == (30, True, precision)
+            assert list(record.evaluations) == [21, 29]
+            assert {"epoch", "lr", "grad_norm"} <= set(record.steps[0].more)
+            assert (tmp_path / "run" / precision / f"{side}.safetensors").stat().st_size > 0
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 30
+    assert json.loads((tmp_path / "run" / "verdict.json").read_text())["float64"]["status"] == "agree"
+
+
+def test_scripts_that_agree(tmp_path):
+    done = port("train", *scripts(tmp_path), "--out", "run", "--", 1, 0, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "same over 40 steps in float64" in done.stdout
+
+
+def test_scripts_that_differ_exit_with_1_and_name_the_step(tmp_path):
+    jax = SCRIPT.replace("factor if", "factor * 1.0000001 if")
+    done = port("train", *scripts(tmp_path, jax=jax), "--out", "run", "--", 1, 0, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "torch and jax differ: the losses part at step 17" in done.stdout
+    assert json.loads((tmp_path / "run" / "verdict.json").read_text())["scripts"]["findings"][0]["step"] == 17
+
+
+BAD = {
+    "unknown model": (["--model", "mpl"], "unknown model 'mpl'; there are: mlp, mlp-by-hand, convnet"),
+    "unknown dataset": (["--dataset", "minst"], "unknown dataset 'minst'; there are: mnist,"),
+    "unknown optimizer": (["--optimizer", "adamv"], "unknown optimizer 'adamv'; there are: adam"),
+    "batch size": (["--batch-size", 0], "batch_size must be at least 1"),
+    "batch too large": (["--batch-size", 5000], "batch size 5000 is larger than the 1437"),
+    "both lengths": (["--epochs", 1, "--steps", 5], "give epochs or steps, not both"),
+    "learning rate": (["--lr", "-1"], "lr must be above 0"),
+    "no number": (["--lr", "fast"], "--lr"),
+    "unknown option": (["--learning-rate", 1], "--learning-rate"),
+    "missing data": (["--dataset", "mnist", "--data-root", "nowhere"], "port train --dataset mnist"),
+    "one script": (["--torch-script", "a.py"], "give both"),
+    "no such script": (["--torch-script", "a.py", "--jax-script", "b.py"], "there is no script a.py"),
+    "arguments for nobody": (["--", "--steps", 3], "own scripts"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_usage_exits_with_2_and_no_traceback(what, tmp_path):
+    arguments, message = BAD[what]
+    done = port("train", *arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in " ".join((done.stdout + done.stderr).replace("│", " ").split())
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_our_options_are_refused_beside_scripts(tmp_path):
+    done = port("train", *scripts(tmp_path), "--steps", 3, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "arguments for both come after --" in done.stderr
+
+
+def test_unknown_command_and_no_command(tmp_path):
+    assert port("trian", cwd=tmp_path).returncode == 2
+    assert port(cwd=tmp_path).returncode == 2
+    assert port("--help", cwd=tmp_path).returncode == 0
+
+
+def test_a_run_folder_is_not_overwritten_unasked(tmp_path):
+    arguments = [*scripts(tmp_path), "--out", "run"]
+    assert port("train", *arguments, "--", 1, 0, cwd=tmp_path).returncode == 0
+    (tmp_path / "run" / "mine.txt").write_text("keep")
+    again = port("train", *arguments, "--", 1, 0, cwd=tmp_path)
+    assert again.returncode == 2
+    assert "--overwrite" in again.stderr
+    assert (tmp_path / "run" / "mine.txt").exists()
+    assert port("train", *arguments, "--overwrite", "--", 1, 0, cwd=tmp_path).returncode == 0
+    assert not (tmp_path / "run" / "mine.txt").exists()
+
+
+def test_a_folder_that_is_no_runs_is_never_emptied(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.txt").write_text("years")
+    done = port("train", *scripts(tmp_path), "--out", "home", "--overwrite", cwd=tmp_path)
+    assert done.returncode == 2
+    assert (tmp_path / "home" / "thesis.txt").read_text() == "years"
+
+
+@pytest.mark.parametrize(
+    "death",
+    [
+        "raise RuntimeError('out of paper')",
+        "sys.exit('out of paper')",
+        "print('out of paper', flush=True); os._exit(9)",
+    ],
+)
+def test_a_trainer_that_dies_ends_the_other(death, tmp_path):
+    torch = SCRIPT.replace("        record(", f"        if step == 5: {death}\n        record(")
+    started = time.monotonic()
+    done = port("train", *scripts(tmp_path, torch=torch), "--out", "run", "--", 1, 0.2, cwd=tmp_path)
+    assert time.monotonic() - started < 8  # the other would have taken 8 s and longer
+    assert done.returncode == 3
+    assert "torch scripts ended before it had finished" in done.stderr
+    assert "out of paper" in done.stderr
+    assert "Traceback" not in done.stderr or "raise" in death
+    assert (tmp_path / "run" / "scripts" / "jax.jsonl").exists()
+
+
+def test_ctrl_c_ends_both_and_keeps_the_records(tmp_path):
+    command = [sys.executable, "-m", "port", "train", *scripts(tmp_path), "--out", "run", "--", "1", "0.2"]
+    launcher = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    records = [tmp_path / "run" / "scripts" / f"{side}.jsonl" for side in ("torch", "jax")]
+    give_up = time.monotonic() + 60
+    while not all(r.exists() and r.read_text().count("\n") > 3 for r in records):
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    trainers = psutil.Process(launcher.pid).children(recursive=True)
+    assert len(trainers) >= 2
+    interrupted = time.monotonic()
+    launcher.send_signal(signal.SIGINT)
+    _, errors = launcher.communicate(timeout=30)
+    assert time.monotonic() - interrupted < 5
+    assert launcher.returncode == 130
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+    assert not any(trainer.is_running() and trainer.status() != psutil.STATUS_ZOMBIE for trainer in trainers)
+    assert all(len(read_record(record).steps) >= 3 for record in records)
+
+
+def test_a_folder_named_jax_where_one_stands_is_not_imported(tmp_path):
+    for name in ("jax", "torch"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('not me')")
+    done = port(
+        "train", "--steps", 3, "--precision", "float64", cwd=tmp_path, env={**os.environ, "PYTHONSAFEPATH": "1"}
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,58 @@
+"""Both trainers, the same run: the losses of every step, the evaluations, the weights."""
+
+from __future__ import annotations
+
+import pytest
+
+from port.records import Status
+from side_by_side.config import Config
+
+CASES = {
+    "mlp-by-hand": Config(model="mlp-by-hand", steps=50, lr=0.5),
+    "mlp": Config(model="mlp", steps=50, dropout=0.3),
+    "convnet": Config(model="convnet", steps=50),
+    "sgd plain": Config(momentum=0.0, steps=30),
+    "sgd with decay": Config(weight_decay=1e-2, steps=30),
+    "adam": Config(model="convnet", optimizer="adam", steps=50),
+    "adam with decay": Config(optimizer="adam", weight_decay=1e-2, steps=30),
+    "adamw": Config(model="convnet", optimizer="adamw", weight_decay=1e-1, steps=50),
+    "cosine": Config(schedule="cosine", steps=50),
+    "step": Config(schedule="step", decay_every=10, decay_rate=0.3, steps=50),
+    "clipped": Config(clip_norm=0.1, steps=50),
+    "last partial batch kept": Config(drop_last=False, epochs=2),
+    "augmented": Config(augment=True, model="convnet", steps=30),
+    "another seed and batch size": Config(seed=7, batch_size=48, steps=35),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_float64_is_the_same_at_every_step(train_both, case):
+    outcome = train_both(CASES[case])
+    assert outcome.verdict.status is Status.AGREE, outcome.verdict.sentence
+    assert outcome.verdict.steps.largest()[1] < 1e-11
+    assert outcome.weights[1] < 1e-9
+    assert len(outcome.verdict.evaluations.steps) >= 1
+
+
+def test_float32_is_as_equal_as_it_can_be(train_both):
+    outcome = train_both(Config(model="convnet", optimizer="adam", steps=60), "float32", controls=3)
+    assert outcome.verdict.status is Status.AGREE, outcome.verdict.sentence
+    assert outcome.verdict.steps.largest()[1] > 0
+
+
+def test_both_sides_learn(train_both):
+    outcome = train_both(Config(epochs=5))
+    for record in (outcome.torch, outcome.jax):
+        accuracy = [line.more["accuracy"] for line in record.evaluations.values()]
+        assert accuracy[-1] > 0.9 > accuracy[0]
+        assert len(accuracy) == 5
+
+
+def test_a_run_leaves_the_process_as_it_was(train_both):
+    import jax
+    import torch
+
+    before = torch.get_rng_state(), torch.get_default_dtype(), jax.config.jax_enable_x64
+    train_both(Config(steps=2))
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1:] == (torch.get_default_dtype(), jax.config.jax_enable_x64)
