@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Digits:
-    """1,797 images of 8×8 pixels (UCI's test set of handwritten digits), split into 1,437 and 360.
+    """1,797 images of 8×8 pixels (UCI's test set of handwritten digits), split into 1,438 and 359.
 
     scikit-learn keeps the writers together, in rounds of the ten digits; every fifth image goes to the test split,
     so that both splits hold all writers and all digits.
@@ -33,7 +33,7 @@ class Digits:
         from sklearn.datasets import load_digits
 
         source = load_digits()
-        is_test = np.arange(len(source.target)) % 5 == 0
+        is_test = np.arange(len(source.target)) % 5 == 4
         chosen = ~is_test if train else is_test
         # 255/16 is exact in float64, and so is the product: the rounding is the same everywhere.
         self.data: np.ndarray = np.rint(source.images[chosen] * (255 / 16)).astype(np.uint8)

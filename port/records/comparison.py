@@ -75,7 +75,7 @@ def compare(
         steps=steps,
         evaluations=evaluations,
         judged_until=judged_until,
-        hints=_hints(a, b, judged_as) if findings else [],
+        hints=[*_unfinished(a, b), *(_hints(a, b, judged_as) if findings else [])],
     )
 
 
@@ -193,6 +193,15 @@ def _hints(a: Record, b: Record, precision: str) -> list[str]:
                 hints.append(f"{name} first parts at step {step}: {a.name} {x!r}, {b.name} {y!r}")
                 break
     return hints
+
+
+def _unfinished(*records: Record) -> list[str]:
+    """Records that a Recorder began and did not end: what follows is said of the steps that are there."""
+    return [
+        f"{r.path} breaks off after step {max(r.steps)}: that run did not end"
+        for r in records
+        if r.about and not r.finished
+    ]
 
 
 def _sentence(

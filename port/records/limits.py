@@ -41,8 +41,8 @@ def early_limit(precision: str) -> float:
 
 
 def later_floor(precision: str) -> float:
-    """The later floor of a precision: float32's, scaled by how much coarser it is."""
-    return LATER_FLOOR * _coarseness(precision)
+    """The later floor of a precision: float32's, scaled by how much coarser it is; never so high that all is right."""
+    return min(LATER_FLOOR * _coarseness(precision), 0.5)
 
 
 def _coarseness(precision: str) -> float:

@@ -95,7 +95,7 @@ def _share(differences: Differences) -> str:
 
 
 def _strayed(differences: Differences) -> str:
-    if not differences.controls:
+    if not differences.controls or not differences.steps:
         return "–"
     return f"{max(map(max, differences.controls)):.1e} at most ({len(differences.controls)})"
 

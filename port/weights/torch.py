@@ -35,27 +35,29 @@ def fill(module: torch.nn.Module, arrays: Arrays[str, np.ndarray]) -> None:
 
 
 CONTROL_UNITS = 128
-"""How far a control's initial weights are moved, in units in the last place: in float32, by 1.5e-5 of each.
+"""How far a control's float32 initial weights are moved, in units in the last place: by up to 1.5e-5 of each.
 
 One unit is the rounding of one number. A right port differs by more from the first step on: every sum is rounded in
-another order, and some constants are less exact. optax computes Adam's bias correction 1 − 0.999^t in float32, which is
-off by 1.3e-5 (torch computes it in double), and that is the size taken. Controls moved by one unit lose their way so much
-later than right JAX runs do that they made every third of those look wrong; `port.records.limits` has the counts.
+another order, and some constants are less exact. optax computes Adam's bias correction 1 − 0.999^t in float32, off by
+1.3e-5 (torch computes it in double); that size is taken. Controls moved by one unit lose their way so much later than
+right JAX runs do that many of these look wrong beside them: `port.records.limits` has the counts.
 """
 
 
-def move_last_places(module: torch.nn.Module, seed: int, *, units: int = CONTROL_UNITS) -> None:
-    """Move every parameter by some units in the last place, up or down at random: a control's initial weights.
+def move_last_places(module: torch.nn.Module, seed: int, *, units: int | None = None) -> None:
+    """Move every parameter in its last places, up or down at random: a control's initial weights.
 
-    In place, in the parameter's own dtype; draws from a generator of its own.
+    In place, in the parameter's own dtype: by ``units``, if not given by `CONTROL_UNITS`, or by one unit in half
+    precision, whose units are larger than all else. Draws from a generator of its own.
     """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
             magnitude = parameter.abs()
             unit = torch.nextafter(magnitude, torch.full_like(magnitude, torch.inf)) - magnitude
+            step = unit * (units or (CONTROL_UNITS if parameter.dtype in (torch.float32, torch.float64) else 1))
             up = torch.rand(parameter.shape, generator=generator).to(parameter.device) < 0.5
-            parameter.add_(torch.where(up, units * unit, -units * unit))
+            parameter.add_(torch.where(up, step, -step))
 
 
 def _as_numpy(tensor: torch.Tensor) -> np.ndarray:

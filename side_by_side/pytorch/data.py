@@ -45,6 +45,7 @@ def train_batches(config: Config, examples: Examples, plan: IndexPlan) -> Iterat
         batch_sampler=sampler,
         num_workers=config.workers,
         persistent_workers=config.workers > 0,
+        generator=torch.Generator(),  # a loader draws from it even where nothing is random: not from everybody's
         multiprocessing_context="spawn" if config.workers else None,  # a forked worker can deadlock (D12)
     )
     epoch = 0

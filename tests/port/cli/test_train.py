@@ -75,7 +75,7 @@ BAD = {
     "unknown dataset": (["--dataset", "minst"], "unknown dataset 'minst'; there are: mnist,"),
     "unknown optimizer": (["--optimizer", "adamv"], "unknown optimizer 'adamv'; there are: adam"),
     "batch size": (["--batch-size", 0], "batch_size must be at least 1"),
-    "batch too large": (["--batch-size", 5000], "batch size 5000 is larger than the 1437"),
+    "batch too large": (["--batch-size", 5000], "batch size 5000 is larger than the 1438"),
     "both lengths": (["--epochs", 1, "--steps", 5], "give epochs or steps, not both"),
     "learning rate": (["--lr", "-1"], "lr must be above 0"),
     "no number": (["--lr", "fast"], "--lr"),

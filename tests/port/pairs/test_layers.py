@@ -231,8 +231,6 @@ def test_every_pair_is_in_the_table() -> None:
 def test_the_twin_computes_the_same_with_the_same_gradients(name: str) -> None:
     layer, x = layer_and_input(name)
     assert difference(layer, x) < TOLERANCE
-    if "batchnorm" in name:
-        assert difference(layer, x, training=False) < TOLERANCE
 
 
 @pytest.mark.parametrize("name", LAYERS_AND_INPUTS)

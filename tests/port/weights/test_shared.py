@@ -105,16 +105,19 @@ def units_moved(before: torch.nn.Module, after: torch.nn.Module) -> torch.Tensor
     return torch.cat(units).detach()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [(torch.float32, CONTROL_UNITS), (torch.float64, CONTROL_UNITS), (torch.bfloat16, 1), (torch.float16, 1)],
+)
 def test_a_control_moves_every_parameter_in_its_last_places(
-    tmp_path: Path, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dtype: torch.dtype, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = model(0, dtype)
     port.share_initial_weights(shared, tmp_path / "w")
     moved = control("2", tmp_path / "w", monkeypatch, dtype)
     units = units_moved(shared, moved)
-    # Past a power of two the units are twice as large, and the sum is rounded to them.
-    assert ((units.abs() - CONTROL_UNITS).abs() <= 1).all()
+    # Beyond a power of two the units are twice as large, and the sum is rounded to them.
+    assert ((units.abs() - expected).abs() <= (expected > 1)).all()
     assert 0.25 < (units > 0).double().mean() < 0.75
     assert all(torch.equal(buffer, moved.get_buffer(name)) for name, buffer in shared.named_buffers())
 
@@ -129,7 +132,7 @@ def test_one_unit_is_the_next_number_there_is(dtype: torch.dtype) -> None:
     for name, parameter in before.named_parameters():
         up, down = (torch.nextafter(parameter, torch.full_like(parameter, end)) for end in (torch.inf, -torch.inf))
         now = after.get_parameter(name)
-        away_from_two = parameter.abs().log2() % 1 != 0  # below a power of two the units are half as large
+        away_from_two = parameter.abs().log2() % 1 != 0  # just below a power of two the units are half as large
         assert ((now == up) ^ (now == down))[away_from_two].all(), name
         assert (now != parameter).all(), name
 
