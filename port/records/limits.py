@@ -2,8 +2,13 @@
 
 float64 is the proof: rounding stays near 1e-12 over thousands of steps, a real difference does not. In float32
 training makes rounding large, so a run is measured against *controls*: the same PyTorch run with its initial weights
-moved by one unit in the last place. The constants below were chosen on seeds 0–19 of mlp and convnet with sgd, adam
-and adamw on digits, 500 steps, and measured on seeds 20–39; `tests/side_by_side/test_calibration.py` repeats that.
+moved in their last places.
+
+The float32 constants were chosen on seeds 0–19 of mlp and convnet with sgd, adam and adamw on digits, 500 steps, batch
+64 (120 right runs, three controls each), and then counted on seeds 20–39 (120 more): no false alarm in either half. How
+far the controls are moved (`port.weights.torch.CONTROL_UNITS`) decides that. At these limits controls moved by 1 unit
+in the last place called 11 of 28 right runs wrong, by 16 units 5 of 62, by 128 units 0 of 240: a loss jumps when a ReLU
+near zero falls on its other side, and a control nearer to its original than JAX can be jumps later than JAX does.
 """
 
 from __future__ import annotations
@@ -18,11 +23,11 @@ WEIGHTS_LIMIT = 1e-7
 """float64: the largest difference of a final parameter or running statistic, relative to its tensor's largest
 magnitude, or absolute where that is below 1."""
 
-EARLY_STEPS = 5
+EARLY_STEPS = 3
 """How many steps are judged by themselves, before training has made rounding large."""
 
-EARLY_LIMIT = 5e-6
-"""float32: the largest relative difference within the early steps."""
+EARLY_LIMIT = 2e-5
+"""float32: the largest relative difference within the early steps; right runs were up to 1.2e-5 apart there."""
 
 LATER_FLOOR = 2e-4
 """float32: what a later step may differ by, however near the controls are. A ReLU close to zero falls on its other
@@ -36,8 +41,8 @@ EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 
 
 def early_limit(precision: str) -> float:
-    """The early limit of a precision: float32's, scaled by how much coarser it is."""
-    return EARLY_LIMIT * _coarseness(precision)
+    """The early limit of a precision: float32's, scaled by how much coarser it is; never so high that all is right."""
+    return min(EARLY_LIMIT * _coarseness(precision), 0.1)
 
 
 def later_floor(precision: str) -> float:
