@@ -213,7 +213,7 @@ def test_proof_catches(name, train_both, monkeypatch):
 
 
 # What float32 alone does not detect, over these few steps: measured, so that a change of the limits shows.
-MISSED_BY_FLOAT32: set[str] = set()
+MISSED_BY_FLOAT32 = {"biased running variance"}  # the controls' evaluations stray further than it moves them
 
 
 @pytest.mark.sweep
