@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TORCH, JAX, LIMIT, CONTROL = "#d1495b", "#1d6fa5", "#555555", "#bbbbbb"
-SMALLEST = 1e-17  # below float64's spacing: where a difference of exactly 0 is drawn
+SMALLEST = {"float64": 1e-17}  # below the spacing of the type: where a difference of exactly 0 is drawn
 
 
 def plot_losses(outcomes: Sequence[Outcome], path: Path) -> None:
@@ -55,18 +55,19 @@ def _draw_losses(axes: Axes, outcome: Outcome) -> None:
 
 def _draw_differences(axes: Axes, outcome: Outcome) -> None:
     differences = outcome.verdict.steps
+    smallest = SMALLEST.get(outcome.verdict.precision, 1e-9)
     steps = differences.steps
     if differences.controls:
         band = [max(values) for values in zip(*differences.controls, strict=True)]
-        furthest = _drawable(list(accumulate(band, max)))
-        axes.fill_between(steps, SMALLEST, furthest, color=CONTROL, alpha=0.5, label="controls, furthest so far")
-    axes.plot(steps, _drawable(differences.values), color=JAX, linewidth=1.0, label="|torch − jax| / loss")
+        furthest = _drawable(list(accumulate(band, max)), smallest)
+        axes.fill_between(steps, smallest, furthest, color=CONTROL, alpha=0.5, label="controls, furthest so far")
+    axes.plot(steps, _drawable(differences.values, smallest), color=JAX, linewidth=1.0, label="|torch − jax| / loss")
     axes.plot(steps, differences.limits, color=LIMIT, linewidth=1.0, linestyle="--", label="limit")
     first = outcome.verdict.first
     if first is not None and first.step is not None:
         axes.axvline(first.step, color=TORCH, linewidth=1.0, label=f"first difference: step {first.step}")
     axes.set_yscale("log")
-    axes.set_ylim(bottom=SMALLEST)
+    axes.set_ylim(bottom=smallest)
     axes.set_xlabel("step")
     axes.set_ylabel("relative difference")
     axes.legend(fontsize="small", loc="lower right")
@@ -78,5 +79,5 @@ def _finite(lines: dict[int, Any]) -> tuple[list[int], list[float]]:
     return [step for step, _ in kept], [loss for _, loss in kept]
 
 
-def _drawable(values: list[float]) -> list[float]:
-    return [min(max(value, SMALLEST), 1e3) for value in values]
+def _drawable(values: list[float], smallest: float) -> list[float]:
+    return [min(max(value, smallest), 1e3) for value in values]

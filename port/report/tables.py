@@ -30,7 +30,7 @@ def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
         "last loss, torch / jax": lambda o: _both(o, lambda r: f"{next(reversed(r.steps.values())).loss:.6f}"),
         "first step to differ": lambda o: _first(o.verdict),
         "largest difference of a loss": lambda o: _largest(o.verdict.steps),
-        "  as far as the limit, at most": lambda o: _share(o.verdict.steps),
+        "  share of its limit, at most": lambda o: _share(o.verdict.steps),
         "  the controls strayed": lambda o: _strayed(o.verdict.steps),
         "largest, in evaluation": lambda o: _largest(o.verdict.evaluations),
         "largest, in final weights": _weights,

@@ -18,7 +18,7 @@ def load(module: Any, source: Path | str | Arrays[str, np.ndarray]) -> None:
 
     Args:
         module: an nnx module (no torch is imported), or a torch module.
-        source: a safetensors file, or named arrays, with the keys and the layouts of a torch state dict. The values
+        source: a safetensors file, or named arrays or tensors, with the keys and layouts of a state dict. The values
             are converted to the dtypes that the module has.
 
     Raises:
@@ -26,7 +26,7 @@ def load(module: Any, source: Path | str | Arrays[str, np.ndarray]) -> None:
         WeightsMismatch: missing, unexpected or mis-shaped keys, all in one message; the module is then unchanged.
         NoPair: the module holds a layer whose torch twin is not known.
     """
-    arrays = source if isinstance(source, Arrays) else read_arrays(source)
+    arrays = _as_arrays(source) if isinstance(source, Arrays) else read_arrays(source)
     _side(module).fill(module, arrays)
 
 
@@ -43,6 +43,15 @@ def save(module: Any, path: Path | str) -> None:
 def arrays_of(module: Any) -> dict[str, np.ndarray]:
     """A module's weights as numpy arrays, with the keys and layouts of a torch state dict."""
     return _side(module).arrays_of(module)
+
+
+def _as_arrays(source: Arrays[str, Any]) -> Arrays[str, np.ndarray]:
+    """The same with numpy arrays for tensors: a state dict as it is."""
+    if not any(hasattr(value, "detach") for value in source.values()):
+        return source
+    from port.weights.torch import as_numpy
+
+    return {name: as_numpy(value) if hasattr(value, "detach") else value for name, value in source.items()}
 
 
 def _side(module: Any) -> ModuleType:

@@ -12,7 +12,7 @@ from port.errors import WeightsMismatch
 
 def arrays_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
     """The module's state dict as numpy arrays of their own memory."""
-    return {name: _as_numpy(tensor.detach().cpu()) for name, tensor in module.state_dict().items()}
+    return {name: as_numpy(tensor) for name, tensor in module.state_dict().items()}
 
 
 def fill(module: torch.nn.Module, arrays: Arrays[str, np.ndarray]) -> None:
@@ -60,8 +60,9 @@ def move_last_places(module: torch.nn.Module, seed: int, *, units: int | None = 
             parameter.add_(torch.where(up, step, -step))
 
 
-def _as_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A copy as numpy; bfloat16 as ml_dtypes' bfloat16, which jax and safetensors know too."""
+def as_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """A copy as numpy, from any device; bfloat16 as ml_dtypes' bfloat16, which jax and safetensors know too."""
+    tensor = tensor.detach().cpu()
     if tensor.dtype == torch.bfloat16:
         import ml_dtypes
 

@@ -58,9 +58,8 @@ class MLPByHand(nnx.Module):
 
     def __call__(self, images: jax.Array, key: jax.Array) -> jax.Array:
         params = [(w[...], b[...]) for w, b in zip(self.w, self.b, strict=True)]
-        pixels = (
-            scaled(images, params[0][0].dtype).transpose(0, 3, 1, 2).reshape(len(images), -1)
-        )  # (N, C·H·W), torch's order (W6)
+        pixels = scaled(images, params[0][0].dtype)  # (N, H, W, C)
+        pixels = pixels.transpose(0, 3, 1, 2).reshape(len(pixels), -1)  # (N, C·H·W), in torch's order (W6)
         return jax.vmap(mlp_by_hand, in_axes=(None, 0))(params, pixels)
 
 
@@ -79,9 +78,8 @@ class MLP(nnx.Module):
         self.fc3 = nnx.Linear(sizes[2], sizes[3], bias_init=torch_bias(sizes[2]), **drawn)
 
     def __call__(self, images: jax.Array, key: jax.Array) -> jax.Array:
-        x = (
-            scaled(images, self.fc1.kernel.dtype).transpose(0, 3, 1, 2).reshape(len(images), -1)
-        )  # (N, C·H·W), torch's order (W6)
+        x = scaled(images, self.fc1.kernel.dtype)  # (N, H, W, C)
+        x = x.transpose(0, 3, 1, 2).reshape(len(x), -1)  # (N, C·H·W), in torch's order (W6)
         x = self.dropout1(jax.nn.relu(self.fc1(x)), rngs=jax.random.fold_in(key, 0))
         x = self.dropout2(jax.nn.relu(self.fc2(x)), rngs=jax.random.fold_in(key, 1))
         return self.fc3(x)

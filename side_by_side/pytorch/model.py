@@ -55,7 +55,8 @@ class MLPByHand(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         params = list(zip(self.w, self.b, strict=True))
-        pixels = scaled(images, self.w[0].dtype).flatten(1)  # (N, C·H·W)
+        pixels = scaled(images, self.w[0].dtype)  # (N, C, H, W)
+        pixels = pixels.flatten(1)  # (N, C·H·W)
         return torch.vmap(mlp_by_hand, in_dims=(None, 0))(params, pixels)
 
 
@@ -74,7 +75,8 @@ class MLP(nn.Module):
         self.fc3 = nn.Linear(sizes[2], sizes[3])
 
     def forward(self, images: Tensor) -> Tensor:
-        x = scaled(images, self.fc1.weight.dtype).flatten(1)  # (N, C·H·W)
+        x = scaled(images, self.fc1.weight.dtype)  # (N, C, H, W)
+        x = x.flatten(1)  # (N, C·H·W)
         x = self.dropout1(torch.relu(self.fc1(x)))
         x = self.dropout2(torch.relu(self.fc2(x)))
         return self.fc3(x)

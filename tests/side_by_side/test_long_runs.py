@@ -61,7 +61,7 @@ def test_mnist_convnet_two_epochs(mnist, train_both):
     outcome = train_both(config, "float32", controls=3)
     for record in (outcome.torch, outcome.jax):
         assert len(record.steps) == 2 * 937  # the last partial batch is dropped
-        assert next(reversed(record.evaluations.values())).more["accuracy"] > 0.97
+        assert next(reversed(record.evaluations.values())).more["accuracy"] > 0.95
     print(f"\n{outcome.verdict.sentence}")
     assert outcome.verdict.status is Status.AGREE
 

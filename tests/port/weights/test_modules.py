@@ -386,3 +386,10 @@ port.share_initial_weights(model, sys.argv[1])
 port.load(model, sys.argv[1])
 """
     assert imported(code, str(tmp_path / "w")) == {"torch", "safetensors"}
+
+
+def test_a_state_dict_is_taken_as_it_is():
+    theirs = torch.nn.Linear(3, 5)
+    ours = nnx.Linear(3, 5, rngs=nnx.Rngs(0))
+    port.load(ours, theirs.state_dict())
+    assert np.array_equal(ours.kernel[...], theirs.weight.detach().numpy().T)
