@@ -5,7 +5,8 @@ training makes rounding large, so a run is measured against *controls*: the same
 moved in their last places.
 
 The float32 constants were chosen on seeds 0–19 of mlp and convnet with sgd, adam and adamw on digits, 500 steps, batch
-64 (120 right runs, three controls each), and then counted on seeds 20–39 (120 more): no false alarm in either half. How
+64 (120 right runs, three controls each), and then counted on seeds 20–39 (120 more): no false alarm in either half. The
+early ones were widened once more for the first steps of three right MNIST runs, which all lie under them now. How
 far the controls are moved (`port.weights.torch.CONTROL_UNITS`) decides that. At these limits controls moved by 1 unit
 in the last place called 11 of 28 right runs wrong, by 16 units 5 of 62, by 128 units 0 of 240: a loss jumps when a ReLU
 near zero falls on its other side, and a control nearer to its original than JAX can be jumps later than JAX does.
@@ -23,11 +24,12 @@ WEIGHTS_LIMIT = 1e-7
 """float64: the largest difference of a final parameter or running statistic, relative to its tensor's largest
 magnitude, or absolute where that is below 1."""
 
-EARLY_STEPS = 3
-"""How many steps are judged by themselves, before training has made rounding large."""
+EARLY_STEPS = 2
+"""How many steps are judged by themselves, before training has made rounding large: the second sees one update."""
 
-EARLY_LIMIT = 2e-5
-"""float32: the largest relative difference within the early steps; right runs were up to 1.2e-5 apart there."""
+EARLY_LIMIT = 5e-5
+"""float32: the largest relative difference within the early steps. Right runs were up to 6e-6 apart there on digits,
+and 2.5e-5 on MNIST, where one ReLU decides over all the blank pixels of an image at once."""
 
 LATER_FLOOR = 2e-4
 """float32: what a later step may differ by, however near the controls are. A ReLU close to zero falls on its other
