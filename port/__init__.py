@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from port.data import IndexPlan, PlanSampler, PlanSource
+    from port.pairs import register
+    from port.parity import CheckReport, check
     from port.random import dropout_key, shared_dropout
     from port.records import Recorder, Verdict, compare, read_record
     from port.weights import (
@@ -16,43 +18,68 @@ if TYPE_CHECKING:
         save,
         save_final_weights,
         share_initial_weights,
+        to_flax,
+        to_torch,
     )
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CheckReport": "port.parity",
     "IndexPlan": "port.data",
     "PlanSampler": "port.data",
     "PlanSource": "port.data",
     "Recorder": "port.records",
     "Verdict": "port.records",
+    "check": "port.parity",
     "compare": "port.records",
     "dropout_key": "port.random",
     "initial_weights": "port.weights",
     "load": "port.weights",
     "read_record": "port.records",
+    "register": "port.pairs",
     "save": "port.weights",
     "save_final_weights": "port.weights",
     "share_initial_weights": "port.weights",
     "shared_dropout": "port.random",
+    "to_flax": "port.weights",
+    "to_torch": "port.weights",
 }
-_ROOMS = ("data", "errors", "mapping", "nn", "pairs", "random", "records", "report", "training", "weights")
+_ROOMS = (
+    "data",
+    "errors",
+    "mapping",
+    "moves",
+    "nn",
+    "pairs",
+    "parity",
+    "random",
+    "records",
+    "report",
+    "training",
+    "weights",
+)
 
 __all__ = [
+    "CheckReport",
     "IndexPlan",
     "PlanSampler",
     "PlanSource",
     "Recorder",
     "Verdict",
+    "check",
     "compare",
     "dropout_key",
     "initial_weights",
     "load",
     "read_record",
+    "register",
     "save",
     "save_final_weights",
     "share_initial_weights",
     "shared_dropout",
+    "to_flax",
+    "to_torch",
 ]
 
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from port.errors import PortError, UnknownChoice
 
 COMMANDS = {
+    "convert": "weights from a torch checkpoint to Flax, or back",
     "train": "run both trainers and say whether they are the same, step by step",
     "compare": "compare two records that are already there",
 }

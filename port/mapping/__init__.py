@@ -1,6 +1,35 @@
-"""The mapping of one model's tensors to the other's, and its moves, on numpy."""
+"""The mapping of one model's tensors to the other's: from modules, from names, from a file; on numpy."""
 
-from port.mapping.mapping import Entry, Mapping
-from port.mapping.moves import Move, Permute
+from port.mapping.file import read_mapping, save_mapping
+from port.mapping.guide import Guide, Layer, Leaf, names_only
+from port.mapping.mapping import TORCH_ONLY, Entry, Mapping
+from port.mapping.models import between, guide_of_flax, guide_of_torch, rules_of
+from port.mapping.renaming import Renaming
+from port.mapping.rules import Rule, Rules
+from port.moves import Fold, Join, Move, Permute, Reshape, Split, Stack
 
-__all__ = ["Entry", "Mapping", "Move", "Permute"]
+__all__ = [
+    "TORCH_ONLY",
+    "Entry",
+    "Fold",
+    "Guide",
+    "Join",
+    "Layer",
+    "Leaf",
+    "Mapping",
+    "Move",
+    "Permute",
+    "Renaming",
+    "Reshape",
+    "Rule",
+    "Rules",
+    "Split",
+    "Stack",
+    "between",
+    "guide_of_flax",
+    "guide_of_torch",
+    "names_only",
+    "read_mapping",
+    "rules_of",
+    "save_mapping",
+]

@@ -2,74 +2,83 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from collections.abc import Mapping as Arrays
 from dataclasses import dataclass
 
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.mapping.moves import Move
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One tensor: its key on the source side, its path on the target side, and the moves from one to the other."""
-
-    source: str
-    target: str
-    moves: tuple[Move, ...] = ()
-
-    def __call__(self, array: np.ndarray) -> np.ndarray:
-        """Carry this tensor over.
-
-        Raises:
-            WeightsMismatch: an array that a move cannot take; says whose it is.
-        """
-        try:
-            for move in self.moves:
-                array = move(array)
-        except WeightsMismatch as error:
-            raise WeightsMismatch(f"{self}: {error}") from None
-        return array
-
-    def inverse(self) -> Entry:
-        """The entry the other way."""
-        return Entry(self.target, self.source, tuple(move.inverse() for move in reversed(self.moves)))
-
-    def __str__(self) -> str:
-        moves = ", ".join(map(str, self.moves))
-        return f"{self.source} → {self.target}" + (f"  [{moves}]" if moves else "")
+from port.mapping.accounting import complaints
+from port.mapping.composition import composed
+from port.mapping.entry import TORCH_ONLY, Entry, gather
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """The entries of a whole model."""
+    """The entries of a whole model, in the order of the source side.
+
+    Called with named arrays it carries them over; it has an inverse, composes (``first.then(second)``), prints, and
+    is saved and read as TOML (`port.mapping.save_mapping`, `port.mapping.read_mapping`).
+
+    Raises:
+        WeightsMismatch: a source or a target that stands in it twice.
+    """
 
     entries: tuple[Entry, ...]
+
+    def __post_init__(self) -> None:
+        counts = {
+            "source": Counter(name for entry in self.entries for name in entry.sources),
+            "target": Counter(name for entry in self.entries for name in entry.targets),
+        }
+        wrong = [f"{side} {name}" for side, names in counts.items() for name, count in names.items() if count > 1]
+        if wrong:
+            raise WeightsMismatch(f"a mapping takes every tensor once and gives it once; twice: {', '.join(wrong)}")
 
     def __call__(self, arrays: Arrays[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Carry named arrays over: source keys in, target paths out.
 
         Raises:
-            WeightsMismatch: keys that the mapping expects and are not there, and keys there that it does not
-                expect; all of them, sorted, in one message.
+            WeightsMismatch: keys that the mapping expects and are not there, keys there that it does not expect, and
+                shapes that do not fit; all of them, sorted, in one message.
         """
-        complaints = self.complaints(arrays)
-        if complaints:
-            raise WeightsMismatch("the weights do not fit the model:\n  " + "\n  ".join(complaints))
-        return {entry.target: entry(arrays[entry.source]) for entry in self.entries}
+        self.check({key: array.shape for key, array in arrays.items()})
+        return {
+            target: array
+            for entry in self.present(arrays)
+            for target, array in zip(entry.targets, entry(gather(entry, arrays)), strict=True)
+        }
 
-    def complaints(self, arrays: Arrays[str, np.ndarray]) -> list[str]:
-        """The keys that are missing and those that are not expected, a line each, sorted."""
-        expected = {entry.source for entry in self.entries}
-        return [
-            *(f"missing: {key}" for key in sorted(expected - set(arrays))),
-            *(f"unexpected: {key}" for key in sorted(set(arrays) - expected)),
-        ]
+    def check(self, shapes: Arrays[str, tuple[int, ...]]) -> None:
+        """See that tensors of these names and shapes are what the mapping takes.
+
+        Raises:
+            WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message.
+        """
+        wrong = complaints(self.entries, shapes)
+        if wrong:
+            raise WeightsMismatch("the weights do not fit the model:\n  " + "\n  ".join(wrong))
+
+    def present(self, keys: Arrays[str, object]) -> Iterator[Entry]:
+        """The entries whose sources are there: optional ones may not be."""
+        return (entry for entry in self.entries if any(source in keys for source in entry.sources))
 
     def inverse(self) -> Mapping:
         """The mapping the other way."""
         return Mapping(tuple(entry.inverse() for entry in self.entries))
 
+    def then(self, following: Mapping) -> Mapping:
+        """This mapping and then another, from this one's sources to the other's targets.
+
+        Raises:
+            WeightsMismatch: the other's sources are not this one's targets.
+        """
+        return Mapping(tuple(composed(self.entries, following.entries)))
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.entries))
+
+
+__all__ = ["TORCH_ONLY", "Entry", "Mapping", "gather"]

@@ -1,6 +1,61 @@
 """Flax modules with PyTorch's semantics, for the few that Flax lacks or does otherwise."""
 
+from port.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
+from port.nn.attention import MultiheadAttention
+from port.nn.bilinear import Bilinear
+from port.nn.conv import Conv
+from port.nn.conv_transpose import ConvTranspose
+from port.nn.dropout import AlphaDropout, FeatureAlphaDropout
+from port.nn.embedding import Embedding
+from port.nn.embedding_bag import EmbeddingBag
+from port.nn.fractional_max_pool import FractionalMaxPool
 from port.nn.initializers import torch_bias, torch_kernel
+from port.nn.instance_norm import InstanceNorm
+from port.nn.layer_norm import LayerNorm, RMSNorm
+from port.nn.linear_cross_entropy import LinearCrossEntropyLoss
 from port.nn.norm import BatchNorm
+from port.nn.orthogonal import Orthogonal
+from port.nn.prelu import PReLU
+from port.nn.recurrent import GRU, LSTM, RNN
+from port.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
+from port.nn.rrelu import RReLU
+from port.nn.spectral_norm import SpectralNorm
+from port.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
+from port.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
+from port.nn.weight_norm import WeightNorm
 
-__all__ = ["BatchNorm", "torch_bias", "torch_kernel"]
+__all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
+    "AdaptiveLogSoftmaxWithLoss",
+    "AlphaDropout",
+    "BatchNorm",
+    "Bilinear",
+    "Conv",
+    "ConvTranspose",
+    "Embedding",
+    "EmbeddingBag",
+    "FeatureAlphaDropout",
+    "FractionalMaxPool",
+    "GRUCell",
+    "InstanceNorm",
+    "LSTMCell",
+    "LayerNorm",
+    "LinearCrossEntropyLoss",
+    "MultiheadAttention",
+    "Orthogonal",
+    "PReLU",
+    "RMSNorm",
+    "RNNCell",
+    "RReLU",
+    "SpectralNorm",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+    "WeightNorm",
+    "torch_bias",
+    "torch_kernel",
+]

@@ -41,7 +41,7 @@ class BatchNorm(nnx.Module):
 
     Raises:
         UsageError: the batch's statistics of one value per channel, in training or without running statistics (its
-            variance means nothing; torch refuses it too), or of none.
+            variance means nothing; torch refuses it too). A batch of none is counted and changes no statistics.
     """
 
     def __init__(
@@ -87,6 +87,10 @@ class BatchNorm(nnx.Module):
         # Statistics are never computed in half precision, as in torch.
         x = x.astype(jnp.promote_types(dtype, jnp.float32))
 
+        if not x.size:
+            if self.track_running_stats and not evaluating:
+                self.num_batches_tracked[...] += 1
+            return x.astype(dtype)
         if evaluating and self.track_running_stats:
             mean, var = self.mean[...], self.var[...]
         else:

@@ -1,7 +1,21 @@
 """The dictionary: all that the project knows of the two frameworks, as pairs."""
 
 from port.pairs.layers import LAYERS
-from port.pairs.modules import dotted, mapping_from_flax
-from port.pairs.pair import LayerPair, ParamPair
+from port.pairs.pair import LayerPair, ParamPair, name_of, same
+from port.pairs.registry import all_pairs, pairs_of_flax, pairs_of_torch, register, resolve
+from port.pairs.twin import build_twin, twin_pair
 
-__all__ = ["LAYERS", "LayerPair", "ParamPair", "dotted", "mapping_from_flax"]
+__all__ = [
+    "LAYERS",
+    "LayerPair",
+    "ParamPair",
+    "all_pairs",
+    "build_twin",
+    "name_of",
+    "pairs_of_flax",
+    "pairs_of_torch",
+    "register",
+    "resolve",
+    "same",
+    "twin_pair",
+]

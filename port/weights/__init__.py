@@ -9,6 +9,7 @@ from port.weights.shared import (
     save_final_weights,
     share_initial_weights,
 )
+from port.weights.variables import to_flax, to_torch
 
 __all__ = [
     "arrays_of",
@@ -20,5 +21,7 @@ __all__ = [
     "save",
     "save_final_weights",
     "share_initial_weights",
+    "to_flax",
+    "to_torch",
     "write_arrays",
 ]

@@ -1,52 +1,40 @@
-"""Weights in safetensors files, on numpy: written whole or not at all."""
+"""Named arrays in one safetensors file: written whole or not at all."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping as Arrays
-from contextlib import suppress
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 
-from port.errors import BrokenWeights
+from port.errors import BrokenWeights, UsageError
+from port.weights.checkpoint import Tensor, write_checkpoint
+from port.weights.safetensors_files import open_safetensors
 
 
 def read_arrays(path: Path | str) -> dict[str, np.ndarray]:
-    """All tensors of a safetensors file, by name.
+    """All tensors of a safetensors file, by name, in memory of their own.
 
     Raises:
         BrokenWeights: the file is missing, or is not a safetensors file.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise BrokenWeights(f"{path} cannot be read as a safetensors file: {error}") from error
+    with open_safetensors(path) as checkpoint:
+        return {name: checkpoint.read(name).copy() for name in checkpoint.tensors}
 
 
 def write_arrays(path: Path | str, arrays: Arrays[str, np.ndarray]) -> None:
-    """Write named arrays; whoever reads ``path`` finds all of them, or what was there before.
+    """Write named arrays to a safetensors file; whoever reads it finds all of them, or what was there before.
 
     Raises:
         BrokenWeights: the file cannot be written there.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import save
-
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}")  # on the same disk, where replacing is one step
+    tensors = [_as_tensor(name, np.asarray(array)) for name, array in arrays.items()]
     try:
-        contents = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(contents)
-        os.replace(temporary, path)
-    except (OSError, SafetensorError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise BrokenWeights(f"the weights cannot be written to {path}: {why}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+        write_checkpoint(path, tensors, format="safetensors", overwrite=True)
+    except (BrokenWeights, UsageError) as error:
+        place = f"the weights cannot be written to {path}"
+        raise error if str(error).startswith(place) else BrokenWeights(f"{place}: {error}") from error
+
+
+def _as_tensor(name: str, array: np.ndarray) -> Tensor:
+    return Tensor(name, array.shape, array.dtype, lambda: array)

@@ -2,46 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Arrays
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
 from port.errors import WeightsMismatch
-from port.pairs import dotted, mapping_from_flax
+from port.mapping import TORCH_ONLY, Entry, Mapping, between
+from port.mapping.entry import gather
+from port.mapping.names import joined
+from port.mapping.nnx_guide import dotted, nnx_guide, weights_filter
+from port.weights.sources import Source
 
 
-def arrays_of(module: nnx.Module) -> dict[str, np.ndarray]:
-    """The module's parameters and running statistics as a torch state dict of numpy arrays."""
-    weights = {dotted(path): np.asarray(weight[...]) for path, weight in _weights(module)}
-    return mapping_from_flax(module).inverse()(weights)
+def arrays_of(module: nnx.Module, mapping: Mapping | None = None) -> dict[str, np.ndarray]:
+    """The module's parameters and running statistics as a torch state dict of numpy arrays.
+
+    Args:
+        module: an nnx module.
+        mapping: from torch's keys to the module's paths; by default the one that the module itself gives.
+    """
+    mapping = mapping or between(None, module)
+    weights = variables_of(module)
+    carried = Mapping(tuple(entry for entry in mapping.entries if entry.collection != TORCH_ONLY))
+    return carried.inverse()(weights)
 
 
-def fill(module: nnx.Module, arrays: Arrays[str, np.ndarray]) -> None:
-    """Put a torch state dict's arrays into the module, in place, each in the dtype that the module has there.
+def variables_of(module: nnx.Module) -> dict[str, np.ndarray]:
+    """The module's own variables as numpy arrays under their dotted paths, in Flax's layouts."""
+    return {dotted(path): np.asarray(weight[...]) for path, weight in _weights(module)}
+
+
+def fill(module: nnx.Module, source: Source, mapping: Mapping | None = None) -> None:
+    """Put a torch state dict's tensors into the module, in place, each in the dtype that the module has there.
+
+    Args:
+        module: an nnx module.
+        source: torch's keys and layouts; read one tensor at a time.
+        mapping: from torch's keys to the module's paths; by default found from the module and the source's names.
 
     Raises:
         WeightsMismatch: missing, unexpected or mis-shaped keys: all of them in one message; nothing is filled.
+            So are optional ones that are missing, where the module has no values of its own (`nnx.eval_shape`).
     """
-    mapping = mapping_from_flax(module)
-    shapes = {dotted(path): weight.shape for path, weight in _weights(module)}
-    complaints = mapping.complaints(arrays)
-    for entry in sorted(mapping.entries, key=lambda entry: entry.source):
-        # The shape in torch's layout, of an array without memory.
-        needed = entry.inverse()(np.broadcast_to(0, shapes[entry.target])).shape
-        if entry.source in arrays and arrays[entry.source].shape != needed:
-            given = arrays[entry.source].shape
-            complaints.append(f"{entry.source} of shape {given}, the model's {entry.target} takes {needed}")
-    if complaints:
-        raise WeightsMismatch("the weights do not fit the model:\n  " + "\n  ".join(complaints))
-    moved = mapping(arrays)
-    # Copies: `jnp.asarray` would let the module share the caller's memory.
-    filled = [(path, jnp.array(moved[dotted(path)], dtype=weight.dtype)) for path, weight in _weights(module)]
+    mapping = mapping or between(source.guide("torch"), module)
+    mapping.check(source.shapes)
+    own = dict(_weights(module))
+    places = {dotted(path): path for path in own}
+    filling = {target for entry in mapping.present(source) for target in entry.targets}
+    _refuse_empty(sorted(name for name in set(places) - filling if _is_abstract(own[places[name]])))
+    filled = []
+    for entry in mapping.present(source):
+        if entry.collection == TORCH_ONLY:
+            continue
+        for target, array in zip(entry.targets, entry(gather(entry, source)), strict=True):
+            path = places[target]
+            # Copies: `jnp.asarray` would let the module share the caller's memory.
+            filled.append((path, jnp.array(array, dtype=own[path].dtype)))
     nnx.update(module, nnx.from_flat_state(filled))
+
+
+def own_mapping(module: nnx.Module) -> Mapping:
+    """From the module's own paths to themselves: for weights that are Flax's already."""
+    guide = nnx_guide(module)
+    optional = {
+        joined(layer.path, name)
+        for layer in guide.layers
+        for pair in layer.pairs[:1]
+        for param in layer.params(pair)
+        if param.optional
+        for name in param.flax_names
+    }
+    return Mapping(
+        tuple(
+            Entry((name,), (name,), collection=leaf.collection, shapes=(leaf.shape,), optional=name in optional)
+            for name, leaf in guide.leaves.items()
+        )
+    )
+
+
+def _refuse_empty(names: list[str]) -> None:
+    if names:
+        raise WeightsMismatch(
+            "the weights lack these, and the module has no values of its own for them (nnx.eval_shape made it): build "
+            "it with values, then load\n  " + "\n  ".join(f"missing: {name}" for name in names)
+        )
+
+
+def _is_abstract(weight: Any) -> bool:
+    return any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(weight))
 
 
 def _weights(module: nnx.Module) -> list[tuple[tuple[Any, ...], Any]]:
     """Every path and its variable, or its array where a module holds a bare one."""
-    return list(nnx.to_flat_state(nnx.state(module, nnx.Not(nnx.RngState))))
+    return list(nnx.to_flat_state(nnx.state(module, weights_filter())))

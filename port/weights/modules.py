@@ -1,33 +1,50 @@
-"""`port.load` and `port.save`: a torch module or an nnx module, one file in torch's names and layouts."""
+"""`port.load` and `port.save`: a torch module or an nnx module, and files in torch's names and layouts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Arrays
+from collections.abc import Mapping as Tree
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from port.errors import UsageError
-from port.weights.files import read_arrays, write_arrays
+from port.mapping import TORCH_ONLY, between, rules_of
+from port.weights.files import write_arrays
+from port.weights.sources import Source, is_nnx, is_torch, opened, torch_names, unwrapped_names
+from port.weights.variables import Rename, Shapes, to_torch
 
 
-def load(module: Any, source: Path | str | Arrays[str, np.ndarray]) -> None:
+def load(
+    module: Any,
+    source: Path | str | Tree[str, Any] | Any,
+    *,
+    rename: Rename = None,
+    fold: Shapes | None = None,
+    key: str | None = None,
+) -> None:
     """Fill a module with weights, in place.
 
     Args:
-        module: an nnx module (no torch is imported), or a torch module.
-        source: a safetensors file, or named arrays or tensors, with the keys and layouts of a state dict. The values
-            are converted to the dtypes that the module has.
+        module: an nnx module (a safetensors file then needs no torch), or a torch module.
+        source: a checkpoint file of torch's or Flax's, a state dict of arrays or tensors, a tree of Flax variables, or
+            a module. The values are converted to the dtypes that the module has.
+        rename: where names differ, from torch's names to Flax's: see `port.mapping.between`; or the mapping itself.
+        fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
+        key: where in a training checkpoint the state dict is, if it holds several.
 
     Raises:
         BrokenWeights: the file cannot be read.
         WeightsMismatch: missing, unexpected or mis-shaped keys, all in one message; the module is then unchanged.
         NoPair: the module holds a layer whose torch twin is not known.
     """
-    arrays = _as_arrays(source) if isinstance(source, Arrays) else read_arrays(source)
-    _side(module).fill(module, arrays)
+    with opened(source, key=key) as tensors:
+        if is_nnx(module):
+            _load_nnx(module, tensors, source if is_torch(source) else None, rename, fold)
+        elif is_torch(module):
+            _load_torch(module, tensors, source if is_nnx(source) else None, rename, fold)
+        else:
+            raise _neither(module)
 
 
 def save(module: Any, path: Path | str) -> None:
@@ -42,27 +59,46 @@ def save(module: Any, path: Path | str) -> None:
 
 def arrays_of(module: Any) -> dict[str, np.ndarray]:
     """A module's weights as numpy arrays, with the keys and layouts of a torch state dict."""
-    return _side(module).arrays_of(module)
-
-
-def _as_arrays(source: Arrays[str, Any]) -> Arrays[str, np.ndarray]:
-    """The same with numpy arrays for tensors: a state dict as it is."""
-    if not any(hasattr(value, "detach") for value in source.values()):
-        return source
-    from port.weights.torch import as_numpy
-
-    return {name: as_numpy(value) if hasattr(value, "detach") else value for name, value in source.items()}
-
-
-def _side(module: Any) -> ModuleType:
-    """The file for this module's framework. Looks at the classes' names, to import neither for the other."""
-    families = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(module).__mro__}
-    if "torch.nn.modules.module.Module" in families:
+    if is_torch(module):
         import port.weights.torch
 
-        return port.weights.torch
-    if "flax.nnx.module.Module" in families:
+        return port.weights.torch.arrays_of(module)
+    if is_nnx(module):
         import port.weights.flax
 
-        return port.weights.flax
-    raise UsageError(f"expected a torch.nn.Module or a flax.nnx.Module, got {type(module).__qualname__}")
+        return port.weights.flax.arrays_of(module)
+    raise _neither(module)
+
+
+def _load_nnx(module: Any, tensors: Source, torch: Any, rename: Rename, fold: Shapes | None) -> None:
+    from port.weights.flax import fill, own_mapping
+
+    own = own_mapping(module)
+    variables = tensors.in_collections(lambda collection: collection != TORCH_ONLY)
+    paths = {entry.sources[0] for entry in own.entries}
+    told = torch_names(module)
+    # Names alone: Flax's own if they can be nobody else's. A module that is not understood tells nothing of torch's.
+    if tensors.is_flax or (rename is None and told and set(variables) == paths != told):
+        fill(module, variables, own)
+        return
+    rules = rules_of(rename)
+    tensors = unwrapped_names(tensors, module, rules)
+    known = torch if torch is not None else tensors.guide("torch")
+    fill(module, tensors, between(known, module, rename=rules, fold=fold))
+
+
+def _load_torch(module: Any, tensors: Source, flax: Any, rename: Rename, fold: Shapes | None) -> None:
+    from port.mapping.torch_guide import unwrapped
+    from port.weights.torch import fill
+
+    module = unwrapped(module)
+    if tensors.is_flax:
+        state = to_torch(flax if flax is not None else tensors, like=module, rename=rename, fold=fold)
+        with opened(state) as tensors:
+            fill(module, tensors)
+    else:
+        fill(module, tensors.without_prefixes(tuple(module.state_dict())))
+
+
+def _neither(module: Any) -> UsageError:
+    return UsageError(f"expected a torch.nn.Module or a flax.nnx.Module, got {type(module).__qualname__}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Arrays
+from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 import torch
 
 from port.errors import WeightsMismatch
+from port.mapping.names import nearest
+from port.weights.sources import Source
 
 
 def arrays_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
@@ -15,23 +18,39 @@ def arrays_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
     return {name: as_numpy(tensor) for name, tensor in module.state_dict().items()}
 
 
-def fill(module: torch.nn.Module, arrays: Arrays[str, np.ndarray]) -> None:
-    """Put named arrays into the module, in place, each in the dtype that the module has there.
+def fill(module: torch.nn.Module, source: Source) -> None:
+    """Put named tensors into the module, in place, each in the dtype that the module has there.
 
     Raises:
         WeightsMismatch: missing, unexpected or mis-shaped keys: all of them in one message; nothing is filled.
     """
-    own = module.state_dict()
-    complaints = [f"missing: {key}" for key in sorted(set(own) - set(arrays))]
-    complaints += [f"unexpected: {key}" for key in sorted(set(arrays) - set(own))]
+    own = {name: tensor for name, tensor in module.state_dict().items() if hasattr(tensor, "shape")}
+    missing = {key for key in set(own) - set(source) if not key.endswith("num_batches_tracked")}  # as torch has it
+    unexpected = set(source) - set(own)
+    complaints = [f"missing: {key}{nearest(key, unexpected)}" for key in sorted(missing)]
+    complaints += [f"unexpected: {key}{nearest(key, missing)}" for key in sorted(unexpected)]
     complaints += [
-        f"{key} of shape {arrays[key].shape}, the model has {tuple(own[key].shape)}"
-        for key in sorted(set(own) & set(arrays))
-        if tuple(own[key].shape) != arrays[key].shape
+        f"{key} has shape {source.shapes[key]}, needed is {tuple(own[key].shape)}"
+        for key in sorted(set(own) & set(source))
+        if tuple(own[key].shape) != source.shapes[key]
     ]
     if complaints:
         raise WeightsMismatch("the weights do not fit the model:\n  " + "\n  ".join(complaints))
-    module.load_state_dict({name: _as_torch(array) for name, array in arrays.items()})
+    state = {name: as_torch(source[name]) for name in source}
+    module.load_state_dict(with_versions(state, module), strict=False)
+
+
+def with_versions(state: dict[str, Any], module: torch.nn.Module) -> dict[str, Any]:
+    """A state dict that says, as the module's own does, in which version of its layout each layer is.
+
+    Without it layers take a state dict for an old one; torchvision's MNASNet refuses it.
+    """
+    versions = getattr(module.state_dict(), "_metadata", None)
+    if versions is None:
+        return state
+    versioned = OrderedDict(state)
+    versioned._metadata = versions  # type: ignore[attr-defined]
+    return versioned
 
 
 CONTROL_UNITS = 128
@@ -61,17 +80,38 @@ def move_last_places(module: torch.nn.Module, seed: int, *, units: int | None = 
 
 
 def as_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A copy as numpy, from any device; bfloat16 as ml_dtypes' bfloat16, which jax and safetensors know too."""
-    tensor = tensor.detach().cpu()
-    if tensor.dtype == torch.bfloat16:
+    """A copy as numpy, from any device; what numpy has not (bfloat16, 8-bit floats) in ml_dtypes' dtypes, bit for bit,
+    which jax and safetensors know too."""
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name in _BY_BITS:
         import ml_dtypes
 
-        return tensor.view(torch.int16).numpy().copy().view(ml_dtypes.bfloat16)
+        bits = tensor.contiguous().view(_BY_BITS[name])
+        return bits.numpy().copy().view(np.dtype(getattr(ml_dtypes, name)))
     return tensor.numpy().copy()
 
 
-def _as_torch(array: np.ndarray) -> torch.Tensor:
+def as_torch(array: np.ndarray) -> torch.Tensor:
     """A copy as a tensor; the other way round."""
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    name = array.dtype.name
+    if name in _BY_BITS:
+        bits = np.array(array, order="C").view(f"int{8 * array.dtype.itemsize}")
+        return torch.from_numpy(bits).view(getattr(torch, name))
     return torch.from_numpy(np.array(array))
+
+
+_BY_BITS = {"bfloat16": torch.int16} | dict.fromkeys(
+    ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), torch.int8
+)
+"""Dtypes that numpy lacks: they go over as integers of the same bits."""
+
+
+def numpy_dtype(dtype: torch.dtype | np.dtype) -> np.dtype:
+    """numpy's (or ml_dtypes') dtype for one of torch's."""
+    name = str(dtype).removeprefix("torch.")
+    if name in _BY_BITS:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+    return np.dtype(name)

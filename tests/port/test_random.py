@@ -303,7 +303,7 @@ def flax_dropout(x: Any, rate: float, key: Any, broadcast_dims: tuple[int, ...] 
         ("float16", False, 0.3),
     ],
 )
-def test_dropout_is_nnx_dropout_forward_and_backward(dtype: str, with_x64: bool, rate: float) -> None:
+def test_W25_dropout_is_nnx_dropout_forward_and_backward(dtype: str, with_x64: bool, rate: float) -> None:
     x, g = numbers(6, 50, dtype=dtype), numbers(6, 50, dtype=dtype)[::-1].copy()
     with jax.enable_x64(with_x64):
         y, backward = jax.vjp(lambda x: flax_dropout(x, rate, layer_key(0)), x)

@@ -26,6 +26,7 @@ def test_in_float64_they_are_the_same(tmp_path):
     assert "largest, in final weights" in done.stdout
 
 
+@pytest.mark.sweep
 def test_in_float32_the_launcher_runs_the_controls_by_itself(tmp_path):
     done = run_scripts(tmp_path, "--steps", "60", "--precision", "float32")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -36,12 +37,17 @@ def test_in_float32_the_launcher_runs_the_controls_by_itself(tmp_path):
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("approximate=False", "approximate=True"),
-        ("fold_in(key, 0)", "fold_in(key, 1)"),
-        ("weight_decay=1e-2", "weight_decay=1e-4"),
-        ('"jax_enable_x64", precision == "float64"', '"jax_enable_x64", False'),
+        pytest.param("approximate=False", "approximate=True", id="tanh GELU"),
+        # Two processes each: one of these will do in the short run.
+        pytest.param("fold_in(key, 0)", "fold_in(key, 1)", id="another mask", marks=pytest.mark.sweep),
+        pytest.param("weight_decay=1e-2", "weight_decay=1e-4", id="optax's default decay", marks=pytest.mark.sweep),
+        pytest.param(
+            '"jax_enable_x64", precision == "float64"',
+            '"jax_enable_x64", False',
+            id="x64 forgotten",
+            marks=pytest.mark.sweep,
+        ),
     ],
-    ids=["tanh GELU", "another mask", "optax's default decay", "x64 forgotten"],
 )
 def test_a_mistake_in_the_jax_script_is_found(right, wrong, tmp_path):
     source = (ROOT / "jax" / "script.py").read_text()

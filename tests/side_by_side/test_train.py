@@ -34,6 +34,7 @@ def test_float64_is_the_same_at_every_step(train_both, case):
     assert len(outcome.verdict.evaluations.steps) >= 1
 
 
+@pytest.mark.sweep
 def test_float32_is_as_equal_as_it_can_be(train_both):
     outcome = train_both(Config(model="convnet", optimizer="adam", steps=60), "float32", controls=3)
     assert outcome.verdict.status is Status.AGREE, outcome.verdict.sentence

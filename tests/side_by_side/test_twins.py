@@ -14,7 +14,7 @@ from flax import nnx
 
 import side_by_side.jax.model as jax_model
 import side_by_side.pytorch.model as torch_model
-from port.pairs import mapping_from_flax
+from port.mapping import between
 from port.random import dropout_key, shared_dropout
 from port.weights import arrays_of, load
 from side_by_side.config import Config
@@ -96,7 +96,7 @@ def test_outputs_gradients_and_running_statistics_agree(name, training):
         key = jax.random.fold_in(jax.random.key(5), 2)
         (value, rest), gradients = loss_fn(params, rest, key)
         nnx.update(ours, gradients, rest)  # to carry the gradients over as if they were the weights
-        carried = mapping_from_flax(ours).inverse()(
+        carried = between(None, ours).inverse()(
             {".".join(map(str, path)): np.asarray(leaf[...]) for path, leaf in nnx.to_flat_state(nnx.state(ours))}
         )
 

@@ -1,8 +1,60 @@
-"""Layers: torch.nn class ⇄ flax.nnx or port.nn class. One file a family."""
+"""Layers: torch.nn class ⇄ flax.nnx, flax.linen or port.nn class. One file a family.
 
-from port.pairs.layers import conv, linear, norm
+Where several pairs speak of one torch class, the first that fits is its twin.
+"""
+
+from port.pairs.layers import (
+    activation,
+    attention,
+    batch_norm,
+    conv,
+    conv_transpose,
+    distance,
+    dropout,
+    embedding,
+    lazy,
+    linear,
+    norm,
+    padding,
+    parametrized,
+    pooling,
+    prelu,
+    recurrent,
+    resize,
+    response_norm,
+    shape,
+    torchvision,
+    transformer,
+)
+from port.pairs.layers.derived import Derive
+from port.pairs.losses import PAIRS as LOSSES
 from port.pairs.pair import LayerPair
 
-LAYERS: tuple[LayerPair, ...] = (*linear.PAIRS, *conv.PAIRS, *norm.PAIRS)
+LAYERS: tuple[LayerPair, ...] = (
+    *linear.PAIRS,
+    *conv.PAIRS,
+    *conv_transpose.PAIRS,
+    *batch_norm.PAIRS,
+    *norm.PAIRS,
+    *embedding.PAIRS,
+    *prelu.PAIRS,
+    *lazy.PAIRS,
+    *activation.PAIRS,
+    *pooling.PAIRS,
+    *padding.PAIRS,
+    *resize.PAIRS,
+    *shape.PAIRS,
+    *dropout.PAIRS,
+    *distance.PAIRS,
+    *response_norm.PAIRS,
+    *recurrent.PAIRS,
+    *attention.PAIRS,
+    *transformer.PAIRS,
+    *torchvision.PAIRS,
+    *LOSSES,
+)
 
-__all__ = ["LAYERS"]
+DERIVED: tuple[Derive, ...] = parametrized.DERIVED
+"""Wrappers around any layer: their pairs are made from the pair of the layer inside."""
+
+__all__ = ["DERIVED", "LAYERS"]

@@ -1,16 +1,78 @@
-"""torch.nn.Linear ⇄ flax.nnx.Linear."""
+"""torch.nn.Linear ⇄ flax.nnx.Linear, LinearGeneral, flax.linen.Dense; torch.nn.Bilinear ⇄ port.nn.Bilinear."""
 
-from port.mapping import Permute
-from port.pairs.pair import LayerPair, ParamPair
+from __future__ import annotations
 
-LINEAR = LayerPair(
-    torch="torch.nn.Linear",
-    flax="flax.nnx.Linear",
-    params=(
-        ParamPair("weight", "kernel", (Permute((1, 0)),)),  # (out, in) → (in, out)
-        ParamPair("bias", "bias"),
+from math import prod
+from typing import Any
+
+from port.moves import Permute, Reshape
+from port.pairs.pair import Facts, LayerPair, ParamPair
+
+NOTES = ("W1", "W24")
+
+# (out, in) → (in, out)
+PARAMS = (ParamPair("weight", "kernel", (Permute((1, 0)),)), ParamPair("bias", "bias"))
+
+
+def _arguments(module: Any) -> dict[str, Any]:
+    return {
+        "in_features": module.in_features,
+        "out_features": module.out_features,
+        "use_bias": module.bias is not None,
+    }
+
+
+def _initializers(module: Any) -> dict[str, Any]:
+    from port.nn import torch_bias, torch_kernel
+
+    return {"kernel_init": torch_kernel(), "bias_init": torch_bias(module.in_features)}
+
+
+def _general_params(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> tuple[ParamPair, ...]:
+    into, out = prod(inputs), prod(outputs)
+    return (
+        ParamPair("weight", "kernel", (Permute((1, 0)), Reshape((into, out), (*inputs, *outputs)))),
+        ParamPair("bias", "bias", (Reshape((out,), outputs),)),
+    )
+
+
+def _general_facts(module: Any) -> Facts:
+    return {"inputs": tuple(module.in_features), "outputs": tuple(module.out_features)}
+
+
+def _bilinear_arguments(module: Any) -> dict[str, Any]:
+    names = ("in1_features", "in2_features", "out_features")
+    return {**{name: getattr(module, name) for name in names}, "bias": module.bias is not None}
+
+
+PAIRS = (
+    LayerPair(
+        torch="torch.nn.Linear",
+        flax="flax.nnx.Linear",
+        params=PARAMS,
+        arguments=_arguments,
+        initializers=_initializers,
+        notes=NOTES,
     ),
-    notes=("W1", "W24"),
+    LayerPair(torch="torch.nn.Linear", flax="flax.linen.Dense", params=PARAMS, notes=NOTES),
+    LayerPair(
+        torch="torch.nn.Linear",
+        flax="flax.nnx.LinearGeneral",
+        # How the features are cut into axes is the Flax side's to say.
+        params=_general_params,
+        facts_of_torch=lambda module: {"inputs": (module.in_features,), "outputs": (module.out_features,)},
+        facts_of_flax=_general_facts,
+        fits_flax=lambda module: not module.batch_axis,
+        notes=NOTES,
+    ),
+    LayerPair(
+        torch="torch.nn.Bilinear",
+        flax="port.nn.Bilinear",
+        params=(
+            ParamPair("weight", "kernel", (Permute((1, 2, 0)),)),  # (out, in1, in2) → (in1, in2, out)
+            ParamPair("bias", "bias"),
+        ),
+        arguments=_bilinear_arguments,
+        notes=("W24",),
+    ),
 )
-
-PAIRS = (LINEAR,)

@@ -299,7 +299,7 @@ def test_integers_are_normalised_as_floats() -> None:
 # %% Refusals
 
 
-@pytest.mark.parametrize("shape", [(1, CHANNELS), (1, 1, 1, CHANNELS), (CHANNELS,), (0, CHANNELS)])
+@pytest.mark.parametrize("shape", [(1, CHANNELS), (1, 1, 1, CHANNELS), (CHANNELS,)])
 @pytest.mark.parametrize("options", [{}, {"track_running_stats": False, "use_running_average": True}])
 def test_one_value_per_channel_has_no_statistics(shape: tuple[int, ...], options: dict[str, Any]) -> None:
     norm = BatchNorm(CHANNELS, **options)
@@ -307,6 +307,17 @@ def test_one_value_per_channel_has_no_statistics(shape: tuple[int, ...], options
         norm(jnp.ones(shape))
     if norm.num_batches_tracked is not None:
         assert norm.num_batches_tracked[...] == 0
+
+
+def test_a_batch_of_none_is_counted_and_changes_no_statistics_as_in_torch() -> None:
+    theirs, ours = torch.nn.BatchNorm1d(CHANNELS), BatchNorm(CHANNELS)
+    assert theirs(torch.ones(0, CHANNELS)).shape == ours(jnp.ones((0, CHANNELS))).shape
+    assert int(theirs.num_batches_tracked) == int(ours.num_batches_tracked[...]) == 1
+    np.testing.assert_array_equal(ours.mean[...], theirs.running_mean.numpy())
+    np.testing.assert_array_equal(ours.var[...], theirs.running_var.numpy())
+    ours.eval()
+    assert ours(jnp.ones((0, CHANNELS))).shape == (0, CHANNELS)
+    assert ours.num_batches_tracked[...] == 1
 
 
 def test_torch_refuses_one_value_too() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +63,11 @@ def test_a_failing_replace_leaves_what_was_there(old: Path, error: OSError, monk
 def test_a_write_that_ends_half_way_leaves_what_was_there(
     old: Path, error: type[BaseException], raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write_half(path: Path, contents: bytes) -> None:
-        with open(path, "wb") as file:
-            file.write(contents[: len(contents) // 2])
+    def half(array: np.ndarray) -> Iterator[bytes]:
+        yield array.tobytes()[: array.nbytes // 2]
         raise error("half way")
 
-    monkeypatch.setattr(Path, "write_bytes", write_half)
+    monkeypatch.setattr("port.weights.safetensors_files.pieces", half)
     with pytest.raises(raised):
         write_arrays(old, ARRAYS)
     assert only_the_old_one_is_there(old)

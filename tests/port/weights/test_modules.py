@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -243,26 +242,28 @@ def wrong_arrays() -> dict[str, np.ndarray]:
 def test_everything_wrong_for_an_nnx_model_is_in_one_message() -> None:
     assert complaints(Model(), wrong_arrays()) == [
         "missing: blocks.0.gain",
-        "missing: mixing",
+        "missing: mixing (nearest: module.mixing)",
+        "shape: blocks.0.conv.weight → blocks.0.conv.kernel  [permute(2, 1, 0)]: permute(2, 1, 0) needs an array of "
+        "3 axes, got shape (4,)",
+        "shape: blocks.1.conv.weight of shape (4, 3, 4) becomes (4, 3, 4), "
+        "but blocks.1.conv.kernel has shape (3, 4, 4)",
+        "shape: head.bias of shape (3,) becomes (3,), but head.bias has shape (4,)",
+        "shape: shift of shape () becomes (), but shift has shape (4, 1)",
         "unexpected: extra",
-        "unexpected: module.mixing",
-        "blocks.0.conv.weight of shape (4,), the model's blocks.0.conv.kernel takes (4, 4, 3)",
-        "blocks.1.conv.weight of shape (4, 3, 4), the model's blocks.1.conv.kernel takes (4, 4, 3)",
-        "head.bias of shape (3,), the model's head.bias takes (4,)",
-        "shift of shape (), the model's shift takes (4, 1)",
+        "unexpected: module.mixing (nearest: mixing)",
     ]
 
 
 def test_everything_wrong_for_a_torch_model_is_in_one_message() -> None:
     assert complaints(TorchModel(), wrong_arrays()) == [
         "missing: blocks.0.gain",
-        "missing: mixing",
+        "missing: mixing (nearest: module.mixing)",
         "unexpected: extra",
-        "unexpected: module.mixing",
-        "blocks.0.conv.weight of shape (4,), the model has (4, 4, 3)",
-        "blocks.1.conv.weight of shape (4, 3, 4), the model has (4, 4, 3)",
-        "head.bias of shape (3,), the model has (4,)",
-        "shift of shape (), the model has (4, 1)",
+        "unexpected: module.mixing (nearest: mixing)",
+        "blocks.0.conv.weight has shape (4,), needed is (4, 4, 3)",
+        "blocks.1.conv.weight has shape (4, 3, 4), needed is (4, 4, 3)",
+        "head.bias has shape (3,), needed is (4,)",
+        "shift has shape (), needed is (4, 1)",
     ]
 
 
@@ -318,26 +319,24 @@ def test_a_subclass_that_is_called_alike_has_the_pair() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda rngs: nnx.LayerNorm(3, rngs=rngs), "LayerNorm, so what"),
-        (lambda rngs: nnx.BatchNorm(3, rngs=rngs), "flax.*BatchNorm, so what"),
-        (lambda rngs: nnx.Conv(3, 2, (1, 1, 1, 1), rngs=rngs), "Conv, so what"),
-        (lambda rngs: OtherCall(3, 2, rngs=rngs), "OtherCall, a flax.*Linear that is called otherwise"),
-        (lambda rngs: InheritsOtherCall(3, 2, rngs=rngs), "InheritsOtherCall, a flax.*Linear that is called otherwise"),
+        (lambda rngs: nnx.Einsum("ab,bc->ac", (3, 2), (2,), rngs=rngs), "Einsum"),
+        (lambda rngs: nnx.Conv(3, 2, (1, 1, 1, 1), rngs=rngs), "Conv"),
+        (lambda rngs: OtherCall(3, 2, rngs=rngs), "OtherCall"),
+        (lambda rngs: InheritsOtherCall(3, 2, rngs=rngs), "InheritsOtherCall"),
     ],
 )
 def test_a_library_layer_without_a_pair_is_refused(make: Callable[[nnx.Rngs], nnx.Module], says: str) -> None:
-    """Naming where it is and what there is; the same keys and shapes would otherwise load in the wrong layout."""
+    """Naming where it is and what it is; the same keys and shapes would otherwise load in the wrong layout."""
     model = Around(make(nnx.Rngs(0)))
     flat = nnx.to_flat_state(nnx.state(model))
     same_keys = {".".join(map(str, path)): np.asarray(leaf[...]) for path, leaf in flat}
     for call in (lambda: port.load(model, same_keys), lambda: arrays_of(model)):
-        with pytest.raises(NoPair, match=rf"{says}.*inner\.0\.\w+ corresponds") as caught:
+        with pytest.raises(NoPair, match=rf"inner\.0\.bias.*held by .*{says}"):
             call()
-        assert "flax.nnx.Conv, flax.nnx.Linear, port.nn.BatchNorm" in str(caught.value)
 
 
 def test_a_parameter_that_the_pair_does_not_know_is_refused() -> None:
-    with pytest.raises(NoPair, match=re.escape("torch.nn.Linear and flax.nnx.Linear says nothing of 'gain'")):
+    with pytest.raises(NoPair, match=r"gain: held by .*OneMoreParameter"):
         arrays_of(OneMoreParameter(3, 2, rngs=nnx.Rngs(0)))
 
 
@@ -352,7 +351,7 @@ def test_what_is_no_module_is_refused(module: Any) -> None:
 
 def imported(code: str, *arguments: str) -> set[str]:
     """The packages among these that a fresh interpreter has imported after some code."""
-    code += "\nprint(*({'torch', 'jax', 'flax', 'matplotlib', 'safetensors'} & set(sys.modules)))"
+    code += "\nprint(*({'torch', 'jax', 'flax', 'matplotlib'} & set(sys.modules)))"
     run = subprocess.run(
         [sys.executable, "-c", "import sys\n" + code, *arguments], capture_output=True, text=True, check=True
     )
@@ -374,7 +373,7 @@ model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
 port.load(model, port.initial_weights(sys.argv[1]))
 port.save(model, sys.argv[1] + "-again")
 """
-    assert imported(code, str(tmp_path / "w")) == {"jax", "flax", "safetensors"}
+    assert imported(code, str(tmp_path / "w")) == {"jax", "flax"}
     assert (tmp_path / "w-again").read_bytes() == (tmp_path / "w").read_bytes()
 
 
@@ -385,7 +384,7 @@ model = torch.nn.Linear(3, 2)
 port.share_initial_weights(model, sys.argv[1])
 port.load(model, sys.argv[1])
 """
-    assert imported(code, str(tmp_path / "w")) == {"torch", "safetensors"}
+    assert imported(code, str(tmp_path / "w")) == {"torch"}
 
 
 def test_a_state_dict_is_taken_as_it_is():

@@ -1,0 +1,147 @@
+"""`port convert`: weights from a torch checkpoint to Flax, or back."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional, UseAppendAction, arg
+
+from port.cli.models import example_inputs, flax_model, keywords, register_pairs, torch_model
+from port.errors import UsageError
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Convert a torch checkpoint to Flax variables, or back with --reverse. Nothing is written unless all of it is
+    right.
+
+    Reads .pt, .pth, .bin, .ckpt (never unpickled beyond tensors), .safetensors, sharded index files, msgpack, Orbax.
+    Exits 0 if it is done, 2 if something does not fit.
+    """
+
+    source: Positional[Path]
+    """the checkpoint: a file, an index file, or an Orbax folder"""
+    out: Annotated[Path | None, arg(aliases=["-o"], metavar="PATH")] = None
+    """what to write"""
+    torch: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
+    """the torch model, a class or a function that builds it, as in torchvision.models:resnet50"""
+    flax: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
+    """the Flax model, nnx or Linen; one of the two models is enough"""
+    kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """arguments that the models are built with, as in '{"width": 64}'"""
+    torch_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """the torch model's alone"""
+    flax_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """the Flax model's alone"""
+    input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="[DTYPE:]SHAPE")] = ()
+    """a Linen model's example input, as in 1,32,32,3 or int32:1,16; once for each"""
+    reverse: bool = False
+    """from Flax to torch"""
+    format: Literal["safetensors", "msgpack", "orbax"] = "safetensors"
+    """of what is written"""
+    dtype: Annotated[str | None, arg(metavar="DTYPE")] = None
+    """cast floating tensors, as in bfloat16; otherwise every bit stays"""
+    mapping: Annotated[Path | None, arg(metavar="FILE")] = None
+    """a mapping file (TOML) for models whose names differ"""
+    rename: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PATTERN=NAME")] = ()
+    """rename torch's keys by a regular expression, as in 'blocks\\.(\\d+)=layers.\\1'"""
+    fold: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="LAYER=C,H,W")] = ()
+    """reorder a linear layer's inputs that are flattened features, as in classifier.0=512,7,7"""
+    save_mapping: Annotated[Path | None, arg(metavar="FILE")] = None
+    """also write the whole mapping, to go the same way again or back"""
+    key: Annotated[str | None, arg(metavar="NAME")] = None
+    """where in a training checkpoint the state dict is, if it holds several"""
+    pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
+    """your own layers' pairs"""
+    max_shard_size: Annotated[str | None, arg(metavar="SIZE")] = None
+    """write several safetensors files of at most this size and an index, as in 5GB"""
+    overwrite: bool = False
+    """replace what is there"""
+    dry_run: bool = False
+    """print the mapping as a table; write nothing"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    given = tyro.cli(Arguments, prog="port convert", args=arguments)
+    if (given.out is None) != given.dry_run:
+        raise UsageError("say where to write with -o PATH, or --dry-run to write nothing; one of them")
+    # Here, not above: --help need not wait for JAX.
+    from rich.console import Console
+
+    from port.mapping import save_mapping
+    from port.report import print_conversion
+    from port.weights.conversion import convert
+
+    if given.pairs is not None:
+        register_pairs(given.pairs)
+    both = keywords(given.kwargs, "--kwargs")
+    torch, flax = None, None
+    if given.torch is not None:
+        torch = torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"))
+    if given.flax is not None:
+        flax = flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"))
+    done = convert(
+        given.source,
+        given.out,
+        torch=torch,
+        flax=flax,
+        inputs=example_inputs(given.input),
+        rename=_rename(given),
+        fold=dict(map(_fold, given.fold)),
+        reverse=given.reverse,
+        format=given.format,
+        dtype=given.dtype,
+        max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
+        key=given.key,
+        overwrite=given.overwrite,
+    )
+    if given.save_mapping is not None:
+        save_mapping(done.mapping.inverse() if given.reverse else done.mapping, given.save_mapping)
+    # In a file or a pipe a line is as long as it is: no name is broken.
+    console = Console() if sys.stdout.isatty() else Console(width=10_000)
+    print_conversion(done, given.source, console, table=given.dry_run)
+    return 0
+
+
+def _rename(given: Arguments) -> Any:
+    from port.mapping import Mapping, Rules, read_mapping
+
+    rules = read_mapping(given.mapping) if given.mapping is not None else Rules()
+    if isinstance(rules, Mapping):
+        if given.rename or given.fold:
+            raise UsageError(f"{given.mapping} is a whole mapping: --rename and --fold have nothing to add to it")
+        return rules
+    renames = dict(_split(text, "--rename", "PATTERN=NAME") for text in given.rename)
+    if not (renames or rules.rename or rules.fold or rules.rules):
+        return None
+    return Rules({**rules.rename, **renames}, rules.fold, rules.rules)
+
+
+def _fold(text: str) -> tuple[str, tuple[int, ...]]:
+    layer, shape = _split(text, "--fold", "LAYER=C,H,W")
+    if not re.fullmatch(r"\d+(,\d+)+", shape):
+        raise UsageError(f"--fold takes LAYER=C,H,W, as in classifier.0=512,7,7; got {text!r}")
+    return layer, tuple(int(size) for size in shape.split(","))
+
+
+def _split(text: str, option: str, form: str) -> tuple[str, str]:
+    left, equals, right = text.rpartition("=")
+    if not equals or not left:
+        raise UsageError(f"{option} takes {form}; got {text!r}")
+    return left, right
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    if match is None or match[2].upper() not in UNITS:
+        raise UsageError(f"--max-shard-size takes a size, as in 500MB or 5GB; got {text!r}")
+    return int(float(match[1]) * UNITS[match[2].upper()])

@@ -1,0 +1,53 @@
+"""Strict accounting: what is missing, what was not expected, and what has another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from port.errors import WeightsMismatch
+from port.mapping.entry import Entry, gather
+from port.mapping.names import nearest
+from port.moves import Shape
+
+
+def complaints(entries: Iterable[Entry], shapes: Mapping[str, Shape]) -> list[str]:
+    """Everything wrong with tensors of these names and shapes, a line each: missing, unexpected, mis-shaped; sorted.
+
+    Args:
+        entries: what is expected.
+        shapes: what is there: name → shape.
+    """
+    entries = list(entries)
+    expected = {source for entry in entries for source in entry.sources}
+    missing = {source for entry in entries for source in _missing(entry, shapes)}
+    unexpected = set(shapes) - expected
+    return [
+        *(f"missing: {key}{nearest(key, unexpected)}" for key in sorted(missing)),
+        *(f"unexpected: {key}{nearest(key, missing)}" for key in sorted(unexpected)),
+        *sorted(line for entry in entries for line in _misshapen(entry, shapes)),
+    ]
+
+
+def _missing(entry: Entry, shapes: Mapping[str, Shape]) -> list[str]:
+    absent = [source for source in entry.sources if source not in shapes]
+    # Of a tied weight one name is enough; what is optional may be missing as a whole.
+    if entry.optional and len(absent) == len(entry.sources):
+        return []
+    spared = {name for names in entry.tied if any(name in shapes for name in names) for name in names}
+    return [name for name in absent if name not in spared]
+
+
+def _misshapen(entry: Entry, shapes: Mapping[str, Shape]) -> list[str]:
+    if entry.shapes is not None:
+        return [
+            f"{source} has shape {shapes[source]}, needed is {needed}"
+            for source, needed in zip(entry.sources, entry.shapes, strict=True)
+            if source in shapes and shapes[source] != needed
+        ]
+    try:
+        entry.target_shapes(gather(entry, shapes))
+    except KeyError:
+        return []  # what is missing has no shape
+    except WeightsMismatch as error:
+        return [str(error)]
+    return []

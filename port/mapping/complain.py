@@ -1,0 +1,132 @@
+"""Everything that is wrong between two models, collected, and refused in one message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from port.errors import NoPair, WeightsMismatch
+from port.mapping.guide import Guide, Layer
+from port.mapping.names import joined, nearest
+from port.mapping.renaming import Renaming
+from port.moves import Move
+from port.pairs import ParamPair
+
+if TYPE_CHECKING:
+    from port.mapping.entry import Entry
+    from port.mapping.grouping import Found
+
+
+class Complaints:
+    """What is wrong between a torch and a Flax model."""
+
+    def __init__(self, torch: Guide, flax: Guide) -> None:
+        self.torch, self.flax = torch, flax
+        self.lines: dict[str, None] = {}
+        self.unmatched: set[str] = set()
+        self.without_pair = False
+
+    def two_readings(self, layer: Layer, readings: Iterable[tuple[str, Sequence[Found]]]) -> None:
+        """A layer that two pairs read differently, the other side's class not being known."""
+        listed = " or ".join(f"{name} ({'; '.join(map(_moves, found))})" for name, found in readings)
+        self._note(f"ambiguous: {layer.path}: {listed}; give the other side's module, or a mapping file")
+
+    def two_homes(self, path: tuple[str, ...], keys: Iterable[tuple[str, ...]]) -> None:
+        """Several torch tensors for one place of Flax's that are neither a stack nor tied."""
+        listed = ", ".join(name for names in keys for name in names)
+        self._note(f"ambiguous: {', '.join(path)} could be any of {listed}; rename what is meant (--mapping)")
+
+    def twice(self, found: Iterable[Found]) -> None:
+        """Torch tensors that answer to several places of Flax's."""
+        homes: dict[str, list[str]] = {}
+        for match in found:
+            for key in match.torch:
+                homes.setdefault(key, []).append(", ".join(match.flax))
+        for key, paths in homes.items():
+            if len(paths) > 1:
+                self._note(f"ambiguous: {key} could go to {' or to '.join(paths)}; rename it to what is meant")
+
+    def no_pair(self, torch: Layer | None, flax: Layer, names: tuple[str, ...], paths: tuple[str, ...]) -> None:
+        """Two layers of one name whose classes no pair brings together."""
+        kind = torch.kind if torch is not None else "a parameter"
+        self.unmatched |= {*names, *paths}
+        self.without_pair |= torch is not None and torch.is_library
+        self._note(
+            f"no pair: {', '.join(names)} of {kind} against {flax.kind} at {flax.path or 'the top'}: "
+            "no pair speaks of both; a mapping file can say the moves, or a pair of your own"
+        )
+
+    def built_otherwise(self, torch: Layer, flax: Layer, theirs: tuple[Move, ...], ours: tuple[Move, ...]) -> None:
+        """Two layers of one pair that were built with other arguments."""
+        self._note(
+            f"built otherwise: {torch.path} ({torch.kind}) would move by {_listed(theirs)}, "
+            f"{flax.path} ({flax.kind}) takes {_listed(ours)}"
+        )
+
+    def misshapen(self, line: str) -> None:
+        """A tensor whose shape is not that of its place."""
+        self._note(f"shape: {line}")
+
+    def account(self, entries: Iterable[Entry], renaming: Renaming) -> None:
+        """Every torch tensor is used once, and every place of Flax's is filled."""
+        entries = list(entries)
+        done = {name for entry in entries for name in (*entry.sources, *entry.targets)} | self.unmatched
+        unexpected = [key for key in self.torch.leaves if key not in done and not self._unknown(self.torch, key)]
+        missing = {
+            path: self._in_torch(path)
+            for path in self.flax.leaves
+            if path not in done and not self._optional(path) and not self._unknown(self.flax, path)
+        }
+        for path, key in missing.items():
+            place = f" (for {path})" if key != path else ""
+            self._note(f"missing: {key}{place}{nearest(key, unexpected)}")
+        for key in unexpected:
+            self._note(f"unexpected: {key}{nearest(renaming(key), missing.values())}")
+
+    def refuse(self) -> None:
+        """Raise WeightsMismatch if anything is wrong; NoPair if a layer is among it that no pair speaks of."""
+        if self.lines:
+            kind = NoPair if self.without_pair else WeightsMismatch
+            raise kind("the two models do not match:\n  " + "\n  ".join(sorted(self.lines)))
+
+    def _unknown(self, guide: Guide, name: str) -> bool:
+        """Whether a layer holds this tensor that no pair speaks of: then that is what is wrong with it."""
+        owner = guide.owner(name)
+        if owner is None or not owner.is_library:
+            return False
+        self.without_pair = True
+        self._note(f"no pair: {name} is held by {owner.kind} at {owner.path or 'the top'}, of which no pair speaks")
+        return True
+
+    @cached_property
+    def _in_pairs(self) -> dict[str, tuple[Layer, ParamPair]]:
+        """Flax path → the layer around it and what its first pair says of it."""
+        found: dict[str, tuple[Layer, ParamPair]] = {}
+        for layer in self.flax.layers:
+            for pair in layer.pairs[:1]:
+                for param in layer.params(pair):
+                    for name in param.flax_names:
+                        found.setdefault(joined(layer.path, name), (layer, param))
+        return found
+
+    def _optional(self, path: str) -> bool:
+        return path in self._in_pairs and self._in_pairs[path][1].optional
+
+    def _in_torch(self, path: str) -> str:
+        """What a Flax path would be called in torch: what a person looks for."""
+        if path not in self._in_pairs:
+            return path
+        layer, param = self._in_pairs[path]
+        return " and ".join(joined(layer.path_elsewhere, name) for name in param.torch_names)
+
+    def _note(self, line: str) -> None:
+        self.lines[line] = None
+
+
+def _moves(found: Found) -> str:
+    return f"{', '.join(found.torch)} → {', '.join(found.flax)} by {_listed(found.moves)}"
+
+
+def _listed(moves: tuple[Move, ...]) -> str:
+    return ", ".join(map(str, moves)) or "no move"

@@ -1,0 +1,131 @@
+"""A mapping in a file (TOML): written whole and read back, or written by hand as rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from port.errors import BrokenWeights, UsageError, WeightsMismatch
+from port.mapping.entry import Entry
+from port.mapping.mapping import Mapping
+from port.mapping.rules import Rules, names_from, rules_from
+from port.moves.move import Shapes
+from port.moves.spec import moves_from, spec_of
+
+KEYS = ("source", "target", "moves", "collection", "shapes", "optional")
+"""What an entry may say, in the order in which it is written."""
+
+
+def save_mapping(mapping: Mapping, path: Path | str) -> None:
+    """Write a mapping, each entry a table; whole or not at all. `read_mapping` reads it back as it was.
+
+    Raises:
+        BrokenWeights: the file cannot be written there.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")  # on the same disk, where replacing is one step
+    text = "\n".join(_written(_table(entry)) for entry in mapping.entries) or "entry = []\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(text.encode())
+        os.replace(temporary, path)
+    except UnicodeEncodeError as error:
+        raise BrokenWeights(f"the mapping cannot be written: a name holds half a character: {error}") from error
+    except OSError as error:
+        raise BrokenWeights(f"the mapping cannot be written to {path}: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def read_mapping(path: Path | str) -> Mapping | Rules:
+    """Read a mapping file: a whole mapping (``[[entry]]`` tables), or rules (``[[rename]]``, ``[fold]``, ``[[rule]]``).
+
+    Raises:
+        UsageError: not there, no TOML, or tables that are not understood; says where.
+    """
+    try:
+        data = tomllib.loads(Path(path).read_bytes().decode())
+    except OSError as error:
+        raise UsageError(f"the mapping {path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # no TOML, no text, or numbers and tables without end
+        raise UsageError(f"the mapping {path} is not TOML: {error}") from error
+    if "entry" not in data:
+        return rules_from(data, str(path))
+    if others := sorted(set(data) - {"entry"}):
+        raise UsageError(f"{path}: entries are a whole mapping, which {', '.join(others)} cannot be added to")
+    if not isinstance(data["entry"], list):
+        raise UsageError(f"{path}: entries are tables, each under [[entry]]")
+    entries = tuple(_entry(table, f"{path}, entry {number}") for number, table in enumerate(data["entry"], 1))
+    try:
+        return Mapping(entries)
+    except WeightsMismatch as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _table(entry: Entry) -> dict[str, Any]:
+    table: dict[str, Any] = {"source": _short(entry.sources), "target": _short(entry.targets)}
+    if entry.moves:
+        table["moves"] = [spec_of(move) for move in entry.moves]
+    if entry.collection != "params":
+        table["collection"] = entry.collection
+    if entry.shapes is not None:
+        table["shapes"] = [list(shape) for shape in entry.shapes]
+    if entry.optional:
+        table["optional"] = True
+    return table
+
+
+def _written(table: dict[str, Any]) -> str:
+    """An entry as TOML, a key a line: a person edits it."""
+    return "[[entry]]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
+
+
+def _value(value: Any) -> str:
+    match value:
+        case dict():
+            return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+        case list():
+            return "[" + ", ".join(map(_value, value)) + "]"
+    # A JSON string, number or bool is TOML's, too; but TOML wants the one control character escaped that JSON does not.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _short(names: tuple[str, ...]) -> str | list[str]:
+    return names[0] if len(names) == 1 else list(names)
+
+
+def _entry(table: Any, where: str) -> Entry:
+    try:
+        if not isinstance(table, dict):
+            raise ValueError("an entry is a table")
+        if unknown := sorted(set(table) - {*KEYS}):
+            raise ValueError(f"there is no {', '.join(unknown)}; there are {', '.join(KEYS)}")
+        sources, targets = names_from(table["source"]), names_from(table["target"])
+        collection, optional = table.get("collection", "params"), table.get("optional", False)
+        if not isinstance(collection, str) or not isinstance(optional, bool):
+            raise ValueError("collection is a name, optional is true or false")
+        shapes = _shapes(table["shapes"], len(sources)) if "shapes" in table else None
+        entry = Entry(sources, targets, moves_from(table.get("moves", []), shapes), collection, shapes, optional)
+        if shapes is not None:
+            entry.target_shapes()
+    except KeyError as error:
+        raise UsageError(f"{where}: {error.args[0]} is missing") from error
+    except (ValueError, WeightsMismatch) as error:
+        raise UsageError(f"{where}: {error}") from error
+    return entry
+
+
+def _shapes(value: Any, count: int) -> Shapes:
+    """The sources' shapes, one each."""
+    lists = isinstance(value, list) and all(isinstance(shape, list) for shape in value)
+    if not lists or not all(type(size) is int and size >= 0 for shape in value for size in shape):
+        raise ValueError(f"shapes are lists of sizes, one for each source, as in [[64, 3, 7, 7]]; got {value!r}")
+    if len(value) != count:
+        raise ValueError(f"{count} sources need {count} shapes, got {len(value)}")
+    return tuple(map(tuple, value))

@@ -1,0 +1,55 @@
+"""Folding a flatten into the linear layers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from port.errors import WeightsMismatch
+from port.mapping.entry import Entry
+from port.mapping.names import joined, nearest
+from port.moves import Branch, Each, Fold, Move
+from port.moves.spec import fold_from
+
+
+def folded(entries: list[Entry], fold: Mapping[str, tuple[int, ...]]) -> list[Entry]:
+    """Entries with a flatten folded into the inputs of linear layers.
+
+    Args:
+        entries: from torch's keys to Flax's paths.
+        fold: path of a linear layer → the (channels, *spatial) features that were flattened before it.
+
+    Raises:
+        WeightsMismatch: layers that are not there, or whose inputs are not as many; all of them in one message.
+    """
+    asked = {joined(path, "weight"): fold_from(tuple(shape)) for path, shape in fold.items()}
+    keys = {source for entry in entries for source in entry.sources}
+    wrong = [f"the model has no {key}{nearest(key, keys)}" for key in asked if key not in keys]
+    result = []
+    for entry in entries:
+        moves = {source: asked[source] for source in entry.sources if source in asked}
+        wrong += [line for source, move in moves.items() if (line := _unfit(entry, source, move))]
+        # Before the pair's own moves: torch's layout is (out, in), the inputs are axis 1.
+        result.append(replace(entry, moves=_with(entry, moves)) if moves else entry)
+    if wrong:
+        raise WeightsMismatch("the folds do not fit the model:\n  " + "\n  ".join(sorted(wrong)))
+    return result
+
+
+def _with(entry: Entry, moves: dict[str, Fold]) -> tuple[Move, ...]:
+    if entry.is_tied:  # one weight: whichever name was said, it is folded once
+        return (entry.moves[0], *dict.fromkeys(moves.values()), *entry.moves[1:])
+    if len(entry.sources) == 1:
+        return (*moves.values(), *entry.moves)
+    each = (Branch(1, (moves[name],) if name in moves else (), 1) for name in entry.sources)
+    return (Each(tuple(each)), *entry.moves)
+
+
+def _unfit(entry: Entry, source: str, move: Fold) -> str | None:
+    if entry.shapes is None:
+        return None
+    try:
+        move.shapes((entry.shapes[entry.sources.index(source)],))
+    except WeightsMismatch as error:
+        return f"{source}: {error}"
+    return None

@@ -1,0 +1,46 @@
+"""A mapping that is given whole, seen to fit the models that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from port.errors import WeightsMismatch
+from port.mapping.accounting import complaints
+from port.mapping.entry import TORCH_ONLY, Entry, gather
+from port.mapping.guide import Guide
+from port.mapping.mapping import Mapping
+from port.moves import Shape
+
+
+def checked(mapping: Mapping, torch: Guide | None, flax: Guide | None) -> Mapping:
+    """The mapping, with the shapes that the models tell.
+
+    Raises:
+        WeightsMismatch: tensors of either model that it does not speak of, and what it speaks of and is not there or
+            has another shape; all of them in one message.
+    """
+    entries = mapping.entries
+    wrong = []
+    if torch is not None:
+        shapes = {name: leaf.shape for name, leaf in torch.leaves.items()}
+        wrong += [f"torch: {line}" for line in complaints(entries, shapes)]
+        entries = tuple(_with_shapes(entry, shapes) for entry in entries)
+    if flax is not None and not wrong:
+        shapes = {path: leaf.shape for path, leaf in flax.leaves.items()}
+        wrong += [f"Flax: {line}" for line in complaints(_homes(entries), shapes)]
+    if wrong:
+        raise WeightsMismatch("the mapping does not fit the models:\n  " + "\n  ".join(wrong))
+    return Mapping(entries)
+
+
+def _with_shapes(entry: Entry, shapes: dict[str, Shape]) -> Entry:
+    try:
+        return replace(entry, shapes=gather(entry, shapes)) if entry.shapes is None else entry
+    except KeyError:  # an optional one, which this model lacks
+        return entry
+
+
+def _homes(entries: Iterable[Entry]) -> list[Entry]:
+    """What is expected of Flax's side."""
+    return [entry.inverse() for entry in entries if entry.collection != TORCH_ONLY]

@@ -1,0 +1,128 @@
+"""From what was found to entries: several torch layers that are one stacked layer of Flax's, and tied weights."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from port.errors import WeightsMismatch
+from port.mapping.entry import TORCH_ONLY, Entry
+from port.mapping.guide import Guide
+from port.mapping.names import natural
+from port.moves import Branch, Copy, Each, Move, Order, Shapes, Stack, Tie
+
+if TYPE_CHECKING:
+    from port.mapping.complain import Complaints
+
+
+@dataclass(frozen=True)
+class Found:
+    """Names of both sides that belong together, and the moves between them."""
+
+    torch: tuple[str, ...]
+    flax: tuple[str, ...]
+    moves: tuple[Move, ...] = ()
+    collection: str = "params"
+    optional: bool = False
+
+
+def entries_of(found: list[Found], torch: Guide, flax: Guide, complaints: Complaints) -> list[Entry]:
+    """One entry for every set of Flax's paths, with all that goes there."""
+    homes: dict[tuple[str, ...], list[Found]] = defaultdict(list)
+    for match in dict.fromkeys(found):
+        homes[match.flax].append(match)
+    merged = [_merged(matches, torch, flax, complaints) for matches in homes.values()]
+    merged = _with_ties(merged, torch)
+    complaints.twice(merged)
+    return [entry for match in merged if (entry := _entry(match, torch, flax, complaints)) is not None]
+
+
+def _merged(matches: list[Found], torch: Guide, flax: Guide, complaints: Complaints) -> Found:
+    first = matches[0]
+    if len(matches) == 1:
+        return first
+    matches = sorted(matches, key=lambda match: natural(match.torch[0]))
+    if len({(match.moves, _shapes(torch, match.torch)) for match in matches}) > 1:
+        complaints.two_homes(first.flax, [match.torch for match in matches])
+        return first
+    try:
+        given = _after(first.moves, _shapes(torch, first.torch))
+    except WeightsMismatch:
+        return first  # mis-shaped as it is: `_entry` says so
+    wanted = _shapes(flax, first.flax)
+    names = tuple(name for match in matches for name in match.torch)
+    count = len(matches)
+    if given == wanted and len(first.torch) == 1 and _may_be_one(torch, names):
+        return Found(names, first.flax, (Tie(count), *first.moves), first.collection, first.optional)
+    for axis in range(len(given[0]) + 1):
+        if tuple((*shape[:axis], count, *shape[axis:]) for shape in given) == wanted:
+            return Found(names, first.flax, _stacked(first, count, axis), first.collection, first.optional)
+    complaints.two_homes(first.flax, [match.torch for match in matches])
+    return first
+
+
+def _may_be_one(torch: Guide, names: tuple[str, ...]) -> bool:
+    """Whether these are names of one tensor. A checkpoint does not tell; `Tie` then compares what it holds."""
+    return not torch.layers or len({torch.tied.get(name, name) for name in names}) == 1
+
+
+def _stacked(match: Found, count: int, axis: int) -> tuple[Move, ...]:
+    sources, targets = len(match.torch), len(match.flax)
+    if sources == targets == 1:
+        return (*match.moves, Stack(axis, count))
+    # Each layer's tensors, then all layers' first, all layers' second …, then each of these stacked.
+    layers = Each((Branch(sources, match.moves, targets),) * count)
+    by_target = Order(tuple(layer * targets + target for target in range(targets) for layer in range(count)))
+    return layers, by_target, Each((Branch(count, (Stack(axis, count),), 1),) * targets)
+
+
+def _with_ties(matches: list[Found], torch: Guide) -> list[Found]:
+    """The names of a tied weight brought together, whether Flax has one home for it or several."""
+    if not torch.tied:
+        return matches
+    groups: dict[str, list[Found]] = defaultdict(list)
+    for match in matches:
+        groups[torch.tied.get(match.torch[0], match.torch[0])].append(match)
+    result = []
+    for first, group in groups.items():
+        names = (first, *(name for name, original in torch.tied.items() if original == first))
+        if len(names) == 1 or any(len(match.torch) > 1 for match in group):
+            result += group
+            continue
+        moves: tuple[Move, ...] = (Tie(len(names)), *group[0].moves)
+        if len(group) > 1:
+            branches = tuple(Branch(1, match.moves, len(match.flax)) for match in group)
+            moves = (Tie(len(names)), Copy(len(group)), Each(branches))
+        targets = tuple(path for match in group for path in match.flax)
+        result.append(Found(names, targets, moves, group[0].collection, all(match.optional for match in group)))
+    return result
+
+
+def _entry(match: Found, torch: Guide, flax: Guide, complaints: Complaints) -> Entry | None:
+    shapes = _shapes(torch, match.torch)
+    entry = Entry(match.torch, match.flax, match.moves, match.collection, shapes, match.optional)
+    if match.collection == TORCH_ONLY:
+        return entry
+    try:
+        given = entry.target_shapes()
+    except WeightsMismatch as error:
+        complaints.misshapen(str(error))
+        return entry
+    for path, shape in zip(match.flax, given, strict=True):
+        if flax.leaves[path].shape != shape:
+            complaints.misshapen(
+                f"{', '.join(match.torch)} of shape {', '.join(map(str, shapes))} becomes {shape}, "
+                f"but {path} has shape {flax.leaves[path].shape}"
+            )
+    return entry
+
+
+def _shapes(guide: Guide, names: tuple[str, ...]) -> Shapes:
+    return tuple(guide.leaves[name].shape for name in names)
+
+
+def _after(moves: tuple[Move, ...], shapes: Shapes) -> Shapes:
+    for move in moves:
+        shapes = move.shapes(shapes)
+    return shapes

@@ -1,0 +1,99 @@
+"""A guide: what is known of one side's model, its layers and its tensors, without any values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from port.moves import Shape
+from port.pairs import LayerPair, ParamPair
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One tensor: its name in the model, shape, dtype (numpy's name for it), and Flax's kind of variable."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    collection: str = "params"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A module of the model.
+
+    Attributes:
+        path: where it is, dotted; the model itself is at "".
+        twin_path: the same in the other side's way of writing, where the two are known to differ.
+        kind: its class's public name.
+        pairs: the pairs that speak of it, its twin's first.
+        params: a pair's parameters for this module.
+        is_library: a class of torch's or Flax's that no pair speaks of.
+    """
+
+    path: str
+    kind: str
+    pairs: tuple[LayerPair, ...] = ()
+    params: Callable[[LayerPair], tuple[ParamPair, ...]] = field(default=lambda pair: (), compare=False)
+    is_library: bool = False
+    twin_path: str | None = None
+
+    @property
+    def path_elsewhere(self) -> str:
+        """Its path in the other side's way of writing."""
+        return self.path if self.twin_path is None else self.twin_path
+
+
+@dataclass(frozen=True)
+class Guide:
+    """One side's model.
+
+    Attributes:
+        side: ``"torch"`` or ``"flax"``.
+        leaves: every tensor, in the model's order.
+        layers: every module, outer ones first; empty where only names are known (a checkpoint, a tree of arrays).
+        tied: name → the earlier name of the same tensor.
+    """
+
+    side: str
+    leaves: dict[str, Leaf]
+    layers: tuple[Layer, ...] = ()
+    tied: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def by_path(self) -> dict[str, Layer]:
+        """The modules by their paths."""
+        return {layer.path: layer for layer in self.layers}
+
+    def owner(self, name: str) -> Layer | None:
+        """The innermost module around a tensor; None where no modules are known."""
+        path = name
+        while path:
+            path = path.rpartition(".")[0]
+            if path in self.by_path:
+                return self.by_path[path]
+        return None
+
+    def around(self, names: tuple[str, ...]) -> list[Layer]:
+        """The modules around tensors that belong together, the innermost first."""
+        path, found = names[0], []
+        while path:
+            path = path.rpartition(".")[0]
+            if path in self.by_path and all(name.startswith(f"{path}.") or not path for name in names):
+                found.append(self.by_path[path])
+        return found
+
+
+def names_only(side: str, tensors: dict[str, Any], *, tied: dict[str, str] | None = None) -> Guide:
+    """The guide of a checkpoint or a flat tree: names and shapes; what layers they belong to is not known.
+
+    Args:
+        side: ``"torch"`` or ``"flax"``.
+        tensors: name → anything with a shape and a dtype.
+        tied: name → the earlier name of the same tensor.
+    """
+    leaves = {name: Leaf(name, tuple(tensor.shape), str(tensor.dtype)) for name, tensor in tensors.items()}
+    return Guide(side, leaves, tied=tied or {})

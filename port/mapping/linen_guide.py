@@ -1,0 +1,91 @@
+"""The guide of a Linen module, found by tracing it with an example input; and that of a bare tree of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from port.errors import UsageError
+from port.mapping.entry import TORCH_ONLY
+from port.mapping.guide import Guide, Layer, Leaf
+from port.mapping.nnx_guide import dotted
+from port.pairs import LayerPair, ParamPair, name_of, pairs_of_flax
+
+if TYPE_CHECKING:
+    from flax import linen
+
+
+def linen_guide(module: linen.Module, inputs: Any) -> Guide:
+    """What a Linen module tells: which class is at which path, and its variables' shapes. Nothing is computed.
+
+    Args:
+        module: a Linen module, unbound.
+        inputs: an example input, or a tuple of its arguments; arrays or `jax.ShapeDtypeStruct`.
+    """
+    import jax
+    from flax import linen
+
+    if inputs is None:
+        raise UsageError(
+            f"{name_of(type(module))} is a Linen module: its parameters have names and shapes only for an input; "
+            "give an example input (--input 1,32,32,3 on the command line, inputs=… in Python)"
+        )
+    seen: dict[tuple[str, ...], Any] = {}
+
+    def note(run: Any, args: Any, kwargs: Any, context: Any) -> Any:
+        seen.setdefault(context.module.path, context.module)
+        return run(*args, **kwargs)
+
+    arguments = inputs if isinstance(inputs, tuple) else (inputs,)
+    # A flag (`train`) is no array: the module branches on it.
+    traced = {place: value for place, value in enumerate(arguments) if not isinstance(value, bool | str)}
+
+    def initialise(key: Any, traced: dict[int, Any]) -> Any:
+        with linen.intercept_methods(note):
+            return module.init(key, *(traced.get(place, value) for place, value in enumerate(arguments)))
+
+    variables = jax.eval_shape(initialise, jax.random.key(0), traced)
+    outer_first = sorted(seen.items(), key=lambda item: len(item[0]))
+    layers = tuple(_layer(dotted(path), layer) for path, layer in outer_first)
+    return Guide("flax", tree_guide(variables).leaves, layers)
+
+
+def tree_guide(variables: Mapping[str, Any]) -> Guide:
+    """What a bare tree of Linen variables tells: ``{"params": {…}, "batch_stats": {…}}``, or the parameters alone.
+
+    Raises:
+        UsageError: two collections hold the same path.
+    """
+    collections = variables if "params" in variables else {"params": variables}
+    leaves: dict[str, Leaf] = {}
+    for collection, tree in collections.items():
+        if collection == TORCH_ONLY:
+            continue  # what was kept beside it for the way back
+        for path, leaf in flat(tree).items():
+            if path in leaves:
+                raise UsageError(f"{path} is both in {leaves[path].collection!r} and in {collection!r}")
+            leaves[path] = Leaf(path, tuple(leaf.shape), str(leaf.dtype), collection)
+    return Guide("flax", leaves)
+
+
+def flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """A nested dict's leaves under dotted paths."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        path = f"{above}.{name}" if above else str(name)
+        if isinstance(value, Mapping):
+            found.update(flat(value, path))
+        else:
+            found[path] = getattr(value, "value", value) if not hasattr(value, "shape") else value
+    return found
+
+
+def _layer(path: str, module: linen.Module) -> Layer:
+    pairs = tuple(pairs_of_flax(module))
+    is_library = not pairs and type(module).__module__.startswith("flax.")
+    return Layer(path, name_of(type(module)), pairs, partial(_params, module), is_library)
+
+
+def _params(module: linen.Module, pair: LayerPair) -> tuple[ParamPair, ...]:
+    return pair.params_of_flax(module)

@@ -1,0 +1,122 @@
+"""The mapping between two models, from whatever is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Tree
+from pathlib import Path
+from typing import Any
+
+from port.errors import UsageError
+from port.mapping.entry import Entry
+from port.mapping.file import read_mapping
+from port.mapping.folding import folded
+from port.mapping.given import checked
+from port.mapping.guide import Guide
+from port.mapping.linen_guide import linen_guide, tree_guide
+from port.mapping.mapping import Mapping
+from port.mapping.nnx_guide import nnx_guide
+from port.mapping.one_sided import one_sided, tree_of_twins
+from port.mapping.renaming import Renaming
+from port.mapping.rules import Rules
+from port.mapping.torch_guide import state_guide, torch_guide
+from port.mapping.two_sided import two_sided
+
+
+def between(
+    torch: Any = None,
+    flax: Any = None,
+    *,
+    rename: Tree[str, str] | Rules | Mapping | Path | str | None = None,
+    fold: Tree[str, tuple[int, ...]] | None = None,
+    inputs: Any = None,
+) -> Mapping:
+    """The mapping from a torch model's state dict to a Flax model's variables.
+
+    Args:
+        torch: a torch module (on the meta device too), a state dict, or a `Guide`; None where only Flax's is known.
+        flax: an nnx module (an abstract one too), a Linen module, a tree of variables, or a `Guide`; None for the
+            twins of torch's layers under torch's names.
+        rename: where names differ: pattern → replacement for torch's keys, or a mapping file, or what it holds:
+            `Rules`, or a whole `Mapping`, which is then seen to fit.
+        fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
+        inputs: an example input of a Linen module, or a tuple of its arguments.
+
+    Returns:
+        torch's keys → Flax's dotted paths.
+
+    Raises:
+        WeightsMismatch: tensors that are missing, unexpected, mis-shaped, or have two readings: all in one message.
+        NoPair: layers that no pair speaks of.
+        UsageError: modules or rules that are not understood.
+    """
+    rules = rules_of(rename)
+    left = None if torch is None else guide_of_torch(torch)
+    right = None if flax is None else guide_of_flax(flax, inputs)
+    if isinstance(rules, Mapping):
+        if fold:
+            raise UsageError("a mapping of entries is whole: write the fold among its moves")
+        return checked(rules, left, right)
+    entries = _entries(left, right, rules)
+    return Mapping(tuple(folded(entries, {**rules.fold, **(fold or {})})))
+
+
+def _entries(torch: Guide | None, flax: Guide | None, rules: Rules) -> list[Entry]:
+    renaming = Renaming(rules.rename)
+    if torch is not None and flax is not None:
+        ours = None if flax.layers or rules.rules else tree_of_twins(torch, flax, renaming)
+        return ours or two_sided(torch, flax, renaming=renaming, given=rules.entries(torch, flax))
+    if rules.rules:
+        raise UsageError("a mapping's rules speak of both models: give the torch and the Flax one")
+    if torch is not None and torch.layers:
+        return one_sided(torch, renaming)
+    if flax is not None and flax.layers:
+        if rules.rename:
+            raise UsageError("a renaming is of torch's keys: give torch's names too, a module or a state dict")
+        return one_sided(flax)
+    raise UsageError("expected a torch module or a Flax module to go by: names alone do not tell the layout")
+
+
+def guide_of_flax(module: Any, inputs: Any = None) -> Guide:
+    """The guide of an nnx module, a Linen module (with an example input) or a tree of variables.
+
+    Raises:
+        UsageError: something else.
+    """
+    families = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(module).__mro__}
+    if isinstance(module, Guide):
+        return module
+    if "flax.nnx.module.Module" in families:
+        return nnx_guide(module)
+    if "flax.linen.module.Module" in families:
+        return linen_guide(module, inputs)
+    if isinstance(module, Tree):
+        return tree_guide(module)
+    raise UsageError(f"expected an nnx module, a Linen module or a tree of variables, got {type(module).__qualname__}")
+
+
+def guide_of_torch(module: Any) -> Guide:
+    """The guide of a torch module or, as names only, of a state dict.
+
+    Raises:
+        UsageError: something else.
+    """
+    if isinstance(module, Guide):
+        return module
+    if isinstance(module, Tree):
+        return state_guide(module)
+    if any(f"{cls.__module__}.{cls.__qualname__}" == "torch.nn.modules.module.Module" for cls in type(module).__mro__):
+        return torch_guide(module)
+    raise UsageError(f"expected a torch.nn.Module or a state dict, got {type(module).__qualname__}")
+
+
+def rules_of(rename: Tree[str, str] | Rules | Mapping | Path | str | None) -> Rules | Mapping:
+    """What a person says of names, as `between` takes it, read if it is a file.
+
+    Raises:
+        UsageError: a file that cannot be read or is not understood.
+    """
+    if isinstance(rename, str | Path):
+        return read_mapping(rename)
+    if isinstance(rename, Rules | Mapping):
+        return rename
+    return Rules(rename=dict(rename or {}))

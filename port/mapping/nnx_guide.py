@@ -1,0 +1,87 @@
+"""The guide of an nnx module. Values are not looked at: one made by `nnx.eval_shape` will do. Imports no torch."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from port.mapping.guide import Guide, Layer, Leaf
+from port.pairs import LayerPair, ParamPair, name_of, pairs_of_flax
+
+if TYPE_CHECKING:
+    from flax import nnx
+
+
+def nnx_guide(module: nnx.Module) -> Guide:
+    """What an nnx module tells: its layers, and the paths, shapes, dtypes and kinds of its variables.
+
+    A variable that stands in several places is one leaf, under its first path. Random streams are no weights.
+    """
+    from flax import nnx
+
+    leaves = {}
+    for path, variable in nnx.to_flat_state(nnx.state(module, weights_filter())):
+        name = dotted(path)
+        leaves[name] = Leaf(name, tuple(variable.shape), str(variable.dtype), _collection(variable))
+    # Inner modules come first; a shared module stands at its first path alone.
+    modules = sorted(nnx.iter_modules(module), key=lambda item: len(item[0]))
+    containers = {dotted(path) for path, layer in modules if isinstance(layer, nnx.Sequential)}
+    return Guide("flax", leaves, tuple(_layer(dotted(path), layer, containers) for path, layer in modules))
+
+
+def weights_filter() -> Any:
+    """Which of a module's variables are weights: random streams, caches and what is noted on the way are not."""
+    from flax import nnx
+
+    return nnx.Not(nnx.Any(nnx.RngState, nnx.Cache, nnx.Intermediate, nnx.Perturbation))
+
+
+def dotted(path: tuple[Any, ...]) -> str:
+    """A path as torch writes it: ("layers", 0, "weight") → "layers.0.weight"."""
+    return ".".join(map(str, path))
+
+
+def _collection(variable: Any) -> str:
+    from flax import nnx
+
+    if not isinstance(variable, nnx.Variable):  # a bare array, which an nnx.Pytree may hold
+        return "params"
+    try:
+        return nnx.variable_name_from_type(type(variable))
+    except ValueError:  # a kind of the user's own
+        return type(variable).__name__
+
+
+def _layer(path: str, module: nnx.Module, containers: set[str]) -> Layer:
+    pairs = tuple(pairs_of_flax(module))
+    return Layer(
+        path,
+        name_of(type(module)),
+        pairs,
+        partial(_params, module),
+        not pairs and _is_library(module),
+        _in_torch(path, containers),
+    )
+
+
+def _in_torch(path: str, containers: set[str]) -> str:
+    """The path without the ``layers`` that nnx.Sequential keeps its layers in, and torch's does not."""
+    parts = path.split(".")
+    kept = [part for place, part in enumerate(parts) if part != "layers" or ".".join(parts[:place]) not in containers]
+    return ".".join(kept)
+
+
+def _params(module: nnx.Module, pair: LayerPair) -> tuple[ParamPair, ...]:
+    return pair.params_of_flax(module)
+
+
+def _is_library(module: nnx.Module) -> bool:
+    """Whether a module is, or inherits from, a library's layer: its parameters then have that layer's layout."""
+    from flax import nnx
+
+    if isinstance(module, nnx.List | nnx.Dict | nnx.Sequential):
+        return False
+    return any(
+        cls.__module__.partition(".")[0] in ("flax", "port") and not issubclass(nnx.Module, cls)
+        for cls in type(module).__mro__
+    )

@@ -1,0 +1,146 @@
+"""Moves that take each array for itself: permute, reshape, fold, flip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from port.errors import WeightsMismatch
+from port.moves.move import Arrays, Shape, Shapes, plain, sizes_of
+
+
+class Alone:
+    """A move that takes each array for itself."""
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        return tuple(self._array(array) for array in arrays)
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        return tuple(self._shape(shape) for shape in shapes)
+
+    def _array(self, array: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _shape(self, shape: Shape) -> Shape:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Permute(Alone):
+    """Reorder the axes: axis i of the result is axis ``axes[i]`` of the array, as in `numpy.transpose`."""
+
+    axes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if sorted(self.axes) != list(range(len(self.axes))):
+            raise WeightsMismatch(f"permute names each axis from 0 on once, got {self.axes}")
+
+    def _array(self, array: np.ndarray) -> np.ndarray:
+        self._shape(array.shape)
+        return array.transpose(self.axes)
+
+    def _shape(self, shape: Shape) -> Shape:
+        if len(shape) != len(self.axes):
+            raise WeightsMismatch(f"{self} needs an array of {len(self.axes)} axes, got shape {shape}")
+        return tuple(shape[axis] for axis in self.axes)
+
+    def inverse(self) -> Permute:
+        return Permute(tuple(int(axis) for axis in np.argsort(self.axes)))
+
+    def __str__(self) -> str:
+        return f"permute{plain(self.axes)}"
+
+
+@dataclass(frozen=True)
+class Reshape(Alone):
+    """The same elements in the same order, from one shape to another."""
+
+    before: Shape
+    after: Shape
+
+    def __post_init__(self) -> None:
+        sizes_of(self.before, "reshape")
+        sizes_of(self.after, "reshape")
+        if prod(self.before) != prod(self.after):
+            raise WeightsMismatch(f"reshape cannot turn {self.before} into {self.after}: other numbers of elements")
+
+    def _array(self, array: np.ndarray) -> np.ndarray:
+        self._shape(array.shape)
+        return array.reshape(self.after)
+
+    def _shape(self, shape: Shape) -> Shape:
+        if shape != self.before:
+            raise WeightsMismatch(f"{self} needs shape {self.before}, got {shape}")
+        return self.after
+
+    def inverse(self) -> Reshape:
+        return Reshape(self.after, self.before)
+
+    def __str__(self) -> str:
+        return f"reshape{plain(self.before)}→{plain(self.after)}"
+
+
+@dataclass(frozen=True)
+class Fold(Alone):
+    """Reorder what was flattened into one axis.
+
+    The axis is taken apart into ``shape``, its parts are reordered as in `Permute`, and it is flattened again. A linear
+    layer behind a flatten of (C, H, W) features becomes one behind a flatten of (H, W, C) features by
+    ``Fold(axis, (C, H, W), (1, 2, 0))``, the axis being that of its inputs.
+    """
+
+    axis: int
+    shape: Shape
+    order: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        sizes_of(self.shape, "fold")
+        if sorted(self.order) != list(range(len(self.shape))):
+            raise WeightsMismatch(f"fold of {len(self.shape)} parts orders each from 0 on once, got {self.order}")
+
+    def _array(self, array: np.ndarray) -> np.ndarray:
+        self._shape(array.shape)
+        before, after = array.shape[: self.axis], array.shape[self.axis + 1 :]
+        order = [self.axis + part for part in self.order]
+        axes = [*range(self.axis), *order, *range(self.axis + len(order), array.ndim + len(order) - 1)]
+        return array.reshape(*before, *self.shape, *after).transpose(axes).reshape(array.shape)
+
+    def _shape(self, shape: Shape) -> Shape:
+        if not 0 <= self.axis < len(shape) or shape[self.axis] != prod(self.shape):
+            raise WeightsMismatch(f"{self} needs {prod(self.shape)} elements along axis {self.axis}, got shape {shape}")
+        return shape
+
+    def inverse(self) -> Fold:
+        shape = tuple(self.shape[part] for part in self.order)
+        return Fold(self.axis, shape, tuple(int(part) for part in np.argsort(self.order)))
+
+    def __str__(self) -> str:
+        return f"fold(axis {self.axis}: {plain(self.shape)} in order {plain(self.order)})"
+
+
+@dataclass(frozen=True)
+class Flip(Alone):
+    """Reverse the elements along some axes."""
+
+    axes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.axes)) != len(self.axes):
+            raise WeightsMismatch(f"flip names an axis once, got {plain(self.axes)}")
+
+    def _array(self, array: np.ndarray) -> np.ndarray:
+        self._shape(array.shape)
+        return np.flip(array, self.axes)
+
+    def _shape(self, shape: Shape) -> Shape:
+        if any(not 0 <= axis < len(shape) for axis in self.axes):
+            raise WeightsMismatch(f"{self} needs these axes, got shape {shape}")
+        return shape
+
+    def inverse(self) -> Flip:
+        return self
+
+    def __str__(self) -> str:
+        return f"flip{plain(self.axes)}"

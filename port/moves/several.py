@@ -1,0 +1,127 @@
+"""Moves that make one array of several, or several of one: split and join, stack and unstack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from port.errors import WeightsMismatch
+from port.moves.move import Arrays, Shapes, at_least_one, count_of, equal_shape, plain, same_dtype, sizes_of
+
+
+@dataclass(frozen=True)
+class Split:
+    """One array into several, along an axis that is there."""
+
+    axis: int
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        at_least_one(len(self.sizes), "split")
+        sizes_of(self.sizes, "split")
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        self.shapes(tuple(array.shape for array in arrays))
+        return tuple(np.split(arrays[0], np.cumsum(self.sizes)[:-1], self.axis))
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        (shape,) = count_of(self, shapes, 1)
+        if not 0 <= self.axis < len(shape) or shape[self.axis] != sum(self.sizes):
+            raise WeightsMismatch(f"{self} needs {sum(self.sizes)} elements along axis {self.axis}, got shape {shape}")
+        return tuple((*shape[: self.axis], size, *shape[self.axis + 1 :]) for size in self.sizes)
+
+    def inverse(self) -> Join:
+        return Join(self.axis, self.sizes)
+
+    def __str__(self) -> str:
+        return f"split(axis {self.axis} into {plain(self.sizes)})"
+
+
+@dataclass(frozen=True)
+class Join:
+    """Several arrays into one, along an axis that is there."""
+
+    axis: int
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        at_least_one(len(self.sizes), "join")
+        sizes_of(self.sizes, "join")
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        self.shapes(tuple(array.shape for array in arrays))
+        return (np.concatenate(same_dtype(self, arrays), self.axis),)
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        count_of(self, shapes, len(self.sizes))
+        first = shapes[0]
+        for shape, size in zip(shapes, self.sizes, strict=True):
+            wanted = (*first[: self.axis], size, *first[self.axis + 1 :])
+            if not 0 <= self.axis < len(first) or shape != wanted:
+                raise WeightsMismatch(
+                    f"{self} needs arrays of these sizes along that axis, alike along the others, got shapes {shapes}"
+                )
+        return ((*first[: self.axis], sum(self.sizes), *first[self.axis + 1 :]),)
+
+    def inverse(self) -> Split:
+        return Split(self.axis, self.sizes)
+
+    def __str__(self) -> str:
+        return f"join(axis {self.axis} of {plain(self.sizes)})"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Several arrays of one shape into one, along a new axis: separate layers into the layers of a scan."""
+
+    axis: int
+    count: int
+
+    def __post_init__(self) -> None:
+        at_least_one(self.count, "stack")
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        self.shapes(tuple(array.shape for array in arrays))
+        return (np.stack(same_dtype(self, arrays), self.axis),)
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        shape = equal_shape(self, shapes, self.count)
+        if not 0 <= self.axis <= len(shape):
+            raise WeightsMismatch(f"{self} needs arrays of at least {self.axis} axes, got shape {shape}")
+        return ((*shape[: self.axis], self.count, *shape[self.axis :]),)
+
+    def inverse(self) -> Unstack:
+        return Unstack(self.axis, self.count)
+
+    def __str__(self) -> str:
+        return f"stack({self.count} on axis {self.axis})"
+
+
+@dataclass(frozen=True)
+class Unstack:
+    """One array into several, an axis less each."""
+
+    axis: int
+    count: int
+
+    def __post_init__(self) -> None:
+        at_least_one(self.count, "unstack")
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        self.shapes(tuple(array.shape for array in arrays))
+        along = np.moveaxis(arrays[0], self.axis, 0)
+        # Without the dots, a vector's elements would be no arrays.
+        return tuple(along[place, ...] for place in range(self.count))
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        (shape,) = count_of(self, shapes, 1)
+        if not 0 <= self.axis < len(shape) or shape[self.axis] != self.count:
+            raise WeightsMismatch(f"{self} needs {self.count} elements along axis {self.axis}, got shape {shape}")
+        return ((*shape[: self.axis], *shape[self.axis + 1 :]),) * self.count
+
+    def inverse(self) -> Stack:
+        return Stack(self.axis, self.count)
+
+    def __str__(self) -> str:
+        return f"unstack({self.count} of axis {self.axis})"

@@ -1,0 +1,123 @@
+"""Moves for one parameter that stands under several names, and for several that Flax keeps as their sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from port.errors import WeightsMismatch
+from port.moves.move import Arrays, Shapes, at_least_one, count_of, equal_shape, same_dtype
+
+
+@dataclass(frozen=True)
+class Tie:
+    """Several names of one tensor into one: torch's state dict lists a tied weight under each, Flax holds it once."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        at_least_one(self.count, "tie")
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        self.shapes(tuple(array.shape for array in arrays))
+        first = arrays[0]
+        for array in arrays[1:]:
+            if array is not first and not _same_bits(array, first):
+                raise WeightsMismatch(f"{self}: the tensors differ, and the other side has one place for all of them")
+        return (first,)
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        return (equal_shape(self, shapes, self.count),)
+
+    def inverse(self) -> Copy:
+        return Copy(self.count)
+
+    def __str__(self) -> str:
+        return f"tie({self.count})"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One tensor under several names."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        at_least_one(self.count, "copy")
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        count_of(self, tuple(array.shape for array in arrays), 1)
+        return arrays * self.count
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        return count_of(self, shapes, 1) * self.count
+
+    def inverse(self) -> Tie:
+        return Tie(self.count)
+
+    def __str__(self) -> str:
+        return f"copy({self.count})"
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Several arrays into their sum: torch's two biases of a recurrent cell, of which Flax keeps one.
+
+    The way back gives the sum to the first and zeros to the others: the same function, not the same bits.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        at_least_one(self.count, "sum")
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        self.shapes(tuple(array.shape for array in arrays))
+        total = same_dtype(self, arrays)[0]
+        for array in arrays[1:]:
+            total = total + array
+        return (np.asarray(total),)  # numpy adds arrays without axes to a scalar that is none
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        return (equal_shape(self, shapes, self.count),)
+
+    def inverse(self) -> Addends:
+        return Addends(self.count)
+
+    def __str__(self) -> str:
+        return f"sum({self.count})"
+
+
+@dataclass(frozen=True)
+class Addends:
+    """One array into several that sum to it: itself and zeros."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        at_least_one(self.count, "addends")
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        count_of(self, tuple(array.shape for array in arrays), 1)
+        return (arrays[0], *(np.zeros_like(arrays[0]) for _ in range(self.count - 1)))
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        return count_of(self, shapes, 1) * self.count
+
+    def inverse(self) -> Sum:
+        return Sum(self.count)
+
+    def __str__(self) -> str:
+        return f"addends({self.count})"
+
+
+def _same_bits(one: np.ndarray, other: np.ndarray) -> bool:
+    """Bits, not values: NaN is not equal to itself. What is large is compared in place."""
+    if one.dtype != other.dtype:
+        return False
+    return np.array_equal(_bytes(one), _bytes(other))
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

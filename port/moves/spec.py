@@ -1,0 +1,189 @@
+"""Moves as plain data, for a mapping file; what a person leaves out is filled in from the shapes at hand."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from port.errors import UnknownChoice, WeightsMismatch
+from port.moves.alone import Flip, Fold, Permute, Reshape
+from port.moves.move import Move, Shapes
+from port.moves.several import Join, Split, Stack, Unstack
+from port.moves.shared import Addends, Copy, Sum, Tie
+from port.moves.together import Branch, Each, Order
+
+Spec = dict[str, Any]
+NAMES = (
+    *("permute", "reshape", "fold", "flip", "split", "join", "stack", "unstack"),
+    *("tie", "copy", "sum", "addends", "order", "each"),
+)
+
+
+def move_from(spec: Spec, shapes: Shapes | None) -> Move:
+    """The move that one table of a mapping file says.
+
+    Args:
+        spec: one name and its value: ``{permute = [1, 0]}``, ``{reshape = [64, 4, 16]}`` (one −1 allowed),
+            ``{fold = [512, 7, 7]}``, ``{flip = [0, 1]}``, ``{split = 3}`` (equal parts of axis 0) or
+            ``{split = {axis = 0, sizes = [8, 4, 4]}}``, ``{join = 0}`` (the axis), ``{stack = 0}``,
+            ``{unstack = 0}``, ``{tie = true}``, ``{copy = 2}``, ``{sum = true}``.
+        shapes: of the arrays that it is given; they complete what is not said. None where they are not known: the
+            move then has to be written out, as `spec_of` does.
+
+    Raises:
+        WeightsMismatch: no such move, or a value that it cannot have.
+    """
+    if not isinstance(spec, dict) or len(spec) != 1:
+        raise WeightsMismatch(f"a move is one name and its value, as in {{permute = [1, 0]}}; got {spec!r}")
+    ((name, value),) = spec.items()
+    try:
+        return _read(name, value, shapes)
+    except UnknownChoice as error:
+        raise WeightsMismatch(str(error)) from None
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        why = f"{error} is not said" if isinstance(error, KeyError) else error
+        raise WeightsMismatch(f"the move {name} = {value!r} cannot be read: {why}") from error
+
+
+def moves_from(specs: list[Spec], shapes: Shapes | None) -> tuple[Move, ...]:
+    """A list of such tables, each completed by the shapes that the one before it gives.
+
+    Raises:
+        WeightsMismatch: as `move_from`, and for shapes that a move cannot take.
+    """
+    if not isinstance(specs, list | tuple):
+        raise WeightsMismatch(f"moves are a list, as in [{{permute = [1, 0]}}]; got {specs!r}")
+    moves: list[Move] = []
+    for spec in specs:
+        move = move_from(spec, shapes)
+        shapes = None if shapes is None else move.shapes(shapes)
+        moves.append(move)
+    return tuple(moves)
+
+
+def spec_of(move: Move) -> Spec:
+    """A move as data, complete: `move_from` reads it back whatever the shapes."""
+    match move:
+        case Permute():
+            return {"permute": list(move.axes)}
+        case Reshape():
+            return {"reshape": {"from": list(move.before), "to": list(move.after)}}
+        case Fold():
+            return {"fold": {"axis": move.axis, "shape": list(move.shape), "order": list(move.order)}}
+        case Flip():
+            return {"flip": list(move.axes)}
+        case Split() | Join():
+            return {type(move).__name__.lower(): {"axis": move.axis, "sizes": list(move.sizes)}}
+        case Stack() | Unstack():
+            return {type(move).__name__.lower(): {"axis": move.axis, "count": move.count}}
+        case Tie() | Copy() | Sum() | Addends():
+            return {type(move).__name__.lower(): move.count}
+        case Order():
+            return {"order": list(move.places)}
+        case Each():
+            return {"each": [_branch(branch) for branch in move.branches]}
+    raise WeightsMismatch(f"a {type(move).__qualname__} has no written form")
+
+
+def _branch(branch: Branch) -> Spec:
+    return {"takes": branch.takes, "gives": branch.gives, "moves": [spec_of(move) for move in branch.moves]}
+
+
+def fold_from(value: Any) -> Fold:
+    """A fold: ``[channels, *spatial]`` of the inputs (axis 1) of a torch Linear, channels first to channels last."""
+    if isinstance(value, dict):
+        return Fold(_number(value["axis"]), _numbers(value["shape"]), _numbers(value["order"]))
+    shape = _numbers(value)
+    return Fold(1, shape, (*range(1, len(shape)), 0))
+
+
+def _read(name: str, value: Any, shapes: Shapes | None) -> Move:
+    match name:
+        case "permute":
+            return Permute(_numbers(value))
+        case "reshape":
+            return _reshape(value, shapes)
+        case "fold":
+            return fold_from(value)
+        case "flip":
+            return Flip(_numbers(value))
+        case "split":
+            return _split(value, shapes)
+        case "join":
+            axis, sizes = _axis_and(value, "sizes")
+            return Join(axis, tuple(shape[axis] for shape in _known(shapes)) if sizes is None else _numbers(sizes))
+        case "stack":
+            axis, count = _axis_and(value, "count")
+            return Stack(axis, len(_known(shapes)) if count is None else _number(count))
+        case "unstack":
+            axis, count = _axis_and(value, "count")
+            return Unstack(axis, _known(shapes)[0][axis] if count is None else _number(count))
+        case "tie" | "sum":
+            count = len(_known(shapes)) if value is True else _number(value)
+            return Tie(count) if name == "tie" else Sum(count)
+        case "copy":
+            return Copy(_number(value))
+        case "addends":
+            return Addends(_number(value))
+        case "order":
+            return Order(_numbers(value))
+        case "each":
+            return _each(value, shapes)
+    raise UnknownChoice("move", name, NAMES)
+
+
+def _reshape(value: Any, shapes: Shapes | None) -> Reshape:
+    before = _numbers(value["from"]) if isinstance(value, dict) else _known(shapes)[0]
+    after = _numbers(value["to"] if isinstance(value, dict) else value)
+    if after.count(-1) != 1:
+        return Reshape(before, after)
+    known = -prod(after)
+    if not known or prod(before) % known:
+        raise ValueError(f"{prod(before)} elements do not fill {after}")
+    return Reshape(before, tuple(prod(before) // known if size == -1 else size for size in after))
+
+
+def _split(value: Any, shapes: Shapes | None) -> Split:
+    given = value if isinstance(value, dict) else {"parts": value}
+    axis = _number(given.get("axis", 0))
+    if "sizes" in given:
+        return Split(axis, _numbers(given["sizes"]))
+    parts, size = _number(given["parts"]), _known(shapes)[0][axis]
+    if parts < 1 or size % parts:
+        raise ValueError(f"{size} elements along axis {axis} are not {parts} equal parts")
+    return Split(axis, (size // parts,) * parts)
+
+
+def _each(value: Any, shapes: Shapes | None) -> Each:
+    branches = []
+    for given in value:
+        takes, part = _number(given["takes"]), None
+        if shapes is not None:
+            part, shapes = shapes[:takes], shapes[takes:]
+        branches.append(Branch(takes, moves_from(given["moves"], part), _number(given["gives"])))
+    return Each(tuple(branches))
+
+
+def _axis_and(value: Any, other: str) -> tuple[int, Any]:
+    """The axis, alone or in a table, and what a table says beside it."""
+    if isinstance(value, dict):
+        return _number(value["axis"]), value.get(other)
+    return _number(value), None
+
+
+def _known(shapes: Shapes | None) -> Shapes:
+    if not shapes:
+        raise ValueError("the shapes that would complete it are not known here; write it out, with its sizes or count")
+    return shapes
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError(f"it takes a whole number, not {value!r}")
+    return value
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"it takes a list of whole numbers, not {value!r}")
+    return tuple(_number(number) for number in value)

@@ -1,0 +1,85 @@
+"""Moves of moves: what composing two mappings, or stacking what was split, needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from port.errors import WeightsMismatch
+from port.moves.move import Arrays, Move, Shapes, count_of, gives_of, plain
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Some of the arrays and what is done to them: ``takes`` arrays through ``moves`` into ``gives`` arrays."""
+
+    takes: int
+    moves: tuple[Move, ...]
+    gives: int
+
+    def inverse(self) -> Branch:
+        return Branch(self.gives, tuple(move.inverse() for move in reversed(self.moves)), self.takes)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.moves)) or "as it is"
+
+
+@dataclass(frozen=True)
+class Each:
+    """Branches side by side: the first takes the first arrays, the next those that follow."""
+
+    branches: tuple[Branch, ...]
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        self.shapes(tuple(array.shape for array in arrays))
+        results: Arrays = ()
+        for branch in self.branches:
+            part, arrays = arrays[: branch.takes], arrays[branch.takes :]
+            for move in branch.moves:
+                part = move(part)
+            results += part
+        return results
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        count_of(self, shapes, sum(branch.takes for branch in self.branches))
+        results: Shapes = ()
+        for branch in self.branches:
+            part, shapes = shapes[: branch.takes], shapes[branch.takes :]
+            for move in branch.moves:
+                part = move.shapes(part)
+            results += gives_of(self, part, branch.gives)
+        return results
+
+    def inverse(self) -> Each:
+        return Each(tuple(branch.inverse() for branch in self.branches))
+
+    def __str__(self) -> str:
+        # One branch stands for all where they are alike: the layers of a stack.
+        alike = len(set(self.branches)) == 1
+        return f"each({self.branches[0] if alike else ' | '.join(map(str, self.branches))})"
+
+
+@dataclass(frozen=True)
+class Order:
+    """The same arrays in another order: the i-th of the result is the ``places[i]``-th."""
+
+    places: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if sorted(self.places) != list(range(len(self.places))):
+            raise WeightsMismatch(f"order names each place from 0 on once, got {self.places}")
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        count_of(self, tuple(array.shape for array in arrays), len(self.places))
+        return tuple(arrays[place] for place in self.places)
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        count_of(self, shapes, len(self.places))
+        return tuple(shapes[place] for place in self.places)
+
+    def inverse(self) -> Order:
+        return Order(tuple(int(place) for place in np.argsort(self.places)))
+
+    def __str__(self) -> str:
+        return f"order{plain(self.places)}"

@@ -1,0 +1,51 @@
+"""The bilinear layer, which Flax lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from port.nn.initializers import torch_bias
+
+
+class Bilinear(nnx.Module):
+    """torch.nn.Bilinear: y = x1ᵀ A x2 + b, (…, in1) and (…, in2) → (…, out).
+
+    Initial values: U(−1/√in1, 1/√in1), kernel and bias. Source: torch.nn.Bilinear's documentation.
+
+    Args:
+        in1_features: features of the first input.
+        in2_features: features of the second.
+        out_features: features of the result.
+        bias: learn a shift per output feature.
+        dtype: of the computation; None is that of inputs and parameters together.
+        param_dtype: of kernel (in1, in2, out) and bias.
+        rngs: for the initial values.
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        rngs: nnx.Rngs,
+    ) -> None:
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.dtype = dtype
+        draw = torch_bias(in1_features)
+        self.kernel = nnx.Param(draw(rngs.params(), (in1_features, in2_features, out_features), param_dtype))
+        self.bias: Any = nnx.Param(draw(rngs.params(), (out_features,), param_dtype)) if bias else nnx.data(None)
+
+    def __call__(self, x1: jax.Array, x2: jax.Array) -> jax.Array:
+        """Both inputs have the same axes before the last."""
+        dtype = self.dtype or jnp.result_type(x1, x2, self.kernel[...])
+        x1, x2, kernel = (value.astype(dtype) for value in (x1, x2, self.kernel[...]))
+        y = jnp.einsum("...i,ijo,...j->...o", x1, kernel, x2)
+        return y if self.bias is None else y + self.bias[...].astype(dtype)

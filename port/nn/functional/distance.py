@@ -1,0 +1,45 @@
+"""How far vectors are apart."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from port.nn.functional.kinks import vector_norm
+
+
+def cosine_similarity(x1: jax.Array, x2: jax.Array, dim: int = 1, eps: float = 1e-8) -> jax.Array:
+    """x1·x2 / (max(‖x1‖, eps) · max(‖x2‖, eps)) along ``dim``, which is gone in the result.
+
+    In the gradient the norms are taken as if they had no lower bound, as in torch, and a vector of zeros has a norm
+    of gradient 0. Source: torch.nn.CosineSimilarity, ATen's ``cosine_similarity``.
+
+    Args:
+        x1: of any shape.
+        x2: of one that broadcasts with it.
+        dim: the axis of the vectors, in the shape that both broadcast to.
+        eps: the least norm.
+    """
+    x1, x2 = jnp.broadcast_arrays(x1, x2)
+    return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim)
+
+
+def _unit(x: jax.Array, dim: int, eps: float) -> jax.Array:
+    norm = jnp.expand_dims(vector_norm(jnp.moveaxis(x, dim, -1)), dim)
+    return x / (norm + jax.lax.stop_gradient(jnp.maximum(norm, eps) - norm))
+
+
+def pairwise_distance(
+    x1: jax.Array, x2: jax.Array, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> jax.Array:
+    """‖x1 − x2 + eps‖ₚ over the last axis: (…, D) → (…). Source: torch.nn.PairwiseDistance.
+
+    Args:
+        x1: (…, D).
+        x2: of a shape that broadcasts with it.
+        p: the norm; its gradient where it has none is torch's, see `port.nn.functional.kinks.vector_norm`.
+        eps: added to every difference.
+        keepdim: keep the last axis, as 1.
+    """
+    distance = vector_norm(x1 - x2 + eps, p)
+    return distance[..., None] if keepdim else distance

@@ -1,0 +1,155 @@
+"""Losses of distances between embeddings, and of pairs: cosine and hinge embedding, margin ranking, triplets.
+
+A hinge's gradient is 0 at its edge, as that of torch 2.15. Formulas: the documentation of torch.nn's class of the same
+name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from port.errors import UsageError
+from port.nn.functional.distance import pairwise_distance
+from port.nn.functional.reduction import reduce_losses
+
+EPSILON = float(np.float32(1e-12))
+"""Of the cosine: as torch's C++ has it, in float32, whatever the input is."""
+
+Distance = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+def cosine_embedding_loss(
+    input1: jax.Array, input2: jax.Array, target: jax.Array, *, margin: float = 0.0, reduction: str = "mean"
+) -> jax.Array:
+    """1 − cos for a target of 1, max(0, cos − margin) for −1; cos = x·y / √((x·x + ε)(y·y + ε)) with ε = 1e−12.
+
+    `optax.cosine_distance` is the first of both, with its ε elsewhere.
+
+    Args:
+        input1: embeddings x, (…, D).
+        input2: embeddings y, (…, D).
+        target: 1 or −1, (…); any other gives 0.
+        margin: the cosine that strangers may have, −1 to 1.
+        reduction: ``"none"`` for the shape (…), ``"mean"`` or ``"sum"``.
+
+    Raises:
+        UsageError: another reduction, or shapes that do not fit.
+    """
+    if input1.shape != input2.shape or target.shape != input1.shape[:-1]:
+        raise UsageError(
+            "cosine_embedding_loss takes embeddings (…, D) twice and targets (…); "
+            f"got {input1.shape}, {input2.shape}, {target.shape}"
+        )
+    squares = [jnp.square(x).sum(axis=-1) + EPSILON for x in (input1, input2)]
+    cosine = (input1 * input2).sum(axis=-1) / jnp.sqrt(squares[0] * squares[1])
+    losses = jnp.where(target == 1, 1 - cosine, jnp.where(target == -1, jax.nn.relu(cosine - margin), 0))
+    return reduce_losses(losses, reduction)
+
+
+def hinge_embedding_loss(
+    input: jax.Array, target: jax.Array, *, margin: float = 1.0, reduction: str = "mean"
+) -> jax.Array:
+    """input for a target of 1, max(0, margin − input) for −1; any other target gives the sum of both, as in torch.
+
+    Args:
+        input: distances, any shape.
+        target: 1 or −1, broadcast.
+        margin: the distance that strangers should have.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Raises:
+        UsageError: another reduction.
+    """
+    apart = jnp.where(target != 1, jax.nn.relu(margin - input), 0)
+    return reduce_losses(apart + jnp.where(target != -1, input, 0), reduction)
+
+
+def margin_ranking_loss(
+    input1: jax.Array, input2: jax.Array, target: jax.Array, *, margin: float = 0.0, reduction: str = "mean"
+) -> jax.Array:
+    """max(0, margin − target·(input1 − input2)).
+
+    Args:
+        input1: scores, any shape.
+        input2: scores of the others; the number of axes is the same, the lengths broadcast.
+        target: 1 where the first should be ranked higher, −1 where the second.
+        margin: by how much.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+
+    Raises:
+        UsageError: another reduction, or different numbers of axes.
+    """
+    _check_axes(input1, input2, target)
+    return reduce_losses(jax.nn.relu(margin - target * (input1 - input2)), reduction)
+
+
+def triplet_margin_loss(
+    anchor: jax.Array,
+    positive: jax.Array,
+    negative: jax.Array,
+    *,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> jax.Array:
+    """max(0, margin + d(anchor, positive) − d(anchor, negative)), d(x, y) = ‖x − y + eps‖ₚ over the last axis.
+
+    Args:
+        anchor: embeddings (…, D).
+        positive: embeddings that should be near, (…, D).
+        negative: embeddings that should be far, (…, D).
+        margin: by how much; positive.
+        p: the norm's exponent.
+        eps: added to each difference.
+        swap: take d(positive, negative) in place of d(anchor, negative) where it is smaller.
+        reduction: ``"none"`` for the shape (…), ``"mean"`` or ``"sum"``.
+
+    Raises:
+        UsageError: another reduction, a margin that is not positive, or different numbers of axes.
+    """
+    return triplet_margin_with_distance_loss(
+        anchor,
+        positive,
+        negative,
+        distance_function=partial(pairwise_distance, p=p, eps=eps),
+        margin=margin,
+        swap=swap,
+        reduction=reduction,
+    )
+
+
+def triplet_margin_with_distance_loss(
+    anchor: jax.Array,
+    positive: jax.Array,
+    negative: jax.Array,
+    *,
+    distance_function: Distance | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> jax.Array:
+    """`triplet_margin_loss` with a distance of one's own: (…, D) and (…, D) → distances; by default that of there.
+
+    Raises:
+        UsageError: another reduction, a margin that is not positive, or different numbers of axes.
+    """
+    if margin <= 0:
+        raise UsageError(f"triplet losses need a positive margin, got {margin}")
+    _check_axes(anchor, positive, negative)
+    distance = distance_function or pairwise_distance
+    apart = distance(anchor, negative)
+    if swap:
+        apart = jnp.minimum(apart, distance(positive, negative))
+    return reduce_losses(jax.nn.relu(margin + distance(anchor, positive) - apart), reduction)
+
+
+def _check_axes(*arrays: jax.Array) -> None:
+    if len({array.ndim for array in arrays}) != 1:
+        raise UsageError(f"this loss takes arrays of one number of axes; got {', '.join(str(a.shape) for a in arrays)}")

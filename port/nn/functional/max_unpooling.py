@@ -1,0 +1,84 @@
+"""The way back from a max pooling, channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+
+import jax
+import jax.numpy as jnp
+
+from port.errors import UsageError
+from port.nn.functional.windows import Sizes, each_axis, spatial_shape
+
+
+def max_unpool(
+    input: jax.Array,
+    indices: jax.Array,
+    output_size: Sequence[int] | None = None,
+    *,
+    kernel_size: Sequence[int],
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+) -> jax.Array:
+    """Every value at its index, zeros elsewhere: (N, *spatial, C) → (N, *output_size, C).
+
+    Where two values have one index, as windows that overlap give it, either may be the one that is kept (they are
+    equal if a max pooling made them), and both get its gradient, as in torch. An index beyond the output is dropped;
+    torch raises. Source: torch.nn.MaxUnpool2d, ATen's ``max_unpool2d``.
+
+    Args:
+        input: (N, *spatial, C) or (*spatial, C).
+        indices: where each value came from, in input's shape, as `max_pool` returns it.
+        output_size: the spatial shape, or the whole shape, of what was pooled; several sizes pool to the same one.
+        kernel_size: the window, a number for each spatial axis.
+        stride: steps between windows; None is the kernel's size.
+        padding: at both ends of each axis.
+
+    Raises:
+        UsageError: indices of another shape, a size that does not pool to the input's.
+    """
+    spatial = len(kernel_size)
+    lengths = spatial_shape(input, spatial)
+    if indices.shape != input.shape:
+        raise UsageError(f"max_unpool has an index for each value: got {indices.shape} for {input.shape}")
+    stride = each_axis(kernel_size if stride is None else stride, spatial, "stride")
+    padding = each_axis(padding, spatial, "padding")
+    usual = [(size - 1) * s + k - 2 * p for size, k, s, p in zip(lengths, kernel_size, stride, padding, strict=True)]
+    wanted = list(usual if output_size is None else output_size)
+    if len(wanted) == spatial + 2:
+        wanted = wanted[1:-1]
+    fits = len(wanted) == spatial and all(abs(w - u) < s for w, u, s in zip(wanted, usual, stride, strict=True))
+    if not fits or min(wanted) < 0:
+        raise UsageError(
+            f"output_size {output_size} does not pool to {lengths}: it is {usual}, or less than {stride} off"
+        )
+
+    *batch, channels = (*input.shape[: input.ndim - 1 - spatial], input.shape[-1])
+    flat = input.reshape(prod(batch), -1, channels), indices.reshape(prod(batch), -1, channels)
+    return _scatter(*flat, prod(wanted)).reshape(*batch, *wanted, channels)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _scatter(values: jax.Array, indices: jax.Array, size: int) -> jax.Array:
+    """(N, L, C) → (N, size, C)."""
+    return _empty(values, size).at[_places(indices)].set(values, mode="drop")
+
+
+@_scatter.defjvp
+def _scatter_jvp(
+    size: int, primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    (values, indices), (tangent, _) = primals, tangents
+    # Its transpose reads the gradient at each index, also where another value was written: torch's backward.
+    return _scatter(values, indices, size), _empty(values, size).at[_places(indices)].add(tangent, mode="drop")
+
+
+def _empty(values: jax.Array, size: int) -> jax.Array:
+    return jnp.zeros((values.shape[0], size, values.shape[2]), values.dtype)
+
+
+def _places(indices: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    n, _, channels = indices.shape
+    return jnp.arange(n)[:, None, None], indices, jnp.arange(channels)[None, None]

@@ -1,0 +1,136 @@
+"""LayerNorm and RMSNorm over several axes, and RMSNorm with PyTorch's own epsilon.
+
+The parameters of flax.nnx.LayerNorm and RMSNorm have one axis, torch's have every normalised one; and torch's
+RMSNorm takes its epsilon from the dtype that it computes in, where flax's is a number. Over one axis and with a
+number, Flax's own layers are exact with ``use_fast_variance=False``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from port.errors import UsageError
+
+
+class LayerNorm(nnx.Module):
+    """torch.nn.LayerNorm: (…, *normalized_shape), the same shape out.
+
+    y = (x − mean) / √(var + eps) · scale + bias, mean and biased variance over the normalised axes. Formula and
+    defaults: torch.nn.LayerNorm's documentation.
+
+    Args:
+        normalized_shape: the lengths of the last axes, which are normalised together; an int is one axis.
+        eps: added to the variance.
+        elementwise_affine: learn a factor and a shift for each normalised element.
+        bias: whether ``elementwise_affine`` learns a shift too.
+        dtype: of the result; None takes the input's where that is half precision, and else that of input and
+            parameters together. Statistics are computed in float32 at least.
+        param_dtype: of scale and bias, both of ``normalized_shape``.
+        rngs: taken as every nnx layer takes it; nothing is drawn.
+
+    Raises:
+        UsageError: at the call, an input whose last axes are others.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        rngs: nnx.Rngs | None = None,
+    ) -> None:
+        self.normalized_shape = _shape(normalized_shape)
+        self.eps = eps
+        self.dtype = dtype
+        self.scale: Any = nnx.data(None)
+        self.bias: Any = nnx.data(None)
+        if elementwise_affine:
+            self.scale = nnx.Param(jnp.ones(self.normalized_shape, param_dtype))
+        if elementwise_affine and bias:
+            self.bias = nnx.Param(jnp.zeros(self.normalized_shape, param_dtype))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Normalise ``x`` (…, *normalized_shape)."""
+        axes = _last_axes(x, self.normalized_shape)
+        dtype = self.dtype or _result_dtype(x, self.scale, self.bias)
+        x = x.astype(jnp.promote_types(dtype, jnp.float32))
+        x = x - x.mean(axes, keepdims=True)
+        y = x * jax.lax.rsqrt(jnp.square(x).mean(axes, keepdims=True) + self.eps)
+        if self.scale is not None:
+            y = y * self.scale[...].astype(y.dtype)
+        if self.bias is not None:
+            y = y + self.bias[...].astype(y.dtype)
+        return y.astype(dtype)
+
+
+class RMSNorm(nnx.Module):
+    """torch.nn.RMSNorm: (…, *normalized_shape), the same shape out.
+
+    y = x / √(mean(x²) + eps) · scale over the normalised axes. Formula: torch.nn.RMSNorm's documentation.
+
+    Args:
+        normalized_shape: the lengths of the last axes, which are normalised together; an int is one axis.
+        eps: added to the mean square; None is the machine epsilon of the dtype computed in: that of the input, and
+            for half precision float32's (measured on torch 2.15; its documentation says the input's).
+        elementwise_affine: learn a factor for each normalised element.
+        dtype: of the result; None takes the input's where that is half precision, and else that of input and
+            parameters together. The mean square is computed in float32 at least.
+        param_dtype: of the scale, of ``normalized_shape``.
+        rngs: taken as every nnx layer takes it; nothing is drawn.
+
+    Raises:
+        UsageError: at the call, an input whose last axes are others.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        *,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        rngs: nnx.Rngs | None = None,
+    ) -> None:
+        self.normalized_shape = _shape(normalized_shape)
+        self.eps = eps
+        self.dtype = dtype
+        self.scale: Any = nnx.data(None)
+        if elementwise_affine:
+            self.scale = nnx.Param(jnp.ones(self.normalized_shape, param_dtype))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Normalise ``x`` (…, *normalized_shape)."""
+        axes = _last_axes(x, self.normalized_shape)
+        dtype = self.dtype or _result_dtype(x, self.scale)
+        x = x.astype(jnp.promote_types(dtype, jnp.float32))
+        eps = self.eps if self.eps is not None else jnp.finfo(x.dtype).eps
+        y = x * jax.lax.rsqrt(jnp.square(x).mean(axes, keepdims=True) + eps)
+        if self.scale is not None:
+            y = y * self.scale[...].astype(y.dtype)
+        return y.astype(dtype)
+
+
+def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+
+
+def _last_axes(x: jax.Array, normalized_shape: tuple[int, ...]) -> tuple[int, ...]:
+    if x.shape[x.ndim - len(normalized_shape) :] != normalized_shape:
+        raise UsageError(f"normalized_shape is {normalized_shape}, and the input of shape {x.shape} does not end so")
+    return tuple(range(-len(normalized_shape), 0))
+
+
+def _result_dtype(x: jax.Array, *params: Any) -> Any:
+    if x.dtype in (jnp.bfloat16, jnp.float16):
+        return x.dtype
+    return jnp.result_type(x, float, *(param[...] for param in params if param is not None))

@@ -1,0 +1,176 @@
+"""torch.nn.RNNCell, LSTMCell and GRUCell: one step of a recurrence, with torch's parameters.
+
+flax.nnx.SimpleCell, LSTMCell and OptimizedLSTMCell have one bias where torch has two. Outputs agree with the sum of
+the two, training does not: each of torch's biases gets the whole gradient, so that their sum moves twice as far a
+step. flax.nnx.GRUCell has no hidden bias, and so cannot represent torch's. Flax's cells also start from other
+distributions, and take (carry, input) where torch takes (input, state).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from port.errors import UsageError
+from port.nn.initializers import torch_bias
+from port.nn.recurrent_steps import State, Step, gru_step, lstm_step, rnn_step
+
+
+class Cell(nnx.Module):
+    """What the three cells share: parameters, named and laid out as torch's, and their use.
+
+    weight_ih (gates · hidden_size, input_size), weight_hh (gates · hidden_size, hidden_size), bias_ih and bias_hh
+    (gates · hidden_size,). All are drawn from U(−1/√hidden_size, 1/√hidden_size), as
+    torch.nn.RNNCellBase.reset_parameters does.
+    """
+
+    def __init__(
+        self,
+        gates: int,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        *,
+        dtype: Any,
+        param_dtype: Any,
+        rngs: nnx.Rngs,
+    ) -> None:
+        draw = torch_bias(hidden_size)
+        rows = gates * hidden_size
+        self.weight_ih = nnx.Param(draw(rngs.params(), (rows, input_size), param_dtype))
+        self.weight_hh = nnx.Param(draw(rngs.params(), (rows, hidden_size), param_dtype))
+        self.bias_ih: Any = nnx.Param(draw(rngs.params(), (rows,), param_dtype)) if bias else nnx.data(None)
+        self.bias_hh: Any = nnx.Param(draw(rngs.params(), (rows,), param_dtype)) if bias else nnx.data(None)
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        self.dtype = dtype
+
+    def _after(self, step: Step, x: jax.Array, state: State | None, parts: int) -> State:
+        """The state after a step: ``parts`` arrays, each of x's batch shape and hidden_size features."""
+        shape = (*x.shape[:-1], self.hidden_size)
+        if x.shape[-1:] != (self.input_size,):
+            raise UsageError(f"{type(self).__name__} takes (..., {self.input_size}) features, got shape {x.shape}")
+        dtype = self.dtype or jnp.result_type(x, self.weight_ih[...])
+        if state is None:
+            state = (jnp.zeros(shape, dtype),) * parts
+        for part in state:
+            if part.shape != shape:
+                raise UsageError(f"{type(self).__name__} takes a state of shape {shape} here, got {part.shape}")
+        state = tuple(part.astype(dtype) for part in state)
+        from_input = x.astype(dtype) @ self.weight_ih[...].astype(dtype).T
+        from_hidden = state[0] @ self.weight_hh[...].astype(dtype).T
+        if self.bias:
+            from_input = from_input + self.bias_ih[...].astype(dtype)
+            from_hidden = from_hidden + self.bias_hh[...].astype(dtype)
+        return step(from_input, from_hidden, state)
+
+
+class RNNCell(Cell):
+    """torch.nn.RNNCell: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of it.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        bias: learn both biases.
+        nonlinearity: "tanh" or "relu".
+        dtype: of the computation; None takes that of input and parameters together.
+        param_dtype: of the parameters.
+        rngs: draws the parameters.
+
+    Raises:
+        UnknownChoice: another nonlinearity.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        *,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        rngs: nnx.Rngs,
+    ) -> None:
+        super().__init__(1, input_size, hidden_size, bias, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
+        rnn_step(nonlinearity)  # refuses a name that is none, here and not at the first call
+        self.nonlinearity = nonlinearity
+
+    def __call__(self, x: jax.Array, hx: jax.Array | None = None) -> jax.Array:
+        """(N, input_size) or (input_size,), and the state (N, hidden_size) or (hidden_size,), zeros if not given.
+
+        Raises:
+            UsageError: another number of features, or a state of another shape.
+        """
+        return self._after(rnn_step(self.nonlinearity), x, None if hx is None else (hx,), 1)[0]
+
+
+class LSTMCell(Cell):
+    """torch.nn.LSTMCell: gates in the order i, f, g, o; c' = σ(f) c + σ(i) tanh(g), h' = σ(o) tanh(c').
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        bias: learn both biases.
+        dtype: of the computation; None takes that of input and parameters together.
+        param_dtype: of the parameters.
+        rngs: draws the parameters.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        rngs: nnx.Rngs,
+    ) -> None:
+        super().__init__(4, input_size, hidden_size, bias, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
+
+    def __call__(self, x: jax.Array, hx: tuple[jax.Array, jax.Array] | None = None) -> tuple[jax.Array, jax.Array]:
+        """(N, input_size) or (input_size,), and (h, c), each (N, hidden_size) or (hidden_size,); zeros if not given.
+
+        Raises:
+            UsageError: another number of features, or a state of another shape.
+        """
+        h, c = self._after(lstm_step, x, hx, 2)
+        return h, c
+
+
+class GRUCell(Cell):
+    """torch.nn.GRUCell: gates in the order r, z, n; n = tanh(W_in x + b_in + r (W_hn h + b_hn)), h' = (1 − z) n + z h.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        bias: learn both biases.
+        dtype: of the computation; None takes that of input and parameters together.
+        param_dtype: of the parameters.
+        rngs: draws the parameters.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        rngs: nnx.Rngs,
+    ) -> None:
+        super().__init__(3, input_size, hidden_size, bias, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
+
+    def __call__(self, x: jax.Array, hx: jax.Array | None = None) -> jax.Array:
+        """(N, input_size) or (input_size,), and the state (N, hidden_size) or (hidden_size,), zeros if not given.
+
+        Raises:
+            UsageError: another number of features, or a state of another shape.
+        """
+        return self._after(gru_step, x, None if hx is None else (hx,), 1)[0]

@@ -1,0 +1,229 @@
+"""torch.nn.TransformerEncoderLayer and TransformerDecoderLayer: attention and a feed-forward network, each within a
+residual and beside a layer norm. Flax has neither.
+
+Torch evaluates an encoder layer without gradients, if ``batch_first`` and of an even number of heads, by a fast path:
+there a row whose keys a boolean mask blocks one and all is NaN (here, and in torch with gradients, its attention is
+0), the hint ``is_causal`` is not looked at, and an activation given as torch.nn.GELU(approximate="tanh") is computed
+by the error function. These layers do what torch does with gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from port.errors import UnknownChoice
+from port.nn.attention import MultiheadAttention
+from port.nn.initializers import torch_bias, torch_kernel
+
+Activation = Callable[[jax.Array], jax.Array]
+
+
+def gelu(x: jax.Array) -> jax.Array:
+    """torch's default GELU, by the error function; jax's default is the tanh approximation."""
+    return jax.nn.gelu(x, approximate=False)
+
+
+ACTIVATIONS: dict[str, Activation] = {"relu": jax.nn.relu, "gelu": gelu}
+
+
+def layer_norm(features: int, eps: float, bias: bool, dtype: Any, param_dtype: Any, rngs: nnx.Rngs) -> nnx.LayerNorm:
+    """flax's LayerNorm with torch's variance in two passes."""
+    return nnx.LayerNorm(
+        features,
+        epsilon=eps,
+        use_bias=bias,
+        use_fast_variance=False,
+        dtype=dtype,
+        param_dtype=param_dtype,
+        rngs=rngs,
+    )
+
+
+class TransformerLayer(nnx.Module):
+    """What the two layers share: self_attn, linear1, dropout, linear2, norm1, norm2, dropout1 and dropout2.
+
+    Args:
+        d_model: features of the input, and of the result.
+        nhead: heads of the attention.
+        dim_feedforward: features between linear1 and linear2.
+        dropout: rate of each dropout, that on the attention weights too; off after ``model.eval()``.
+        activation: between linear1 and linear2: "relu", "gelu" (by the error function), or any function or module.
+        layer_norm_eps: added to the variance by each norm.
+        batch_first: batched sequences are (N, L, features), not (L, N, features).
+        norm_first: norms stand before attention and feed-forward, not after their residuals.
+        bias: of the attentions, linear layers and norms.
+        dtype: of the computation; None takes that of input and parameters together.
+        param_dtype: of the parameters.
+        rngs: draws the parameters, as torch draws those of each part, and the dropout where there is one.
+
+    Raises:
+        UnknownChoice: an activation of another name.
+        UsageError: d_model is not a multiple of nhead, or dropout no probability.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Activation = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        rngs: nnx.Rngs,
+    ) -> None:
+        if isinstance(activation, str):
+            if activation not in ACTIVATIONS:
+                raise UnknownChoice("activation", activation, ACTIVATIONS)
+            activation = ACTIVATIONS[activation]
+        self.activation = activation
+        self.norm_first = norm_first
+        types: dict[str, Any] = {"dtype": dtype, "param_dtype": param_dtype, "rngs": rngs}
+
+        def linear(inputs: int, outputs: int) -> nnx.Linear:
+            initial: dict[str, Any] = {"kernel_init": torch_kernel(), "bias_init": torch_bias(inputs)}
+            return nnx.Linear(inputs, outputs, use_bias=bias, **initial, **types)
+
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **types)
+        self.linear1 = linear(d_model, dim_feedforward)
+        self.dropout = nnx.Dropout(dropout, rngs=rngs if dropout else None)
+        self.linear2 = linear(dim_feedforward, d_model)
+        self.norm1 = layer_norm(d_model, layer_norm_eps, bias, **types)
+        self.norm2 = layer_norm(d_model, layer_norm_eps, bias, **types)
+        self.dropout1 = nnx.Dropout(dropout, rngs=rngs if dropout else None)
+        self.dropout2 = nnx.Dropout(dropout, rngs=rngs if dropout else None)
+
+    def _attend_to_itself(
+        self, x: jax.Array, mask: jax.Array | None, key_padding_mask: jax.Array | None, is_causal: bool
+    ) -> jax.Array:
+        x, _ = self.self_attn(x, x, x, key_padding_mask, need_weights=False, attn_mask=mask, is_causal=is_causal)
+        return self.dropout1(x)
+
+    def _feed_forward(self, x: jax.Array) -> jax.Array:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+class TransformerEncoderLayer(TransformerLayer):
+    """torch.nn.TransformerEncoderLayer: self-attention, then the feed-forward network.
+
+    Arguments, parameters and their initial values: `TransformerLayer`.
+    """
+
+    def __call__(
+        self,
+        src: jax.Array,
+        src_mask: jax.Array | None = None,
+        src_key_padding_mask: jax.Array | None = None,
+        is_causal: bool = False,
+    ) -> jax.Array:
+        """Encode (S, N, d_model), (N, S, d_model) if ``batch_first``, or (S, d_model); the result has the same shape.
+
+        Masks and ``is_causal``: `port.nn.MultiheadAttention`.
+
+        Raises:
+            UsageError: see there.
+        """
+        x = src
+        if self.norm_first:
+            x = x + self._attend_to_itself(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
+            return x + self.dropout2(self._feed_forward(self.norm2(x)))
+        x = self.norm1(x + self._attend_to_itself(x, src_mask, src_key_padding_mask, is_causal))
+        return self.norm2(x + self.dropout2(self._feed_forward(x)))
+
+
+class TransformerDecoderLayer(TransformerLayer):
+    """torch.nn.TransformerDecoderLayer: self-attention, attention to the memory, then the feed-forward network.
+
+    Arguments, parameters and their initial values: `TransformerLayer`; here with multihead_attn, norm3 and dropout3.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Activation = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        rngs: nnx.Rngs,
+    ) -> None:
+        types: dict[str, Any] = {"dtype": dtype, "param_dtype": param_dtype, "rngs": rngs}
+        super().__init__(
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            **types,
+        )
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **types)
+        self.norm3 = layer_norm(d_model, layer_norm_eps, bias, **types)
+        self.dropout3 = nnx.Dropout(dropout, rngs=rngs if dropout else None)
+
+    def __call__(
+        self,
+        tgt: jax.Array,
+        memory: jax.Array,
+        tgt_mask: jax.Array | None = None,
+        memory_mask: jax.Array | None = None,
+        tgt_key_padding_mask: jax.Array | None = None,
+        memory_key_padding_mask: jax.Array | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> jax.Array:
+        """Decode (T, N, d_model), (N, T, d_model) if ``batch_first``, or (T, d_model); the result has the same shape.
+
+        Args:
+            tgt: the sequences to decode.
+            memory: what the encoder gave, the same with S for T.
+            tgt_mask: of the self-attention, (T, T) or (N · nhead, T, T); see `port.nn.MultiheadAttention`.
+            memory_mask: of the attention to the memory, (T, S) or (N · nhead, T, S).
+            tgt_key_padding_mask: (N, T), or (T,) of one sequence.
+            memory_key_padding_mask: (N, S), or (S,) of one sequence.
+            tgt_is_causal: the hint that tgt_mask is causal.
+            memory_is_causal: the hint that memory_mask is causal.
+
+        Raises:
+            UsageError: see `port.nn.MultiheadAttention`.
+        """
+
+        def attend_to_memory(x: jax.Array) -> jax.Array:
+            x, _ = self.multihead_attn(
+                x,
+                memory,
+                memory,
+                memory_key_padding_mask,
+                need_weights=False,
+                attn_mask=memory_mask,
+                is_causal=memory_is_causal,
+            )
+            return self.dropout2(x)
+
+        x = tgt
+        if self.norm_first:
+            x = x + self._attend_to_itself(self.norm1(x), tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+            x = x + attend_to_memory(self.norm2(x))
+            return x + self.dropout3(self._feed_forward(self.norm3(x)))
+        x = self.norm1(x + self._attend_to_itself(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+        x = self.norm2(x + attend_to_memory(x))
+        return self.norm3(x + self.dropout3(self._feed_forward(x)))

@@ -1,0 +1,95 @@
+"""torch.nn.ConvTranspose1d, 2d, 3d ⇄ flax.nnx.ConvTranspose, port.nn.ConvTranspose, flax.linen.ConvTranspose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from port.moves import Flip, Permute
+from port.pairs.layers.conv import has_axes
+from port.pairs.pair import LayerPair, ParamPair
+
+
+def _padding(module: Any) -> tuple[tuple[int, int], ...]:
+    """What the input, spread out by the stride, is padded with: torch's own padding crops the result instead."""
+    before = (d * (k - 1) - p for k, p, d in zip(module.kernel_size, module.padding, module.dilation, strict=True))
+    return tuple((low, low + extra) for low, extra in zip(before, module.output_padding, strict=True))
+
+
+def _arguments(module: Any) -> dict[str, Any]:
+    return {
+        "in_features": module.in_channels,
+        "out_features": module.out_channels,
+        "kernel_size": tuple(module.kernel_size),
+        "strides": tuple(module.stride),
+        "padding": _padding(module),
+        "kernel_dilation": tuple(module.dilation),
+        "use_bias": module.bias is not None,
+        "transpose_kernel": True,
+    }
+
+
+def _initializers(module: Any) -> dict[str, Any]:
+    from port.nn import torch_bias, torch_kernel
+
+    fan_in = module.out_channels // module.groups * prod(module.kernel_size)
+    return {"kernel_init": torch_kernel(), "bias_init": torch_bias(fan_in)}
+
+
+def _ports_arguments(module: Any) -> dict[str, Any]:
+    names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "output_padding", "groups", "dilation")
+    return {**{name: getattr(module, name) for name in names}, "bias": module.bias is not None}
+
+
+def _in_one_group(module: Any) -> bool:
+    return module.groups == 1
+
+
+def _is_transposed(transposed: bool, has_its_axes: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda module: module.transpose_kernel == transposed and has_its_axes(module)
+
+
+def _convolution(spatial: int) -> Iterator[LayerPair]:
+    window, has_its_axes = tuple(range(2, 2 + spatial)), has_axes(spatial)
+    flaxs = LayerPair(
+        torch=f"torch.nn.ConvTranspose{spatial}d",
+        flax="flax.nnx.ConvTranspose",
+        # (in, out/groups, *window) → (*window, out/groups, in)
+        params=(ParamPair("weight", "kernel", (Permute((*window, 1, 0)),)), ParamPair("bias", "bias")),
+        fits_torch=_in_one_group,
+        fits_flax=_is_transposed(True, has_its_axes),
+        arguments=_arguments,
+        initializers=_initializers,
+        channels=-1 - spatial,
+        notes=("W5", "W24"),
+    )
+    yield flaxs
+    # Groups; and an output_size at the call, which Flax's does not take.
+    yield replace(
+        flaxs,
+        flax="port.nn.ConvTranspose",
+        fits_torch=LayerPair.fits_torch,
+        fits_flax=has_its_axes,
+        arguments=_ports_arguments,
+        initializers=LayerPair.initializers,
+    )
+    # A kernel that is not transposed is that of a convolution: (*window, in, out), and the other way round.
+    flipped = replace(
+        flaxs,
+        params=(
+            ParamPair("weight", "kernel", (Permute((*window, 0, 1)), Flip(tuple(range(spatial))))),
+            ParamPair("bias", "bias"),
+        ),
+        fits_flax=_is_transposed(False, has_its_axes),
+        arguments=lambda module: {**_arguments(module), "transpose_kernel": False},
+        # Its axes would be taken for each other's fans.
+        initializers=LayerPair.initializers,
+    )
+    yield flipped
+    yield replace(flaxs, flax="flax.linen.ConvTranspose")
+    yield replace(flipped, flax="flax.linen.ConvTranspose")
+
+
+PAIRS = tuple(pair for spatial in (1, 2, 3) for pair in _convolution(spatial))

@@ -1,0 +1,134 @@
+"""torch.nn.Transformer, its encoder, decoder and their layers ⇄ port.nn's, of the same parts under the same names.
+
+They hold no parameter themselves: the pairs of attention, linear layers and norms speak of those. A person may have
+changed a part of a torch layer after it was made; then no constructor's arguments make its twin, and the pair says so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from port.pairs.pair import LayerPair
+
+NOTES = ("W10", "W11", "W12", "W16", "W24", "W25")
+UNSEEN = ("num_heads", "dropout", "batch_first", "norm_first", "activation")
+"""What attention and the layers do not show of themselves."""
+
+
+# %% Layers
+
+
+def _torchs_arguments(module: Any) -> dict[str, Any]:
+    return {
+        "d_model": module.self_attn.embed_dim,
+        "nhead": module.self_attn.num_heads,
+        "dim_feedforward": module.linear1.out_features,
+        "dropout": module.dropout.p,
+        "activation": module.activation,
+        "layer_norm_eps": module.norm1.eps,
+        "batch_first": module.self_attn.batch_first,
+        "norm_first": module.norm_first,
+        "bias": module.linear1.bias is not None,
+    }
+
+
+def _layer_arguments(module: Any) -> dict[str, Any]:
+    return {**_torchs_arguments(module), "activation": _activation(module)}
+
+
+def _activation(module: Any) -> Any:
+    """What port.nn calls a layer's activation; a torch module stands for its twin; None for any other function."""
+    import torch
+
+    given = module.activation
+    named = {torch.nn.functional.relu: "relu", torch.relu: "relu", torch.nn.functional.gelu: "gelu"}
+    return given if isinstance(given, torch.nn.Module) else named.get(given)
+
+
+def _layer_unfit(module: Any) -> str | None:
+    import torch
+
+    if _activation(module) is None:
+        return (
+            f"its activation is {module.activation}: give it as a module, torch.nn.SiLU() for torch.nn.functional.silu"
+        )
+    is_encoder = isinstance(module, torch.nn.TransformerEncoderLayer)
+    cls = torch.nn.TransformerEncoderLayer if is_encoder else torch.nn.TransformerDecoderLayer
+    changed = _changed(module, cls(**_torchs_arguments(module), device="meta"))
+    return f"{', '.join(changed)}: not as torch.nn.{cls.__name__} makes it of its other parts" if changed else None
+
+
+def _changed(module: Any, other: Any) -> list[str]:
+    """The parts that two modules do not have in common."""
+    left, right = ({name: _part(part) for name, part in m.named_modules() if name} for m in (module, other))
+    # The innermost alone: of what contains them, the same is to be said.
+    names = [name for name in {**left, **right} if left.get(name) != right.get(name)]
+    return [name for name in names if not any(inner.startswith(f"{name}.") for inner in names)]
+
+
+def _part(part: Any) -> tuple[Any, ...]:
+    import torch
+
+    shapes = {name: tuple(parameter.shape) for name, parameter in part.named_parameters(recurse=False)}
+    unseen = (getattr(part, name, None) for name in UNSEEN)
+    return type(part), str(part), shapes, [value for value in unseen if not isinstance(value, torch.nn.Module)]
+
+
+# %% Stacks
+
+
+def _encoder_arguments(module: Any) -> dict[str, Any]:
+    return {"encoder_layer": module.layers[0], "num_layers": len(module.layers), "norm": module.norm}
+
+
+def _decoder_arguments(module: Any) -> dict[str, Any]:
+    return {"decoder_layer": module.layers[0], "num_layers": len(module.layers), "norm": module.norm}
+
+
+def _stack_unfit(module: Any) -> str | None:
+    for number, layer in enumerate(module.layers):
+        if _changed(layer, module.layers[0]) or _part(layer) != _part(module.layers[0]):
+            return f"its layers are not copies of one: layer {number} differs from layer 0"
+    return None
+
+
+def _transformer_arguments(module: Any) -> dict[str, Any]:
+    shared = {"d_model": module.d_model, "nhead": module.nhead, "batch_first": module.batch_first}
+    if not _is_as_made(module):
+        return {**shared, "custom_encoder": module.encoder, "custom_decoder": module.decoder}
+    return {**_layer_arguments(module.encoder.layers[0]), **shared, **_counts(module)}
+
+
+def _counts(module: Any) -> dict[str, Any]:
+    return {f"num_{side}_layers": len(getattr(module, side).layers) for side in ("encoder", "decoder")}
+
+
+def _is_as_made(module: Any) -> bool:
+    """Whether torch's constructor makes both stacks, given no encoder or decoder."""
+    import torch
+
+    if not isinstance(module.encoder, torch.nn.TransformerEncoder):
+        return False
+    if not isinstance(module.decoder, torch.nn.TransformerDecoder):
+        return False
+    first = module.encoder.layers[0]
+    if not isinstance(first, torch.nn.TransformerEncoderLayer) or _activation(first) is None:
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of what nested tensors cannot do with it
+        made = torch.nn.Transformer(**{**_torchs_arguments(first), **_counts(module)}, device="meta")
+    return not _changed(module, made)
+
+
+def _pair(name: str, arguments: Any, unfit: Any = LayerPair.unfit) -> LayerPair:
+    return LayerPair(torch=f"torch.nn.{name}", flax=f"port.nn.{name}", arguments=arguments, unfit=unfit, notes=NOTES)
+
+
+PAIRS = (
+    _pair("TransformerEncoderLayer", _layer_arguments, _layer_unfit),
+    _pair("TransformerDecoderLayer", _layer_arguments, _layer_unfit),
+    _pair("TransformerEncoder", _encoder_arguments, _stack_unfit),
+    _pair("TransformerDecoder", _decoder_arguments, _stack_unfit),
+    _pair("Transformer", _transformer_arguments),
+)

@@ -1,0 +1,67 @@
+"""From a torch layer to its Flax twin: the same hyperparameters, no weights yet."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any
+
+from port.errors import NoPair
+from port.pairs.pair import LayerPair, name_of
+from port.pairs.registry import pairs_of_torch, resolve
+
+
+def twin_pair(module: Any) -> LayerPair:
+    """The pair of a torch layer and its twin.
+
+    Raises:
+        NoPair: no pair speaks of the layer, or it cannot be moved; with the reason.
+    """
+    pairs = pairs_of_torch(module)
+    if not pairs:
+        raise NoPair(f"no pair speaks of {name_of(type(module))}: write one and give it to port.register")
+    why = pairs[0].unfit(module)
+    if why is not None:
+        raise NoPair(f"{name_of(type(module))}: {why}")
+    return pairs[0]
+
+
+def build_twin(module: Any, *, rngs: Any = None, param_dtype: Any = None, dtype: Any = None) -> Any:
+    """The Flax twin of one torch layer.
+
+    Args:
+        module: a torch layer that a pair speaks of.
+        rngs: `flax.nnx.Rngs` for the twin's initial values; by default seed 0.
+        param_dtype: of its parameters; by default the twin's own.
+        dtype: of its computation; by default the twin's own.
+
+    Returns:
+        an nnx module with the layer's hyperparameters; or a function of the layer's inputs, its options bound.
+
+    Raises:
+        NoPair: no pair speaks of the layer, or it cannot be moved; with the reason.
+    """
+    pair = twin_pair(module)
+    made = resolve(pair.flax)
+    # A layer around another is given the other one's twin.
+    arguments = {
+        name: build_twin(value, rngs=rngs, param_dtype=param_dtype, dtype=dtype) if _is_torch_module(value) else value
+        for name, value in pair.arguments(module).items()
+    }
+    if not isinstance(made, type):
+        return partial(made, **arguments) if arguments else made
+    from flax import nnx
+
+    offered = {
+        "rngs": rngs or nnx.Rngs(0),
+        "param_dtype": param_dtype,
+        "dtype": dtype,
+        **pair.initializers(module),
+    }
+    # The class itself shows its metaclass's.
+    taken = inspect.signature(made.__init__).parameters  # type: ignore[misc]
+    return made(**arguments, **{name: value for name, value in offered.items() if value is not None and name in taken})
+
+
+def _is_torch_module(value: Any) -> bool:
+    return any(name_of(cls) == "torch.nn.modules.module.Module" for cls in type(value).__mro__)

@@ -1,0 +1,191 @@
+"""`port.check`: a PyTorch and a Flax module side by side, forward and backward, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping as Tree
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from port.errors import UnknownChoice
+from port.mapping import Mapping, Rules, between, read_mapping
+from port.mapping.renaming import Renaming, renamed
+from port.parity.distance import LIMITS, Limits
+from port.parity.given import AS_IT_IS, Inputs, Layout, for_flax, inputs_from, layout_of
+from port.parity.held import compare_weights
+from port.parity.matching import match_layers
+from port.parity.mode import Models, ModeResult, compare_buffers, compare_mode
+from port.parity.outputs import Drawn
+from port.parity.remarks import all_hints, remarks_of
+from port.parity.report import ORDER, CheckReport, Finding
+from port.parity.sides import Keywords, flax_side
+
+if TYPE_CHECKING:
+    import torch
+
+    from port.parity.calls import Run
+    from port.parity.torch_side import TorchSide
+
+
+def check(
+    torch_module: torch.nn.Module,
+    flax_module: Any,
+    inputs: Any,
+    *,
+    channels_last: bool | None = None,
+    flax_inputs: Any = None,
+    flax_keywords: Keywords | None = None,
+    rename: Tree[str, str] | Rules | Mapping | Path | str | None = None,
+    fold: Tree[str, tuple[int, ...]] | None = None,
+    weights: Literal["own", "torch"] = "own",
+    precision: Literal["float64", "float32"] = "float64",
+    rtol: float | None = None,
+    atol: float = 0.0,
+    steps: int = 3,
+    loss: tuple[Callable[[Any], Any], Callable[[Any], Any]] | None = None,
+    single_step: bool = True,
+) -> CheckReport:
+    """Whether a Flax module is the same model as a torch one, and where they part if not.
+
+    Compared are the weights (bit for bit, through the mapping); the outputs in evaluation and in training mode; the
+    gradients of every parameter and floating input, for random cotangents; running statistics after some steps. Both
+    run as copies in float64 on the CPU, with dropout off; the modules given stay as they are. Where the two differ,
+    the first layer that differs is found, going forward and going back, and each layer is run alone on torch's input.
+
+    Args:
+        torch_module: the reference.
+        flax_module: an nnx module, or (Linen module, variables).
+        inputs: torch's: one tensor or array, a tuple of positional arguments, or a dict of keyword arguments.
+        channels_last: whether spatial inputs are moved to channels last for Flax; by default those are that look like
+            the first spatial layer's input (as many axes, as many channels).
+        flax_inputs: Flax's inputs, where they are not torch's in another layout.
+        flax_keywords: keywords of the Flax model's call in evaluation and in training; by default ``train=…``,
+            ``deterministic=…`` and their kin, where it takes them.
+        rename: where names differ: see `port.mapping.between`; or the mapping itself.
+        fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
+        weights: "own": each side keeps its own, and they are compared first; "torch": Flax's copy gets torch's.
+        precision: float64 is the proof; in float32 faults below 1e-4 are not seen.
+        rtol: relative limit of outputs, by default 1e-10 (float32: 1e-4); of gradients it is ten times that.
+        atol: below this absolute difference anything is equal.
+        steps: forward passes in training mode before the running statistics are compared.
+        loss: of torch's output, and of Flax's; then its gradients are compared.
+        single_step: run each layer alone where the two differ.
+
+    Returns:
+        the report; it is true where the two agree, and prints its verdict.
+
+    Raises:
+        UsageError: a model that does not take its inputs; names the side and gives its message.
+        WeightsMismatch: the two models' tensors cannot be brought together; all of it in one message.
+        NoPair: a lazy layer that has not been run.
+    """
+    import jax
+
+    if precision not in LIMITS:
+        raise UnknownChoice("precision", precision, LIMITS)
+    if weights not in ("own", "torch"):
+        raise UnknownChoice("weights", weights, ("own", "torch"))
+    limits = _limits(LIMITS[precision], rtol, atol)
+    with (
+        jax.enable_x64(precision == "float64"),
+        jax.default_device(jax.devices("cpu")[0]),
+        jax.default_matmul_precision("highest"),
+    ):
+        from port.parity.torch_side import TorchSide
+
+        side = TorchSide(torch_module, precision)
+        drawn = Drawn()
+        given = inputs_from(inputs, precision)
+        losses = loss or (None, None)
+        evaluated = side.run(given, drawn, training=False, loss=losses[0])
+        layout = _layout(side, evaluated, given, channels_last)
+        theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
+        flax = flax_side(flax_module, precision, theirs, flax_keywords)
+        mapping = between(side.guide, flax.guide, rename=rename, fold=fold)
+        findings = []
+        if weights == "own":
+            findings += compare_weights(mapping, side.weights, flax.weights, side.guide.tied)
+        else:
+            _carry(mapping, side, flax, precision)
+        guide = renamed(side.guide, Renaming(_renaming(rename)))
+        matched = match_layers(guide, flax.guide, mapping)
+        models = Models(side, flax, mapping, matched, given, theirs, layout, limits, losses, single_step)
+        results = {"evaluation": compare_mode(models, evaluated, drawn, training=False)}
+        is_random = side.is_random(given)
+        count = 0
+        if not is_random:
+            trained = side.run(given, drawn, training=True, loss=losses[0])
+            results["training"] = compare_mode(models, trained, drawn, training=True)
+            apart, count = compare_buffers(models, steps)
+            findings += apart
+        return _report(models, results, findings, precision, count, is_random=is_random, weights=weights)
+
+
+def _report(
+    models: Models,
+    results: dict[str, ModeResult],
+    findings: list[Finding],
+    precision: str,
+    buffers: int,
+    *,
+    is_random: bool,
+    weights: str,
+) -> CheckReport:
+    found = [*findings, *(finding for result in results.values() for finding in result.findings)]
+    found.sort(key=lambda finding: (ORDER.index(finding.what), finding.mode))
+    partings = [parting for result in results.values() for parting in result.partings]
+    partings.sort(key=lambda parting: (parting.direction != "forward", parting.mode))
+    compared = {"weights": len(models.mapping.entries)} if weights == "own" else {}
+    for result in results.values():
+        for kind, count in result.compared.items():
+            compared[kind] = compared.get(kind, 0) + count
+    return CheckReport(
+        not found,
+        tuple(found),
+        tuple(partings),
+        {mode: tuple(result.rows) for mode, result in results.items()},
+        tuple(all_hints(models, results, found, partings)),
+        tuple(remarks_of(models, results, is_random=is_random)),
+        {**compared, "buffers": buffers},
+        precision,
+    )
+
+
+def _limits(limits: Limits, rtol: float | None, atol: float) -> Limits:
+    if rtol is not None:
+        limits = replace(limits, forward=rtol, gradient=10 * rtol, floor=min(limits.floor, 10 * rtol))
+    return replace(limits, absolute=atol)
+
+
+def _layout(side: TorchSide, run: Run, inputs: Inputs, channels_last: bool | None) -> Layout:
+    """From the first call of a layer whose pair has a channel axis."""
+    pairs = {layer.path: layer.pairs[0] for layer in side.guide.layers if layer.pairs}
+    for call in run.calls:
+        channels = pairs[call.path].channels if call.path in pairs else None
+        shapes = [array.shape for array in call.inputs.values()]
+        if channels is not None and shapes and -len(shapes[0]) <= channels < len(shapes[0]):
+            return layout_of(inputs, call, channels % len(shapes[0]), channels_last=channels_last)
+    return layout_of(inputs, None, None, channels_last=channels_last) if channels_last else AS_IT_IS
+
+
+def _renaming(rename: Any) -> dict[str, str]:
+    """What is said of names alone."""
+    if isinstance(rename, str | Path):
+        rename = read_mapping(rename)
+    if isinstance(rename, Rules):
+        return rename.rename
+    return {} if rename is None or isinstance(rename, Mapping) else dict(rename)
+
+
+def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:
+    """Give Flax's copy torch's weights."""
+    import jax.numpy as jnp
+
+    from port.parity.calls import is_floating
+
+    carried = mapping(side.weights)
+    for path in flax.variables:
+        if path in carried:
+            array = carried[path]
+            flax.variables[path] = jnp.array(array, precision if is_floating(array) else array.dtype)

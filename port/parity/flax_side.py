@@ -1,0 +1,180 @@
+"""Flax's side: what nnx and Linen models have in common, from an input to every gradient."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from port.errors import UsageError
+from port.mapping import Guide
+from port.parity.calls import Arrays, Call, Cotangents, Run, is_floating, numpy_leaves
+from port.parity.given import Inputs
+from port.parity.structure import leaves, rebuilt
+from port.parity.tap import Tap
+
+Variables = dict[str, Any]
+
+
+class FlaxSide(ABC):
+    """A Flax model's copy in one precision, on the CPU, without any randomness.
+
+    Attributes:
+        guide: its layers and variables.
+        weights: its variables by path, in the dtypes that they have.
+        variables: the same, floating ones in the precision of the comparison.
+        silenced: where dropout was active in training mode; it is off in the copy.
+        keywords: what the model is called with beside the inputs, in evaluation and in training.
+    """
+
+    guide: Guide
+    weights: Arrays
+    variables: Variables
+    silenced: tuple[str, ...]
+    keywords: tuple[Mapping[str, Any], Mapping[str, Any]]
+
+    @abstractmethod
+    def call(self, variables: Variables, inputs: Inputs, *, training: bool, tap: Tap) -> tuple[Any, Variables]:
+        """The model's output, and its variables afterwards."""
+
+    @abstractmethod
+    def call_layer(self, call: Call, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
+        """The output of one layer alone."""
+
+    def run(self, inputs: Inputs, cotangents: Cotangents, *, training: bool, loss: Any = None) -> Run:
+        """A forward and a backward pass.
+
+        Raises:
+            UsageError: the model does not take the inputs; with its own message.
+        """
+        tap = Tap()
+        output, _ = self._forward(self.variables, inputs, training, tap)
+        outputs = numpy_leaves(output if loss is None else {"loss": loss(output)})
+        arriving = {call.key: zeros for call in tap.calls if (zeros := _zeros(call.output))}
+        wanted = cotangents(outputs)
+
+        def pulled(params: Variables, floating: Variables, added: dict[str, Variables]) -> Variables:
+            changed = _with(inputs, floating)
+            output, _ = self._forward({**self.variables, **params}, changed, training, Tap(added))
+            found = leaves(output if loss is None else {"loss": loss(output)})
+            return {name: found[name] for name in wanted}
+
+        _, pull = jax.vjp(pulled, self._floating(), _floating(inputs), arriving)
+        gradients, input_gradients, arrived = pull({name: jnp.asarray(array) for name, array in wanted.items()})
+        for call in tap.calls:
+            call.cotangents = _numpy(arrived.get(call.key, {}))
+        return Run(outputs, tap.calls, _numpy(gradients), _numpy(input_gradients))
+
+    def buffers_after(self, inputs: Inputs, steps: int) -> Arrays:
+        """The variables after some forward passes in training mode."""
+        variables = self.variables
+        for _ in range(steps):
+            _, variables = self._forward(variables, inputs, True, Tap())
+        return _numpy(variables)
+
+    def run_layer(self, call: Call, inputs: Inputs, cotangents: Arrays, *, training: bool) -> Run:
+        """One layer alone, with other inputs and other cotangents than it had in the model's run."""
+        own = f"{call.path}." if call.path else ""
+        params = {path: value for path, value in self._floating().items() if path.startswith(own)}
+
+        def pulled(params: Variables, floating: Variables) -> Variables:
+            variables = {**self.variables, **params}
+            found = leaves(self.call_layer(call, variables, _with(inputs, floating), training=training))
+            return {name: leaf for name, leaf in found.items() if is_floating(leaf)}
+
+        outputs, pull = jax.vjp(pulled, params, _floating(inputs))
+        wanted = {
+            name: jnp.asarray(cotangents.get(name, np.zeros(leaf.shape)), leaf.dtype) for name, leaf in outputs.items()
+        }
+        gradients, input_gradients = pull(wanted)
+        return Run(_numpy(outputs), [], _numpy(gradients), _numpy(input_gradients))
+
+    def _forward(self, variables: Variables, inputs: Inputs, training: bool, tap: Tap) -> tuple[Any, Variables]:
+        kwargs = {**self.keywords[training], **inputs.kwargs}
+        try:
+            return self.call(variables, Inputs(inputs.args, kwargs), training=training, tap=tap)
+        except Exception as error:
+            raise UsageError(
+                f"the Flax model does not take the inputs ({inputs.described}): {type(error).__name__}: {error}"
+            ) from error
+
+    def narrowed(self, inputs: Inputs) -> bool:
+        """Whether something makes float32 of float64 on the way, as `jax.nn.dot_product_attention` does."""
+        traced = jax.make_jaxpr(lambda: leaves(self._forward(self.variables, inputs, False, Tap())[0]))()
+        return _narrows(traced.jaxpr)
+
+    def _floating(self) -> Variables:
+        """The parameters that a gradient is taken of."""
+        return {
+            path: value
+            for path, value in self.variables.items()
+            if is_floating(value) and self.guide.leaves[path].collection == "params"
+        }
+
+
+_ON_IN_TRAINING = ("train", "training", "is_training")
+_OFF_IN_TRAINING = ("deterministic", "eval", "evaluation", "inference", "use_running_average")
+
+
+def mode_keywords(module: Any) -> tuple[dict[str, bool], dict[str, bool]]:
+    """What a model's ``__call__`` is told of the mode, by the usual names: in evaluation, in training."""
+    try:
+        names = inspect.signature(type(module).__call__).parameters
+    except (TypeError, ValueError):
+        return {}, {}
+
+    def told(training: bool) -> dict[str, bool]:
+        on = {name: training for name in _ON_IN_TRAINING if name in names}
+        return on | {name: not training for name in _OFF_IN_TRAINING if name in names}
+
+    return told(False), told(True)
+
+
+def silence(layer: Any) -> bool:
+    """Switch a Flax layer's dropout off, by its rate; whether there was any."""
+    rates = ["dropout_rate", *(["rate"] if "Dropout" in type(layer).__name__ else [])]
+    active = [name for name in rates if isinstance(getattr(layer, name, None), float | int) and getattr(layer, name)]
+    for name in active:
+        object.__setattr__(layer, name, 0.0)
+    return bool(active)
+
+
+def widen(layer: Any, precision: str) -> None:
+    """Have a layer that was told in which dtype to compute do it in another."""
+    told = getattr(layer, "dtype", None)
+    if isinstance(told, type | np.dtype | str) and jnp.issubdtype(told, jnp.floating):
+        object.__setattr__(layer, "dtype", jnp.dtype(precision))
+
+
+def _narrows(jaxpr: Any) -> bool:
+    for equation in jaxpr.eqns:
+        given, gives = ([str(getattr(v.aval, "dtype", "")) for v in vs] for vs in (equation.invars, equation.outvars))
+        if "float64" in given and any(dtype in ("float32", "bfloat16", "float16") for dtype in gives):
+            return True
+        for value in equation.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns") and _narrows(inner):
+                return True
+    return False
+
+
+def _with(inputs: Inputs, floating: Variables) -> Inputs:
+    *args, kwargs = rebuilt(inputs.tree, lambda name, leaf: floating.get(name, leaf))
+    return Inputs(tuple(args), kwargs)
+
+
+def _floating(inputs: Inputs) -> Variables:
+    return {name: jnp.asarray(leaf) for name, leaf in leaves(inputs.tree).items() if is_floating(leaf)}
+
+
+def _zeros(output: Any) -> Variables:
+    return {name: jnp.zeros_like(leaf) for name, leaf in leaves(output).items() if is_floating(leaf)}
+
+
+def _numpy(arrays: Mapping[str, Any]) -> Arrays:
+    return {name: np.asarray(array) for name, array in arrays.items()}

@@ -1,0 +1,115 @@
+"""A Linen model and its variables: copied, put in a mode, and its layers' calls seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen
+
+from port.mapping.linen_guide import flat, linen_guide
+from port.mapping.nnx_guide import dotted
+from port.parity.calls import Call, is_floating
+from port.parity.flax_side import FlaxSide, Variables, mode_keywords, silence, widen
+from port.parity.given import Inputs
+from port.parity.tap import Tap
+
+
+class LinenSide(FlaxSide):
+    """A Linen model and its variables.
+
+    Args:
+        module: the model, unbound.
+        variables: ``{"params": {…}, "batch_stats": {…}}``, or the parameters alone.
+        precision: the dtype's name that the copy is cast to.
+        inputs: of Flax's model: its layers are known from a call only.
+        keywords: of the model's call in evaluation and in training; by default the usual ones that it takes.
+    """
+
+    def __init__(
+        self,
+        module: linen.Module,
+        variables: Mapping[str, Any],
+        precision: str,
+        inputs: Inputs,
+        keywords: tuple[Mapping[str, Any], Mapping[str, Any]] | None,
+    ) -> None:
+        self._module, self._precision = module, precision
+        self.keywords = keywords or mode_keywords(module)
+        collections = linen.unbox(variables if "params" in variables else {"params": variables})
+        self._collection = {path: collection for collection, tree in collections.items() for path in flat(tree)}
+        self.weights = {path: np.asarray(leaf) for tree in collections.values() for path, leaf in flat(tree).items()}
+        self.variables = {
+            path: jnp.array(array, dtype=precision if is_floating(array) else array.dtype)
+            for path, array in self.weights.items()
+        }
+        self._silenced: dict[str, None] = {}
+        called: Any = _Called(module, {**self.keywords[False], **inputs.kwargs})
+        self.guide = linen_guide(called, inputs.args)
+
+    @property
+    def silenced(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Known once the model has run."""
+        return tuple(self._silenced)
+
+    def call(self, variables: Variables, inputs: Inputs, *, training: bool, tap: Tap) -> tuple[Any, Variables]:
+        def standing_in(run: Any, args: Any, kwargs: Any, context: Any) -> Any:
+            self._prepare(context.module)
+            path = dotted(context.module.path)
+            if not path or context.method_name != "__call__":
+                return run(*args, **kwargs)
+            return tap(path, context.module.clone(parent=None), run, args, kwargs)
+
+        mutable = [name for name in set(self._collection.values()) if name != "params"]
+        with linen.intercept_methods(standing_in):
+            output, updates = self._module.apply(
+                self._nested(variables), *inputs.args, **inputs.kwargs, mutable=mutable
+            )
+        return output, variables | {path: leaf for tree in updates.values() for path, leaf in flat(tree).items()}
+
+    def call_layer(self, call: Call, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
+        own = {
+            collection: beneath
+            for collection, tree in self._nested(variables).items()
+            if (beneath := _beneath(tree, call.path.split(".")))
+        }
+        return call.layer.apply(own, *inputs.args, **inputs.kwargs, mutable=[name for name in own if name != "params"])[
+            0
+        ]
+
+    def _prepare(self, layer: linen.Module) -> None:
+        widen(layer, self._precision)
+        if silence(layer):
+            self._silenced[dotted(layer.path)] = None
+
+    def _nested(self, variables: Variables) -> dict[str, Any]:
+        nested: dict[str, Any] = {}
+        for path, value in variables.items():
+            *above, name = (self._collection[path], *path.split("."))
+            tree = nested
+            for part in above:
+                tree = tree.setdefault(part, {})
+            tree[name] = value
+        return nested
+
+
+class _Called:
+    """A Linen module as `linen_guide` initialises it, with keywords."""
+
+    def __init__(self, module: linen.Module, kwargs: Mapping[str, Any]) -> None:
+        self._module, self._kwargs = module, kwargs
+
+    def init(self, key: jax.Array, *args: Any) -> Any:
+        """The module's variables."""
+        return self._module.init({"params": key, "dropout": key}, *args, **self._kwargs)
+
+
+def _beneath(tree: Any, path: list[str]) -> Any:
+    for part in path:
+        if not isinstance(tree, Mapping) or part not in tree:
+            return None
+        tree = tree[part]
+    return tree

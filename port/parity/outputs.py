@@ -1,0 +1,83 @@
+"""The two models' outputs: which is which, and in which layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from port.parity.calls import Arrays, Cotangents, is_floating
+from port.parity.given import Layout
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """torch's outputs and Flax's, matched.
+
+    Attributes:
+        names: torch's name → Flax's.
+        layout: of the inputs.
+        shapes: torch's, by torch's names.
+        why: why they cannot be matched; "" where they are.
+    """
+
+    names: dict[str, str]
+    layout: Layout
+    shapes: dict[str, tuple[int, ...]]
+    why: str = ""
+
+    def in_torchs(self, flax: Arrays) -> Arrays:
+        """Flax's outputs under torch's names, in torch's layout."""
+        return {name: self.layout.in_torchs(flax[path], self.shapes[name]) for name, path in self.names.items()}
+
+    def cotangents(self, torch: Arrays) -> Cotangents:
+        """What is pulled back through Flax's outputs: what torch's were given, in Flax's layout."""
+
+        def in_flaxs(flax: Arrays) -> Arrays:
+            given = {}
+            for name, path in self.names.items():
+                if name in torch and is_floating(flax[path]):
+                    array, back = flax[path], self.layout.in_torchs(flax[path], self.shapes[name])
+                    if back.shape == self.shapes[name]:
+                        same = back is array
+                        given[path] = torch[name] if same else np.ascontiguousarray(self.layout.to_last(torch[name]))
+            return {path: array.astype(flax[path].dtype) for path, array in given.items()}
+
+        return in_flaxs
+
+
+def match_outputs(torch: Arrays, flax: Arrays, layout: Layout) -> Outputs:
+    """Match by name where the names are the same, else in order.
+
+    Args:
+        torch: torch's outputs by name.
+        flax: Flax's.
+        layout: of the inputs.
+    """
+    shapes = {name: array.shape for name, array in torch.items()}
+    if set(torch) == set(flax):
+        return Outputs({name: name for name in torch}, layout, shapes)
+    if len(torch) == len(flax):
+        return Outputs(dict(zip(torch, flax, strict=True)), layout, shapes)
+    why = f"torch gives {len(torch)} outputs ({_listed(torch)}), Flax {len(flax)} ({_listed(flax)})"
+    return Outputs({}, layout, shapes, why)
+
+
+class Drawn:
+    """Random cotangents, nowhere zero: of magnitudes from 0.5 to 1.5, the same for every run."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.drawn: Arrays = {}
+        self._generator = np.random.default_rng(seed)
+
+    def __call__(self, outputs: Arrays) -> Arrays:
+        """One for each floating output, drawn when it is first seen."""
+        for name, array in outputs.items():
+            if is_floating(array) and (name not in self.drawn or self.drawn[name].shape != array.shape):
+                sign = self._generator.choice([-1.0, 1.0], array.shape)
+                self.drawn[name] = np.asarray(sign * self._generator.uniform(0.5, 1.5, array.shape))
+        return {name: self.drawn[name].astype(array.dtype) for name, array in outputs.items() if is_floating(array)}
+
+
+def _listed(arrays: Arrays) -> str:
+    return ", ".join(f"{name or 'the output'} {array.shape}" for name, array in arrays.items()) or "none"

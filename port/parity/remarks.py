@@ -1,0 +1,136 @@
+"""What a reader of a report has to know beside its findings: hints at causes, and what was not compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from port.mapping.flatten import suspects
+from port.parity.calls import Call
+from port.parity.hints import hints_between, hints_of, hints_of_weights
+from port.parity.mode import Models, ModeResult
+from port.parity.report import Finding, Parting
+
+LEAST_VALUES = 16
+"""Below so many values a channel, BatchNorm in training mode is ill-conditioned: differences of rounding grow."""
+
+
+def all_hints(
+    models: Models, results: dict[str, ModeResult], findings: list[Finding], partings: list[Parting]
+) -> list[str]:
+    """What to look at, the likeliest first; nothing where nothing differs."""
+    if not findings:
+        return []
+    hints = []
+    for parting in partings:
+        result = results[parting.mode]
+        hints += hints_of(models.torch.modules.get(parting.layer), result.flax_layers.get(parting.path))
+        if parting.itself is not True:
+            hints += hints_between(_unmatched_before(models, result, parting))
+        hints += _of_order(models, result)
+    for finding in findings:
+        if finding.what == "buffers":
+            for match in models.matched.values():
+                if any(key in finding.where for entry in match.entries for key in entry.sources):
+                    layer = results["training"].flax_layers.get(match.flax.path)
+                    hints += hints_of(models.torch.modules.get(match.torch.path), layer)
+    folds = [hint for parting in partings for hint in _fold(models, results[parting.mode], parting)]
+    hints += folds
+    if not folds and any(parting.direction == "forward" for parting in partings):
+        hints += [str(suspect) for suspect in suspects(models.mapping.entries, models.torch.guide)]
+    if partings and models.torch.precision == "float64" and models.flax.narrowed(models.flax_inputs):
+        hints.append("Flax's model goes from float64 to float32 on the way: below 1e-6 it cannot agree with torch's")
+    hints += hints_of_weights(findings, behaviour_differs=bool(partings))
+    return list(dict.fromkeys(hints))
+
+
+def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: bool) -> list[str]:
+    """What was done, and what was not compared."""
+    remarks = []
+    layout = models.layout
+    if layout.moved:
+        names = ", ".join(name or "0" for name in layout.moved)
+        remarks.append(f"input {names}: axis {layout.axis} (channels) was moved last for Flax")
+    silenced = [*models.torch.silenced, *models.flax.silenced]
+    if silenced:
+        remarks.append(f"dropout was off in training mode too: {', '.join(dict.fromkeys(silenced))}")
+    if is_random:
+        remarks.append("torch's model draws random numbers in training mode: that mode was not compared")
+    for call in results["training"].calls[0] if "training" in results else ():
+        count = _values_a_channel(models, call)
+        if count is not None and count < LEAST_VALUES:
+            remarks.append(
+                f"{call} had {count} values a channel in training mode: below {LEAST_VALUES} BatchNorm is "
+                "ill-conditioned, and two right models may differ; give a larger batch"
+            )
+    remarks += list(_of_precision(models, results))
+    called = {call.path for call in results["evaluation"].calls[1]}
+    unseen = [m.flax.path for m in models.matched.values() if m.entries and m.flax.path not in called]
+    if unseen:
+        remarks.append(f"not looked into, as no call of them was seen: {', '.join(unseen)}")
+    return remarks
+
+
+def _of_precision(models: Models, results: dict[str, ModeResult]) -> Iterator[str]:
+    """Layers that compute in less than they were given."""
+    for side, calls in zip(("torch", "Flax"), results["evaluation"].calls, strict=True):
+        narrow = [call for call in calls if _is_narrow(call, models.torch.precision)]
+        if narrow:
+            yield (
+                f"{narrow[0]} gives {next(iter(narrow[0].outputs.values())).dtype} on the {side} side: "
+                "no difference below that precision means anything"
+            )
+
+
+def _is_narrow(call: Call, precision: str) -> bool:
+    dtypes = {str(array.dtype) for array in call.outputs.values()}
+    return precision == "float64" and bool(dtypes & {"float32", "float16", "bfloat16"})
+
+
+def _values_a_channel(models: Models, call: Call) -> int | None:
+    if "BatchNorm" not in type(models.torch.modules[call.path]).__name__ or not call.inputs:
+        return None
+    array = next(iter(call.inputs.values()))
+    return array.size // array.shape[1]
+
+
+def _fold(models: Models, result: ModeResult, parting: Parting) -> list[str]:
+    """The features that were flattened before a layer whose input stands in another order."""
+    if not any(row.reordered and row.layer == parting.layer for row in result.rows):
+        return []
+    shapes: list[tuple[int, ...]] = []
+    for call in result.calls[0]:
+        arrays = list(call.inputs.values())
+        if call.path == parting.layer and arrays:
+            fitting = [shape for shape in shapes if prod(shape) == arrays[0].shape[-1]]
+            said = f'fold={{"{parting.layer}": {fitting[-1]}}}' if fitting else "fold="
+            return [f"torch flattens channels first, Flax channels last: {said} reorders {parting.layer}'s inputs (W6)"]
+        shapes += [array.shape[1:] for array in call.outputs.values() if array.ndim > 2]
+    return []
+
+
+def _unmatched_before(models: Models, result: ModeResult, parting: Parting) -> list[str]:
+    """Classes of torch's layers without a twin module, between the first layer that differs and the one before it."""
+    kinds: list[str] = []
+    calls = result.calls[0] if parting.direction == "forward" else list(reversed(result.calls[0]))
+    classes = {layer.path: layer.kind for layer in models.torch.guide.layers if layer.pairs}
+    for call in calls:
+        if parting.layer and call.path == parting.layer:
+            return kinds
+        if call.path in models.matched:
+            kinds = []
+        elif call.path in classes:
+            kinds.append(classes[call.path])
+    return kinds
+
+
+def _of_order(models: Models, result: ModeResult) -> list[str]:
+    """Layers that the two sides call in another order."""
+    twins = {match.flax.path: path for path, match in models.matched.items()}
+    theirs = [call.path for call in result.calls[0] if call.path in models.matched]
+    ours = [twins[call.path] for call in result.calls[1] if call.path in twins]
+    theirs, ours = [path for path in theirs if path in ours], [path for path in ours if path in theirs]
+    for a, b in zip(theirs, ours, strict=False):
+        if a != b:
+            return [f"torch calls {a} where Flax calls {b}: the layers run in another order"]
+    return []

@@ -1,0 +1,39 @@
+"""The Flax side that belongs to what a person gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from port.errors import UsageError
+from port.parity.flax_side import FlaxSide
+from port.parity.given import Inputs
+
+Keywords = tuple[Mapping[str, Any], Mapping[str, Any]]
+
+
+def flax_side(module: Any, precision: str, inputs: Inputs, keywords: Keywords | None) -> FlaxSide:
+    """The copy of an nnx module, or of a Linen module with its variables.
+
+    Args:
+        module: an nnx module, or (Linen module, variables).
+        precision: the dtype's name that the copy is cast to.
+        inputs: in Flax's layout.
+        keywords: of the model's call in evaluation and in training.
+
+    Raises:
+        UsageError: something else; a Linen module without variables.
+    """
+    from flax import linen, nnx
+
+    if isinstance(module, nnx.Module):
+        from port.parity.nnx_side import NnxSide
+
+        return NnxSide(module, precision, keywords)
+    if isinstance(module, linen.Module):
+        raise UsageError("a Linen module has no weights of its own: give (module, variables)")
+    if isinstance(module, tuple) and len(module) == 2 and isinstance(module[0], linen.Module):
+        from port.parity.linen_side import LinenSide
+
+        return LinenSide(*module, precision, inputs, keywords)
+    raise UsageError(f"expected a flax.nnx.Module or (Linen module, variables), got {type(module).__qualname__}")

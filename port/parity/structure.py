@@ -1,0 +1,64 @@
+"""The arrays in what a model takes and gives: tensors, tuples, dicts, dataclasses, by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Change = Callable[[str, Any], Any]
+
+
+def leaves(value: Any) -> dict[str, Any]:
+    """Every array or tensor of a structure: ``""`` for a lone one, ``"logits"``, ``"1.0"``; a number is none."""
+    found: dict[str, Any] = {}
+
+    def note(name: str, leaf: Any) -> Any:
+        found[name] = leaf
+        return leaf
+
+    rebuilt(value, note)
+    return found
+
+
+def rebuilt(value: Any, change: Change, at: str = "") -> Any:
+    """The same structure, each of its arrays or tensors replaced.
+
+    Args:
+        value: an array or tensor; or tuples, lists, mappings and dataclasses of them. Anything else stays as it is.
+        change: called with each one's name and itself.
+        at: what the names begin with.
+    """
+    if is_array(value):
+        return change(at, value)
+    if isinstance(value, Mapping):
+        items = {key: rebuilt(item, change, _beneath(at, key)) for key, item in value.items()}
+        return items if type(value) is dict else _like(value, items)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        named = zip(value._fields, value, strict=True)
+        return type(value)(*(rebuilt(item, change, _beneath(at, name)) for name, item in named))
+    if isinstance(value, tuple | list):
+        return type(value)(rebuilt(item, change, _beneath(at, place)) for place, item in enumerate(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value) if field.init]
+        return dataclasses.replace(
+            value, **{name: rebuilt(getattr(value, name), change, _beneath(at, name)) for name in names}
+        )
+    return value
+
+
+def is_array(value: Any) -> bool:
+    """Whether something is an array of numbers, of numpy, jax or torch; a jax random key is none."""
+    return hasattr(value, "shape") and hasattr(value, "dtype") and not str(value.dtype).startswith("key<")
+
+
+def _beneath(at: str, name: Any) -> str:
+    return f"{at}.{name}" if at else str(name)
+
+
+def _like(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
+    """A mapping of the same kind, where that can be made of its items; else a dict."""
+    try:
+        return type(value)(items)  # type: ignore[call-arg]
+    except TypeError:
+        return items

@@ -1,0 +1,211 @@
+"""torch's side: a copy of the model, what its layers take and give, and its gradients."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from port.errors import UsageError
+from port.mapping.torch_guide import torch_guide, unwrapped
+from port.parity.calls import Arrays, Call, Cotangents, Run, is_floating
+from port.parity.given import Inputs
+from port.parity.structure import leaves, rebuilt
+from port.weights.torch import arrays_of
+
+_RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
+
+
+class TorchSide:
+    """A torch model's copy in one precision, on the CPU, without any randomness.
+
+    Args:
+        module: the model; it is left as it is.
+        precision: the dtype's name that the copy is cast to.
+
+    Raises:
+        UsageError: a model that cannot be copied.
+
+    Attributes:
+        guide: its layers and tensors.
+        precision: as given.
+        weights: its state dict, in the dtypes that it has.
+        modules: the copy's modules by path.
+        silenced: where dropout was active in training mode; it is off in the copy.
+    """
+
+    def __init__(self, module: nn.Module, precision: str) -> None:
+        module = unwrapped(module)
+        self.guide = torch_guide(module)
+        self.weights = arrays_of(module)
+        self.precision = precision
+        try:
+            self._module = deepcopy(module).cpu().to(getattr(torch, precision))
+        except Exception as error:
+            raise UsageError(f"the torch model cannot be copied: {type(error).__name__}: {error}") from error
+        self.modules = dict(self._module.named_modules())
+        for parameter in self._module.parameters():
+            parameter.grad = None
+            parameter.requires_grad_(parameter.is_floating_point())
+        self.silenced = tuple(path for path, layer in self.modules.items() if _silence(layer))
+
+    def run(self, inputs: Inputs, cotangents: Cotangents, *, training: bool, loss: Any = None) -> Run:
+        """A forward and a backward pass, of a fresh copy.
+
+        Raises:
+            UsageError: the model does not take the inputs; with its own message.
+        """
+        module = self._fresh(training)
+        calls = _watch(module)
+        given, floating = self._tensors(inputs)
+        output = self._forward(module, given, inputs)
+        if loss is not None:
+            output = {"loss": loss(output)}
+        tensors = leaves(output)
+        run = Run({name: _array(tensor) for name, tensor in tensors.items()}, calls)
+        pulled = {name: tensors[name] for name, array in run.outputs.items() if is_floating(array)}
+        wanted = cotangents(run.outputs)
+        reached = [name for name, tensor in pulled.items() if tensor.requires_grad]
+        if reached:
+            torch.autograd.backward(
+                [pulled[name] for name in reached], [torch.from_numpy(wanted[name]) for name in reached]
+            )
+        parameters = module.named_parameters(remove_duplicate=False)
+        run.gradients = {name: _gradient(parameter) for name, parameter in parameters}
+        run.input_gradients = {name: _gradient(tensor) for name, tensor in floating.items()}
+        return run
+
+    def is_random(self, inputs: Inputs) -> bool:
+        """Whether two runs in training mode differ: something draws random numbers that is no dropout layer."""
+        with torch.random.fork_rng(devices=[]):
+            first, second = (
+                leaves(self._call(self._fresh(training=True), self._tensors(inputs)[0], inputs)) for _ in range(2)
+            )
+        return any(not torch.equal(first[name].nan_to_num(), second[name].nan_to_num()) for name in first)
+
+    def buffers_after(self, inputs: Inputs, steps: int) -> Arrays:
+        """The state dict after some forward passes in training mode."""
+        module = self._fresh(training=True)
+        for _ in range(steps):
+            self._forward(module, self._tensors(inputs)[0], inputs)
+        return arrays_of(module)
+
+    def run_layer(self, call: Call, *, training: bool) -> Run:
+        """One layer alone, called as it was in a run, with that call's own cotangents pulled back."""
+        layer = deepcopy(self.modules[call.path])
+        _set_mode(layer, training)
+        floating: dict[str, torch.Tensor] = {}
+
+        def leaf(name: str, tensor: torch.Tensor) -> torch.Tensor:
+            if not tensor.is_floating_point():
+                return tensor.clone()
+            floating[name] = tensor.clone().requires_grad_()
+            return floating[name].clone()
+
+        *args, kwargs = rebuilt((*call.args, call.kwargs), leaf)
+        tensors = leaves(layer(*args, **kwargs))
+        run = Run({name: _array(tensor) for name, tensor in tensors.items()})
+        reached = [name for name in call.cotangents if tensors[name].requires_grad]
+        if reached:
+            torch.autograd.backward(
+                [tensors[name] for name in reached], [torch.from_numpy(call.cotangents[name]) for name in reached]
+            )
+        run.gradients = {name: _gradient(parameter) for name, parameter in layer.named_parameters()}
+        run.input_gradients = {name: _gradient(tensor) for name, tensor in floating.items()}
+        return run
+
+    def _fresh(self, training: bool) -> nn.Module:
+        module = deepcopy(self._module)
+        _set_mode(module, training)
+        return module
+
+    def _forward(self, module: nn.Module, given: tuple[Any, ...], inputs: Inputs) -> Any:
+        with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
+            return self._call(module, given, inputs)
+
+    def _call(self, module: nn.Module, given: tuple[Any, ...], inputs: Inputs) -> Any:
+        *args, kwargs = given
+        try:
+            return module(*args, **kwargs)
+        except Exception as error:
+            raise UsageError(
+                f"the torch model does not take the inputs ({inputs.described}): {type(error).__name__}: {error}"
+            ) from error
+
+    def _tensors(self, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, torch.Tensor]]:
+        """The inputs as tensors, and those of them that are to have a gradient."""
+        floating: dict[str, torch.Tensor] = {}
+
+        def tensor(name: str, array: np.ndarray) -> torch.Tensor:
+            made = torch.from_numpy(np.array(array))
+            if not made.is_floating_point():
+                return made
+            floating[name] = made.requires_grad_()
+            return made.clone()  # a leaf may not be changed in place, as ReLU(inplace=True) does
+
+        return rebuilt(inputs.tree, tensor), floating
+
+
+def _watch(module: nn.Module) -> list[Call]:
+    """Write down every call of every layer beneath a model, as it happens."""
+    finished: list[Call] = []
+    running: list[Call] = []
+    counts: dict[str, int] = {}
+
+    def before(path: str, layer: nn.Module, args: Any, kwargs: Any) -> None:
+        number = counts[path] = counts.get(path, -1) + 1
+        # Copies: a layer after it may change its input in place.
+        *positional, named = rebuilt((*args, kwargs), lambda name, tensor: tensor.detach().clone())
+        running.append(Call(path, number, tuple(positional), named))
+
+    def after(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        call = running.pop()
+        call.output = rebuilt(output, lambda name, tensor: tensor.detach().clone())
+        for name, tensor in leaves(output).items():
+            if tensor.requires_grad:
+                tensor.register_hook(partial(_arrived, call, name))
+        finished.append(call)
+
+    for path, layer in module.named_modules():
+        if path:
+            layer.register_forward_pre_hook(partial(before, path), with_kwargs=True)
+            layer.register_forward_hook(after, with_kwargs=True)
+    return finished
+
+
+def _arrived(call: Call, name: str, gradient: torch.Tensor) -> None:
+    call.cotangents[name] = _array(gradient)
+
+
+def _set_mode(module: nn.Module, training: bool) -> None:
+    module.train(training)
+    for layer in module.modules():
+        if isinstance(layer, _RANDOM):
+            layer.eval()
+
+
+def _silence(layer: Any) -> bool:
+    """Switch a layer's dropout off; whether there was any."""
+    kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
+    if isinstance(layer, nn.RReLU):
+        return layer.lower != layer.upper
+    if isinstance(layer, nn.modules.dropout._DropoutNd) or kind == "torchvision.ops.stochastic_depth.StochasticDepth":
+        rate, layer.p = layer.p, 0.0
+        return bool(rate)
+    if isinstance(layer, nn.MultiheadAttention | nn.RNNBase):
+        rate, layer.dropout = layer.dropout, 0.0
+        return bool(rate)
+    return False
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().numpy().copy()
+
+
+def _gradient(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor's gradient; zeros where none arrived."""
+    return np.zeros(tuple(tensor.shape)) if tensor.grad is None else _array(tensor.grad)

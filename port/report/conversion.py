@@ -1,0 +1,79 @@
+"""What a conversion did, for a person: a table of the mapping, or a few lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from port.mapping import Entry
+from port.weights.conversion import Conversion
+
+SHOWN = 10
+"""How many names of a long list are printed."""
+
+
+def print_conversion(done: Conversion, source: Path, console: Console, *, table: bool) -> None:
+    """Print what went where.
+
+    Args:
+        done: what `port.weights.conversion.convert` gave.
+        source: the file that it read.
+        console: where to print.
+        table: the whole mapping, an entry a line; or how many tensors alone.
+    """
+    if table:
+        console.print(_table(done))
+    count = sum(len(entry.sources) for entry in done.moved)
+    written = f", written to {done.out}" if done.out is not None else "; nothing was written"
+    console.print(f"{count} tensors of {escape(str(source))} fit{escape(written)}", soft_wrap=True)
+    _listed("left out", done.left_out, console)
+    _listed("missing", done.missing, console)
+    _listed("NaN, kept", {name: f"{count} of its elements" for name, count in done.nan.items()}, console)
+    for remark in done.remarks:
+        console.print(f"[yellow]look:[/] {escape(remark)}", soft_wrap=True)
+
+
+def _table(done: Conversion) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("from", "to", "shape", "moves", "dtype"):
+        table.add_column(name, overflow="fold")
+    for entry in done.moved:
+        table.add_row(
+            escape("\n".join(_named(entry.sources, entry, done.reverse))),
+            escape("\n".join(_named(entry.targets, entry, not done.reverse))),
+            _shapes(entry),
+            escape(", ".join(map(str, entry.moves))) or "–",
+            _dtype(entry, done),
+        )
+    return table
+
+
+def _named(names: tuple[str, ...], entry: Entry, is_flax: bool) -> list[str]:
+    """Names as they stand in the file: Flax's with their collection."""
+    return [f"{entry.collection}.{name}" if is_flax else name for name in names]
+
+
+def _shapes(entry: Entry) -> str:
+    if entry.shapes is None:
+        return ""
+    before, after = ("\n".join(map(str, dict.fromkeys(shapes))) for shapes in (entry.shapes, entry.target_shapes()))
+    return escape(before if before == after else f"{before} → {after}")
+
+
+def _dtype(entry: Entry, done: Conversion) -> str:
+    own = next((done.dtypes[name] for name in entry.sources if name in done.dtypes), "")
+    is_floating = own.startswith(("float", "bfloat"))
+    return f"{own} → {done.dtype}" if done.dtype and is_floating and own != done.dtype else own
+
+
+def _listed(what: str, names: dict[str, str], console: Console) -> None:
+    if not names:
+        return
+    console.print(f"[yellow]{what}:[/]")
+    for name, why in list(names.items())[:SHOWN]:
+        console.print(f"  {escape(name)}: {escape(why)}", soft_wrap=True)
+    if len(names) > SHOWN:
+        console.print(f"  and {len(names) - SHOWN} more")

@@ -1,0 +1,200 @@
+"""Weights files of every kind, in and out: which kind it is, and whole or not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from port.errors import BrokenWeights, UnknownChoice, UsageError
+from port.weights.msgpack_files import open_msgpack, write_msgpack
+from port.weights.orbax_files import is_orbax, open_orbax, write_orbax
+from port.weights.safetensors_files import open_safetensors, write_safetensors
+from port.weights.shards import SUFFIX, is_sharded, open_sharded, write_sharded
+from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
+from port.weights.torch_files import open_torch
+from port.weights.whole import whole
+
+__all__ = ["Checkpoint", "Tensor", "TensorInfo", "dtypes", "open_checkpoint", "write_checkpoint"]
+
+FORMATS = ("safetensors", "msgpack", "orbax")
+"""What can be written; "torch" can be read only."""
+
+_BY_NAME = {
+    ".safetensors": "safetensors",
+    ".msgpack": "msgpack",
+    **dict.fromkeys((".pt", ".pth", ".bin", ".ckpt", ".th", ".tar"), "torch"),
+}
+_OTHERS = {  # how files begin that are mistaken for weights
+    b"version https://git-lfs": "a Git LFS pointer: the file itself has not been fetched (git lfs pull)",
+    b"\x89HDF": "an HDF5 file, as Keras writes",
+    b"\x93NUMPY": "a single numpy array",
+    b"GGUF": "a GGUF file",
+    b"<": "a page of HTML or XML, as a failed download leaves",
+    b"\x1f\x8b": "a gzip archive: unpack it first",
+}
+
+
+def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
+    """Open a weights file, or a folder of them; nothing but names, shapes and dtypes is read.
+
+    What it is, its content says (safetensors, torch's zip and older format, flax's msgpack, orbax, or an index of
+    shards), and its name where the content does not.
+
+    Args:
+        path: the file or the folder.
+        key: where in it the weights are, if not at the top: the dict of a training checkpoint, or the beginning of
+            dotted names; it is taken off the names.
+
+    Raises:
+        BrokenWeights: there is nothing, nothing known, or nothing whole.
+        UsageError: several checkpoints are there, or nothing at ``key``.
+    """
+    path = Path(path)
+    try:
+        if path.is_dir():
+            return _open_folder(path, key)
+        with open(path, "rb") as file:
+            begin = file.read(64)
+    except FileNotFoundError as error:
+        raise BrokenWeights(f"{path}: there is no such file or folder") from error
+    except OSError as error:
+        raise BrokenWeights(f"{path} cannot be read: {error.strerror or error}") from error
+    if path.name.endswith(SUFFIX):
+        return _under(open_sharded(path, open_checkpoint), key)
+    kind = _kind(path, begin)
+    if kind == "torch":
+        return open_torch(path, key=key)
+    return _under(open_msgpack(path) if kind == "msgpack" else open_safetensors(path), key)
+
+
+def _kind(path: Path, begin: bytes) -> str:
+    if not begin:
+        raise BrokenWeights(f"{path} is empty: it was to be a weights file")
+    for beginning, what in _OTHERS.items():
+        if begin.startswith(beginning):
+            raise BrokenWeights(f"{path} is no weights file that can be read, but {what}")
+    if begin[:4] == b"PK\x03\x04" or (begin[0] == 0x80 and begin[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")):
+        return "torch"
+    if begin[5:8] == bytes(3) and begin[8:9] in (b"{", b" ", b"\n", b"\t", b"\r"):
+        return "safetensors"
+    named = _BY_NAME.get(path.suffix.lower())
+    if named != "safetensors" and (0x80 <= begin[0] <= 0x8F or begin[0] in (0xDE, 0xDF)):
+        return "msgpack"
+    if named:
+        return named
+    raise BrokenWeights(
+        f"{path} is no weights file that is known here: it begins with {begin[:8]!r}; expected safetensors, what "
+        "torch.save writes, flax's msgpack, or a folder of orbax"
+    )
+
+
+def _open_folder(folder: Path, key: str | None) -> Checkpoint:
+    names = sorted(path.name for path in folder.iterdir())
+    indexes = [name for name in names if name.endswith(SUFFIX)]
+    single = [name for name in names if name in ("model.safetensors", "pytorch_model.bin", "flax_model.msgpack")]
+    found = indexes or single
+    # Where a model lies there in several formats, it is the same one: safetensors is the one to read.
+    preferred = [name for name in found if ".safetensors" in name] or found
+    if len(preferred) == 1:
+        return open_checkpoint(folder / preferred[0], key=key)
+    if preferred:
+        raise UsageError(f"{folder} holds several checkpoints: {', '.join(preferred)}. Name one of them")
+    if is_orbax(folder):
+        return _under(open_orbax(folder), key)
+    files = [name for name in names if Path(name).suffix in _BY_NAME]
+    if len(files) == 1:
+        return open_checkpoint(folder / files[0], key=key)
+    if files:
+        raise UsageError(f"{folder} holds several weights files: {', '.join(files)}. Name one of them")
+    steps = [name for name in names if is_orbax(folder / name)]
+    if steps:
+        raise UsageError(f"{folder} holds the checkpoints of several steps: {', '.join(steps)}. Name one of them")
+    raise BrokenWeights(
+        f"{folder} holds no checkpoint: expected a folder of orbax, an index of shards (*{SUFFIX}) or a weights file; "
+        f"it has {', '.join(names[:10]) or 'nothing'}"
+    )
+
+
+def _under(checkpoint: Checkpoint, key: str | None) -> Checkpoint:
+    """The part of a checkpoint whose names begin with ``key``, without it."""
+    if key is None:
+        return checkpoint
+    prefix, read = f"{key}.", checkpoint.read
+    tensors = {name.removeprefix(prefix): info for name, info in checkpoint.tensors.items() if name.startswith(prefix)}
+    if not tensors:
+        tops = sorted({name.partition(".")[0] for name in checkpoint.tensors})
+        raise UsageError(
+            f"{checkpoint.path} has no names that begin with {prefix!r}; they begin with {', '.join(tops)}"
+        )
+    left = len(checkpoint.tensors) - len(tensors)
+    left_out = checkpoint.left_out | ({f"{left} tensors": f"not under {key!r}"} if left else {})
+    aliases = {
+        name.removeprefix(prefix): first.removeprefix(prefix)
+        for name, first in checkpoint.aliases.items()
+        if name.startswith(prefix) and first.startswith(prefix)
+    }
+    return replace(
+        checkpoint, tensors=tensors, reader=lambda name: read(prefix + name), aliases=aliases, left_out=left_out
+    )
+
+
+def write_checkpoint(
+    path: Path | str,
+    tensors: Sequence[Tensor],
+    *,
+    format: str,
+    max_shard_size: int | None = None,
+    metadata: dict[str, str] | None = None,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write tensors, each read when its turn comes; whoever looks finds all of them, or what was there before.
+
+    Args:
+        path: a file for "safetensors" and "msgpack"; a folder for "orbax", and where ``max_shard_size`` is given.
+        tensors: their names are dotted paths; msgpack and orbax nest them at the dots.
+        format: one of `FORMATS`.
+        max_shard_size: bytes of tensors a file, for "safetensors".
+        metadata: what a safetensors file says of itself.
+        overwrite: whether a checkpoint that is there already is replaced.
+
+    Returns:
+        the files that were written.
+
+    Raises:
+        UsageError: options that do not go together; names that do not; a place that is taken.
+        BrokenWeights: a tensor that the format lacks or that is not what it promised to be; a place that cannot be
+            written. Nothing is left behind then.
+    """
+    path = Path(path)
+    write = _writer(format, max_shard_size, metadata)
+    twice = [name for name, count in Counter(tensor.name for tensor in tensors).items() if count > 1]
+    if twice:
+        raise UsageError(f"several tensors have the same name: {', '.join(twice)}")
+
+    def may_replace(folder: Path) -> bool:
+        if not any(folder.iterdir()):
+            return format == "orbax" or max_shard_size is not None
+        if format == "orbax":
+            return any((folder / name).exists() for name in ("_METADATA", "_CHECKPOINT_METADATA"))
+        return max_shard_size is not None and is_sharded(folder)
+
+    with whole(path, overwrite=overwrite, may_replace=may_replace) as temporary:
+        write(temporary, tensors)
+    return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def _writer(
+    format: str, max_shard_size: int | None, metadata: dict[str, str] | None
+) -> Callable[[Path, Sequence[Tensor]], None]:
+    if format not in FORMATS:
+        raise UnknownChoice("format", format, FORMATS)
+    if format == "safetensors" and max_shard_size is not None:
+        return lambda path, tensors: write_sharded(path, tensors, max_shard_size, metadata)
+    if format == "safetensors":
+        return lambda path, tensors: write_safetensors(path, tensors, metadata)
+    if max_shard_size is not None or metadata:
+        option = "max_shard_size" if max_shard_size is not None else "metadata"
+        raise UsageError(f"{option} goes with format='safetensors'; {format} has no place for it")
+    return write_msgpack if format == "msgpack" else write_orbax

@@ -1,0 +1,245 @@
+"""What a pickle would do, read without doing it: a program for a small machine, walked with inert pieces.
+
+`torch.load(weights_only=True)` runs nothing that the file brings along, but it does as it is told with what it allows:
+it hashes tuples nested a million deep, and makes a bytearray of any length. So the program is looked through first:
+what it names, what it calls, and how much that would make.
+"""
+
+from __future__ import annotations
+
+import pickletools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+MOST_OPERATIONS = 2_000_000
+"""Operations of a pickle. A state dict has about 25 a tensor."""
+MOST_WORK = 50_000_000
+"""Elements hashed, copied or made by calls, beside one for each byte of the file."""
+DEEPEST_TUPLE = 50
+
+_REBUILDS = {
+    f"torch._utils.{name}"
+    for name in (
+        "_rebuild_tensor",
+        "_rebuild_tensor_v2",
+        "_rebuild_tensor_v3",
+        "_rebuild_parameter",
+        "_rebuild_parameter_with_state",
+    )
+}
+_CALLS = _REBUILDS | {
+    "collections.OrderedDict",
+    "collections.Counter",
+    "builtins.set",
+    "builtins.complex",
+    "builtins.bytearray",
+    "_codecs.encode",
+    "torch.Size",
+    "torch.device",
+    "torch._tensor._rebuild_from_type_v2",
+}
+_NAMES = re.compile(
+    r"torch\.(cuda\.|storage\.)?\w+Storage|torch\.(bool|(bfloat|float|complex|u?int)\d\w*)|torch\.Tensor"
+    r"|torch\.nn\.parameter\.Parameter"
+)
+_PLAIN = {"NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "BINFLOAT", "BINUNICODE", "LONG1"}
+_PLAIN |= {"SHORT_BINSTRING", "BINSTRING"}
+_PUTS, _GETS = {"BINPUT", "LONG_BINPUT"}, {"BINGET", "LONG_BINGET"}
+_MARKERS = {"PROTO", "STOP"}
+
+
+class Refused(ValueError):
+    """A pickle that is not read, with the reason. ``names``: what it wanted to have run, where that is the reason."""
+
+    def __init__(self, reason: str, names: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self.names = names
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What stands for an object: how large it is with all that is in it, and what of it matters."""
+
+    value: Any = None  # text, a number; a name that was looked up; a tuple's pieces; else what kind of object it is
+    kind: str = "object"  # or "plain", "name", "tuple"
+    size: int = 1
+    depth: int = 0
+
+
+_Step = Callable[["Walk", list[Any], Any], None]
+
+
+@dataclass
+class Walk:
+    """One walk over pickles that stand one behind the other in a file.
+
+    Args:
+        file: at the first pickle's begin; one whose ``read`` makes no room for more than there is.
+        limit: the file's size in bytes, which nothing in it can exceed.
+        on_storage: is told of each storage that a tensor asks for: its key, its type's name, its number of elements.
+    """
+
+    file: IO[bytes]
+    limit: int
+    on_storage: Callable[[str, str, int], None] | None = None
+    names: list[str] = field(default_factory=list)  # what is wanted and not allowed
+    work: int = 0
+    operations: int = 0
+
+    def pickle(self) -> Any:
+        """Walk over one pickle, and leave the file behind it.
+
+        Returns:
+            what it would give, where that is text or a number; else None.
+
+        Raises:
+            Refused: it names or does what no state dict needs, or is no whole pickle.
+        """
+        stack: list[Any] = []
+        try:
+            self._walk(stack)
+            result: _Piece = stack[-1]
+        except Refused as refusal:
+            raise self._wanted() or refusal from None
+        except (ValueError, IndexError, KeyError, AttributeError, TypeError) as error:
+            raise self._wanted() or Refused(f"it holds no whole pickle: {error or type(error).__name__}") from error
+        wanted = self._wanted()
+        if wanted:
+            raise wanted
+        return result.value if result.kind == "plain" else None
+
+    def _wanted(self) -> Refused | None:
+        if not self.names:
+            return None
+        return Refused(f"it wants {', '.join(self.names)} to be run", tuple(self.names))
+
+    def _walk(self, stack: list[Any]) -> None:
+        memo: dict[Any, _Piece] = {}
+        for operation, argument, _ in pickletools.genops(self.file):
+            self.operations += 1
+            if self.operations > MOST_OPERATIONS:
+                raise Refused(f"its pickle has more than {MOST_OPERATIONS} operations")
+            name = operation.name
+            if name in _PLAIN:
+                stack.append(_Piece(argument, "plain", len(argument) if isinstance(argument, str) else 1))
+            elif name in _PUTS:
+                memo[argument] = stack[-1]
+            elif name in _GETS:
+                stack.append(memo[argument])
+            elif name in _STEPS:
+                _STEPS[name](self, stack, argument)
+            elif name not in _MARKERS:
+                raise Refused(f"its pickle has the operation {name}, which torch.save's protocol 2 does not use")
+
+    def _unless_refused(self, reason: str) -> None:
+        """Refuse, but where names are wanted go on: the reason will be all of them."""
+        if not self.names:
+            raise Refused(reason)
+
+    def _spend(self, work: int) -> None:
+        self.work += work
+        if self.work > MOST_WORK + self.limit:
+            raise Refused("a few bytes of its pickle ask for enormous work: it is made to exhaust who opens it")
+
+    def _put(self, stack: list[Any], pieces: list[_Piece]) -> None:
+        """Into a list or a dict. Keys are hashed, and a list's elements may be, by what the list is given to."""
+        size = sum(piece.size for piece in pieces if piece.kind == "tuple") + len(pieces)
+        self._spend(size)
+        stack[-1].size += size
+
+    def _named(self, argument: Any) -> _Piece:
+        name = ".".join(argument.split(" ")).replace("__builtin__.", "builtins.")
+        if name not in _CALLS and not _NAMES.fullmatch(name) and name not in self.names:
+            self.names.append(name)
+        return _Piece(name, "name")
+
+    def _call(self, function: _Piece, arguments: _Piece) -> _Piece:
+        name = function.value
+        if function.kind != "name" or name not in _CALLS or arguments.kind != "tuple":
+            self._unless_refused(f"it calls {name if function.kind == 'name' else 'what is no function'}")
+            return _Piece()
+        given: list[_Piece] = arguments.value
+        if name in _REBUILDS:
+            return _Piece(name)
+        if name == "torch._tensor._rebuild_from_type_v2" and given[0].value not in _REBUILDS:
+            self._unless_refused(f"it calls {given[0].value!r:.60} to make a tensor")
+        if name == "_codecs.encode" and [piece.value for piece in given[1:]] != ["latin1"]:
+            self._unless_refused("it encodes text otherwise than pickle does with bytes")
+        size = arguments.size + (given[0].value if name == "builtins.bytearray" and _is_size(given[0].value) else 0)
+        self._spend(size)
+        return _Piece(name, size=size)
+
+    def _build(self, state: _Piece, target: _Piece) -> None:
+        if target.value != "collections.OrderedDict":
+            self._unless_refused("it sets the state of what is no OrderedDict")
+        self._spend(state.size)
+
+    def _storage(self, identity: _Piece) -> _Piece:
+        facts = [piece.value for piece in identity.value] if identity.kind == "tuple" else []
+        kinds = [piece.kind for piece in identity.value] if identity.kind == "tuple" else []
+        if kinds[:5] != ["plain", "name", "plain", "plain", "plain"] or facts[0] != "storage" or not _is_size(facts[4]):
+            self._unless_refused("it asks for data otherwise than torch.save does")
+            return _Piece()
+        if facts[4] > self.limit:
+            self._unless_refused(
+                f"its storage {facts[2]!r:.40} is to have {facts[4]} elements; the file, {self.limit} bytes"
+            )
+        if self.on_storage:
+            self.on_storage(str(facts[2]), facts[1], facts[4])
+        return _Piece("storage")
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _to_mark(stack: list[Any]) -> list[_Piece]:
+    pieces = []
+    while (piece := stack.pop()) is not None:
+        pieces.append(piece)
+    return pieces[::-1]
+
+
+def _tuple(pieces: list[_Piece]) -> _Piece:
+    depth = 1 + max((piece.depth for piece in pieces), default=0)
+    size = 1 + sum(piece.size for piece in pieces)
+    if depth > DEEPEST_TUPLE:
+        raise Refused(f"its pickle nests tuples more than {DEEPEST_TUPLE} deep")
+    if size > MOST_WORK:
+        raise Refused("a tuple of its pickle holds itself over and over: it is made to exhaust who opens it")
+    return _Piece(pieces, "tuple", size, depth)
+
+
+def _make_object(walk: Walk, stack: list[Any], _: Any) -> None:
+    stack[-2:] = [_Piece()]
+    walk._unless_refused("it makes an object of a class")
+
+
+def _call(walk: Walk, stack: list[Any], _: Any) -> None:
+    arguments, function = stack.pop(), stack.pop()
+    stack.append(walk._call(function, arguments))
+
+
+def _tuple_of(count: int) -> _Step:
+    return lambda walk, stack, _: stack.append(_tuple([stack.pop() for _ in range(count)][::-1]))
+
+
+_STEPS: dict[str, _Step] = {
+    "MARK": lambda walk, stack, _: stack.append(None),
+    "EMPTY_TUPLE": lambda walk, stack, _: stack.append(_tuple([])),
+    "TUPLE1": _tuple_of(1),
+    "TUPLE2": _tuple_of(2),
+    "TUPLE3": _tuple_of(3),
+    "TUPLE": lambda walk, stack, _: stack.append(_tuple(_to_mark(stack))),
+    "APPEND": lambda walk, stack, _: walk._put(stack, [stack.pop()]),
+    "APPENDS": lambda walk, stack, _: walk._put(stack, _to_mark(stack)),
+    "SETITEM": lambda walk, stack, _: walk._put(stack, [stack.pop(), stack.pop()]),
+    "SETITEMS": lambda walk, stack, _: walk._put(stack, _to_mark(stack)),
+    "GLOBAL": lambda walk, stack, argument: stack.append(walk._named(argument)),
+    "REDUCE": _call,
+    "BUILD": lambda walk, stack, _: walk._build(stack.pop(), stack[-1]),
+    "BINPERSID": lambda walk, stack, _: stack.append(walk._storage(stack.pop())),
+    "NEWOBJ": _make_object,
+} | {name: lambda walk, stack, _: stack.append(_Piece()) for name in ("EMPTY_DICT", "EMPTY_LIST", "EMPTY_SET")}

@@ -1,0 +1,78 @@
+"""What wrappers put in front of a state dict's names, and taking it off again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+
+from port.errors import WeightsMismatch
+
+WRAPPERS = ("module", "_orig_mod", "model")
+"""DataParallel and DistributedDataParallel, torch.compile, and what training frameworks call the model they hold."""
+
+
+def _itself(name: str) -> str:
+    return name
+
+
+def strip_prefixes(
+    names: Collection[str], expected: Collection[str], *, renaming: Callable[[str], str] = _itself
+) -> dict[str, str]:
+    """The names as the model has them, for names that were saved from a wrapped model.
+
+    Of all readings (a common run of `WRAPPERS` off the front; ``_orig_mod``, or ``module`` too, out of the middle, for
+    a wrapped submodule) the one is taken that meets most of the expected names; of equals, the one that changes least.
+    A name that is expected as it stands stays so.
+
+    Args:
+        names: in the file.
+        expected: in the model.
+        renaming: what the names, without wrappers, are called in the model.
+
+    Returns:
+        name in the file → name without wrappers, in the file's order.
+
+    Raises:
+        WeightsMismatch: two names of the file would become one.
+    """
+    wanted = set(expected)
+    best: dict[str, str] = {}
+    best_score: tuple[int, int] | None = None
+    for reading in _readings(list(names)):
+        result = {name: name if name in wanted else short for name, short in zip(names, reading, strict=True)}
+        changed = sum(name.count(".") - short.count(".") for name, short in result.items())
+        score = (len(wanted & set(map(renaming, result.values()))), -changed)
+        if best_score is None or score > best_score:
+            best, best_score = result, score
+    meeting = [short for short, count in Counter(best.values()).items() if count > 1]
+    if meeting:
+        pairs = "\n  ".join(
+            f"{short}: {', '.join(name for name in best if best[name] == short)}" for short in sorted(meeting)
+        )
+        raise WeightsMismatch(f"without the wrappers' prefixes several of the file's names become one:\n  {pairs}")
+    return best
+
+
+def _readings(names: list[str]) -> Iterator[list[str]]:
+    """The names as they are, and with each way of taking wrappers off."""
+    for inner in ((), ("_orig_mod",), ("_orig_mod", "module")):
+        parts = [_without(name.split("."), inner) for name in names]
+        runs = Counter(run for name in parts for run in _leading_runs(name))
+        for prefix in sorted(runs, key=len):
+            # A wrapper stands before nearly all names (AveragedModel's n_averaged has none): one alone is another name.
+            if 2 * runs[prefix] < len(parts):
+                continue
+            yield [".".join(name[len(prefix) :] if tuple(name[: len(prefix)]) == prefix else name) for name in parts]
+
+
+def _without(parts: list[str], inner: tuple[str, ...]) -> list[str]:
+    # What stands first is `_leading_runs`' to judge, by how many names have it.
+    return parts[:1] + [part for part in parts[1:-1] if part not in inner] + parts[1:][-1:]
+
+
+def _leading_runs(parts: list[str]) -> Iterator[tuple[str, ...]]:
+    """Every run of wrappers at the front that leaves a name; the empty one first."""
+    for length in range(len(parts)):
+        yield tuple(parts[:length])
+        if parts[length] not in WRAPPERS:
+            return

@@ -1,0 +1,136 @@
+"""Checkpoints in several files with an index, as Hugging Face lays them out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from port.errors import BrokenWeights, UsageError
+from port.weights.safetensors_files import write_safetensors
+from port.weights.tensors import Checkpoint, Tensor
+
+SUFFIX = ".index.json"
+_LARGEST_INDEX = 100_000_000  # bytes, as of a safetensors header
+
+
+def open_sharded(index: Path, open_shard: Callable[[Path], Checkpoint]) -> Checkpoint:
+    """The tensors of all files that an index names, as one checkpoint.
+
+    Args:
+        index: ``model.safetensors.index.json`` or its kin: ``{"weight_map": {tensor: file}}``, the files beside it.
+        open_shard: opens one of them.
+
+    Raises:
+        BrokenWeights: the index or a file cannot be read, or they contradict each other: all that is wrong, at once.
+    """
+    places = _weight_map(index)
+    problems: list[str] = []
+    shards: dict[str, Checkpoint] = {}
+    for shard in dict.fromkeys(places.values()):
+        if not _stands_beside(shard):
+            problems.append(f"{shard!r} is no file's name: shards are looked for beside the index, nowhere else")
+            continue
+        try:
+            shards[shard] = open_shard(index.parent / shard)
+        except BrokenWeights as error:
+            problems.append(str(error))
+    holders: dict[str, list[str]] = {}
+    for shard, checkpoint in shards.items():
+        for name in checkpoint.tensors:
+            holders.setdefault(name, []).append(shard)
+    for name, shard in places.items():
+        if shard in shards and shard not in holders.get(name, []):
+            elsewhere = holders.get(name)
+            problems.append(f"{name} is not in {shard}" + (f", but in {', '.join(elsewhere)}" if elsewhere else ""))
+    problems += [f"{name} is in {' and in '.join(held)}" for name, held in holders.items() if len(held) > 1]
+    problems += [
+        f"{name} is in {held[0]}, and not in the index" for name, held in holders.items() if name not in places
+    ]
+    if problems:
+        for checkpoint in shards.values():
+            checkpoint.close()
+        raise BrokenWeights(f"{index} and its files do not fit together:\n  " + "\n  ".join(problems))
+
+    def read(name: str) -> np.ndarray:
+        return shards[places[name]].read(name)
+
+    joined = Checkpoint(
+        index, "safetensors", {name: shards[shard].tensors[name] for name, shard in places.items()}, read
+    )
+    for checkpoint in shards.values():
+        joined.format = checkpoint.format
+        joined.metadata |= checkpoint.metadata
+        joined.aliases |= checkpoint.aliases
+        joined.left_out |= checkpoint.left_out
+    return joined
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    try:
+        if index.stat().st_size > _LARGEST_INDEX:
+            raise ValueError(f"it has more than {_LARGEST_INDEX} bytes")
+        content = json.loads(index.read_bytes().decode(), object_pairs_hook=_unique)
+    except (OSError, ValueError, RecursionError) as error:
+        raise BrokenWeights(f"{index} cannot be read as an index of shards: {error}") from error
+    places = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(shard, str) for shard in places.values()):
+        raise BrokenWeights(
+            f"{index} is no index of shards: expected a weight_map of each tensor's name to a file's name"
+        )
+    return places
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in content:
+            raise ValueError(f"{name!r} stands twice")
+        content[name] = value
+    return content
+
+
+def _stands_beside(shard: str) -> bool:
+    """Whether it is a plain name: no way up, no way down, on any system."""
+    return shard not in ("", ".", "..") and not any(character in shard for character in "/\\:\0")
+
+
+def write_sharded(folder: Path, tensors: Sequence[Tensor], limit: int, metadata: dict[str, str] | None) -> None:
+    """Write a folder of safetensors files of at most ``limit`` bytes of tensors each, and their index.
+
+    A tensor that is larger has a file for itself. Where one file is enough it is ``model.safetensors``, without index.
+
+    Raises:
+        UsageError: a limit that is none, or what a safetensors file has no room for.
+        BrokenWeights: a tensor that cannot be written.
+        OSError: the folder cannot be written.
+    """
+    if limit < 1:
+        raise UsageError(f"max_shard_size is {limit}, and is to be a number of bytes of at least 1")
+    groups: list[list[Tensor]] = [[]]
+    filled = 0
+    for tensor in tensors:
+        if groups[-1] and filled + tensor.nbytes > limit:
+            groups.append([])
+            filled = 0
+        groups[-1].append(tensor)
+        filled += tensor.nbytes
+    folder.mkdir()
+    if len(groups) == 1:
+        write_safetensors(folder / "model.safetensors", groups[0], metadata)
+        return
+    places: dict[str, str] = {}
+    for number, group in enumerate(groups, start=1):
+        shard = f"model-{number:05d}-of-{len(groups):05d}.safetensors"
+        write_safetensors(folder / shard, group, metadata)
+        places |= {tensor.name: shard for tensor in group}
+    index = {"metadata": {"total_size": sum(tensor.nbytes for tensor in tensors)}, "weight_map": places}
+    (folder / f"model.safetensors{SUFFIX}").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+
+
+def is_sharded(folder: Path) -> bool:
+    """Whether a folder holds nothing but what `write_sharded` writes."""
+    return all(path.name.endswith((".safetensors", f".safetensors{SUFFIX}")) for path in folder.iterdir())

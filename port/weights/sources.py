@@ -1,0 +1,245 @@
+"""Where weights come from: a module, a state dict, a tree of variables, or a file; read a tensor at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from port.errors import NoPair, UsageError
+from port.mapping import TORCH_ONLY, Guide, Renaming, Rules, between, guide_of_flax, names_only
+from port.mapping import Mapping as PortMapping
+from port.mapping.linen_guide import flat
+from port.weights.checkpoint import open_checkpoint
+from port.weights.prefixes import strip_prefixes
+from port.weights.tensors import Checkpoint, TensorInfo
+
+COLLECTIONS = {"params", "batch_stats", "buffers", TORCH_ONLY}
+"""What the first part of a name may be in a tree of Flax variables that has no parameters."""
+
+
+class Source(Mapping[str, np.ndarray]):
+    """Named tensors: names, shapes and dtypes are known, an array is read when it is asked for.
+
+    Attributes:
+        tensors: name → shape and dtype, in order.
+        aliases: name → the earlier name of the very same tensor.
+        left_out: what is there and is no weight, with the reason.
+        origin: where it is from, for messages.
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, TensorInfo],
+        read: Callable[[str], np.ndarray],
+        *,
+        aliases: Mapping[str, str] | None = None,
+        left_out: Mapping[str, str] | None = None,
+        origin: str = "the weights",
+        is_flax: bool = False,
+    ) -> None:
+        self.tensors = dict(tensors)
+        self.aliases = dict(aliases or {})
+        self.left_out = dict(left_out or {})
+        self.origin = origin
+        self.is_flax = is_flax
+        self._read = read
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.tensors:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tensors
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name → shape; nothing is read."""
+        return {name: info.shape for name, info in self.tensors.items()}
+
+    def guide(self, side: str) -> Guide:
+        """What the names and shapes tell, with no module at hand."""
+        return names_only(side, self.tensors, tied=self.aliases)
+
+    def renamed(self, names: Mapping[str, str]) -> Source:
+        """The same tensors under other names; those that are not named are left out."""
+        back = {new: old for old, new in names.items()}
+        tensors = {new: self.tensors[old] for old, new in names.items()}
+        aliases = {names[a]: names[b] for a, b in self.aliases.items() if a in names and b in names}
+        return Source(
+            tensors,
+            lambda name: self._read(back[name]),
+            aliases=aliases,
+            left_out=self.left_out,
+            origin=self.origin,
+            is_flax=self.is_flax,
+        )
+
+    def beside(self, other: Source) -> Source:
+        """These tensors and another's."""
+        return Source(
+            self.tensors | other.tensors,
+            lambda name: self[name] if name in self else other[name],
+            aliases=self.aliases | other.aliases,
+            left_out=self.left_out,
+            origin=self.origin,
+            is_flax=self.is_flax,
+        )
+
+    def without_prefixes(self, expected: Collection[str], rules: Rules | None = None) -> Source:
+        """The same without what DistributedDataParallel or torch.compile put before the names that are expected.
+
+        Args:
+            expected: the model's names.
+            rules: what a person says of names.
+        """
+        renaming = Renaming(rules.rename if rules is not None else None)
+        return self.renamed(strip_prefixes(tuple(self.tensors), expected, renaming=renaming))
+
+    def collections(self) -> dict[str, str]:
+        """Flax's collections: name → its collection; ``"params"`` where the names do not say."""
+        told = self._tells_collections()
+        return {name: name.partition(".")[0] if told else "params" for name in self.tensors}
+
+    def in_collections(self, wanted: Callable[[str], bool]) -> Source:
+        """Flax variables of some collections, under their paths alone (without ``params.``, without ``.value``)."""
+        collections, told = self.collections(), self._tells_collections()
+        # An nnx.State saved as it is has its arrays under ``….value``.
+        boxed = bool(self.tensors) and all(name.endswith(".value") for name in self.tensors)
+        names = {}
+        for name, collection in collections.items():
+            if wanted(collection):
+                path = name.partition(".")[2] if told else name
+                names[name] = path.removesuffix(".value") if boxed else path
+        return self.renamed(names)
+
+    def _tells_collections(self) -> bool:
+        tops = {name.partition(".")[0] for name in self.tensors}
+        return all("." in name for name in self.tensors) and ("params" in tops or tops <= COLLECTIONS)
+
+
+def is_torch(thing: Any) -> bool:
+    """Whether something is a torch module. Looks at the classes' names, to import no torch."""
+    return "torch.nn.modules.module.Module" in _families(thing)
+
+
+def is_nnx(thing: Any) -> bool:
+    """Whether something is an nnx module; without importing Flax."""
+    return "flax.nnx.module.Module" in _families(thing)
+
+
+@contextmanager
+def opened(source: Any, *, key: str | None = None) -> Iterator[Source]:
+    """The tensors of a torch module, an nnx module, a dict of arrays or tensors (nested too), or a file.
+
+    Args:
+        source: one of these.
+        key: where in a training checkpoint the state dict is, if it holds several.
+
+    Raises:
+        BrokenWeights: a file that cannot be read.
+        UsageError: something else.
+    """
+    if isinstance(source, Source):
+        yield source
+    elif is_torch(source):
+        from port.mapping.torch_guide import unwrapped
+
+        yield _of_tensors(unwrapped(source).state_dict())
+    elif is_nnx(source):
+        from port.weights.flax import variables_of
+
+        yield _of_arrays(variables_of(source), is_flax=True)
+    elif isinstance(source, Mapping):
+        nested = any(isinstance(value, Mapping) for value in source.values())
+        leaves = flat(source) if nested else dict(source)
+        yield _of_tensors(leaves) if _holds_tensors(leaves) else _of_arrays(leaves, is_flax=nested)
+    elif isinstance(source, str | Path):
+        with open_checkpoint(source, key=key) as checkpoint:
+            yield _of_checkpoint(checkpoint)
+    else:
+        raise UsageError(f"expected a module, a state dict, variables or a file, got {type(source).__qualname__}")
+
+
+def _of_checkpoint(checkpoint: Checkpoint) -> Source:
+    is_flax = checkpoint.format in ("msgpack", "orbax") or checkpoint.metadata.get("format") == "flax"
+    return Source(
+        checkpoint.tensors,
+        checkpoint.read,
+        aliases=checkpoint.aliases,
+        left_out=checkpoint.left_out,
+        origin=str(checkpoint.path),
+        is_flax=is_flax,
+    )
+
+
+def _of_arrays(arrays: Mapping[str, Any], *, is_flax: bool = False) -> Source:
+    kept = {name: np.asarray(array) for name, array in arrays.items() if hasattr(array, "shape")}
+    left_out = {name: f"a {type(value).__qualname__}" for name, value in arrays.items() if name not in kept}
+    infos = {name: TensorInfo(array.shape, array.dtype) for name, array in kept.items()}
+    return Source(infos, kept.__getitem__, left_out=left_out, is_flax=is_flax)
+
+
+def _of_tensors(state: Mapping[str, Any]) -> Source:
+    """A state dict; an array in it is taken as it is."""
+    from port.weights.torch import as_numpy, numpy_dtype
+
+    tensors: dict[str, TensorInfo] = {}
+    aliases: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    seen: dict[Any, str] = {}
+    for name, value in state.items():
+        if not hasattr(value, "shape"):
+            left_out[name] = f"a {type(value).__qualname__}, no tensor"
+            continue
+        tensors[name] = TensorInfo(tuple(value.shape), numpy_dtype(value.dtype))
+        if hasattr(value, "detach") and value.device.type != "meta" and value.numel():
+            place = (value.untyped_storage().data_ptr(), value.storage_offset(), tuple(value.shape), value.stride())
+            if (first := seen.setdefault((place, value.dtype), name)) != name:
+                aliases[name] = first
+
+    def read(name: str) -> np.ndarray:
+        value = state[name]
+        return as_numpy(value) if hasattr(value, "detach") else np.asarray(value)
+
+    return Source(tensors, read, aliases=aliases, left_out=left_out)
+
+
+def _holds_tensors(values: Mapping[str, Any]) -> bool:
+    return any(hasattr(value, "detach") for value in values.values())
+
+
+def _families(thing: Any) -> set[str]:
+    return {f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__}
+
+
+def unwrapped_names(tensors: Source, flax: Any, rules: Rules | PortMapping) -> Source:
+    """A checkpoint for a Flax model, without the prefixes of torch's wrappers.
+
+    Args:
+        tensors: the checkpoint's.
+        flax: the model, or its guide.
+        rules: what a person says of names: they may be renamed to what torch would call them, or to Flax's paths.
+    """
+    if isinstance(rules, PortMapping):
+        return tensors.without_prefixes([source for entry in rules.entries for source in entry.sources])
+    expected = torch_names(flax) | set(guide_of_flax(flax).leaves if rules.rename else ())
+    return tensors.without_prefixes(expected, rules)
+
+
+def torch_names(flax: Any) -> set[str]:
+    """What a Flax model's tensors are called in torch, as far as the model itself tells; empty if it does not."""
+    try:
+        return {source for entry in between(None, flax).entries for source in entry.sources}
+    except NoPair:
+        return set()

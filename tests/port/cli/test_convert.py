@@ -1,0 +1,370 @@
+"""`port convert`: what it writes, what it prints, and that whatever is wrong with the input writes nothing."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+from torch import nn
+
+from port.cli import main
+from port.mapping import Mapping, read_mapping
+
+MODELS = '''
+"""Models as a user has them."""
+
+import torch
+from flax import linen, nnx
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, width, (3, 2)), nn.BatchNorm2d(width), nn.ReLU())
+        self.classifier = nn.Linear(width * 6, 5)
+
+
+class FlaxNet(nnx.Module):
+    def __init__(self, width: int = 4, *, rngs: nnx.Rngs):
+        self.conv = nnx.Conv(3, width, (3, 2), padding="VALID", rngs=rngs)
+        self.norm = nnx.BatchNorm(width, rngs=rngs)
+        self.classifier = nnx.Linear(width * 6, 5, rngs=rngs)
+
+
+class LinenNet(linen.Module):
+    width: int = 4
+
+    @linen.compact
+    def __call__(self, x):
+        x = linen.relu(linen.BatchNorm(use_running_average=True)(linen.Conv(self.width, (3, 2), padding="VALID")(x)))
+        return linen.Dense(5)(x.reshape(x.shape[0], -1))
+
+
+class Looks(Net):
+    """Looks at a value while it is built: no meta device for it."""
+
+    def __init__(self):
+        super().__init__(width=int(torch.tensor([4]).item()))
+
+
+def fails():
+    raise RuntimeError("no luck today")
+'''
+RENAMES = ("--rename", r"features\.0=conv", "--rename", r"features\.1=norm")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with models and a checkpoint of them, where the user stands."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "user_models", raising=False)
+    (tmp_path / "user_models.py").write_text(MODELS)
+    torch.save({"epoch": 7, "state_dict": {f"module.{key}": value for key, value in state().items()}}, "net.pth")
+    return tmp_path
+
+
+def state(seed: int = 0) -> dict[str, torch.Tensor]:
+    """Random non-zero weights of the Net."""
+    random = np.random.default_rng(seed)
+    shapes = {
+        "features.0.weight": (4, 3, 3, 2),
+        "features.0.bias": (4,),
+        "features.1.weight": (4,),
+        "features.1.bias": (4,),
+        "features.1.running_mean": (4,),
+        "features.1.running_var": (4,),
+        "classifier.weight": (5, 24),
+        "classifier.bias": (5,),
+    }
+    tensors = {key: torch.from_numpy(random.uniform(0.5, 2, shape).astype(np.float32)) for key, shape in shapes.items()}
+    return tensors | {"features.1.num_batches_tracked": torch.tensor(11)}
+
+
+def run(*arguments: str) -> int:
+    return main(["convert", *arguments])
+
+
+def written(folder: Path) -> set[str]:
+    """What a command may have left, whole, half or hidden."""
+    inputs = {"user_models.py", "__pycache__", "net.pth", "bad", "bad.pth", "bad.safetensors", "mapping.toml", "hit"}
+    return {path.name for path in folder.iterdir()} - inputs
+
+
+# %% What it does
+
+
+@pytest.mark.parametrize("form", ["safetensors", "msgpack", "orbax"])
+def test_there_and_back_by_the_torch_model(form: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("net.pth", "--torch", "user_models:Net", "-o", "flax", "--format", form) == 0
+    assert "9 tensors of net.pth fit, written to flax" in capsys.readouterr().out
+    assert run("flax", "--torch", "user_models:Net", "--reverse", "-o", "back.safetensors") == 0
+    back = load_file("back.safetensors")
+    assert set(back) == set(state())
+    for key, tensor in state().items():
+        np.testing.assert_array_equal(back[key], tensor.numpy(), strict=True)
+    assert written(folder) == {"flax", "back.safetensors"}
+
+
+def test_by_the_flax_model_alone_and_back(folder: Path) -> None:
+    by = ("--flax", "user_models:FlaxNet", *RENAMES)
+    assert run("net.pth", *by, "--fold", "classifier=4,3,2", "-o", "flax.safetensors", "--save-mapping", "m.toml") == 0
+    flax = load_file("flax.safetensors")
+    weight = state()["classifier.weight"].numpy()
+    np.testing.assert_array_equal(
+        flax["params.classifier.kernel"], weight.reshape(5, 4, 3, 2).transpose(0, 2, 3, 1).reshape(5, 24).T
+    )
+    assert flax["torch_only.features.1.num_batches_tracked"] == 11
+    assert run("flax.safetensors", "--mapping", "m.toml", "--reverse", "-o", "back.safetensors") == 0
+    back = load_file("back.safetensors")
+    for key, tensor in state().items():
+        np.testing.assert_array_equal(back[key], tensor.numpy(), strict=True)
+
+
+def test_a_linen_model_by_an_example_input(folder: Path) -> None:
+    renames = ("features.0=Conv_0", "features.1=BatchNorm_0", "classifier=Dense_0")
+    by = [word for text in renames for word in ("--rename", text.replace(".", r"\."))]
+    by += ["--flax", "user_models:LinenNet", "--input", "1,5,3,3", "--torch", "user_models:Net"]
+    assert run("net.pth", *by, "--fold", "classifier=4,3,2", "-o", "flax.safetensors") == 0
+    flax = load_file("flax.safetensors")
+    assert set(flax) >= {"params.Conv_0.kernel", "batch_stats.BatchNorm_0.var", "params.Dense_0.kernel"}
+
+
+def test_a_dry_run_prints_every_tensor_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("net.pth", "--torch", "user_models:Net", "--dry-run", "--dtype", "bfloat16") == 0
+    printed = capsys.readouterr().out
+    for key in state():
+        assert key in printed
+    assert "params.features.0.kernel" in printed
+    assert "(4, 3, 3, 2) → (3, 2, 3, 4)" in printed
+    assert "permute(2, 3, 1, 0)" in printed
+    assert "float32 → bfloat16" in printed
+    assert "epoch" in printed  # left out, with the reason
+    assert "--fold classifier=4,HEIGHT,WIDTH" in printed  # a linear layer behind a spatial one
+    assert written(folder) == set()
+
+
+def test_dtype_casts_the_floating_ones(folder: Path) -> None:
+    assert run("net.pth", "--torch", "user_models:Net", "--dtype", "float16", "-o", "flax.safetensors") == 0
+    flax = load_file("flax.safetensors")
+    assert {array.dtype.name for array in flax.values()} == {"float16", "int64"}
+
+
+def test_nan_is_kept_and_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = state()
+    weights["classifier.weight"][1, 2:4] = torch.nan
+    torch.save(weights, "net.pth")
+    assert run("net.pth", "--torch", "user_models:Net", "-o", "flax.safetensors") == 0
+    assert "classifier.weight: 2 of its elements" in capsys.readouterr().out
+    assert np.isnan(load_file("flax.safetensors")["params.classifier.kernel"]).sum() == 2
+
+
+def test_shards_and_back(folder: Path) -> None:
+    assert run("net.pth", "--torch", "user_models:Net", "--max-shard-size", "400B", "-o", "flax") == 0
+    assert len(list(Path("flax").glob("*.safetensors"))) > 1
+    assert run("flax", "--torch", "user_models:Net", "--reverse", "-o", "back.safetensors") == 0
+    np.testing.assert_array_equal(load_file("back.safetensors")["classifier.weight"], state()["classifier.weight"])
+
+
+def test_a_constructor_that_looks_at_values_and_one_with_arguments(folder: Path) -> None:
+    assert run("net.pth", "--torch", "user_models:Looks", "-o", "a.safetensors") == 0
+    assert run("net.pth", "--torch", "user_models:Net", "--kwargs", '{"width": 4}', "-o", "b.safetensors") == 0
+    assert Path("a.safetensors").read_bytes() == Path("b.safetensors").read_bytes()
+
+
+def test_the_mapping_that_is_saved_is_the_mapping(folder: Path) -> None:
+    assert run("net.pth", "--torch", "user_models:Net", "-o", "a.safetensors", "--save-mapping", "m.toml") == 0
+    mapping = read_mapping("m.toml")
+    assert isinstance(mapping, Mapping)
+    assert {source for entry in mapping.entries for source in entry.sources} == set(state())
+    assert run("net.pth", "--mapping", "m.toml", "-o", "b.safetensors") == 0
+    assert Path("a.safetensors").read_bytes() == Path("b.safetensors").read_bytes()
+
+
+def test_pairs_of_the_users_own(folder: Path) -> None:
+    (folder / "own.py").write_text(
+        "import torch\nfrom torch import nn\n\n\n"
+        "class Turned(nn.Linear):\n"
+        "    def forward(self, x):\n        return x @ self.weight.flip(0).T\n"
+    )
+    (folder / "pairs.py").write_text(
+        "from port.moves import Permute\nfrom port.pairs import LayerPair, ParamPair\n\n"
+        'PAIRS = [LayerPair("own.Turned", "flax.nnx.Linear", '
+        '(ParamPair("weight", "kernel", (Permute((1, 0)),)), ParamPair("bias", "bias")))]\n'
+    )
+    torch.save({"weight": torch.randn(3, 2), "bias": torch.randn(3)}, "own.pth")
+    arguments = ("own.pth", "--torch", "own:Turned", "--kwargs", '{"in_features": 2, "out_features": 3}')
+    assert run(*arguments, "-o", "own.safetensors") == 2
+    try:
+        assert run(*arguments, "-o", "own.safetensors", "--pairs", "pairs.py") == 0
+    finally:
+        import port.pairs.registry
+
+        port.pairs.registry._registered.clear()
+    assert load_file("own.safetensors")["params.kernel"].shape == (2, 3)
+
+
+# %% What is wrong with the checkpoint: one message, exit 2, nothing written
+
+
+def renamed(weights: dict[str, torch.Tensor]) -> None:
+    weights["classifier.wieght"] = weights.pop("classifier.weight")
+
+
+def transposed(weights: dict[str, torch.Tensor]) -> None:
+    weights["classifier.weight"] = weights["classifier.weight"].T.contiguous()
+
+
+def added(weights: dict[str, torch.Tensor]) -> None:
+    weights["classifier.extra"] = torch.ones(3)
+
+
+def dropped(weights: dict[str, torch.Tensor]) -> None:
+    del weights["features.1.running_var"]
+
+
+def another(weights: dict[str, torch.Tensor]) -> None:
+    weights.clear()
+    weights.update(nn.LSTM(3, 4).state_dict())
+
+
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        (renamed, ["missing: classifier.weight (nearest: classifier.wieght)", "unexpected: classifier.wieght"]),
+        (transposed, ["classifier.weight has shape (24, 5), needed is (5, 24)"]),
+        (added, ["unexpected: classifier.extra"]),
+        (dropped, ["missing: features.1.running_var"]),
+        (another, ["missing: classifier.bias", "missing: features.0.weight", "unexpected: weight_ih_l0"]),
+    ],
+)
+def test_a_wrong_tensor_is_named(
+    fault: Callable[[dict[str, torch.Tensor]], None],
+    named: list[str],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    weights = state()
+    fault(weights)
+    torch.save(weights, "bad.pth")
+    assert run("bad.pth", "--torch", "user_models:Net", "-o", "out.safetensors") == 2
+    told = capsys.readouterr().err
+    for text in named:
+        assert text in told
+    assert written(folder) == set()
+
+
+class Bomb:
+    """Would make a file if it were unpickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (open, ("hit", "w"))
+
+
+def _truncated(folder: Path) -> None:
+    whole = (folder / "net.pth").read_bytes()
+    (folder / "bad").write_bytes(whole[: len(whole) // 2])
+
+
+def _lying(folder: Path) -> None:
+    save_file({"classifier.weight": np.ones((5, 24), np.float32)}, "bad")
+    contents = bytearray((folder / "bad").read_bytes())
+    place = contents.index(b"480]")
+    contents[place : place + 3] = b"980"
+    (folder / "bad").write_bytes(contents)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda folder: None, id="missing"),
+        pytest.param(lambda folder: (folder / "bad").write_bytes(b""), id="empty"),
+        pytest.param(lambda folder: (folder / "bad").write_bytes(b"\x93NUMPY" + bytes(99)), id="wrong magic"),
+        pytest.param(lambda folder: (folder / "bad").mkdir(), id="an empty folder"),
+        pytest.param(_truncated, id="truncated"),
+        pytest.param(_lying, id="a header that lies"),
+        pytest.param(lambda folder: (folder / "bad").write_bytes(pickle.dumps(Bomb())), id="a pickle that runs code"),
+        pytest.param(lambda folder: torch.save(Bomb(), folder / "bad"), id="a pickle that runs code, zipped"),
+        pytest.param(lambda folder: torch.save(nn.Linear(2, 3), folder / "bad"), id="a whole module"),
+    ],
+)
+def test_a_broken_file_is_refused_and_nothing_of_it_is_run(
+    make: Callable[[Path], None], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(folder)
+    assert run("bad", "--torch", "user_models:Net", "-o", "out.safetensors") == 2
+    told = capsys.readouterr().err
+    assert told.startswith("port: bad")
+    assert not (folder / "hit").exists()
+    assert written(folder) == set()
+
+
+# %% What is wrong with the command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--torch", "user_models:Net"], "-o PATH, or --dry-run"),
+        (["--torch", "user_models:Net", "-o", "x", "--dry-run"], "one of them"),
+        (["-o", "x"], "give a model to go by"),
+        (["--torch", "user_models", "-o", "x"], "takes module:name"),
+        (["--torch", "no_such_module:Net", "-o", "x"], "no_such_module cannot be imported"),
+        (["--torch", "user_models:Nett", "-o", "x"], "unknown name in user_models 'Nett'; there are: Net"),
+        (["--torch", "user_models:fails", "-o", "x"], "no luck today"),
+        (["--torch", "user_models:FlaxNet", "-o", "x"], "cannot be built"),
+        (["--flax", "user_models:Net", "-o", "x"], "no nnx or Linen module"),
+        (["--flax", "user_models:LinenNet", "-o", "x"], "--input"),
+        (["--flax", "user_models:LinenNet", "--input", "1,x", "-o", "x"], "--input takes a shape"),
+        (["--torch", "user_models:Net", "--kwargs", "{width: 4}", "-o", "x"], "JSON"),
+        (["--torch", "user_models:Net", "--kwargs", "[4]", "-o", "x"], "JSON object"),
+        (["--torch", "user_models:Net", "--kwargs", '{"height": 4}', "-o", "x"], "height"),
+        (["--torch", "user_models:Net", "--dtype", "float23", "-o", "x"], "unknown dtype 'float23'"),
+        (["--torch", "user_models:Net", "--fold", "classifier", "-o", "x"], "LAYER=C,H,W"),
+        (["--torch", "user_models:Net", "--fold", "classifier=5,7", "-o", "x"], "35 elements"),
+        (["--torch", "user_models:Net", "--fold", "nothing=4,6", "-o", "x"], "no nothing.weight"),
+        (["--torch", "user_models:Net", "--rename", "(=x", "-o", "x"], "not a regular expression"),
+        (["--torch", "user_models:Net", "--mapping", "mapping.toml", "-o", "x"], "mapping.toml"),
+        (["--torch", "user_models:Net", "--pairs", "none.py", "-o", "x"], "none.py"),
+        (["--torch", "user_models:Net", "--max-shard-size", "much", "-o", "x"], "as in 500MB"),
+        (["--torch", "user_models:Net", "--reverse", "--format", "orbax", "-o", "x"], "safetensors"),
+        (["--torch", "user_models:Net", "--key", "optimizer", "-o", "x"], "optimizer"),
+        (["--torch", "user_models:Net", "-o", "net.pth"], "net.pth"),
+    ],
+)
+def test_a_wrong_option_is_told(
+    arguments: list[str], named: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "mapping.toml").write_text("[[rename]\n")
+    before = (folder / "net.pth").read_bytes()
+    assert run("net.pth", *arguments) == 2
+    assert named in capsys.readouterr().err
+    assert written(folder) == set()
+    assert (folder / "net.pth").read_bytes() == before
+
+
+def test_an_index_of_shards_by_the_command_itself(folder: Path) -> None:
+    weights = {key: tensor.numpy() for key, tensor in state().items()}
+    keys = sorted(weights)
+    for name, part in {"a.safetensors": keys[:4], "b.safetensors": keys[4:]}.items():
+        save_file({key: weights[key] for key in part}, name)
+    places = {key: "a.safetensors" if key in keys[:4] else "b.safetensors" for key in keys}
+    Path("model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    command = [sys.executable, "-m", "port", "convert", "model.safetensors.index.json", "--torch", "user_models:Net"]
+    done = subprocess.run([*command, "-o", "flax.safetensors"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    Path("b.safetensors").unlink()
+    done = subprocess.run([*command, "-o", "again.safetensors"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "b.safetensors" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not Path("again.safetensors").exists()

@@ -1,0 +1,93 @@
+"""An entry: there and back, and what of a tied weight is enough."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from port.errors import WeightsMismatch
+from port.mapping.entry import Entry, gather
+from port.moves import Branch, Each, Join, Permute, Split, Tie
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape)
+
+
+def test_the_inverse_takes_the_moves_back_in_reverse():
+    entry = Entry(("a",), ("b",), (Permute((1, 0, 2)), Permute((2, 0, 1))), shapes=((3, 3, 3),))
+    array = random(3, 3, 3)
+    (back,) = entry.inverse()(entry((array,)))
+    np.testing.assert_array_equal(back, array)
+    assert entry.inverse().inverse() == entry
+    in_order = Entry(("b",), ("a",), tuple(move.inverse() for move in entry.moves))  # the planted fault
+    assert (in_order(entry((array,)))[0] != array).any()
+
+
+def test_the_inverse_knows_the_shapes_of_its_own_sources():
+    entry = Entry(("a",), ("b", "c"), (Split(0, (1, 3)), Permute((1, 0))), shapes=((4, 2),))
+    assert entry.target_shapes() == ((2, 1), (2, 3))
+    assert entry.inverse().shapes == ((2, 1), (2, 3))
+    assert entry.inverse().target_shapes() == ((4, 2),)
+
+
+def test_a_refusal_says_whose_the_arrays_are():
+    entry = Entry(("conv.weight",), ("conv.kernel",), (Permute((2, 3, 1, 0)),))
+    with pytest.raises(WeightsMismatch, match=r"conv\.weight → conv\.kernel.*4 axes.*\(3,\)"):
+        entry((random(3),))
+    with pytest.raises(WeightsMismatch, match=r"conv\.weight → conv\.kernel.*4 axes.*\(3,\)"):
+        entry.target_shapes(((3,),))
+    with pytest.raises(WeightsMismatch, match="the shapes are not known"):
+        entry.target_shapes()
+
+
+def test_another_number_of_arrays_than_of_targets_is_refused():
+    entry = Entry(("a",), ("b", "c", "d"), (Split(0, (1, 3)),))
+    for attempt in (lambda: entry((random(4),)), lambda: entry.target_shapes(((4,),))):
+        with pytest.raises(WeightsMismatch, match="its moves give 2, and 3 are to be filled"):
+            attempt()
+
+
+def test_any_name_of_a_tied_weight_gives_all():
+    entry = Entry(("a", "b", "c"), ("d",), (Tie(3),))
+    one, other = random(2), random(2) + 1
+    assert entry.tied == (("a", "b", "c"),)
+    assert all(array is one for array in gather(entry, {"b": one}))
+    assert [array[0] for array in gather(entry, {"a": one, "c": other})] == [one[0], one[0], other[0]]
+
+
+def test_tied_names_are_found_inside_branches():
+    tied = Branch(2, (Tie(2),), 1)
+    entry = Entry(("x", "a", "b", "c", "d"), ("y",), (Each((Branch(1, (), 1), tied, tied)), Join(0, (1, 1, 1))))
+    assert entry.tied == (("a", "b"), ("c", "d"))
+    values = {"x": np.array([1.0]), "b": np.array([2.0]), "c": np.array([3.0])}
+    assert entry(gather(entry, values))[0].tolist() == [1, 2, 3]
+    with pytest.raises(KeyError, match="x"):
+        gather(entry, {"b": random(1), "c": random(1)})
+    with pytest.raises(KeyError):
+        gather(entry, {"x": random(1), "c": random(1)})
+
+
+def test_each_source_is_read_once():
+    read = []
+
+    class Reader(dict):
+        def __getitem__(self, name):
+            read.append(name)
+            return super().__getitem__(name)
+
+    gather(Entry(("a", "b"), ("c",), (Tie(2),)), Reader(a=random(2)))
+    assert read == ["a"]
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int64, np.uint8, np.float16, ml_dtypes.bfloat16])
+def test_every_dtype_is_kept(dtype):
+    entry = Entry(("a",), ("b", "c"), (Permute((1, 0)), Split(0, (1, 1))))
+    array = np.arange(6).reshape(3, 2).astype(dtype)
+    assert [moved.dtype for moved in entry((array,))] == [dtype, dtype]
+
+
+def test_it_prints_on_a_line():
+    assert str(Entry(("a", "b"), ("c",), (Join(0, (1, 2)),))) == "a, b → c  [join(axis 0 of (1, 2))]"
+    assert str(Entry(("a",), ("b",))) == "a → b"

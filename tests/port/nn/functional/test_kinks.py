@@ -1,0 +1,49 @@
+"""Norms and absolute values against torch, at their kinks above all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from port.nn.functional.kinks import absolute, vector_norm
+
+TOLERANCE = 1e-14
+
+VECTORS = np.random.default_rng(0).normal(0.3, 1.2, (4, 5))
+KINKS = np.array([[0.0, 0.0, 0.0], [0.0, -1.5, 2.0], [2.0, -2.0, 2.0], [0.0, 0.0, 3.0]])
+
+
+def test_absolute(against_torch: Callable[..., Any]) -> None:
+    for x in (VECTORS, KINKS):
+        assert max(against_torch(torch.abs, absolute, x).values()) == 0
+    assert against_torch(torch.abs, jnp.abs, KINKS)["gradient of input 0"] > 0.1  # what it is for
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 1.5, 2.0, 3.0, math.inf, -math.inf])
+@pytest.mark.parametrize("x", [VECTORS, KINKS], ids=["random", "kinks"])
+def test_vector_norm(against_torch: Callable[..., Any], x: np.ndarray, p: float) -> None:
+    seen = against_torch(lambda x: torch.linalg.vector_norm(x, p, -1), lambda x: vector_norm(x, p), x)
+    assert max(seen.values()) < TOLERANCE
+
+
+def test_vector_norm_counts(float64: None) -> None:
+    np.testing.assert_array_equal(vector_norm(jnp.asarray(KINKS), 0), [0, 2, 3, 1])
+
+
+def test_faults_are_seen(against_torch: Callable[..., Any]) -> None:
+    def norm(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.vector_norm(x, 2, -1)
+
+    assert against_torch(norm, lambda x: jnp.linalg.norm(x, axis=-1), KINKS)["gradient of input 0"] == math.inf
+    assert min(against_torch(norm, lambda x: vector_norm(x, 2.01), VECTORS).values()) > 1e-4
+
+
+def test_not_a_number(float64: None) -> None:
+    for p in (1.0, 2.0, 3.0, math.inf):
+        assert jnp.isnan(vector_norm(jnp.array([1.0, jnp.nan]), p))

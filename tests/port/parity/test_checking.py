@@ -1,0 +1,294 @@
+"""`port.check` itself: what it takes, what it leaves alone, what it says of what it cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from flax import nnx
+from torch import nn
+
+import port
+from port.errors import UsageError, WeightsMismatch
+from port.nn import BatchNorm
+from port.weights.flax import variables_of
+
+WIDTH = 6
+
+
+def random(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+
+
+class Result(NamedTuple):
+    logits: Any
+    more: Any
+
+
+class Model(nn.Module):
+    """Dropout and BatchNorm: the modes differ."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.norm, self.drop = nn.Linear(5, WIDTH), nn.BatchNorm1d(WIDTH), nn.Dropout(0.5)
+        self.fc2 = nn.Linear(WIDTH, 3)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> Result:
+        h = self.drop(self.norm(self.fc1(x)))
+        return Result(self.fc2(h if mask is None else h.masked_fill(~mask, 0.0)), {"hidden": h, "top": h.argmax(-1)})
+
+
+class FlaxModel(nnx.Module):
+    def __init__(self, **options: Any) -> None:
+        rngs = nnx.Rngs(0)
+        self.fc1, self.norm = nnx.Linear(5, WIDTH, rngs=rngs, **options), BatchNorm(WIDTH)
+        self.drop, self.fc2 = nnx.Dropout(0.5, rngs=rngs), nnx.Linear(WIDTH, 3, rngs=rngs)
+
+    def __call__(self, x: jax.Array, mask: jax.Array | None = None) -> Result:
+        h = self.drop(self.norm(self.fc1(x)))
+        hidden = {"hidden": h, "top": h.argmax(-1)}
+        return Result(self.fc2(h if mask is None else jnp.where(mask, h, 0.0)), hidden)
+
+
+def pair(make: Callable[[], Any] = FlaxModel) -> tuple[Model, Any]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        theirs = Model()
+    ours = make()
+    port.load(ours, theirs)
+    return theirs, ours
+
+
+X = random(20, 5)
+
+# %% What is left alone
+
+
+def test_the_modules_given_stay_as_they_are() -> None:
+    theirs, ours = pair()
+    theirs.norm.eval()
+    theirs.fc1.weight.requires_grad_(False)
+    ours.eval()
+    before = {name: tensor.clone() for name, tensor in theirs.state_dict().items()}
+    graph, _ = nnx.split(ours)
+    kept = variables_of(ours)
+    call, generator = FlaxModel.__call__, torch.random.get_rng_state()
+    assert port.check(theirs, ours, X)
+    for name, tensor in theirs.state_dict().items():
+        assert torch.equal(tensor, before[name])
+        assert tensor.dtype == before[name].dtype
+    assert theirs.training
+    assert not theirs.norm.training
+    assert not theirs.fc1.weight.requires_grad
+    assert theirs.fc2.weight.grad is None
+    assert theirs.drop.p == 0.5
+    assert not theirs.fc1._forward_hooks
+    assert nnx.split(ours)[0] == graph, "flags and all"
+    for path, array in variables_of(ours).items():
+        assert array.dtype == kept[path].dtype
+        assert np.array_equal(array, kept[path])
+    assert FlaxModel.__call__ is call
+    assert "__call__" not in vars(nnx.Linear) or nnx.Linear.__call__.__qualname__ == "Linear.__call__"
+    assert torch.equal(torch.random.get_rng_state(), generator)
+    assert not jax.config.jax_enable_x64
+
+
+def test_dropout_is_off_and_said_to_be() -> None:
+    theirs, ours = pair()
+    report = port.check(theirs, ours, X)
+    assert report
+    assert any("dropout was off" in remark and "drop" in remark for remark in report.remarks)
+    assert report.compared["outputs"] == 6
+    assert report.compared["gradients"] == 12
+
+
+def test_a_small_batch_is_remarked_on() -> None:
+    theirs, ours = pair()
+    assert any("4 values a channel" in remark for remark in port.check(theirs, ours, X[:4]).remarks)
+    assert not any("values a channel" in remark for remark in port.check(theirs, ours, X).remarks)
+
+
+# %% What it takes
+
+
+def test_positional_and_keyword_arguments_and_masks() -> None:
+    theirs, ours = pair()
+    mask = random(20, WIDTH) > 0
+    assert port.check(theirs, ours, (X, mask))
+    assert port.check(theirs, ours, {"x": X, "mask": mask})
+    report = port.check(theirs, ours, (X, mask), flax_inputs=(X, ~mask))
+    assert not report
+    assert report.first is not None
+    assert report.first.layer == "fc2"
+
+
+def test_layers_told_their_dtype_are_widened() -> None:
+    theirs, ours = pair(lambda: FlaxModel(dtype=jnp.bfloat16))
+    assert port.check(theirs, ours, X)
+
+
+def test_in_float32() -> None:
+    theirs, ours = pair()
+    report = port.check(theirs, ours, X, precision="float32")
+    assert report, str(report)
+    assert report.precision == "float32"
+    strict = port.check(theirs, ours, X, precision="float32", rtol=1e-12)
+    assert not strict, "float32 does not agree to twelve digits"
+    assert port.check(theirs, ours, X, precision="float32", rtol=1e-12, atol=1.0)
+
+
+def test_a_loss_of_each_side() -> None:
+    theirs, ours = pair()
+    square = lambda result: (result.logits**2).sum()  # noqa: E731
+    assert port.check(theirs, ours, X, loss=(square, square))
+    report = port.check(theirs, ours, X, loss=(square, lambda result: 2 * square(result)))
+    assert [finding.where for finding in report.findings if finding.what == "forward"] == ["loss", "loss"]
+
+
+def test_outputs_that_are_not_as_many() -> None:
+    class One(FlaxModel):
+        def __call__(self, x: jax.Array, mask: jax.Array | None = None) -> Any:
+            return super().__call__(x, mask).logits
+
+    theirs, ours = pair(One)
+    report = port.check(theirs, ours, X)
+    assert "torch gives 3 outputs" in report.findings[0].why
+
+
+def test_other_names() -> None:
+    class Renamed(nnx.Module):
+        def __init__(self) -> None:
+            self.body = FlaxModel()
+
+        def __call__(self, x: jax.Array) -> Result:
+            return self.body(x)
+
+    theirs, ours = Model(), Renamed()
+    rename = {r"^": "body."}
+    port.load(ours, theirs, rename=rename)
+    assert port.check(theirs, ours, X, rename=rename)
+    ours.body.fc2.bias[...] += 1.0
+    report = port.check(theirs, ours, X, rename=rename)
+    assert report.first is not None
+    assert (report.first.layer, report.first.path) == ("fc2", "body.fc2")
+    with pytest.raises(WeightsMismatch, match=r"fc3|missing|unexpected"):
+        port.check(theirs, ours, X, rename={"fc1": "fc3"})
+
+
+# %% Spatial inputs
+
+
+class Spatial(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.act, self.conv2 = nn.Conv2d(4, 4, 3, padding=1), nn.Tanh(), nn.Conv2d(4, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv2(self.act(self.conv1(x)))
+
+
+class FlaxSpatial(nnx.Module):
+    def __init__(self, *, first: bool = False) -> None:
+        rngs = nnx.Rngs(0)
+        self.conv1, self.conv2 = nnx.Conv(4, 4, (3, 3), padding=1, rngs=rngs), nnx.Conv(4, 4, (1, 1), rngs=rngs)
+        self.first = first
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        x = x.transpose(0, 2, 3, 1) if self.first else x
+        x = self.conv2(jnp.tanh(self.conv1(x)))
+        return x.transpose(0, 3, 1, 2) if self.first else x
+
+
+def test_a_cube_is_channels_last_by_rule() -> None:
+    theirs, ours, first = Spatial(), FlaxSpatial(), FlaxSpatial(first=True)
+    port.load(ours, theirs)
+    port.load(first, theirs)
+    cube = random(2, 4, 4, 4)
+    assert port.check(theirs, ours, cube)
+    assert not port.check(theirs, ours, cube, channels_last=False)
+    assert port.check(theirs, first, cube, channels_last=False)
+    assert not port.check(theirs, first, cube)
+
+
+# %% Linen
+
+
+class Linen(flax.linen.Module):
+    padding: Any = 1
+    dtype: Any = jnp.float32
+
+    @flax.linen.compact
+    def __call__(self, x: jax.Array, train: bool) -> jax.Array:
+        x = flax.linen.Conv(4, (3, 3), strides=2, padding=self.padding, dtype=self.dtype, name="conv")(x)
+        x = flax.linen.GroupNorm(2, epsilon=1e-5, use_fast_variance=False, name="norm")(x)
+        x = flax.linen.Dropout(0.5, deterministic=not train)(x)
+        return flax.linen.Dense(3, name="fc")(x.reshape(len(x), -1))
+
+
+class ForLinen(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.GroupNorm(2, 4)
+        self.drop, self.fc = nn.Dropout(0.5), nn.Linear(48, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.drop(self.norm(self.conv(x))).flatten(1))
+
+
+def test_a_linen_module_with_its_variables() -> None:
+    theirs, fold, images = ForLinen(), {"fc": (4, 4, 3)}, random(2, 3, 8, 6)
+    example = (jnp.zeros((2, 8, 6, 3)), False)
+    right, wrong = Linen(), Linen(padding="SAME")
+    variables = port.to_flax(theirs, target=right, inputs=example, fold=fold)
+    report = port.check(theirs, (right, variables), images, fold=fold)
+    assert report, str(report)
+    assert right.dtype == jnp.float32
+    report = port.check(theirs, (wrong, variables), images, fold=fold)
+    assert report.first is not None
+    assert (report.first.layer, report.first.flax, report.first.itself) == ("conv", "flax.linen.linear.Conv", True)
+    rows = {row.layer: row for row in report.layers["evaluation"]}
+    assert rows["norm"].alone is not None
+    assert rows["norm"].alone < 1e-12 < rows["norm"].output
+
+
+# %% What it refuses
+
+
+def test_inputs_that_a_side_does_not_take() -> None:
+    theirs, ours = pair()
+    with pytest.raises(UsageError, match=r"the torch model does not take the inputs \(float64 \(20, 4\)\)"):
+        port.check(theirs, ours, X[:, :4])
+    with pytest.raises(UsageError, match="the Flax model does not take the inputs"):
+        port.check(theirs, ours, X, flax_inputs=X[:, :4])
+    assert FlaxModel.__call__.__qualname__ == "FlaxModel.__call__", "put back after an error too"
+
+
+def test_what_is_no_model() -> None:
+    with pytest.raises(UsageError, match=r"expected a flax\.nnx\.Module or \(Linen module, variables\)"):
+        port.check(Model(), object(), X)
+    with pytest.raises(UsageError, match="give \\(module, variables\\)"):
+        port.check(Model(), Linen(), X)
+    with pytest.raises(UsageError, match="without values"):
+        port.check(Model(), nnx.eval_shape(FlaxModel), X)
+    with pytest.raises(UsageError, match="there are: float64"):
+        port.check(*pair(), X, precision="float63")  # type: ignore[arg-type]
+
+
+class Noisy(Model):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> Result:
+        return super().forward(x + torch.randn_like(x) if self.training else x, mask)
+
+
+def test_a_model_that_draws_random_numbers_is_not_judged_in_training() -> None:
+    theirs, ours = Noisy(), FlaxModel()
+    port.load(ours, theirs)
+    report = port.check(theirs, ours, X)
+    assert report
+    assert list(report.layers) == ["evaluation"]
+    assert any("random numbers in training mode" in remark for remark in report.remarks)

@@ -1,0 +1,97 @@
+"""Names that wrappers have lengthened, against those that the wrappers themselves give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from port.errors import WeightsMismatch
+from port.weights.prefixes import strip_prefixes
+
+EXPECTED = ["conv.weight", "conv.bias", "model.head.weight", "encoder.module.norm.weight"]
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "",
+        "module.",
+        "_orig_mod.",
+        "model.",
+        "module._orig_mod.",
+        "_orig_mod.module.",
+        "model.module.",
+        "module.model._orig_mod.",
+        "module.module.",
+    ],
+)
+def test_any_combination_in_front(prefix: str) -> None:
+    names = [prefix + name for name in EXPECTED]
+    assert strip_prefixes(names, EXPECTED) == dict(zip(names, EXPECTED, strict=True))
+
+
+class Compiled(torch.nn.Module):
+    """Holds a module as torch.compile does, without its imports of many seconds."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self._orig_mod = module
+
+
+@pytest.mark.parametrize("compiled", [Compiled, pytest.param(torch.compile, marks=pytest.mark.sweep)])
+def test_the_wrappers_of_torch(compiled: Callable[[torch.nn.Module], torch.nn.Module]) -> None:
+    def model() -> torch.nn.Module:
+        return torch.nn.ModuleDict({"encoder": torch.nn.Linear(2, 3), "head": torch.nn.Linear(3, 4)})
+
+    plain, inner = model(), model()
+    inner["encoder"] = compiled(torch.nn.Linear(2, 3))
+    inner["head"] = torch.nn.DataParallel(torch.nn.Linear(3, 4))
+    expected = list(plain.state_dict())
+    for wrapped in (
+        torch.nn.DataParallel(model()),
+        compiled(model()),
+        compiled(torch.nn.DataParallel(model())),
+        torch.nn.DataParallel(compiled(model())),
+        inner,
+        torch.nn.DataParallel(inner),
+    ):
+        names = list(wrapped.state_dict())
+        assert names != expected
+        assert list(strip_prefixes(names, expected).values()) == expected, names
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["module.weight", "module.bias"], ["module.weight", "module.bias"]),  # they fit as they are
+        (["model.a.weight"], ["model.a.weight", "a.weight"]),
+        (["module.x", "other"], ["y"]),  # nothing fits, so nothing is changed
+        (["_orig_mod.x"], []),
+        (["a._orig_mod.weight"], ["a._orig_mod.weight"]),
+        ([], ["a"]),
+        (["module", "model"], ["a"]),  # no name is all prefix
+    ],
+)
+def test_names_that_stay(names: list[str], expected: list[str]) -> None:
+    assert strip_prefixes(names, expected) == {name: name for name in names}
+
+
+def test_the_best_reading_wins_and_of_equals_the_shortest() -> None:
+    names = ["module.model.a", "module.model.b", "module.c", "module.model.d"]
+    assert list(strip_prefixes(names, ["model.a", "model.b", "c"]).values())[:3] == ["model.a", "model.b", "c"]
+    # one reading takes the same off all: what lacks that much keeps its name
+    assert list(strip_prefixes(names, ["a", "b", "d"]).values()) == ["a", "b", "module.c", "d"]
+    # a prefix that few names have is a name of the model's
+    assert strip_prefixes(["module.a", "b", "c"], ["a", "b", "c"]) == {"module.a": "module.a", "b": "b", "c": "c"}
+    assert strip_prefixes(["model.a", "loss.b"], ["a"]) == {"model.a": "a", "loss.b": "loss.b"}
+    # a name that is expected as it stands stays, whatever becomes of the others
+    assert strip_prefixes(["module.a", "module.b", "module.c"], ["module.a", "b", "c"]) == {
+        "module.a": "module.a", "module.b": "b", "module.c": "c",
+    }  # fmt: skip
+
+
+def test_names_that_would_become_one() -> None:
+    with pytest.raises(WeightsMismatch, match=r"become one:\n  a: module\.a, a"):
+        strip_prefixes(["module.a", "module.b", "a"], ["a", "b"])

@@ -1,0 +1,144 @@
+"""On a TPU machine there may be no PyTorch: loading, converting and comparing do without.
+
+Each test runs a program of its own, in which importing torch fails as if it were not installed. (`.ci/run` also removes
+it and runs this file again.)
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+BLOCK = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "torchvision"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+"""
+NET = """
+import jax
+import port.nn
+from flax import nnx
+
+class Net(nnx.Module):
+    def __init__(self, width=4, *, rngs):
+        self.conv = nnx.Conv(3, width, (3, 2), padding="VALID", rngs=rngs)
+        self.norm = port.nn.BatchNorm(width, rngs=rngs)
+        self.fc = nnx.Linear(width, 5, rngs=rngs)
+
+    def __call__(self, x):
+        return self.fc(nnx.relu(self.norm(self.conv(x))).mean((1, 2)))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a Flax model and weights of its torch twin."""
+    random = np.random.default_rng(0)
+    shapes = {
+        "conv.weight": (4, 3, 3, 2),
+        "conv.bias": (4,),
+        "norm.weight": (4,),
+        "norm.bias": (4,),
+        "norm.running_mean": (4,),
+        "norm.running_var": (4,),
+        "fc.weight": (5, 4),
+        "fc.bias": (5,),
+    }
+    arrays = {key: random.uniform(0.5, 2, shape).astype(np.float32) for key, shape in shapes.items()}
+    save_file(arrays | {"norm.num_batches_tracked": np.array(3)}, tmp_path / "net.safetensors")
+    (tmp_path / "net.py").write_text(NET)
+    return tmp_path
+
+
+def run(program: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCK + program], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_load_and_save(folder: Path) -> None:
+    run(
+        "import sys; sys.path.insert(0, '.')\n"
+        "from flax import nnx; from net import Net; import port, numpy as np\n"
+        "net = Net(rngs=nnx.Rngs(0))\n"
+        "port.load(net, 'net.safetensors')\n"
+        "net.eval()\n"
+        "net(np.ones((2, 5, 6, 3), np.float32))\n"
+        "port.save(net, 'back.safetensors')\n"
+        "print(port.mapping.between(None, net))\n"
+        "assert 'torch' not in sys.modules",
+        folder,
+    )
+    there, back = load_file(folder / "net.safetensors"), load_file(folder / "back.safetensors")
+    assert set(there) == set(back)
+    for key, array in there.items():
+        np.testing.assert_array_equal(back[key], array)
+
+
+def test_convert_there_and_back(folder: Path) -> None:
+    run(
+        "from port.cli import main\n"
+        "for form in ('safetensors', 'msgpack', 'orbax'):\n"
+        "    there = ['convert', 'net.safetensors', '--flax', 'net:Net', '--format', form, '-o', form]\n"
+        "    assert main(there) == 0\n"
+        "    back = ['convert', form, '--flax', 'net:Net', '--reverse', '-o', f'{form}-back.safetensors']\n"
+        "    assert main(back) == 0\n"
+        "assert 'torch' not in sys.modules",
+        folder,
+    )
+    wanted = load_file(folder / "net.safetensors")
+    for form in ("safetensors", "msgpack", "orbax"):
+        given = load_file(folder / f"{form}-back.safetensors")
+        assert set(wanted) == set(given)
+        for key, array in wanted.items():
+            np.testing.assert_array_equal(given[key], array)
+
+
+def test_a_torch_model_is_asked_for_in_vain(folder: Path) -> None:
+    told = run(
+        "from port.cli import main\n"
+        "sys.stderr = sys.stdout\n"
+        "assert main(['convert', 'net.safetensors', '--torch', 'net:Net', '-o', 'out']) == 2",
+        folder,
+    )
+    assert "PyTorch, which is not installed" in told
+
+
+def test_a_torch_file_is_refused_with_the_reason(folder: Path) -> None:
+    with ZipFile(folder / "net.pth", "w") as file:
+        file.writestr("net/data.pkl", pickle.dumps({}, protocol=2))
+        file.writestr("net/version", "3")
+    told = run(
+        "from port.cli import main\n"
+        "sys.stderr = sys.stdout\n"
+        "assert main(['convert', 'net.pth', '--flax', 'net:Net', '-o', 'out']) == 2",
+        folder,
+    )
+    assert "torch, which reads it, is not installed here" in told
+    assert "Traceback" not in told
+
+
+def test_compare(folder: Path) -> None:
+    for name in ("a", "b"):
+        run(
+            "import port\n"
+            f"with port.Recorder('{name}.jsonl', precision='float64') as record:\n"
+            "    for step in range(5):\n"
+            "        record(step, loss=1 / (step + 1))",
+            folder,
+        )
+    assert "agree" in run("from port.cli import main; assert main(['compare', 'a.jsonl', 'b.jsonl']) == 0", folder)
