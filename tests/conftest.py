@@ -1,5 +1,10 @@
 """What holds for all tests."""
 
+import os
+from collections.abc import Iterator
+
+import pytest
+
 try:
     import torch.backends
 except ModuleNotFoundError:  # tests/test_without_torch.py
@@ -8,3 +13,23 @@ else:
     # torch's module database, which several tests read, freezes torch's backend flags when it is imported. The trainers
     # set some of them, in the same process.
     torch.backends.disable_global_flags = lambda: None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Most of the short run is XLA compiling what is run once: there it leaves out its costly passes.
+
+    With the long tests, as in .ci/run, everything is compiled as users compile it, the short tests too.
+    """
+    if "not sweep" in config.option.markexpr:
+        os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
+
+@pytest.fixture
+def optimized() -> Iterator[None]:
+    """XLA as users have it, for tests that compare the last bit."""
+    import jax
+
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)

@@ -62,7 +62,7 @@ class Scan:
         if head in _NUMBERS:
             return self._unpack(_NUMBERS[head])
         if head in _EXTENSIONS:
-            return self._blob(_EXTENSIONS[head], code=self._unpack(">b"))
+            return self._blob(_EXTENSIONS[head], code=self._code())
         if head in _SIZED:
             size, read = _SIZED[head]
             return read(self, self._unpack(size), depth)
@@ -84,6 +84,12 @@ class Scan:
 
     def _blob(self, length: int, code: int | None = None) -> Blob:
         return Blob(self._skip(length), length, code)
+
+    def _code(self) -> int:
+        code = self._unpack(">b")
+        if code < 0:
+            raise ValueError(f"byte {self.at - 1} begins an extension of the format's own (code {code}), not an array")
+        return int(code)
 
     def _list(self, length: int, depth: int) -> list[Any]:
         return [self.value(depth + 1) for _ in range(length)]
@@ -107,7 +113,7 @@ _Reader = Callable[[Scan, int, int], Any]
 _SIZED: dict[int, tuple[str, _Reader]] = {}  # the layout of the length, and what reads that much
 for _first, _sizes, _read in (
     (0xC4, (">B", ">H", ">I"), lambda scan, length, depth: scan._blob(length)),
-    (0xC7, (">B", ">H", ">I"), lambda scan, length, depth: scan._blob(length, code=scan._unpack(">b"))),
+    (0xC7, (">B", ">H", ">I"), lambda scan, length, depth: scan._blob(length, code=scan._code())),
     (0xD9, (">B", ">H", ">I"), lambda scan, length, depth: scan._text(length)),
     (0xDC, (">H", ">I"), lambda scan, length, depth: scan._list(length, depth)),
     (0xDE, (">H", ">I"), lambda scan, length, depth: scan._map(length, depth)),

@@ -155,6 +155,7 @@ def test_bits_are_jaxs_in_each_dtype(dtype: str) -> None:
     assert not same(random.bits(random.key(8), (5, 33), getattr(torch, dtype)), theirs)
 
 
+@pytest.mark.usefixtures("optimized")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_uniform_is_jaxs_in_each_dtype(dtype: str) -> None:
     key, torch_dtype, with_x64 = random.key(7), getattr(torch, dtype), dtype == "float64"
@@ -175,6 +176,7 @@ def test_uniforms_default_dtype_is_jaxs(x64: bool) -> None:
     assert not same(random.uniform(random.key(7), x64=not x64), theirs)
 
 
+@pytest.mark.usefixtures("optimized")
 def test_uniform_takes_bounds_as_tensors() -> None:
     low, high = np.array([[0.1], [2.0]], np.float32), np.float32(3.3)
     theirs = jax.random.uniform(JAX_KEY[False], (2, 9), jnp.float32, low, high)

@@ -81,6 +81,7 @@ def test_training_batches_follow_the_plan(examples: Examples) -> None:
         np.testing.assert_array_equal(labels, examples.labels[plan.batch(step)])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("batches_of", [of_torch, of_jax])
 def test_workers_change_nothing(batches_of: Any, examples: Examples) -> None:
     config = replace(CONFIG, augment=True)

@@ -197,7 +197,13 @@ def run(train_both, monkeypatch, name: str, *, faulty: bool, precision: str = "f
         return train_both(config, precision, controls=controls, fault=plant)
 
 
-@pytest.mark.parametrize("name", FAULTS)
+# Those that take longest, or that come near another one.
+LONG = {"BatchNorm momentum the wrong way round", "biased running variance", "another activation", "tanh GELU"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.sweep) if name in LONG else name for name in FAULTS]
+)
 def test_proof_catches(name, train_both, monkeypatch):
     clean = run(train_both, monkeypatch, name, faulty=False)
     faulty = run(train_both, monkeypatch, name, faulty=True)

@@ -19,6 +19,7 @@ def run_scripts(folder: Path, *arguments: str, jax: Path = ROOT / "jax" / "scrip
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
 
 
+@pytest.mark.sweep
 def test_in_float64_they_are_the_same(tmp_path):
     done = run_scripts(tmp_path, "--steps", "60")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -34,19 +35,14 @@ def test_in_float32_the_launcher_runs_the_controls_by_itself(tmp_path):
     assert len(list((tmp_path / "run" / "scripts").glob("control-*.jsonl"))) == 3
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
         pytest.param("approximate=False", "approximate=True", id="tanh GELU"),
-        # Two processes each: one of these will do in the short run.
-        pytest.param("fold_in(key, 0)", "fold_in(key, 1)", id="another mask", marks=pytest.mark.sweep),
-        pytest.param("weight_decay=1e-2", "weight_decay=1e-4", id="optax's default decay", marks=pytest.mark.sweep),
-        pytest.param(
-            '"jax_enable_x64", precision == "float64"',
-            '"jax_enable_x64", False',
-            id="x64 forgotten",
-            marks=pytest.mark.sweep,
-        ),
+        pytest.param("fold_in(key, 0)", "fold_in(key, 1)", id="another mask"),
+        pytest.param("weight_decay=1e-2", "weight_decay=1e-4", id="optax's default decay"),
+        pytest.param('"jax_enable_x64", precision == "float64"', '"jax_enable_x64", False', id="x64 forgotten"),
     ],
 )
 def test_a_mistake_in_the_jax_script_is_found(right, wrong, tmp_path):

@@ -25,7 +25,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+LONG = {"adam", "adamw", "augmented", "sgd plain", "another seed and batch size"}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.sweep) if case in LONG else case for case in CASES]
+)
 def test_float64_is_the_same_at_every_step(train_both, case):
     outcome = train_both(CASES[case])
     assert outcome.verdict.status is Status.AGREE, outcome.verdict.sentence

@@ -63,7 +63,13 @@ SHAPES = {"cifar10": (32, 32, 3), "digits": (8, 8, 1), "mnist": (28, 28, 1)}
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.sweep) if name in ("convnet on digits", "convnet on mnist") else name
+        for name in MODELS
+    ],
+)
 def test_outputs_gradients_and_running_statistics_agree(name, training):
     config = MODELS[name]
     generator = np.random.default_rng(3)

@@ -132,7 +132,7 @@ def test_a_folder_that_is_no_runs_is_never_emptied(tmp_path):
     "death",
     [
         "raise RuntimeError('out of paper')",
-        "sys.exit('out of paper')",
+        pytest.param("sys.exit('out of paper')", marks=pytest.mark.sweep),
         "print('out of paper', flush=True); os._exit(9)",
     ],
 )
@@ -169,6 +169,7 @@ def test_ctrl_c_ends_both_and_keeps_the_records(tmp_path):
     assert all(len(read_record(record).steps) >= 3 for record in records)
 
 
+@pytest.mark.sweep
 def test_a_folder_named_jax_where_one_stands_is_not_imported(tmp_path):
     for name in ("jax", "torch"):
         (tmp_path / name).mkdir()

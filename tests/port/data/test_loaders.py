@@ -98,6 +98,7 @@ def test_both_loaders_augment_alike(drop_last: bool, augmented: Augmented) -> No
     assert not same(of_torch, grain_batches(augmented.dataset, plan))
 
 
+@pytest.mark.sweep
 def test_torchs_workers_change_nothing(augmented: Augmented) -> None:
     plan = IndexPlan(LENGTH, BATCH_SIZE, seed=3, drop_last=False)
     with_workers = torch_batches(augmented, plan, workers=2)

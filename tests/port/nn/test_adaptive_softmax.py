@@ -118,6 +118,7 @@ def test_a_fault_is_seen(float64: None) -> None:
     assert largest(run_port(ours, INPUT, TARGET), run_torch(theirs, INPUT, TARGET)) > 1e-3
 
 
+@pytest.mark.sweep
 def test_log_prob_and_predict(float64: None) -> None:
     theirs = torchs()
     with torch.no_grad():

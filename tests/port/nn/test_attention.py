@@ -167,6 +167,7 @@ def test_dropout_of_everything_is_torchs_and_evaluation_has_none(twin_of: Any, d
     assert max(seen.values()) < TOLERANCE, seen
 
 
+@pytest.mark.sweep
 def test_dropout_keeps_its_share_and_draws_anew() -> None:
     twin = MultiheadAttention(E, HEADS, 0.3, rngs=nnx.Rngs(0))
     x = jnp.ones((50, 4, E))  # equal keys: every weight is 1/50

@@ -26,6 +26,7 @@ def test_with_torchs_samples_it_is_torchs(float64: None) -> None:
     assert [str(path[-1]) for path, _ in nnx.to_flat_state(nnx.state(layer, nnx.BatchStat))] == ["random_samples"]
 
 
+@pytest.mark.sweep
 def test_without_them_windows_are_drawn_at_each_call_in_evaluation_too() -> None:
     x = jax.random.normal(jax.random.key(0), (2, 20, 18, 3))
     layer = FractionalMaxPool((2, 2), output_size=(9, 11), rngs=nnx.Rngs(0))

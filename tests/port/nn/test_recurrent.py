@@ -121,6 +121,7 @@ def test_a_wrong_length_and_a_backward_start_in_the_padding_are_seen(twin_of: An
     assert min(seen["output 0"], seen["output 1"]) > VISIBLE
 
 
+@pytest.mark.sweep
 def test_what_stands_in_the_padding_reaches_nothing(twin_of: Any) -> None:
     _, twin = both(twin_of, "LSTM", {"bidirectional": True})
     clean = sequence({})
@@ -175,6 +176,7 @@ def test_dropout_stands_between_layers_and_nowhere_else(twin_of: Any) -> None:
     assert np.abs(twin(x)[0] - expected.detach().numpy()).max() > VISIBLE
 
 
+@pytest.mark.sweep
 def test_dropout_of_everything_is_torchs_and_evaluation_has_none(twin_of: Any, differences: Any) -> None:
     module, twin = both(twin_of, "GRU", {"num_layers": 2, "dropout": 1.0, "bidirectional": True})
     training = differences(module, twin, sequence({}))
@@ -230,6 +232,7 @@ def test_the_dtype_is_kept(name: str, dtype: str) -> None:
     assert {leaf.dtype for leaf in jax.tree.leaves(out)} == {jnp.dtype(dtype)}
 
 
+@pytest.mark.sweep
 def test_vmap_over_sequences_is_the_batch(twin_of: Any) -> None:
     _, twin = both(twin_of, "LSTM", {"batch_first": True, "bidirectional": True})
     x = jnp.asarray(random(N, L, INPUT))

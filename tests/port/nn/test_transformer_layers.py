@@ -86,6 +86,7 @@ def test_results_and_gradients_are_torchs(
     assert max(seen.values()) < TOLERANCE, seen
 
 
+@pytest.mark.sweep
 def test_another_epsilon_activation_and_order_of_norms_are_seen(twin_of: Any, differences: Any) -> None:
     options: dict[str, Any] = {"layer_norm_eps": 1e-2, "activation": "gelu"}
     inputs = inputs_of("encoder")
@@ -153,6 +154,7 @@ def test_the_rate_reaches_every_dropout_and_evaluation_has_none(kind: str, twin_
     assert max(seen.values()) < TOLERANCE, seen
 
 
+@pytest.mark.sweep
 def test_torchs_fast_path_agrees_but_for_blocked_rows_and_tanh_gelu(twin_of: Any) -> None:
     module, twin = both(twin_of, "encoder", batch_first=True, activation="gelu")
     module.eval(), twin.eval()

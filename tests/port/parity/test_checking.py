@@ -108,6 +108,7 @@ def test_dropout_is_off_and_said_to_be() -> None:
     assert report.compared["gradients"] == 12
 
 
+@pytest.mark.sweep
 def test_a_small_batch_is_remarked_on() -> None:
     theirs, ours = pair()
     assert any("4 values a channel" in remark for remark in port.check(theirs, ours, X[:4]).remarks)
@@ -133,6 +134,7 @@ def test_layers_told_their_dtype_are_widened() -> None:
     assert port.check(theirs, ours, X)
 
 
+@pytest.mark.sweep
 def test_in_float32() -> None:
     theirs, ours = pair()
     report = port.check(theirs, ours, X, precision="float32")
@@ -205,6 +207,7 @@ class FlaxSpatial(nnx.Module):
         return x.transpose(0, 3, 1, 2) if self.first else x
 
 
+@pytest.mark.sweep
 def test_a_cube_is_channels_last_by_rule() -> None:
     theirs, ours, first = Spatial(), FlaxSpatial(), FlaxSpatial(first=True)
     port.load(ours, theirs)

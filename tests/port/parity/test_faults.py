@@ -99,6 +99,7 @@ def says(report: CheckReport, *texts: str) -> bool:
     return all(text in str(report) for text in texts)
 
 
+@pytest.mark.sweep
 def test_the_same_perceptron_agrees() -> None:
     report = checked(seeded(Perceptron), FlaxPerceptron(), inputs(4, 5))
     assert report, str(report)
@@ -297,6 +298,7 @@ class FlaxAttention(nnx.Module):
         return self.out(jnp.einsum("nhlm,nmhd->nlhd", weights, v).reshape(x.shape))
 
 
+@pytest.mark.sweep
 def test_another_number_of_heads() -> None:
     assert checked(seeded(lambda: Attention(4)), FlaxAttention(4), inputs(2, 3, 8))
     report = checked(seeded(lambda: Attention(4)), FlaxAttention(2), inputs(2, 3, 8))
@@ -305,6 +307,7 @@ def test_another_number_of_heads() -> None:
     assert says(report, "between value and it")
 
 
+@pytest.mark.sweep
 def test_what_is_computed_in_float32_whatever_it_is_given() -> None:
     """jax.nn.dot_product_attention takes its softmax in float32, under x64 too."""
     report = checked(seeded(lambda: Attention(4)), FlaxAttention(4, of_jax=True), inputs(2, 3, 8))

@@ -70,7 +70,10 @@ def running_variances(seen: dict[str, float]) -> set[str]:
     return {path for path in seen if path.endswith(".var")}
 
 
-@pytest.mark.parametrize(("norm", "training"), [(BatchNorm, False), (BatchNorm, True), (flax_batch_norm, True)])
+@pytest.mark.parametrize(
+    ("norm", "training"),
+    [(BatchNorm, False), (BatchNorm, True), pytest.param(flax_batch_norm, True, marks=pytest.mark.sweep)],
+)
 def test_a_resnet_in_nnx(norm: Any, training: bool) -> None:
     theirs = randomise(short_torchvision_resnet()).train(training)
     ours = empty(FlaxResNet, norm=norm)
@@ -218,6 +221,7 @@ def test_queries_and_keys_swapped_are_seen(tmp_path: Path) -> None:
     assert difference(output_of(ours, channels_last(PATCHED)), expected) > VISIBLE
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("heads", [3, 6])
 def test_another_number_of_heads_is_refused_where_both_are_known_and_seen_where_not(heads: int) -> None:
     assert heads != HEADS

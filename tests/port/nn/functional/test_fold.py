@@ -40,6 +40,7 @@ def test_blocks_and_their_sum(given: dict[str, Any], against_torch: Any) -> None
     assert max(seen.values()) < 1e-14
 
 
+@pytest.mark.sweep
 def test_no_batch(against_torch: Any) -> None:
     assert unfold(against_torch, OPTIONS[-1], image(())) < 1e-14
     blocks = jnp.moveaxis(F.unfold(torch.from_numpy(image(())), 2).numpy(), 0, 1)

@@ -82,6 +82,7 @@ def test_one_row(against_torch: Callable[..., Any]) -> None:
         assert max(against_torch(theirs, ours, INPUT[0], weight, np.array(2), bias).values()) < TOLERANCE
 
 
+@pytest.mark.sweep
 def test_several_leading_axes() -> None:
     """More than torch takes: a sequence needs no flattening."""
     weight, _, target = arrays((), False)

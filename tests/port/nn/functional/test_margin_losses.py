@@ -64,6 +64,7 @@ def test_a_fault_is_seen(against_torch: Callable[..., Any], fault: dict[str, Any
     assert max(seen.values()) > 1e-3
 
 
+@pytest.mark.sweep
 def test_no_class() -> None:
     """Where torch raises."""
     scores = jnp.asarray(SCORES[:2])
