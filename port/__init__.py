@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from port.data import IndexPlan, PlanSampler, PlanSource
+    from port.optim import load_optimizer, optax_source, to_optax
     from port.pairs import register
     from port.parity import CheckReport, check
     from port.random import dropout_key, shared_dropout
@@ -36,6 +37,8 @@ _HOMES = {
     "dropout_key": "port.random",
     "initial_weights": "port.weights",
     "load": "port.weights",
+    "load_optimizer": "port.optim",
+    "optax_source": "port.optim",
     "read_record": "port.records",
     "register": "port.pairs",
     "save": "port.weights",
@@ -43,6 +46,7 @@ _HOMES = {
     "share_initial_weights": "port.weights",
     "shared_dropout": "port.random",
     "to_flax": "port.weights",
+    "to_optax": "port.optim",
     "to_torch": "port.weights",
 }
 _ROOMS = (
@@ -51,12 +55,14 @@ _ROOMS = (
     "mapping",
     "moves",
     "nn",
+    "optim",
     "pairs",
     "parity",
     "random",
     "records",
     "report",
     "training",
+    "transforms",
     "weights",
 )
 
@@ -72,6 +78,8 @@ __all__ = [
     "dropout_key",
     "initial_weights",
     "load",
+    "load_optimizer",
+    "optax_source",
     "read_record",
     "register",
     "save",
@@ -79,6 +87,7 @@ __all__ = [
     "share_initial_weights",
     "shared_dropout",
     "to_flax",
+    "to_optax",
     "to_torch",
 ]
 

@@ -11,6 +11,13 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 
+def described(thing: object) -> str:
+    """What came instead of what was expected, for a message: its class, or that it is one itself."""
+    if isinstance(thing, type):
+        return f"the class {thing.__qualname__} (give an instance of it)"
+    return type(thing).__qualname__
+
+
 class PortError(Exception):
     """The base of all errors below."""
 

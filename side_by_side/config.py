@@ -9,18 +9,29 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import arg
 
 from port.data import DATASETS
 from port.errors import UnknownChoice, UsageError
+from port.optim import NAMES, default_options
 
 MODELS = ("mlp-by-hand", "mlp", "convnet")
-DEFAULT_LR = {"sgd": 0.05, "adam": 1e-3, "adamw": 1e-3}
-DEFAULT_WEIGHT_DECAY = {"sgd": 0.0, "adam": 0.0, "adamw": 1e-2}  # torch's
-OPTIMIZERS = tuple(DEFAULT_LR)
-SCHEDULES = ("constant", "cosine", "step")
+# LBFGS wants the same batch over and over, Muon a second optimizer for what is no matrix.
+OPTIMIZERS = tuple(name for name in NAMES if name not in ("lbfgs", "muon"))
+SCHEDULES = (
+    "constant",
+    "cosine",
+    "step",
+    "multi-step",
+    "exponential",
+    "polynomial",
+    "warm-up",
+    "warm-restarts",
+    "cyclic",
+    "one-cycle",
+)
 PRECISIONS = ("float64", "float32")
 DEVICES = ("auto", "cpu", "gpu")
 
@@ -58,19 +69,20 @@ class Config:
     steps: Annotated[int | None, arg(metavar="INT")] = None
     """how long to train, in batches"""
     optimizer: Annotated[str, _one_of(*OPTIMIZERS)] = "sgd"
-    """the optimizer, with torch's defaults"""
+    """any of torch.optim's, with torch's defaults"""
     lr: Annotated[float | None, arg(metavar="FLOAT")] = None
-    """learning rate; if not given, 0.05 for sgd and 0.001 for the others"""
-    momentum: float = 0.9
-    """of sgd"""
+    """learning rate; if not given, 0.05 for sgd and torch's default for the others"""
+    momentum: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """of sgd and rmsprop; if not given, 0.9 for sgd and torch's 0 for rmsprop"""
     weight_decay: Annotated[float | None, arg(metavar="FLOAT")] = None
-    """added to the gradient (sgd, adam) or decoupled from it (adamw); if not given, torch's: 0.01 for adamw, else 0"""
+    """decoupled in adamw and adafactor, else added to the gradient; if not given, torch's: 0.01 for adamw, else 0"""
     schedule: Annotated[str, _one_of(*SCHEDULES)] = "constant"
-    """the learning rate over the run: constant, down to 0 along a cosine, or in steps; changed every update"""
+    """the learning rate over the run, changed every update: one of torch's schedulers"""
     decay_every: Annotated[int | None, arg(metavar="INT")] = None
-    """schedule step: updates between two decays; a third of the run if not given"""
+    """updates between two decays (step), two restarts, or from a cycle's foot to its top; a third of the run if not
+    given"""
     decay_rate: float = 0.1
-    """schedule step: what the learning rate is multiplied by"""
+    """what the learning rate is multiplied by: by a step, or over the whole run (exponential)"""
     clip_norm: Annotated[float | None, arg(metavar="FLOAT")] = None
     """scale the gradients down to this norm where theirs is larger"""
     dropout: Annotated[float | None, arg(metavar="FLOAT")] = None
@@ -107,6 +119,9 @@ class Config:
             _check(name, getattr(self, name), "0 or more", lambda value: value >= 0)
         for name in ("weight_decay", "decay_rate"):
             _check(name, getattr(self, name), "0 or more", lambda value: 0 <= value < math.inf)
+        for name, options in (("momentum", "momentum"), ("weight decay", "weight_decay")):
+            if getattr(self, options) and options not in default_options(self.optimizer):
+                raise UsageError(f"torch's {self.optimizer} has no {name}")
         for name in ("momentum", "dropout"):
             _check(name, getattr(self, name), "from 0 to below 1", lambda value: 0 <= value < 1)
         if self.model == "mlp-by-hand" and self.dropout:
@@ -115,12 +130,21 @@ class Config:
     @property
     def learning_rate(self) -> float:
         """The learning rate that the run begins with."""
-        return DEFAULT_LR[self.optimizer] if self.lr is None else self.lr
+        return float(self.optimizer_options["lr"])
 
     @property
     def decay(self) -> float:
         """The weight decay."""
-        return DEFAULT_WEIGHT_DECAY[self.optimizer] if self.weight_decay is None else self.weight_decay
+        return float(self.optimizer_options.get("weight_decay", 0.0))
+
+    @property
+    def optimizer_options(self) -> dict[str, Any]:
+        """What the optimizer is made with, under torch's names: torch's defaults and what was given."""
+        ours = {"lr": 0.05, "momentum": 0.9} if self.optimizer == "sgd" else {}
+        given = {name: getattr(self, name) for name in ("lr", "momentum", "weight_decay")}
+        told = {name: value for name, value in given.items() if value is not None}
+        defaults = default_options(self.optimizer)
+        return {name: value for name, value in {**defaults, **ours, **told}.items() if name in defaults}
 
     @property
     def dropout_rate(self) -> float:
@@ -138,7 +162,7 @@ class Config:
         return self.steps if self.steps is not None else (self.epochs or 10) * batches_per_epoch
 
     def steps_between_decays(self, total_steps: int) -> int:
-        """Updates between two decays of the step schedule."""
+        """Updates between two decays of the step schedule, or two turns of one that comes back."""
         return self.decay_every or max(1, total_steps // 3)
 
     def device_for(self, precision: str) -> str:

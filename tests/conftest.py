@@ -1,7 +1,10 @@
 """What holds for all tests."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -20,8 +23,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
     With the long tests, as in .ci/run, everything is compiled as users compile it, the short tests too.
     """
-    if "not sweep" in config.option.markexpr:
-        os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    if "not sweep" not in config.option.markexpr:
+        return
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        # What one worker has compiled, the other one and the trainers' processes need not.
+        folder = tempfile.mkdtemp(prefix="port-tests-")
+        config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.cli.models import example_inputs, flax_model, keywords, register_pairs, torch_model
+from port.cli.models import example_inputs, flax_model, keywords, named, register_pairs, torch_model
 from port.errors import UsageError
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -59,6 +59,10 @@ class Arguments:
     """also write the whole mapping, to go the same way again or back"""
     key: Annotated[str | None, arg(metavar="NAME")] = None
     """where in a training checkpoint the state dict is, if it holds several"""
+    optimizer: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
+    """also the optimizer in a training checkpoint: its class, as in torch.optim:AdamW; needs --torch"""
+    optimizer_key: Annotated[str | None, arg(metavar="NAME")] = None
+    """where in the checkpoint the optimizer's state dict is, if it holds several"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own layers' pairs"""
     max_shard_size: Annotated[str | None, arg(metavar="SIZE")] = None
@@ -74,10 +78,11 @@ def main(arguments: Sequence[str]) -> int:
     given = tyro.cli(Arguments, prog="port convert", args=arguments)
     if (given.out is None) != given.dry_run:
         raise UsageError("say where to write with -o PATH, or --dry-run to write nothing; one of them")
+    if given.dry_run and given.save_mapping is not None:
+        raise UsageError("--dry-run writes nothing, and so no --save-mapping either: leave one of them out")
     # Here, not above: --help need not wait for JAX.
     from rich.console import Console
 
-    from port.mapping import save_mapping
     from port.report import print_conversion
     from port.weights.conversion import convert
 
@@ -89,6 +94,7 @@ def main(arguments: Sequence[str]) -> int:
         torch = torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"))
     if given.flax is not None:
         flax = flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"))
+    moving = _optimizer(given, torch)
     done = convert(
         given.source,
         given.out,
@@ -103,13 +109,37 @@ def main(arguments: Sequence[str]) -> int:
         max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
         key=given.key,
         overwrite=given.overwrite,
+        save_mapping=given.save_mapping,
+        beside=moving,
     )
-    if given.save_mapping is not None:
-        save_mapping(done.mapping.inverse() if given.reverse else done.mapping, given.save_mapping)
+    if moving is not None:
+        done.left_out = {_without(names, moving.place): why for names, why in done.left_out.items()}
+        done.left_out.pop("", None)
     # In a file or a pipe a line is as long as it is: no name is broken.
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
     print_conversion(done, given.source, console, table=given.dry_run)
+    if moving is not None and moving.source:
+        console.print(f"\nThe optimizer after {moving.step} steps; port.optim.load_opt_state fills its state:\n")
+        console.print(moving.source, highlight=False, markup=False)
     return 0
+
+
+def _without(names: str, taken: str) -> str:
+    return ", ".join(name for name in names.split(", ") if name != taken)
+
+
+def _optimizer(given: Arguments, torch: Any) -> Any:
+    """What moves the optimizer beside the weights; None if that is not asked for."""
+    if given.optimizer is None:
+        if given.optimizer_key is not None:
+            raise UsageError("--optimizer-key says where the optimizer is; say its class too, with --optimizer")
+        return None
+    if torch is None or given.reverse:
+        raise UsageError("--optimizer needs --torch, whose parameters it trains, and goes from torch to Flax alone")
+    from port.optim.moving import MovedOptimizer
+
+    optimizer = named(given.optimizer, "--optimizer")
+    return MovedOptimizer(given.source, optimizer, torch, key=given.optimizer_key)
 
 
 def _rename(given: Arguments) -> Any:

@@ -65,12 +65,16 @@ def torch_model(reference: str, arguments: dict[str, Any]) -> Any:
     made = named(reference, "--torch")
     if isinstance(made, torch.nn.Module):
         return made
+    if _is_flaxs(made if isinstance(made, type) else type(made)):
+        raise UsageError(f"--torch: {reference} is a Flax module: use --flax")
     try:
         with torch.device("meta"):
             module = made(**arguments)
     except Exception:
         # A constructor that looks at values (`.item()`) needs real ones.
         module = _built(made, arguments, reference, "--torch")
+    if _is_flaxs(type(module)):
+        raise UsageError(f"--torch: {reference} gives a Flax module: use --flax")
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"--torch: {reference} gives a {type(module).__qualname__}, no torch.nn.Module")
     return module
@@ -150,6 +154,12 @@ def _built(made: Callable[..., Any], arguments: dict[str, Any], reference: str, 
     except Exception as error:
         given = json.dumps(arguments)
         raise UsageError(f"{option}: {reference} cannot be built with {given}: {_told(error)}") from error
+
+
+def _is_flaxs(cls: type) -> bool:
+    """Whether a class is a Flax module's; imports no Flax."""
+    families = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
+    return bool(families & {"flax.nnx.module.Module", "flax.linen.module.Module"})
 
 
 def _wants_rngs(made: Any) -> bool:

@@ -78,11 +78,16 @@ class Complaints:
             for path in self.flax.leaves
             if path not in done and not self._optional(path) and not self._unknown(self.flax, path)
         }
+        new = {key: renaming(key) for key in unexpected}
         for path, key in missing.items():
             place = f" (for {path})" if key != path else ""
-            self._note(f"missing: {key}{place}{nearest(key, unexpected)}")
+            self._note(f"missing: {key}{place}{nearest(key, new.values())}")
         for key in unexpected:
-            self._note(f"unexpected: {key}{nearest(renaming(key), missing.values())}")
+            hint = nearest(key, missing.values()) if new[key] == key else f" (renamed to {new[key]})"
+            self._note(f"unexpected: {key}{hint}")
+        if self.lines:
+            for line in renaming.idle(self.torch.leaves):
+                self._note(line)
 
     def refuse(self) -> None:
         """Raise WeightsMismatch if anything is wrong; NoPair if a layer is among it that no pair speaks of."""

@@ -29,18 +29,29 @@ def save_mapping(mapping: Mapping, path: Path | str) -> None:
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")  # on the same disk, where replacing is one step
-    text = "\n".join(_written(_table(entry)) for entry in mapping.entries) or "entry = []\n"
+    written = encoded_mapping(mapping)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(text.encode())
+        temporary.write_bytes(written)
         os.replace(temporary, path)
-    except UnicodeEncodeError as error:
-        raise BrokenWeights(f"the mapping cannot be written: a name holds half a character: {error}") from error
     except OSError as error:
         raise BrokenWeights(f"the mapping cannot be written to {path}: {error.strerror}") from error
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def encoded_mapping(mapping: Mapping) -> bytes:
+    """What a mapping's file holds.
+
+    Raises:
+        BrokenWeights: a name that no file can hold.
+    """
+    text = "\n".join(_written(_table(entry)) for entry in mapping.entries) or "entry = []\n"
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise BrokenWeights(f"the mapping cannot be written: a name holds half a character: {error}") from error
 
 
 def read_mapping(path: Path | str) -> Mapping | Rules:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral
+from typing import Any
 
-from port.errors import WeightsMismatch
+from port.errors import UsageError, WeightsMismatch
 from port.mapping.entry import Entry
 from port.mapping.names import joined, nearest
 from port.moves import Branch, Each, Fold, Move
@@ -34,6 +36,28 @@ def folded(entries: list[Entry], fold: Mapping[str, tuple[int, ...]]) -> list[En
     if wrong:
         raise WeightsMismatch("the folds do not fit the model:\n  " + "\n  ".join(sorted(wrong)))
     return result
+
+
+def folds(given: Any) -> dict[str, tuple[int, ...]]:
+    """What a person says of flattens: path of a linear layer → (channels, *spatial).
+
+    Raises:
+        UsageError: something else.
+    """
+    told = "fold is a linear layer's path → (channels, height, width), as in {'classifier.0': (512, 7, 7)}"
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{told}; got {given!r}")
+    for path, shape in given.items():
+        is_shape = isinstance(shape, tuple | list) and len(shape) > 0 and all(map(_is_size, shape))
+        if not isinstance(path, str) or not is_shape:
+            raise UsageError(f"{told}; got {path!r}: {shape!r}")
+    return {path: tuple(map(int, shape)) for path, shape in given.items()}
+
+
+def _is_size(size: Any) -> bool:
+    return isinstance(size, Integral) and not isinstance(size, bool) and int(size) > 0
 
 
 def _with(entry: Entry, moves: dict[str, Fold]) -> tuple[Move, ...]:

@@ -32,6 +32,7 @@ class Layer:
         pairs: the pairs that speak of it, its twin's first.
         params: a pair's parameters for this module.
         is_library: a class of torch's or Flax's that no pair speaks of.
+        lacks: what this torch layer was told to do and a pair's Flax class cannot.
     """
 
     path: str
@@ -40,6 +41,7 @@ class Layer:
     params: Callable[[LayerPair], tuple[ParamPair, ...]] = field(default=lambda pair: (), compare=False)
     is_library: bool = False
     twin_path: str | None = None
+    lacks: Callable[[LayerPair], tuple[str, ...]] = field(default=lambda pair: (), compare=False)
 
     @property
     def path_elsewhere(self) -> str:

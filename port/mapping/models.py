@@ -6,10 +6,10 @@ from collections.abc import Mapping as Tree
 from pathlib import Path
 from typing import Any
 
-from port.errors import UsageError
+from port.errors import UsageError, described
 from port.mapping.entry import Entry
 from port.mapping.file import read_mapping
-from port.mapping.folding import folded
+from port.mapping.folding import folded, folds
 from port.mapping.given import checked
 from port.mapping.guide import Guide
 from port.mapping.linen_guide import linen_guide, tree_guide
@@ -49,7 +49,7 @@ def between(
         NoPair: layers that no pair speaks of.
         UsageError: modules or rules that are not understood.
     """
-    rules = rules_of(rename)
+    rules, fold = rules_of(rename), folds(fold)
     left = None if torch is None else guide_of_torch(torch)
     right = None if flax is None else guide_of_flax(flax, inputs)
     if isinstance(rules, Mapping):
@@ -57,7 +57,7 @@ def between(
             raise UsageError("a mapping of entries is whole: write the fold among its moves")
         return checked(rules, left, right)
     entries = _entries(left, right, rules)
-    return Mapping(tuple(folded(entries, {**rules.fold, **(fold or {})})))
+    return Mapping(tuple(folded(entries, {**rules.fold, **fold})))
 
 
 def _entries(torch: Guide | None, flax: Guide | None, rules: Rules) -> list[Entry]:
@@ -91,7 +91,7 @@ def guide_of_flax(module: Any, inputs: Any = None) -> Guide:
         return linen_guide(module, inputs)
     if isinstance(module, Tree):
         return tree_guide(module)
-    raise UsageError(f"expected an nnx module, a Linen module or a tree of variables, got {type(module).__qualname__}")
+    raise UsageError(f"expected an nnx module, a Linen module or a tree of variables, got {described(module)}")
 
 
 def guide_of_torch(module: Any) -> Guide:
@@ -106,17 +106,19 @@ def guide_of_torch(module: Any) -> Guide:
         return state_guide(module)
     if any(f"{cls.__module__}.{cls.__qualname__}" == "torch.nn.modules.module.Module" for cls in type(module).__mro__):
         return torch_guide(module)
-    raise UsageError(f"expected a torch.nn.Module or a state dict, got {type(module).__qualname__}")
+    raise UsageError(f"expected a torch.nn.Module or a state dict, got {described(module)}")
 
 
 def rules_of(rename: Tree[str, str] | Rules | Mapping | Path | str | None) -> Rules | Mapping:
     """What a person says of names, as `between` takes it, read if it is a file.
 
     Raises:
-        UsageError: a file that cannot be read or is not understood.
+        UsageError: a file that cannot be read or is not understood; no names.
     """
     if isinstance(rename, str | Path):
         return read_mapping(rename)
     if isinstance(rename, Rules | Mapping):
         return rename
+    if not isinstance(rename, Tree | None):
+        raise UsageError(f"rename is pattern → replacement, or a mapping file; got {described(rename)}")
     return Rules(rename=dict(rename or {}))

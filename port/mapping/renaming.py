@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from port.errors import UsageError
@@ -18,12 +18,17 @@ class Renaming:
             (``layers.0.weight``) or as its own path (``layers.0.kernel``) is matched with it.
 
     Raises:
-        UsageError: a pattern that is no regular expression.
+        UsageError: a pattern that is no regular expression, or is no text.
     """
 
     def __init__(self, rules: Mapping[str, str] | None = None) -> None:
         self.rules = []
         for pattern, replacement in (rules or {}).items():
+            if not isinstance(pattern, str) or not isinstance(replacement, str):
+                raise UsageError(
+                    "rename is pattern → replacement, both text, as in {'features': 'body'}; "
+                    f"got {pattern!r} → {replacement!r}"
+                )
             try:
                 self.rules.append((re.compile(pattern), replacement))
             except re.error as error:
@@ -37,6 +42,15 @@ class Renaming:
             except (re.error, IndexError) as error:
                 raise UsageError(f"rename: {replacement!r} cannot replace {pattern.pattern!r}: {error}") from error
         return key
+
+    def idle(self, keys: Iterable[str]) -> list[str]:
+        """The patterns that match none of the keys, as the patterns before them leave these; a sentence each."""
+        current, found = list(keys), []
+        for pattern, replacement in self.rules:
+            if not any(map(pattern.search, current)):
+                found.append(f"rename: {pattern.pattern!r} matches none of torch's names")
+            current = [pattern.sub(replacement, key) for key in current]
+        return found
 
 
 def renamed(guide: Guide, renaming: Renaming) -> Guide:

@@ -91,11 +91,18 @@ def _leaf(name: str, tensor: torch.Tensor) -> Leaf:
 
 def _layer(path: str, module: torch.nn.Module) -> Layer:
     pairs = tuple(pairs_of_torch(module))
-    return Layer(path, name_of(type(module)), pairs, partial(_params, module), not pairs and _is_library(module))
+    is_library = not pairs and _is_library(module)
+    return Layer(
+        path, name_of(type(module)), pairs, partial(_params, module), is_library, lacks=partial(_lacks, module)
+    )
 
 
 def _params(module: torch.nn.Module, pair: LayerPair) -> tuple[ParamPair, ...]:
     return pair.params_of_torch(module)
+
+
+def _lacks(module: torch.nn.Module, pair: LayerPair) -> tuple[str, ...]:
+    return pair.lacks(module)
 
 
 def _is_library(module: torch.nn.Module) -> bool:

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves.move import Arrays, Shape, Shapes, plain, sizes_of
+from port.moves.move import Arrays, Shape, Shapes, namespace, plain, sizes_of
 
 
 class Alone:
@@ -132,7 +132,7 @@ class Flip(Alone):
 
     def _array(self, array: np.ndarray) -> np.ndarray:
         self._shape(array.shape)
-        return np.flip(array, self.axes)
+        return namespace(array).flip(array, self.axes)
 
     def _shape(self, shape: Shape) -> Shape:
         if any(not 0 <= axis < len(shape) for axis in self.axes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +27,11 @@ class Move(Protocol):
     def inverse(self) -> Move:
         """The move that undoes this one."""
         ...
+
+
+def namespace(array: np.ndarray) -> Any:
+    """The functions for an array: numpy's, or jax.numpy's where the move is a part of a jax computation."""
+    return array.__array_namespace__()
 
 
 def count_of(move: Move, shapes: Shapes, wanted: int) -> Shapes:

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves.move import Arrays, Shapes, at_least_one, count_of, equal_shape, plain, same_dtype, sizes_of
+from port.moves.move import (
+    Arrays,
+    Shapes,
+    at_least_one,
+    count_of,
+    equal_shape,
+    namespace,
+    plain,
+    same_dtype,
+    sizes_of,
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +33,7 @@ class Split:
 
     def __call__(self, arrays: Arrays) -> Arrays:
         self.shapes(tuple(array.shape for array in arrays))
-        return tuple(np.split(arrays[0], np.cumsum(self.sizes)[:-1], self.axis))
+        return tuple(namespace(arrays[0]).split(arrays[0], np.cumsum(self.sizes)[:-1].tolist(), self.axis))
 
     def shapes(self, shapes: Shapes) -> Shapes:
         (shape,) = count_of(self, shapes, 1)
@@ -51,7 +61,7 @@ class Join:
 
     def __call__(self, arrays: Arrays) -> Arrays:
         self.shapes(tuple(array.shape for array in arrays))
-        return (np.concatenate(same_dtype(self, arrays), self.axis),)
+        return (namespace(arrays[0]).concatenate(same_dtype(self, arrays), self.axis),)
 
     def shapes(self, shapes: Shapes) -> Shapes:
         count_of(self, shapes, len(self.sizes))
@@ -83,7 +93,7 @@ class Stack:
 
     def __call__(self, arrays: Arrays) -> Arrays:
         self.shapes(tuple(array.shape for array in arrays))
-        return (np.stack(same_dtype(self, arrays), self.axis),)
+        return (namespace(arrays[0]).stack(same_dtype(self, arrays), self.axis),)
 
     def shapes(self, shapes: Shapes) -> Shapes:
         shape = equal_shape(self, shapes, self.count)
@@ -110,7 +120,7 @@ class Unstack:
 
     def __call__(self, arrays: Arrays) -> Arrays:
         self.shapes(tuple(array.shape for array in arrays))
-        along = np.moveaxis(arrays[0], self.axis, 0)
+        along = namespace(arrays[0]).moveaxis(arrays[0], self.axis, 0)
         # Without the dots, a vector's elements would be no arrays.
         return tuple(along[place, ...] for place in range(self.count))
 

@@ -80,6 +80,8 @@ class LayerPair:
         torch_only: buffers of torch's that the twin has no home for; kept on the side for the way back.
         parametrized: speaks of a layer whose weight is computed (``torch.nn.utils.parametrizations``).
         unfit: why a torch layer cannot be moved, if it cannot; the reason is what the user is told.
+        lacks: what a torch layer was told to do and this Flax class cannot, a sentence each; for models that were
+            written apart.
         notes: ids of the differences that a reader should know of.
     """
 
@@ -98,6 +100,7 @@ class LayerPair:
     torch_only: tuple[str, ...] = ()
     parametrized: bool = False
     unfit: Callable[[Any], str | None] = lambda module: None
+    lacks: Callable[[Any], tuple[str, ...]] = lambda module: ()
     notes: tuple[str, ...] = ()
 
     def params_of_torch(self, module: Any) -> tuple[ParamPair, ...]:

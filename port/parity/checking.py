@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Mapping as Tree
 from dataclasses import replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from port.errors import UnknownChoice
-from port.mapping import Mapping, Rules, between, read_mapping
+from port.errors import UnknownChoice, UsageError
+from port.mapping import Mapping, Rules, between, rules_of
+from port.mapping.folding import folds
 from port.mapping.renaming import Renaming, renamed
 from port.parity.distance import LIMITS, Limits
 from port.parity.given import AS_IT_IS, Inputs, Layout, for_flax, inputs_from, layout_of
@@ -19,7 +21,9 @@ from port.parity.mode import Models, ModeResult, compare_buffers, compare_mode
 from port.parity.outputs import Drawn
 from port.parity.remarks import all_hints, remarks_of
 from port.parity.report import ORDER, CheckReport, Finding
-from port.parity.sides import Keywords, flax_side
+from port.parity.rounding import part_beyond_rounding
+from port.parity.sides import Keywords, flax_side, see_that_they_are_models
+from port.parity.structure import leaves
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +70,8 @@ def check(
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         weights: "own": each side keeps its own, and they are compared first; "torch": Flax's copy gets torch's.
         precision: float64 is the proof; in float32 faults below 1e-4 are not seen.
-        rtol: relative limit of outputs, by default 1e-10 (float32: 1e-4); of gradients it is ten times that.
+        rtol: relative limit of outputs, by default 1e-10 (float32: 1e-4); of gradients it is ten times that. Where
+            Flax's model goes through float32, as `jax.nn.dot_product_attention` does, 1e-6 is what can be met.
         atol: below this absolute difference anything is equal.
         steps: forward passes in training mode before the running statistics are compared.
         loss: of torch's output, and of Flax's; then its gradients are compared.
@@ -76,7 +81,8 @@ def check(
         the report; it is true where the two agree, and prints its verdict.
 
     Raises:
-        UsageError: a model that does not take its inputs; names the side and gives its message.
+        UsageError: a model that does not take its inputs; names the side and gives its message. Limits that are none,
+            no steps, an empty batch, models that are none.
         WeightsMismatch: the two models' tensors cannot be brought together; all of it in one message.
         NoPair: a lazy layer that has not been run.
     """
@@ -86,6 +92,11 @@ def check(
         raise UnknownChoice("precision", precision, LIMITS)
     if weights not in ("own", "torch"):
         raise UnknownChoice("weights", weights, ("own", "torch"))
+    if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
+        raise UsageError(f"steps is a whole number from 1; got {steps!r}")
+    see_that_they_are_models(torch_module, flax_module)
+    rules, fold = rules_of(rename), folds(fold)
+    renaming = Renaming({} if isinstance(rules, Mapping) else rules.rename)
     limits = _limits(LIMITS[precision], rtol, atol)
     with (
         jax.enable_x64(precision == "float64"),
@@ -97,18 +108,19 @@ def check(
         side = TorchSide(torch_module, precision)
         drawn = Drawn()
         given = inputs_from(inputs, precision)
+        _see_that_something_is_there(given)
         losses = loss or (None, None)
         evaluated = side.run(given, drawn, training=False, loss=losses[0])
         layout = _layout(side, evaluated, given, channels_last)
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
-        mapping = between(side.guide, flax.guide, rename=rename, fold=fold)
+        mapping = between(side.guide, flax.guide, rename=rules, fold=fold)
         findings = []
         if weights == "own":
             findings += compare_weights(mapping, side.weights, flax.weights, side.guide.tied)
         else:
             _carry(mapping, side, flax, precision)
-        guide = renamed(side.guide, Renaming(_renaming(rename)))
+        guide = renamed(side.guide, renaming)
         matched = match_layers(guide, flax.guide, mapping)
         models = Models(side, flax, mapping, matched, given, theirs, layout, limits, losses, single_step)
         results = {"evaluation": compare_mode(models, evaluated, drawn, training=False)}
@@ -119,7 +131,10 @@ def check(
             results["training"] = compare_mode(models, trained, drawn, training=True)
             apart, count = compare_buffers(models, steps)
             findings += apart
-        return _report(models, results, findings, precision, count, is_random=is_random, weights=weights)
+        for mode, result in results.items():
+            part_beyond_rounding(models, result, training=mode == "training")
+        idle = renaming.idle(side.guide.leaves)
+        return _report(models, results, findings, precision, count, idle, is_random=is_random, weights=weights)
 
 
 def _report(
@@ -128,6 +143,7 @@ def _report(
     findings: list[Finding],
     precision: str,
     buffers: int,
+    remarks: list[str],
     *,
     is_random: bool,
     weights: str,
@@ -146,16 +162,33 @@ def _report(
         tuple(partings),
         {mode: tuple(result.rows) for mode, result in results.items()},
         tuple(all_hints(models, results, found, partings)),
-        tuple(remarks_of(models, results, is_random=is_random)),
+        (*remarks_of(models, results, is_random=is_random), *remarks),
         {**compared, "buffers": buffers},
         precision,
     )
 
 
 def _limits(limits: Limits, rtol: float | None, atol: float) -> Limits:
+    _see_that_it_is_a_limit("atol", atol)
     if rtol is not None:
-        limits = replace(limits, forward=rtol, gradient=10 * rtol, floor=min(limits.floor, 10 * rtol))
+        _see_that_it_is_a_limit("rtol", rtol)
+        # A looser limit is given for what is computed in less than float64, whose rounding a gradient that is zero but
+        # for it (the keys' bias in attention) has too: its floor is then as in float32's limits.
+        floor = max(limits.floor, 0.1 * rtol) if rtol > limits.forward else min(limits.floor, 10 * rtol)
+        limits = replace(limits, forward=rtol, gradient=10 * rtol, floor=floor)
     return replace(limits, absolute=atol)
+
+
+def _see_that_it_is_a_limit(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < float("inf"):
+        raise UsageError(f"{name} is a finite number, 0 or larger, as 1e-6; got {value!r}")
+
+
+def _see_that_something_is_there(inputs: Inputs) -> None:
+    """With nothing in the batch anything agrees."""
+    for name, array in leaves(inputs.tree).items():
+        if array.ndim and not array.shape[0]:
+            raise UsageError(f"input {name} has shape {array.shape}: there is nothing in it to compare; give a batch")
 
 
 def _layout(side: TorchSide, run: Run, inputs: Inputs, channels_last: bool | None) -> Layout:
@@ -167,15 +200,6 @@ def _layout(side: TorchSide, run: Run, inputs: Inputs, channels_last: bool | Non
         if channels is not None and shapes and -len(shapes[0]) <= channels < len(shapes[0]):
             return layout_of(inputs, call, channels % len(shapes[0]), channels_last=channels_last)
     return layout_of(inputs, None, None, channels_last=channels_last) if channels_last else AS_IT_IS
-
-
-def _renaming(rename: Any) -> dict[str, str]:
-    """What is said of names alone."""
-    if isinstance(rename, str | Path):
-        rename = read_mapping(rename)
-    if isinstance(rename, Rules):
-        return rename.rename
-    return {} if rename is None or isinstance(rename, Mapping) else dict(rename)
 
 
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:

@@ -108,6 +108,17 @@ class FlaxSide(ABC):
         traced = jax.make_jaxpr(lambda: leaves(self._forward(self.variables, inputs, False, Tap())[0]))()
         return _narrows(traced.jaxpr)
 
+    def narrowed_in(self, call: Call, *, training: bool) -> bool:
+        """The same of one layer, called as it was in a run; False where it cannot be called alone."""
+        given = Inputs(call.args, call.kwargs)
+        try:
+            traced = jax.make_jaxpr(
+                lambda: leaves(self.call_layer(call, self.variables, given, training=training)), return_shape=False
+            )()
+        except Exception:  # as a bound scope, or a stream of random numbers, that only the whole model gives it
+            return False
+        return _narrows(traced.jaxpr)
+
     def _floating(self) -> Variables:
         """The parameters that a gradient is taken of."""
         return {

@@ -67,7 +67,7 @@ class LayerPairing:
 
     @property
     def _scale(self) -> float:
-        return self.largest * self.limits.floor / self.limits.gradient
+        return self.largest * self.limits.share
 
     def _compare(
         self, match: Matched, torch: Arrays, flax: Arrays, *, is_input: bool = False, scale: float = 0.0

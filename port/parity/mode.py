@@ -9,7 +9,7 @@ import numpy as np
 
 from port.mapping import TORCH_ONLY, Mapping
 from port.parity.calls import Arrays, Call, Run
-from port.parity.distance import Limits, difference, gap, largest
+from port.parity.distance import Limits, difference, gap, largest, why_of
 from port.parity.flax_side import FlaxSide
 from port.parity.given import Inputs, Layout
 from port.parity.gradients import gathered, gradients_in_torchs
@@ -52,7 +52,17 @@ class Models:
 
 @dataclass
 class ModeResult:
-    """What comparing one mode found."""
+    """What comparing one mode found.
+
+    Attributes:
+        findings: what differs.
+        partings: where the two sides part first.
+        rows: the layers.
+        calls: of torch's layers and of Flax's.
+        flax_layers: Flax's layers by path.
+        compared: how many tensors of each kind.
+        rounded: torch's layer that differs before the one in ``partings``, by float32's rounding, and by how much.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     partings: list[Parting] = field(default_factory=list)
@@ -60,6 +70,7 @@ class ModeResult:
     calls: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))
     flax_layers: dict[str, Any] = field(default_factory=dict)
     compared: dict[str, int] = field(default_factory=dict)
+    rounded: tuple[str, float] | None = None
 
 
 def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) -> ModeResult:
@@ -154,14 +165,15 @@ def _outputs(torch: Arrays, flax: Arrays, limits: Limits, mode: str) -> list[Fin
         other = flax[name]
         apart = difference(array, other)
         if apart > limits.forward and gap(array, other) > limits.absolute:
-            why = "" if array.shape == other.shape else f"torch gives shape {array.shape}, Flax {other.shape}"
+            shapes = f"torch gives shape {array.shape}, Flax {other.shape}"
+            why = why_of(apart) if array.shape == other.shape else shapes
             findings.append(Finding("forward", name or "the output", apart, limits.forward, why, mode))
     return findings
 
 
 def _gradient(torch: np.ndarray, flax: np.ndarray, most: float, limits: Limits) -> float:
     """Relative to the gradient itself, or to the model's largest where it is next to nothing beside that."""
-    return difference(torch, flax, scale=most * limits.floor / limits.gradient)
+    return difference(torch, flax, scale=most * limits.share)
 
 
 def _input_gradients(models: Models, torch: Run, flax: Run, mode: str) -> list[Finding]:

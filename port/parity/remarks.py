@@ -10,6 +10,7 @@ from port.parity.calls import Call
 from port.parity.hints import hints_between, hints_of, hints_of_weights
 from port.parity.mode import Models, ModeResult
 from port.parity.report import Finding, Parting
+from port.parity.rounding import narrow_layers
 
 LEAST_VALUES = 16
 """Below so many values a channel, BatchNorm in training mode is ill-conditioned: differences of rounding grow."""
@@ -25,6 +26,9 @@ def all_hints(
     for parting in partings:
         result = results[parting.mode]
         hints += hints_of(models.torch.modules.get(parting.layer), result.flax_layers.get(parting.path))
+        match = models.matched.get(parting.layer)
+        if match is not None and match.pair is not None:
+            hints += match.torch.lacks(match.pair)
         if parting.itself is not True:
             hints += hints_between(_unmatched_before(models, result, parting))
         hints += _of_order(models, result)
@@ -38,8 +42,6 @@ def all_hints(
     hints += folds
     if not folds and any(parting.direction == "forward" for parting in partings):
         hints += [str(suspect) for suspect in suspects(models.mapping.entries, models.torch.guide)]
-    if partings and models.torch.precision == "float64" and models.flax.narrowed(models.flax_inputs):
-        hints.append("Flax's model goes from float64 to float32 on the way: below 1e-6 it cannot agree with torch's")
     hints += hints_of_weights(findings, behaviour_differs=bool(partings))
     return list(dict.fromkeys(hints))
 
@@ -63,12 +65,32 @@ def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: boo
                 f"{call} had {count} values a channel in training mode: below {LEAST_VALUES} BatchNorm is "
                 "ill-conditioned, and two right models may differ; give a larger batch"
             )
-    remarks += list(_of_precision(models, results))
+    remarks += [*_of_rounding(models, results), *_of_precision(models, results)]
     called = {call.path for call in results["evaluation"].calls[1]}
     unseen = [m.flax.path for m in models.matched.values() if m.entries and m.flax.path not in called]
     if unseen:
         remarks.append(f"not looked into, as no call of them was seen: {', '.join(unseen)}")
     return remarks
+
+
+def _of_rounding(models: Models, results: dict[str, ModeResult]) -> Iterator[str]:
+    """What goes from float64 to float32 on the way, where the two sides part; and what to do then."""
+    parted = [(mode, result) for mode, result in results.items() if result.partings]
+    if not parted or models.torch.precision != "float64" or not models.flax.narrowed(models.flax_inputs):
+        return
+    for mode, result in parted[:1]:
+        narrow = narrow_layers(models, result, training=mode == "training")
+        where = ", ".join(f"{path} ({kind})" for path, kind in narrow) or "Flax's model"
+        is_attention = any("MultiHead" in kind for _, kind in narrow)
+        yield (
+            f"{where} goes from float64 to float32 on the way, as jax.nn.dot_product_attention's softmax does: below "
+            "1e-6 it cannot agree with torch's. Check again with rtol=1e-6"
+            + (", or use port.nn.MultiheadAttention" if is_attention else "")
+        )
+    for mode, result in parted:
+        if result.rounded is not None:
+            layer, own = result.rounded
+            yield f"{layer} differs first in {mode}, by {own:.0e}: that is this rounding; what is named is far more"
 
 
 def _of_precision(models: Models, results: dict[str, ModeResult]) -> Iterator[str]:

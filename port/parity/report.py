@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from port.parity.distance import Incomparable
+
 What = Literal["weights", "forward", "buffers", "backward", "input gradient"]
 ORDER: tuple[What, ...] = ("weights", "forward", "buffers", "backward", "input gradient")
 SHOWN = 8
@@ -154,7 +156,8 @@ class CheckReport:
     def _listed(self, what: What) -> list[str]:
         found = [finding for finding in self.findings if finding.what == what]
         modes = {finding.mode for finding in self.findings if finding.what == "forward"}
-        if what not in ("weights", "forward") and found and {finding.mode for finding in found} <= modes:
+        follow = self.first is None or self.first.direction == "forward"
+        if follow and what not in ("weights", "forward") and found and {finding.mode for finding in found} <= modes:
             return [f"  {what}: {len(found)} differ too, as they must where the outputs do"]
         lines = [f"  {finding}" for finding in found[:SHOWN]]
         return lines if len(found) <= SHOWN else [*lines, f"  … and {len(found) - SHOWN} more of {what}"]
@@ -185,4 +188,4 @@ def _table(parting: Parting, rows: tuple[LayerRow, ...]) -> list[str]:
 def _cell(value: float | None) -> str:
     if value is None:
         return "–"
-    return "shape" if value == float("inf") else f"{value:.0e}"
+    return value.short if isinstance(value, Incomparable) else f"{value:.0e}"

@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from port.errors import UsageError
+from port.errors import UsageError, described
 from port.parity.flax_side import FlaxSide
 from port.parity.given import Inputs
+from port.weights.sources import is_torch
 
 Keywords = tuple[Mapping[str, Any], Mapping[str, Any]]
+
+
+def see_that_they_are_models(torch_module: Any, flax_module: Any) -> None:
+    """Refuse what is no torch module, and two models that were given the wrong way round.
+
+    Raises:
+        UsageError: says which of the two it is.
+    """
+    if is_torch(torch_module):
+        return
+    if is_torch(flax_module):
+        raise UsageError(
+            "the two models are the wrong way round: port.check(torch_module, flax_module, inputs); got "
+            f"{described(torch_module)} first, and {described(flax_module)}, which is torch's, second"
+        )
+    raise UsageError(f"expected a torch.nn.Module first, got {described(torch_module)}")
 
 
 def flax_side(module: Any, precision: str, inputs: Inputs, keywords: Keywords | None) -> FlaxSide:
@@ -36,4 +53,4 @@ def flax_side(module: Any, precision: str, inputs: Inputs, keywords: Keywords | 
         from port.parity.linen_side import LinenSide
 
         return LinenSide(*module, precision, inputs, keywords)
-    raise UsageError(f"expected a flax.nnx.Module or (Linen module, variables), got {type(module).__qualname__}")
+    raise UsageError(f"expected a flax.nnx.Module or (Linen module, variables), got {described(module)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,15 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from port.errors import UnknownChoice, UsageError
-from port.mapping import TORCH_ONLY, Entry, Guide, Mapping, between, guide_of_flax, guide_of_torch, rules_of
+from port.errors import NoPair, UnknownChoice, UsageError, WeightsMismatch
+from port.mapping import (
+    TORCH_ONLY,
+    Entry,
+    Guide,
+    Mapping,
+    Renaming,
+    Rules,
+    between,
+    guide_of_flax,
+    guide_of_torch,
+    rules_of,
+)
 from port.mapping.entry import gather
+from port.mapping.file import encoded_mapping
 from port.mapping.flatten import suspects
+from port.mapping.lacking import lacking
 from port.weights.checkpoint import write_checkpoint
+from port.weights.direction import wrong_way
 from port.weights.not_finite import count_nan
 from port.weights.sources import Source, opened, unwrapped_names
 from port.weights.tensors import Tensor, dtypes
 from port.weights.variables import Rename, Shapes
+from port.weights.whole import whole
 
 FORMATS = ("safetensors", "msgpack", "orbax")
 
@@ -72,6 +88,8 @@ def convert(
     max_shard_size: int | None = None,
     key: str | None = None,
     overwrite: bool = False,
+    save_mapping: Path | str | None = None,
+    beside: Callable[[Mapping], list[Tensor]] | None = None,
 ) -> Conversion:
     """Convert a torch checkpoint to Flax variables, or back.
 
@@ -88,7 +106,10 @@ def convert(
         dtype: what to cast floating tensors to; by default each keeps its own, bit for bit.
         max_shard_size: bytes of one file of the result, at most; safetensors only.
         key: where in a training checkpoint the state dict is, if it holds several.
-        overwrite: whether ``out`` may be there already.
+        overwrite: whether ``out`` and ``save_mapping`` may be there already.
+        save_mapping: where the mapping from torch to Flax is written, beside ``out``: both are, or neither.
+
+        beside: what else belongs into the result, of the mapping that is found: an optimizer's state.
 
     Raises:
         WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message; nothing is written.
@@ -102,13 +123,15 @@ def convert(
         raise UsageError(f"a torch state dict is written as safetensors, not as {format}")
     if dtype is not None and dtype not in _floating():
         raise UnknownChoice("dtype", dtype, _floating())
+    if save_mapping is not None:
+        _see_that_it_is_apart(Path(save_mapping), Path(source), out)
+    rules = rules_of(rename)
     left = None if torch is None else guide_of_torch(torch)
     right = None if flax is None else guide_of_flax(flax, inputs)
-    if left is None and right is None and not isinstance(rename, Mapping):
+    if left is None and right is None and not isinstance(rules, Mapping):
         raise UsageError("give a model to go by: --torch module:name, or --flax module:name")
     with opened(source, key=key) as tensors:
-        tensors, mapping = (_to_torch if reverse else _to_flax)(tensors, left, right, rename, fold)
-        mapping.check(tensors.shapes)
+        tensors, mapping = _fitting(tensors, left, right, rules, fold, reverse=reverse)
         entries = list(mapping.present(tensors))
         done = Conversion(
             mapping,
@@ -123,23 +146,66 @@ def convert(
                 for name in entry.sources
             },
         )
+        torchs = mapping.inverse() if reverse else mapping
+        if isinstance(rules, Rules):
+            done.remarks += Renaming(rules.rename).idle(name for entry in torchs.entries for name in entry.sources)
+        if left is not None and right is not None:
+            done.remarks += lacking(torchs.entries, left, right)
         guide = right if right is not None and right.layers else left
         if guide is not None and not reverse:
             done.remarks += map(str, suspects(entries, left if left is not None and left.layers else guide))
         if out is not None:
             names = (lambda entry, target: target) if reverse else _in_collection
             pending = list(_pending(entries, tensors, dtype, names, done.nan))
+            pending += [] if beside is None else beside(mapping)
             metadata = {"format": "pt" if reverse else "flax"}
             done.out = Path(out)
-            done.files = write_checkpoint(
-                done.out,
-                pending,
-                format=format,
-                max_shard_size=max_shard_size,
-                metadata=metadata if format == "safetensors" else None,
-                overwrite=overwrite,
-            )
+            with _saved_beside(torchs, save_mapping, overwrite=overwrite):
+                done.files = write_checkpoint(
+                    done.out,
+                    pending,
+                    format=format,
+                    max_shard_size=max_shard_size,
+                    metadata=metadata if format == "safetensors" else None,
+                    overwrite=overwrite,
+                )
     return done
+
+
+def _see_that_it_is_apart(mapping: Path, source: Path, out: Path | str | None) -> None:
+    """Refuse a mapping that would be written over the weights, or among them."""
+    if out is None:
+        raise UsageError("nothing is written, and so no mapping either: say where to write, or leave save_mapping out")
+    place, result, read = mapping.resolve(), Path(out).resolve(), source.resolve()
+    if place.is_relative_to(result) or result.is_relative_to(place):
+        raise UsageError(f"the mapping would go to {mapping}, and the weights to {out}: give the mapping another place")
+    if place == read or (place.is_relative_to(read) and place.exists()):
+        raise UsageError(f"the mapping would go to {mapping}, where the source is: give it another place")
+
+
+@contextmanager
+def _saved_beside(mapping: Mapping, path: Path | str | None, *, overwrite: bool) -> Iterator[None]:
+    """Write a mapping before what the block writes, and have it appear after that: there are both, or neither."""
+    if path is None:
+        yield
+        return
+    with whole(Path(path), overwrite=overwrite, may_replace=lambda folder: False, what="the mapping") as temporary:
+        temporary.write_bytes(encoded_mapping(mapping))
+        yield
+
+
+def _fitting(
+    tensors: Source, left: Guide | None, right: Guide | None, rename: Rename, fold: Shapes | None, *, reverse: bool
+) -> tuple[Source, Mapping]:
+    """The tensors under the names that the mapping takes, and the mapping, which takes all of them."""
+    try:
+        named, mapping = (_to_torch if reverse else _to_flax)(tensors, left, right, rename, fold)
+        mapping.check(named.shapes)
+    except (WeightsMismatch, NoPair) as error:
+        if (told := wrong_way(tensors, reverse=reverse)) is not None:
+            raise UsageError(told) from error
+        raise
+    return named, mapping
 
 
 def _to_flax(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from port.errors import UsageError
+from port.errors import UsageError, described
 from port.mapping import TORCH_ONLY, between, rules_of
 from port.weights.files import write_arrays
 from port.weights.sources import Source, is_nnx, is_torch, opened, torch_names, unwrapped_names
@@ -101,4 +101,9 @@ def _load_torch(module: Any, tensors: Source, flax: Any, rename: Rename, fold: S
 
 
 def _neither(module: Any) -> UsageError:
-    return UsageError(f"expected a torch.nn.Module or a flax.nnx.Module, got {type(module).__qualname__}")
+    if any(f"{cls.__module__}.{cls.__qualname__}" == "flax.linen.module.Module" for cls in type(module).__mro__):
+        return UsageError(
+            f"{type(module).__qualname__} is a Linen module, which holds no weights: its variables are what "
+            "port.to_flax(file, target=module, inputs=…) gives"
+        )
+    return UsageError(f"expected a torch.nn.Module or a flax.nnx.Module, got {described(module)}")

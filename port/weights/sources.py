@@ -17,6 +17,8 @@ from port.weights.checkpoint import open_checkpoint
 from port.weights.prefixes import strip_prefixes
 from port.weights.tensors import Checkpoint, TensorInfo
 
+TRAINING = {"opt_state", "step"}
+"""What a file of variables may have beside them: the optimizer's state, and how many updates there were."""
 COLLECTIONS = {"params", "batch_stats", "buffers", TORCH_ONLY}
 """What the first part of a name may be in a tree of Flax variables that has no parameters."""
 
@@ -173,11 +175,18 @@ def opened(source: Any, *, key: str | None = None) -> Iterator[Source]:
 
 def _of_checkpoint(checkpoint: Checkpoint) -> Source:
     is_flax = checkpoint.format in ("msgpack", "orbax") or checkpoint.metadata.get("format") == "flax"
+    tensors, left_out = checkpoint.tensors, dict(checkpoint.left_out)
+    if is_flax and any(name.startswith("params.") for name in tensors):
+        training = [name for name in tensors if name.partition(".")[0] in TRAINING]
+        tensors = {name: info for name, info in tensors.items() if name not in training}
+        if training:
+            kinds = ", ".join(sorted({name.partition(".")[0] for name in training}))
+            left_out[kinds] = "of the training, no weights"
     return Source(
-        checkpoint.tensors,
+        tensors,
         checkpoint.read,
         aliases=checkpoint.aliases,
-        left_out=checkpoint.left_out,
+        left_out=left_out,
         origin=str(checkpoint.path),
         is_flax=is_flax,
     )

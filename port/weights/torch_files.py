@@ -41,11 +41,7 @@ def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
         UsageError: several state dicts are in it, or none where ``key`` says.
     """
     path = Path(path)
-    try:
-        is_zip = _check(path)
-    except (OSError, ValueError, EOFError, RuntimeError, BadZipFile) as error:  # zipfile raises all of these
-        raise BrokenWeights(_reason(path, error)) from error
-    content = _load(path, is_zip)
+    content = read_saved(path)
     state_dict, left_out = _state_dict(path, content, key)
     limit = max(path.stat().st_size, _SMALLEST_LIMIT)
     tensors: dict[str, torch.Tensor] = {}
@@ -66,6 +62,19 @@ def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
     infos = {name: TensorInfo(tuple(tensor.shape), _dtype(tensor)) for name, tensor in tensors.items()}
     reader: Callable[[str], np.ndarray] = lambda name: _numpy(tensors[name])  # noqa: E731
     return Checkpoint(path, "torch", infos, reader, aliases=aliases, left_out=left_out)
+
+
+def read_saved(path: Path) -> Any:
+    """All that ``torch.save`` wrote into a file: dicts, lists, numbers, text, tensors (mapped where they can be).
+
+    Raises:
+        BrokenWeights: it cannot be read, or only by running what it names, which is not done.
+    """
+    try:
+        is_zip = _check(path)
+    except (OSError, ValueError, EOFError, RuntimeError, BadZipFile) as error:  # zipfile raises all of these
+        raise BrokenWeights(_reason(path, error)) from error
+    return _load(path, is_zip)
 
 
 def _check(path: Path) -> bool:
@@ -112,6 +121,11 @@ def _check_archive(file: BinaryIO, size: int) -> None:
 
 def _reason(path: Path, error: Exception) -> str:
     names = getattr(error, "names", ())
+    if isinstance(error, BadZipFile):
+        return (
+            f"{path} is no whole file of torch.save: it begins as a zip archive, and {str(error)[:1].lower()}"
+            f"{str(error)[1:]}. A download may have been cut short"
+        )
     if not names:
         return f"{path} cannot be read as a file of torch.save: {getattr(error, 'strerror', None) or error}"
     if all(name.startswith(_OTHER_TENSORS) for name in names):
@@ -153,7 +167,7 @@ def _state_dict(path: Path, content: Any, key: str | None) -> tuple[Mapping[Any,
         raise BrokenWeights(f"{path} holds a {type(content).__name__}, and no state dict")
     found = [place for place in PLACES if _holds(content.get(place))]
     if len(found) > 1:
-        raise UsageError(f"{path} holds several state dicts: say which with key: {', '.join(found)}")
+        raise UsageError(f"{path} holds several state dicts: say which with key= or --key: {', '.join(found)}")
     if found:
         beside = ", ".join(_shown(str(name) for name in content if name != found[0]))
         return content[found[0]], {beside: f"beside the state dict, which is {found[0]!r}"} if beside else {}
@@ -161,7 +175,7 @@ def _state_dict(path: Path, content: Any, key: str | None) -> tuple[Mapping[Any,
         return content, {}
     others = [str(place) for place, value in content.items() if _holds(value)]
     if others:
-        raise UsageError(f"{path} has tensors only in places of its own: say which with key: {', '.join(others)}")
+        raise UsageError(f"{path} has tensors in places of its own: say which with key= or --key: {', '.join(others)}")
     raise BrokenWeights(f"{path} holds no tensors: at its top are {', '.join(_shown(map(str, content))) or 'none'}")
 
 

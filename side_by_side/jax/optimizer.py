@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
+from flax import nnx
 
+from port import transforms
+from port.optim import by_name
 from side_by_side.config import Config
 
 
@@ -20,17 +24,35 @@ def make_schedule(config: Config, total_steps: int) -> optax.Schedule:
         every = config.steps_between_decays(total_steps)
         # Not optax.exponential_decay: it divides two int32, which jax does in float32, under x64 too.
         return lambda count: lr * config.decay_rate ** (count // every)
-    return optax.constant_schedule(lr)
+    if config.schedule == "constant":
+        return optax.constant_schedule(lr)
+    every, rate = config.steps_between_decays(total_steps), config.decay_rate
+    # torch's other schedules, as optax has none that is exact.
+    others: dict[str, Callable[[], optax.Schedule]] = {
+        "multi-step": lambda: transforms.multi_step_lr(lr, milestones=[every // 2, every], gamma=rate),
+        "exponential": lambda: transforms.exponential_lr(lr, gamma=rate ** (1 / total_steps)),
+        "polynomial": lambda: transforms.polynomial_lr(lr, total_iters=total_steps, power=2.0),
+        "warm-up": lambda: transforms.linear_lr(lr, start_factor=0.1, total_iters=every),
+        "warm-restarts": lambda: transforms.cosine_annealing_warm_restarts(lr, T_0=every),
+        "cyclic": lambda: transforms.cyclic_lr(lr / 10, lr, step_size_up=every),
+        "one-cycle": lambda: transforms.one_cycle_lr(lr, total_steps=total_steps + 1),
+    }
+    return others[config.schedule]()
 
 
-def make_optimizer(config: Config, schedule: optax.Schedule) -> optax.GradientTransformation:
+def make_optimizer(config: Config, schedule: optax.Schedule, model: nnx.Module) -> optax.GradientTransformation:
     """torch's own defaults; weight decay is added to the gradient in sgd and adam (O1, O3), decoupled in adamw."""
     weight_decay = config.decay
     if config.optimizer == "sgd":
-        return optax.chain(optax.add_decayed_weights(weight_decay), optax.sgd(schedule, momentum=config.momentum))
+        return optax.chain(
+            optax.add_decayed_weights(weight_decay), optax.sgd(schedule, momentum=config.optimizer_options["momentum"])
+        )
     if config.optimizer == "adam":
         return optax.chain(optax.add_decayed_weights(weight_decay), optax.adam(schedule))
-    return optax.adamw(schedule, weight_decay=weight_decay)
+    if config.optimizer == "adamw":
+        return optax.adamw(schedule, weight_decay=weight_decay)
+    # The others: plain optax where it is exact, else our own; `port.optax_source` prints which.
+    return by_name(config.optimizer, model=model, **{**config.optimizer_options, "lr": schedule})
 
 
 def clip_grad_norm(gradients: Any, max_norm: float | None) -> tuple[Any, jax.Array]:

@@ -125,7 +125,7 @@ def train(config: Config, precision: str) -> None:
         eval_graphdef = nnx.graphdef(model)
 
         schedule = make_schedule(config, total_steps)
-        optimizer = make_optimizer(config, schedule)
+        optimizer = make_optimizer(config, schedule, model)
         state = TrainState(params, stats, optimizer.init(params), jnp.zeros((), jnp.int32))
         key = jax.random.key(config.seed)
         static = {"graphdef": graphdef, "optimizer": optimizer, "schedule": schedule, "clip_norm": config.clip_norm}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
+from torch.optim import Optimizer, lr_scheduler
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LRScheduler, StepLR
 
 from side_by_side.config import Config
@@ -19,17 +19,34 @@ def make_schedule(config: Config, optimizer: Optimizer, total_steps: int) -> LRS
         return CosineAnnealingLR(optimizer, T_max=total_steps)
     if config.schedule == "step":
         return StepLR(optimizer, config.steps_between_decays(total_steps), gamma=config.decay_rate)
-    return ConstantLR(optimizer, factor=1.0)
+    if config.schedule == "constant":
+        return ConstantLR(optimizer, factor=1.0)
+    lr, every, rate = config.learning_rate, config.steps_between_decays(total_steps), config.decay_rate
+    others: dict[str, Callable[[], LRScheduler]] = {
+        "multi-step": lambda: lr_scheduler.MultiStepLR(optimizer, [every // 2, every], gamma=rate),
+        "exponential": lambda: lr_scheduler.ExponentialLR(optimizer, gamma=rate ** (1 / total_steps)),
+        "polynomial": lambda: lr_scheduler.PolynomialLR(optimizer, total_iters=total_steps, power=2.0),
+        "warm-up": lambda: lr_scheduler.LinearLR(optimizer, start_factor=0.1, total_iters=every),
+        "warm-restarts": lambda: lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=every),
+        "cyclic": lambda: lr_scheduler.CyclicLR(optimizer, lr / 10, lr, step_size_up=every, cycle_momentum=False),
+        "one-cycle": lambda: lr_scheduler.OneCycleLR(optimizer, lr, total_steps=total_steps + 1, cycle_momentum=False),
+    }
+    return others[config.schedule]()
 
 
 def make_optimizer(config: Config, parameters: Iterable[Tensor]) -> Optimizer:
     """torch's own defaults; weight decay is added to the gradient in sgd and adam, decoupled in adamw."""
     lr, weight_decay = config.learning_rate, config.decay
     if config.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr, momentum=config.momentum, weight_decay=weight_decay)
+        momentum = config.optimizer_options["momentum"]
+        return torch.optim.SGD(parameters, lr, momentum=momentum, weight_decay=weight_decay)
     if config.optimizer == "adam":
         return torch.optim.Adam(parameters, lr, weight_decay=weight_decay)
-    return torch.optim.AdamW(parameters, lr, weight_decay=weight_decay)
+    if config.optimizer == "adamw":
+        return torch.optim.AdamW(parameters, lr, weight_decay=weight_decay)
+    classes = {name.lower(): getattr(torch.optim, name) for name in torch.optim.__all__}
+    made: Optimizer = classes[config.optimizer](parameters, **config.optimizer_options)
+    return made
 
 
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:

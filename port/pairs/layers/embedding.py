@@ -16,6 +16,21 @@ def _is_plain(module: Any) -> bool:
     return looks_up and module.padding_idx is None and module.max_norm is None and not module.scale_grad_by_freq
 
 
+def _lacks(module: Any) -> tuple[str, ...]:
+    """Of a torch layer's options, those that Flax's Embed has not."""
+    told = {
+        "padding_idx": "its row gets no gradient",
+        "max_norm": "rows with a larger norm are scaled to it, in the table itself, when they are looked up",
+        "scale_grad_by_freq": "a row's gradient is divided by how often it was looked up",
+    }
+    given = [(name, getattr(module, name)) for name in told]
+    return tuple(
+        f"{name}={value} in torch: {told[name]}; Flax's Embed has none: port.nn.Embedding({name}={value}) (W17)"
+        for name, value in given
+        if value is not None and value is not False
+    )
+
+
 def _arguments(module: Any) -> dict[str, Any]:
     return {"num_embeddings": module.num_embeddings, "features": module.embedding_dim}
 
@@ -54,8 +69,8 @@ PAIRS = (
         arguments=_options,
         initializers=LayerPair.initializers,
     ),
-    replace(_FLAXS, fits_torch=lambda module: not _is_plain(module)),  # written apart
-    replace(_FLAXS, flax="flax.linen.Embed", fits_torch=LayerPair.fits_torch),
+    replace(_FLAXS, fits_torch=lambda module: not _is_plain(module), lacks=_lacks),  # written apart
+    replace(_FLAXS, flax="flax.linen.Embed", fits_torch=LayerPair.fits_torch, lacks=_lacks),
     LayerPair(
         torch="torch.nn.EmbeddingBag",
         flax="port.nn.EmbeddingBag",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 from torch import nn
 
 from port.cli import main
+from port.errors import BrokenWeights
 from port.mapping import Mapping, read_mapping
 
 MODELS = '''
@@ -321,7 +323,19 @@ def test_a_broken_file_is_refused_and_nothing_of_it_is_run(
         (["--torch", "no_such_module:Net", "-o", "x"], "no_such_module cannot be imported"),
         (["--torch", "user_models:Nett", "-o", "x"], "unknown name in user_models 'Nett'; there are: Net"),
         (["--torch", "user_models:fails", "-o", "x"], "no luck today"),
-        (["--torch", "user_models:FlaxNet", "-o", "x"], "cannot be built"),
+        (["--torch", "user_models:FlaxNet", "-o", "x"], "user_models:FlaxNet is a Flax module: use --flax"),
+        (["--torch", "user_models:LinenNet", "-o", "x"], "use --flax"),
+        (["--torch", "user_models:Net", "--kwargs", '{"width": "w"}', "-o", "x"], "cannot be built"),
+        (["--torch", "user_models:Net", "--reverse", "-o", "x"], "a torch state dict already"),
+        (["--torch", "user_models:Net", "--save-mapping", "x", "-o", "x"], "give the mapping another place"),
+        (["--torch", "user_models:Net", "--save-mapping", "x/m.toml", "-o", "x"], "give the mapping another place"),
+        (["--torch", "user_models:Net", "--save-mapping", "x", "-o", "x/flax"], "give the mapping another place"),
+        (["--torch", "user_models:Net", "--save-mapping", "./net.pth", "-o", "x"], "where the source is"),
+        (["--torch", "user_models:Net", "--save-mapping", "mapping.toml", "-o", "x"], "is there already"),
+        (["--torch", "user_models:Net", "--save-mapping", "bad", "-o", "x", "--overwrite"], "bad is a folder"),
+        (["--torch", "user_models:Net", "--save-mapping", "mapping.toml/m", "-o", "x"], "mapping.toml is a file"),
+        (["--torch", "user_models:Net", "--save-mapping", "m.toml", "--dry-run"], "leave one of them out"),
+        (["--torch", "user_models:Net", "-o", "net.pth/x"], "net.pth is a file, and no folder"),
         (["--flax", "user_models:Net", "-o", "x"], "no nnx or Linen module"),
         (["--flax", "user_models:LinenNet", "-o", "x"], "--input"),
         (["--flax", "user_models:LinenNet", "--input", "1,x", "-o", "x"], "--input takes a shape"),
@@ -345,11 +359,82 @@ def test_a_wrong_option_is_told(
     arguments: list[str], named: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "mapping.toml").write_text("[[rename]\n")
+    (folder / "bad").mkdir()
     before = (folder / "net.pth").read_bytes()
     assert run("net.pth", *arguments) == 2
     assert named in capsys.readouterr().err
     assert written(folder) == set()
     assert (folder / "net.pth").read_bytes() == before
+    assert (folder / "mapping.toml").read_text() == "[[rename]\n"
+
+
+def test_a_mapping_that_is_there_is_replaced_only_when_that_is_said(folder: Path) -> None:
+    (folder / "m.toml").write_text("mine")
+    arguments = ("net.pth", "--torch", "user_models:Net", "-o", "x", "--save-mapping", "m.toml")
+    assert run(*arguments) == 2
+    assert ((folder / "m.toml").read_text(), (folder / "x").exists()) == ("mine", False)
+    assert run(*arguments, "--overwrite") == 0
+    assert isinstance(read_mapping("m.toml"), Mapping)
+    assert written(folder) == {"x", "m.toml"}
+
+
+def test_weights_that_cannot_be_written_leave_no_mapping(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any, **options: Any) -> None:
+        raise BrokenWeights("no space left")
+
+    monkeypatch.setattr("port.weights.conversion.write_checkpoint", full)
+    assert run("net.pth", "--torch", "user_models:Net", "-o", "x", "--save-mapping", "m.toml") == 2
+    assert written(folder) == set()
+
+
+@pytest.mark.parametrize("model", [("--torch", "user_models:Net"), ("--flax", "user_models:FlaxNet", *RENAMES)])
+def test_the_wrong_direction_is_told_in_a_sentence(
+    model: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("net.pth", "--torch", "user_models:Net", "-o", "bad.safetensors") == 0
+    save_file(load_file("bad.safetensors"), "bare.safetensors")  # without saying that they are Flax's
+    capsys.readouterr()
+    for file in ("bad.safetensors", "bare.safetensors"):
+        assert run(file, *model, "-o", "x") == 2
+        told = capsys.readouterr().err
+        assert told == f"port: {file}: these are Flax variables already: did you mean --reverse?\n"
+    weights = {key: tensor for key, tensor in state().items() if key != "classifier.bias"}
+    torch.save(weights, "bad.pth")
+    assert run("bad.pth", *model, "-o", "x") == 2
+    assert "missing: classifier.bias" in capsys.readouterr().err, "torch's, the right way, and not whole"
+
+
+def test_a_renaming_that_is_wrong_is_told_as_it_was(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    by = ("--flax", "user_models:FlaxNet", "--rename", r"features\.0=convv", "--rename", r"features\.1=norm")
+    assert run("net.pth", *by, "--rename", "head=classifier", "-o", "x") == 2
+    told = capsys.readouterr().err
+    assert "missing: conv.bias (nearest: convv.bias)" in told
+    assert "unexpected: features.0.bias (renamed to convv.bias)" in told
+    assert "rename: 'head' matches none of torch's names" in told
+    assert "'features" not in told
+
+
+def test_a_renaming_with_nothing_to_rename_is_remarked_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    by = ("--flax", "user_models:FlaxNet", *RENAMES, "--rename", "head=classifier")
+    assert run("net.pth", *by, "-o", "x") == 0
+    told = capsys.readouterr().out
+    assert "look: rename: 'head' matches none of torch's names" in told
+    assert told.count("matches none") == 1
+
+
+def test_an_embedding_whose_options_flax_lacks_is_remarked_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "embeddings.py").write_text(
+        "from flax import nnx\nfrom torch import nn\n\n\n"
+        "class Torch(nn.Module):\n    def __init__(self, padding):\n        super().__init__()\n"
+        "        self.emb = nn.Embedding(5, 3, padding_idx=padding)\n\n\n"
+        "class Flax(nnx.Module):\n    def __init__(self, *, rngs):\n        self.emb = nnx.Embed(5, 3, rngs=rngs)\n"
+    )
+    torch.save({"emb.weight": torch.randn(5, 3)}, "bad.pth")
+    by = ("bad.pth", "--torch", "embeddings:Torch", "--flax", "embeddings:Flax", "--dry-run", "--torch-kwargs")
+    assert run(*by, '{"padding": 0}') == 0
+    assert "look: emb: padding_idx=0 in torch: its row gets no gradient" in capsys.readouterr().out
+    assert run(*by, '{"padding": null}') == 0
+    assert "padding_idx" not in capsys.readouterr().out
 
 
 def test_an_index_of_shards_by_the_command_itself(folder: Path) -> None:

@@ -15,6 +15,9 @@ from flax import nnx
 from port.errors import UsageError
 from port.nn import LinearCrossEntropyLoss
 
+# The short run has these through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 TOLERANCE = 1e-12
 FEATURES, CLASSES, ROWS = 5, 4, 7
 WEIGHT = np.array([0.3, 2.0, 1.2, 3.1])

@@ -16,6 +16,9 @@ import port.nn.recurrent_cells as cells
 from port.errors import UnknownChoice, UsageError
 from port.nn import GRUCell, LSTMCell, RNNCell
 
+# The short run has these through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 OUTPUTS, GRADIENTS = 1e-12, 1e-12
 VISIBLE = 1e-3  # what a planted fault exceeds
 N, INPUT, HIDDEN = 4, 3, 5

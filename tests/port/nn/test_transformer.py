@@ -21,6 +21,9 @@ from port.nn import (
     TransformerEncoderLayer,
 )
 
+# The short run has these through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 TOLERANCE = 1e-11
 VISIBLE = 1e-3  # what a planted fault exceeds
 N, S, T, E, HEADS, WIDTH = 3, 5, 4, 6, 2, 7
@@ -70,7 +73,6 @@ def test_an_encoder_is_torchs(norm: bool, twin_of: Any, differences: Any) -> Non
     assert differences(module, twin, x, mask=mask, gradients=False)["output 0"] > VISIBLE
 
 
-@pytest.mark.sweep
 def test_a_decoder_is_torchs(twin_of: Any, differences: Any) -> None:
     layer = torch.nn.TransformerDecoderLayer(E, HEADS, WIDTH, 0.0, batch_first=True, dtype=torch.float64)
     module = torch.nn.TransformerDecoder(layer, 2, torch.nn.LayerNorm(E, dtype=torch.float64))
@@ -103,7 +105,6 @@ def test_a_transformer_is_torchs(norm_first: bool, twin_of: Any, differences: An
     assert max(seen.values()) < TOLERANCE, seen
 
 
-@pytest.mark.sweep
 def test_torchs_nested_path_fills_the_padding_with_zeros_and_agrees_elsewhere(twin_of: Any) -> None:
     options: dict[str, Any] = {"norm": True, "batch_first": True}
     module = torch_encoder(2, **options)

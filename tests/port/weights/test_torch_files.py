@@ -161,10 +161,17 @@ def test_the_state_dict_of_a_training_checkpoint(tmp_path: Path, place: str) -> 
     assert_holds(path, {"exp_avg": torch.ones(3)}, key="optimizer.state.0")
 
 
+def test_half_a_download_is_told_as_that(tmp_path: Path) -> None:
+    path = saved(tmp_path / "w.pt", STATE)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(BrokenWeights, match=r"no whole file of torch\.save: .* A download may have been cut short"):
+        open_torch(path)
+
+
 def test_where_several_state_dicts_are_the_caller_says_which(tmp_path: Path) -> None:
     ema = {name: tensor * 0.5 for name, tensor in STATE.items()}
     path = saved(tmp_path / "w.pt", {"model": STATE, "ema": ema, "deep": {"model": {"a.b": ema}}})
-    with pytest.raises(UsageError, match="several state dicts: say which with key: model, ema"):
+    with pytest.raises(UsageError, match="several state dicts: say which with key= or --key: model, ema"):
         open_torch(path)
     for key, state in (("model", STATE), ("ema", ema), ("deep.model.a.b", ema)):
         assert_holds(path, state, key=key)
@@ -176,7 +183,7 @@ def test_where_several_state_dicts_are_the_caller_says_which(tmp_path: Path) -> 
     ):
         with pytest.raises(UsageError, match=reason):
             open_torch(path, key=key)
-    with pytest.raises(UsageError, match="places of its own: say which with key: generator, critic"):
+    with pytest.raises(UsageError, match="places of its own: say which with key= or --key: generator, critic"):
         open_torch(saved(tmp_path / "g.pt", {"generator": STATE, "critic": ema, "n": 1}))
 
 

@@ -42,7 +42,7 @@ from port.errors import WeightsMismatch
 from port.mapping import between
 from port.nn import BatchNorm
 
-MODES = pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+MODES = pytest.mark.parametrize("training", [pytest.param(False, marks=pytest.mark.sweep), True], ids=["eval", "train"])
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,11 @@ def running_variances(seen: dict[str, float]) -> set[str]:
 
 @pytest.mark.parametrize(
     ("norm", "training"),
-    [(BatchNorm, False), (BatchNorm, True), pytest.param(flax_batch_norm, True, marks=pytest.mark.sweep)],
+    [
+        pytest.param(BatchNorm, False, marks=pytest.mark.sweep),
+        (BatchNorm, True),
+        pytest.param(flax_batch_norm, True, marks=pytest.mark.sweep),
+    ],
 )
 def test_a_resnet_in_nnx(norm: Any, training: bool) -> None:
     theirs = randomise(short_torchvision_resnet()).train(training)

@@ -16,6 +16,9 @@ import torch.nn.functional as F
 import port.nn.functional as ours
 from port.errors import UsageError
 
+# The short run has these functions too, through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 OUTPUT, GRADIENT, VISIBLE = 1e-14, 1e-14, 1e-8
 
 # Name: torch's function, ours, and where it bends.

@@ -16,6 +16,9 @@ from flax import nnx
 import port.nn.functional as ours
 from port.errors import UsageError
 
+# The short run has these functions too, through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 TOLERANCE, VISIBLE = 1e-13, 1e-4
 LENGTHS = (9, 7, 6)
 AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}

@@ -17,6 +17,9 @@ import torch
 from port.errors import UsageError
 from port.nn.functional import ctc_loss
 
+# The short run has these through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 F = torch.nn.functional
 TOLERANCE = 1e-12
 FRAMES, BATCH, CLASSES = 9, 4, 5
@@ -44,7 +47,6 @@ def test_against_torch(against_torch: Callable[..., Any], targets: np.ndarray, r
     assert ctc(against_torch, targets=targets, reduction=reduction) < TOLERANCE
 
 
-@pytest.mark.sweep
 def test_lengths_as_numbers(against_torch: Callable[..., Any]) -> None:
     lengths = {"input_lengths": tuple(INPUT_LENGTHS.tolist()), "target_lengths": tuple(TARGET_LENGTHS.tolist())}
     for targets in (TARGETS, ONE_ROW):
@@ -55,7 +57,6 @@ def test_another_blank(against_torch: Callable[..., Any]) -> None:
     assert ctc(against_torch, targets=np.where(TARGETS == 2, 0, TARGETS), blank=2) < TOLERANCE
 
 
-@pytest.mark.sweep
 def test_one_sequence(against_torch: Callable[..., Any]) -> None:
     for reduction, lengths in (("none", (np.array(9), np.array(3))), ("mean", ((9,), (3,)))):
         options = {"input_lengths": lengths[0], "target_lengths": lengths[1], "reduction": reduction}

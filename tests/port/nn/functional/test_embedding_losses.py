@@ -21,6 +21,9 @@ from port.nn.functional import (
     triplet_margin_with_distance_loss,
 )
 
+# The short run has these functions too, through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 F = torch.nn.functional
 TOLERANCE = 1e-13
 REDUCTIONS = ["none", "mean", "sum"]

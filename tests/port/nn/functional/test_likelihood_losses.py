@@ -19,7 +19,8 @@ TOLERANCE = 1e-13
 REDUCTIONS = ["none", "mean", "sum"]
 
 # torch warns that the "mean" of kl_div is not the divergence.
-pytestmark = pytest.mark.filterwarnings("ignore:reduction")
+# The short run has these functions too, through their pairs: torch's own samples, one an entry.
+pytestmark = [pytest.mark.filterwarnings("ignore:reduction"), pytest.mark.sweep]
 
 generator = np.random.default_rng(0)
 INPUT, TARGET = generator.normal(0.3, 1.2, (2, 4, 3, 5))

@@ -16,6 +16,9 @@ from jax.extend import core
 from port.errors import UsageError
 from port.nn.functional import linear_cross_entropy
 
+# The short run has these functions too, through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 F = torch.nn.functional
 TOLERANCE = 1e-13
 ROWS, FEATURES, CLASSES = 7, 5, 4

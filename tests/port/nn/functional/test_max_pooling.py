@@ -17,6 +17,9 @@ from flax import nnx
 import port.nn.functional as ours
 from port.errors import UsageError
 
+# The short run has these functions too, through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 LENGTHS = (9, 7, 6)
 MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 ADAPTIVE = {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}

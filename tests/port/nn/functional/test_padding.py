@@ -14,6 +14,9 @@ import torch.nn.functional as F
 import port.nn.functional as ours
 from port.errors import UnknownChoice, UsageError
 
+# The short run has these functions too, through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 MODES = ("constant", "reflect", "replicate", "circular")
 PADS = [(2, 3), (0, 4), (-2, 3), (3, -2), (-1, -2), (-3, 0), (3, -4)]
 SIZES = (5, 6, 7)

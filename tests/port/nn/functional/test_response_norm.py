@@ -15,6 +15,9 @@ import torch.nn.functional as F
 import port.nn.functional as ours
 from port.errors import UsageError
 
+# The short run has these functions too, through their pairs: torch's own samples, one an entry.
+pytestmark = pytest.mark.sweep
+
 GIVEN = {"alpha": 0.3, "beta": 0.6, "k": 1.3}
 
 

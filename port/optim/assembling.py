@@ -1,0 +1,201 @@
+"""The optax expression of a whole torch optimizer: its groups, schedules, clipping and accumulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Named
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from port.errors import UsageError
+from port.mapping import Mapping
+from port.optim.layout import trained_entries
+from port.optim.reading import FROZEN, Group, labels_of, named_groups
+from port.pairs.expression import Expression, Function, Name
+from port.pairs.optimizers.optimizer_pair import chained
+from port.pairs.schedules import Plateau, plateau_of, schedule_of
+
+if TYPE_CHECKING:
+    import torch
+
+    Scheduler = torch.optim.lr_scheduler.LRScheduler
+
+
+@dataclass(frozen=True)
+class Around:
+    """What stands around the optimizer's own step.
+
+    Attributes:
+        clip_norm: torch's clip_grad_norm_: the largest norm.
+        norm_type: its kind of norm.
+        clip_value: torch's clip_grad_value_: the largest value.
+        accumulate: micro-batches of one update.
+        accumulate_mean: whether their gradients are averaged; torch sums them.
+        steps_per_epoch: updates between two steps of the scheduler; None where it is stepped with every update.
+        steps: for how many steps of the scheduler a schedule without a formula is tabulated.
+    """
+
+    clip_norm: float | None = None
+    norm_type: float = 2.0
+    clip_value: float | None = None
+    accumulate: int = 1
+    accumulate_mean: bool = False
+    steps_per_epoch: int | None = None
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The whole as an expression, and what its state is to be filled with.
+
+    Attributes:
+        expression: the optax transformation; of the mapping, where ``in_torch_layout``.
+        groups: label → the parameters stepped alike.
+        labels: torch's name → label, of every parameter.
+        places: label → how many updates the schedule has seen; where there is one.
+        plateaus: label → where ReduceLROnPlateau stands.
+        in_torch_layout: whether it works on torch's names and layouts.
+    """
+
+    expression: Expression | Function
+    groups: dict[str, Group]
+    labels: dict[str, str]
+    places: dict[str, int]
+    plateaus: dict[str, Plateau]
+    in_torch_layout: bool
+
+    def build(self, mapping: Mapping) -> Any:
+        """The transformation itself."""
+        built = self.expression.build()
+        return built(mapping) if isinstance(self.expression, Function) else built
+
+
+def assemble(
+    groups: Sequence[Group],
+    mapping: Mapping,
+    schedulers: Sequence[Scheduler | None],
+    around: Around,
+    *,
+    prefix: str = "",
+) -> Assembly:
+    """Put the expression together.
+
+    Args:
+        groups: what the torch optimizers hold.
+        mapping: from torch's names to the Flax parameters' paths.
+        schedulers: torch's, of each optimizer.
+        around: clipping, accumulation, how the scheduler is stepped.
+        prefix: what stands before the mapping's paths in the tree of parameters.
+
+    Raises:
+        UsageError: a scheduler that cannot be said; groups that have to be one for LBFGS.
+    """
+    if any(group.pair.closure for group in groups) and (around != replace(Around(), steps=around.steps)):
+        raise UsageError(
+            "LBFGS evaluates the loss by itself, several times a step: there is no gradient to clip or to accumulate, "
+            "and no epoch in between; leave those options out"
+        )
+    entries = trained_entries(mapping)
+    labels = labels_of(list(groups), [source for entry in entries for source in entry.sources])
+    by_label = named_groups(list(groups))
+    joined = any(len({labels[name] for name in entry.sources}) > 1 for entry in entries)
+    layout = joined or any(group.pair.in_torch_layout for group in groups)
+    if layout:
+        paths = dict(labels)
+    else:
+        paths = {prefix + target: labels[entry.sources[0]] for entry in entries for target in entry.targets}
+
+    chains, places, plateaus = {}, {}, {}
+    for label, group in by_label.items():
+        chains[label], place, plateau = _stepped(group, schedulers[group.optimizer], around)
+        if place is not None:
+            places[label] = place
+        if plateau is not None:
+            plateaus[label] = plateau
+    whole = _accumulated(_clipped(_partitioned(chains, paths), paths, around), around)
+    expression: Expression | Function = whole
+    if layout:
+        expression = Function(("mapping",), Expression("port.optim.in_torch_layout", (whole, Name("mapping"))))
+    return Assembly(expression, by_label, labels, places, plateaus, layout)
+
+
+def _stepped(
+    group: Group, scheduler: Scheduler | None, around: Around
+) -> tuple[Expression, int | None, Plateau | None]:
+    """A group's chain with its schedule, and where that stands."""
+    from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+    pair, options = group.pair, dict(group.options)
+    if scheduler is None or pair.takes_first_rate:
+        return pair.chain(options), None, None
+    if isinstance(scheduler, ReduceLROnPlateau):
+        plateau = plateau_of(scheduler, group.index)
+        inner = Function(("learning_rate",), pair.chain({**options, "lr": Name("learning_rate")}))
+        wrapped = Expression(
+            "port.transforms.reduce_on_torch_plateau", (inner, plateau.learning_rate), dict(plateau.options)
+        )
+        return wrapped, None, plateau
+    scheduled = schedule_of(scheduler, group.index, steps=around.steps)
+    every = around.steps_per_epoch
+    rate, momentum = (_per_epoch(part, every) for part in (scheduled.learning_rate, scheduled.momentum))
+    place = scheduled.count if every is None else _updates(scheduled.count, every, group)
+    if momentum is None and not pair.own_count:
+        return pair.chain({**options, "lr": rate}), place, None
+    given: dict[str, Any] = {"learning_rate": rate}
+    options["lr"] = Name("learning_rate")
+    if momentum is not None:
+        if pair.schedules_momentum is None:
+            raise UsageError(f"{pair.torch} has no momentum for the scheduler to cycle; take cycle_momentum=False")
+        if pair.schedules_momentum == "betas":
+            given["b1"], options["betas"] = momentum, (Name("b1"), options["betas"][1])
+        else:
+            given["momentum"], options["momentum"] = momentum, Name("momentum")
+    injected = Expression("optax.inject_hyperparams", (Function(tuple(given), pair.chain(options)),))
+    return Expression(injected, (), given), place, None
+
+
+def _per_epoch(schedule: Any, steps_per_epoch: int | None) -> Any:
+    if steps_per_epoch is None or not isinstance(schedule, Expression):
+        return schedule
+    return Expression("port.transforms.per_epoch", (schedule, steps_per_epoch))
+
+
+def _updates(epochs: int, steps_per_epoch: int, group: Group) -> int:
+    """How many updates a scheduler that counts epochs has seen: the optimizer knows what there was of the last one."""
+    inside = group.step - epochs * steps_per_epoch
+    return epochs * steps_per_epoch + (inside if 0 <= inside < steps_per_epoch else 0)
+
+
+def _partitioned(chains: dict[str, Expression], paths: Named[str, str]) -> Expression:
+    frozen = FROZEN in paths.values()
+    if len(chains) == 1 and not frozen:
+        return next(iter(chains.values()))
+    transforms = {**chains, **({FROZEN: Expression("optax.set_to_zero")} if frozen else {})}
+    return Expression("optax.partition", (transforms, _labelled(transforms, paths)))
+
+
+def _labelled(labels: Sequence[str] | Named[str, Any], paths: Named[str, str]) -> Expression:
+    named = {label: [path for path, other in paths.items() if other == label] for label in labels}
+    return Expression("port.transforms.labels_by_path", (named,))
+
+
+def _clipped(optimizer: Expression, paths: Named[str, str], around: Around) -> Expression:
+    clips: list[Expression] = []
+    if around.clip_norm is not None:
+        kind = {} if around.norm_type == 2.0 else {"norm_type": around.norm_type}
+        clips.append(Expression("port.transforms.clip_by_torch_norm", (around.clip_norm,), kind))
+    if around.clip_value is not None:
+        clips.append(Expression("optax.clip", (around.clip_value,)))
+    if clips and around.clip_norm is not None and FROZEN in paths.values():
+        # In torch what is frozen has no gradient, and no part in the norm.
+        trained = {path: label if label == FROZEN else "trained" for path, label in paths.items()}
+        transforms = {"trained": Expression("optax.identity"), FROZEN: Expression("optax.set_to_zero")}
+        clips.insert(0, Expression("optax.partition", (transforms, _labelled(transforms, trained))))
+    return chained(*clips, optimizer)
+
+
+def _accumulated(optimizer: Expression, around: Around) -> Expression:
+    if around.accumulate == 1:
+        return optimizer
+    mean = {"mean": True} if around.accumulate_mean else {}
+    return Expression("port.transforms.accumulate_torch", (optimizer, around.accumulate), mean)

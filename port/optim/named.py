@@ -1,0 +1,47 @@
+"""Any of torch's optimizers by its name, in optax, with no torch at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import optax
+
+from port.errors import UnknownChoice, UsageError
+from port.mapping import Mapping, between
+from port.optim.layout import in_torch_layout
+from port.pairs.expression import Expression, Function, Name
+from port.pairs.optimizers import pair_by_name
+
+
+def by_name(name: str, *, model: Any = None, **options: Any) -> optax.GradientTransformationExtraArgs:
+    """torch's optimizer of that name, with torch's defaults, as an optax transformation.
+
+    Args:
+        name: torch's name in small letters: one of `NAMES`.
+        model: the nnx module that is trained, or its mapping from torch's names. Needed by those whose updates depend
+            on how parameters are laid out (Adafactor, Muon, LBFGS), where they are not laid out as torch's are.
+        options: torch's, under torch's names: ``lr`` (a number, or a schedule of the count of updates), ``momentum``,
+            ``betas``, ``weight_decay`` …
+
+    Raises:
+        UnknownChoice: no such optimizer; no such option of it.
+        UsageError: an optimizer that has no counterpart.
+    """
+    pair = pair_by_name(name)
+    if (reason := pair.refused(pair.defaults)) is not None:
+        raise UsageError(reason)
+    for option in options:
+        if option not in pair.defaults:
+            raise UnknownChoice(f"option of {name}", option, pair.defaults)
+    values = {**pair.defaults, **options}
+    if callable(values["lr"]) and pair.takes_first_rate:
+        values["lr"] = float(values["lr"](0))
+    if callable(values["lr"]) and pair.own_count:
+        body = Function(("learning_rate",), pair.chain({**values, "lr": Name("learning_rate")}))
+        injected = Expression("optax.inject_hyperparams", (body,))
+        transformation = Expression(injected, (), {"learning_rate": values["lr"]}).build()
+    else:
+        transformation = pair.chain(values).build()
+    if model is None or not pair.in_torch_layout:
+        return optax.with_extra_args_support(transformation)
+    return in_torch_layout(transformation, model if isinstance(model, Mapping) else between(None, model))

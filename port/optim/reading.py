@@ -1,0 +1,166 @@
+"""What a torch optimizer holds: groups of parameters by name, their options, their state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from port.errors import UsageError
+from port.optim.memory import as_numbers
+from port.optim.naming import Names
+from port.pairs.optimizers import STEP, OptimizerPair, Options, pair_of_optimizer
+
+if TYPE_CHECKING:
+    import torch
+
+FROZEN = "frozen"
+"""The label of parameters that are not trained."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that are stepped alike: of one of torch's groups, and as often stepped.
+
+    Attributes:
+        pair: the optimizer's.
+        optimizer: which of the optimizers, where there are several.
+        index: which of its groups.
+        options: its options, as the pair names them.
+        names: torch's names of the parameters.
+        numbers: torch's key → what it holds for each of them: the count of steps, and the pair's scalars.
+        arrays: torch's key → name → array: the moments. Empty where nothing was stepped yet.
+        memory: what LBFGS remembers of all of them together.
+        sizes: name → how many numbers it has.
+    """
+
+    pair: OptimizerPair
+    optimizer: int
+    index: int
+    options: Options
+    names: tuple[str, ...]
+    numbers: dict[str, float] = field(default_factory=dict)
+    arrays: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    memory: dict[str, Any] | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def step(self) -> int:
+        """How many updates there were."""
+        return int(self.numbers.get(STEP, 0))
+
+
+def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int = 0) -> list[Group]:
+    """The groups of a torch optimizer, without what is not trained; those stepped unequally often are several.
+
+    Args:
+        optimizer: torch's.
+        names: of its parameters, group by group.
+        number: which of the optimizers it is.
+
+    Raises:
+        UsageError: options that the pair cannot say in optax.
+    """
+    pair = pair_of_optimizer(optimizer)
+    groups: list[Group] = []
+    for index, (group, named) in enumerate(zip(optimizer.param_groups, names, strict=True)):
+        options = options_of(pair, group)
+        if (reason := pair.refused(options)) is not None:
+            raise UsageError(reason)
+        alike: dict[tuple[Any, ...], Group] = {}
+        for tensor, name in zip(group["params"], named, strict=True):
+            if not tensor.requires_grad:
+                continue
+            numbers, arrays = _state_of(optimizer.state.get(tensor, {}), pair)
+            key = (*sorted(numbers.items()), *sorted(set(arrays) & set(pair.flags.values())))
+            same = alike.setdefault(key, Group(pair, number, index, options, (), numbers))
+            alike[key] = replace(same, names=(*same.names, name), arrays=_with(same.arrays, name, arrays))
+        groups += alike.values()
+        if pair.closure:
+            groups = [_remembering(optimizer, groups, named)]
+    return groups
+
+
+def _remembering(optimizer: torch.optim.Optimizer, groups: list[Group], names: list[str]) -> Group:
+    """LBFGS's only group with its memory, which torch keeps under the first parameter."""
+    tensors = optimizer.param_groups[0]["params"]
+    left_out = [name for tensor, name in zip(tensors, names, strict=True) if not tensor.requires_grad]
+    if left_out:
+        raise UsageError(
+            f"torch.optim.LBFGS has {', '.join(left_out)}, which require no gradient and take part in its memory; "
+            "make it with the parameters that are trained"
+        )
+    sizes = {name: tensor.numel() for name, tensor in zip(names, tensors, strict=True)}
+    state = optimizer.state.get(tensors[0], {})
+    return replace(groups[0], memory=as_numbers(state) if state else None, sizes=sizes)
+
+
+def options_of(pair: OptimizerPair, group: dict[str, Any]) -> dict[str, Any]:
+    """A group's options as plain numbers: torch takes the learning rate and the betas as tensors too."""
+    options = {name: _plain(group.get(name, default)) for name, default in {**pair.defaults, **_implied(group)}.items()}
+    if pair.name == "muon" and hasattr(group["lr"], "item"):
+        # torch's other optimizers make a number of a tensor; this one takes 1 − lr · decay in its float32.
+        options["weight_decay"] = (1 - (1 - group["lr"] * options["weight_decay"]).item()) / options["lr"]
+    return options
+
+
+def _implied(group: dict[str, Any]) -> dict[str, Any]:
+    """AdamW's groups say so, whatever class holds them."""
+    return {"decoupled_weight_decay": group["decoupled_weight_decay"]} if "decoupled_weight_decay" in group else {}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return tuple(map(_plain, value))
+    return value.item() if hasattr(value, "item") else value
+
+
+def _state_of(state: dict[str, Any], pair: OptimizerPair) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    from port.weights.torch import as_numpy
+
+    keys = {key for fields in pair.state.values() for key in fields.values()} | {STEP}
+    present = {key: value for key, value in state.items() if key in keys and value is not None}
+    alone = pair.scalars | {STEP}
+    numbers = {key: float(value) for key, value in present.items() if key in alone}
+    arrays = {key: as_numpy(value.detach()) for key, value in present.items() if key not in alone}
+    return numbers, arrays
+
+
+def _with(
+    known: dict[str, dict[str, np.ndarray]], name: str, arrays: dict[str, np.ndarray]
+) -> dict[str, dict[str, np.ndarray]]:
+    return {
+        key: {**known.get(key, {}), **({name: arrays[key]} if key in arrays else {})} for key in {**known, **arrays}
+    }
+
+
+def labels_of(groups: list[Group], trainable: Collection[str]) -> dict[str, str]:
+    """Each parameter's label, under torch's names: its group's number, and `FROZEN` for what is in none."""
+    labels = dict.fromkeys(trainable, FROZEN)
+    for label, group in named_groups(groups).items():
+        labels |= dict.fromkeys(group.names, label)
+    return labels
+
+
+def named_groups(groups: list[Group]) -> dict[str, Group]:
+    """The groups by label; a group of torch's that is several here tells how often each part was stepped."""
+    several = len({group.optimizer for group in groups}) > 1
+    places = [(group.optimizer, group.index) for group in groups]
+    labels: dict[str, Group] = {}
+    for group, place in zip(groups, places, strict=True):
+        label = f"{group.pair.name} group {group.index}" if several else f"group {group.index}"
+        if places.count(place) > 1:
+            label += f" after {group.step} steps"
+        while label in labels:
+            label += "'"
+        labels[label] = group
+    return labels
+
+
+def scalar_dtype() -> str:
+    """The dtype in which torch keeps a parameter's numbers: its default, whatever the parameter's own is."""
+    import torch
+
+    return "float64" if torch.get_default_dtype() == torch.float64 else "float32"

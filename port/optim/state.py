@@ -1,0 +1,204 @@
+"""An optax state filled with what a torch optimizer holds, and read back: by the classes and fields of the states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from port.errors import WeightsMismatch
+from port.pairs.optimizers import STEP, OptimizerPair
+from port.transforms.lbfgs_state import TorchLbfgsState, lbfgs_state_from_torch, lbfgs_state_to_torch
+from port.transforms.paths import path_of
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the state of one label holds.
+
+    Attributes:
+        pair: the optimizer's.
+        numbers: torch's key → the count of steps, or one of the pair's scalars.
+        arrays: torch's key → path of a parameter → array, in the layout of the parameters.
+        place: how many updates its schedule has seen.
+        rates: a plateau's field → its value.
+        scalars: the dtype of the pair's scalars.
+        memory: LBFGS's, in the order of the state.
+    """
+
+    pair: OptimizerPair
+    numbers: dict[str, float] = field(default_factory=dict)
+    arrays: dict[str, Arrays] = field(default_factory=dict)
+    place: int | None = None
+    rates: dict[str, Any] = field(default_factory=dict)
+    scalars: str = "float32"
+    memory: dict[str, Any] = field(default_factory=dict)
+
+
+def filled(state: Any, contents: dict[str, Contents], *, prefix: str = "") -> Any:
+    """The state with a torch optimizer's contents.
+
+    Args:
+        state: a fresh one, of the transformation.
+        contents: by label.
+        prefix: what stands before the parameters' paths.
+
+    Raises:
+        WeightsMismatch: an array of another shape than its place.
+    """
+    if len(contents) == 1:
+        return _filled(state, next(iter(contents.values())), prefix)
+
+    def visit(label: str, inner: Any) -> Any:
+        return _filled(inner, contents[label], prefix) if label in contents else inner
+
+    return _in_partitions(state, visit)
+
+
+def _in_partitions(state: Any, visit: Callable[[str, Any], Any]) -> Any:
+    if isinstance(state, optax.PartitionState):
+        return state._replace(inner_states={label: visit(label, inner) for label, inner in state.inner_states.items()})
+    return _inside(state, lambda inner: _in_partitions(inner, visit))
+
+
+def _inside(state: Any, visit: Callable[[Any], Any]) -> Any:
+    """The state with its direct parts visited."""
+    if isinstance(state, tuple) and hasattr(state, "_fields"):
+        return type(state)(*map(visit, state))
+    if isinstance(state, tuple | list):
+        return type(state)(map(visit, state))
+    if isinstance(state, dict):
+        return {key: visit(value) for key, value in state.items()}
+    return state
+
+
+def _filled(state: Any, contents: Contents, prefix: str) -> Any:
+    fields = contents.pair.state.get(type(state).__name__)
+    if fields is not None:
+        return state._replace(
+            **{name: _field(name, key, getattr(state, name), contents, prefix) for name, key in fields.items()}
+        )
+    if isinstance(state, TorchLbfgsState):
+        size, history = state.old_dirs.shape[1], len(state.old_dirs)
+        return (
+            lbfgs_state_from_torch(contents.memory, size=size, history_size=history, dtype=state.d.dtype)
+            if contents.memory
+            else state
+        )
+    if type(state).__name__ == "TorchPlateauState":
+        rates = {name: _like(value, getattr(state, name)) for name, value in contents.rates.items()}
+        return state._replace(**rates, inner_state=_filled(state.inner_state, contents, prefix))
+    state = _inside(state, lambda inner: _filled(inner, contents, prefix))
+    if contents.place is not None and "count" in getattr(state, "_fields", ()):
+        state = state._replace(count=_like(contents.place, state.count))
+    return state
+
+
+def _field(name: str, key: str, fresh: Any, contents: Contents, prefix: str) -> Any:
+    pair = contents.pair
+    if name in pair.flags:
+        return _like(bool(contents.arrays.get(pair.flags[name])), fresh)
+    if key in pair.scalars:
+        # torch keeps them in its default dtype, for float64 parameters too, and what it rounds is rounded here.
+        return jnp.asarray(contents.numbers.get(key, fresh), contents.scalars)
+    if key == STEP:
+        return _like(contents.numbers.get(key, 0), fresh)
+    arrays = contents.arrays.get(key)
+    if not arrays:
+        return fresh
+
+    def leaf(keys: Any, old: Any) -> Any:
+        path = path_of(keys).removeprefix(prefix)
+        if path not in arrays:
+            return old
+        if arrays[path].shape != old.shape:
+            raise WeightsMismatch(f"{path}: torch's {key} has shape {arrays[path].shape}, its place {old.shape}")
+        return _like(arrays[path], old)
+
+    return jax.tree_util.tree_map_with_path(leaf, fresh)
+
+
+def _like(value: Any, fresh: Any) -> jax.Array:
+    # A copy: jnp.asarray may share the memory of a numpy array, and torch goes on writing to it.
+    return jnp.array(value, jnp.asarray(fresh).dtype)
+
+
+def contents_of(state: Any, pairs: dict[str, OptimizerPair], *, prefix: str = "") -> dict[str, Contents]:
+    """What an optax state holds, label by label: the way back from `filled`.
+
+    Args:
+        state: of the whole transformation.
+        pairs: label → the pair of its optimizer.
+        prefix: what stands before the parameters' paths.
+
+    Raises:
+        WeightsMismatch: a state of another optimizer.
+    """
+    parts: dict[str, Any] = {}
+    if len(pairs) == 1:
+        parts = {next(iter(pairs)): state}
+    else:
+        _in_partitions(state, lambda label, inner: parts.setdefault(label, inner))
+    found = {}
+    for label, pair in pairs.items():
+        contents = Contents(pair) if label in parts else None
+        places: list[int] = []
+        if contents is None or not _collect(parts[label], contents, places, prefix):
+            wanted = ", ".join(pair.state)
+            raise WeightsMismatch(
+                f"the state is not one of {pair.name}'s ({label}): expected {wanted} in it, got "
+                f"{', '.join(sorted(_classes(state))) or 'no state at all'}"
+            )
+        found[label] = replace(contents, place=max(places, default=None))
+    return found
+
+
+def _collect(state: Any, contents: Contents, places: list[int], prefix: str) -> bool:
+    """Whether anything of the pair's is there: it is put into ``contents``."""
+    pair = contents.pair
+    name = type(state).__name__
+    if name in pair.state:
+        for part, key in pair.state[name].items():
+            _collect_field(part, key, getattr(state, part), contents, prefix)
+        for part in set(pair.flags) & set(pair.state[name]):
+            if not bool(getattr(state, part)):
+                contents.arrays.pop(pair.flags[part], None)
+        return True
+    if isinstance(state, TorchLbfgsState):
+        contents.memory.update(lbfgs_state_to_torch(state))
+        return True
+    if name == "TorchPlateauState":
+        contents.rates.update({part: getattr(state, part).item() for part in state._fields if part != "inner_state"})
+    if "count" in getattr(state, "_fields", ()):
+        places.append(int(state.count))
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, tuple | list) else ()
+    found = [_collect(part, contents, places, prefix) for part in parts]  # every one of them, whatever the first says
+    return any(found) or not _has_state(pair)
+
+
+def _has_state(pair: OptimizerPair) -> bool:
+    return pair.name != "sgd"  # SGD without momentum has none
+
+
+def _collect_field(part: str, key: str, value: Any, contents: Contents, prefix: str) -> None:
+    pair = contents.pair
+    if part in pair.flags:
+        return
+    if key == STEP or key in pair.scalars:
+        contents.numbers[key] = np.asarray(value).item()
+    else:
+        leaves = jax.tree_util.tree_leaves_with_path(value)
+        contents.arrays[key] = {path_of(keys).removeprefix(prefix): np.asarray(leaf) for keys, leaf in leaves}
+
+
+def _classes(state: Any) -> set[str]:
+    own = {type(state).__name__} if hasattr(state, "_fields") else set()
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, tuple | list) else ()
+    return own.union(*map(_classes, parts))

@@ -1,0 +1,210 @@
+"""A call of Python, as data: it can be carried out, and it can be written down as a person would write it.
+
+A pair of an optimizer or a schedule answers with one, so that what runs and what is printed cannot differ.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from port.pairs.layout import Brackets, Joined, Piece, written
+
+# How a person imports the modules that a dotted name begins with; others are imported by their whole name.
+_IMPORTS = {
+    "jax.numpy": ("jnp", "import jax.numpy as jnp"),
+    "numpy": ("np", "import numpy as np"),
+    "port.transforms": ("transforms", "from port import transforms"),
+    "port.optim": ("optim", "from port import optim"),
+}
+
+
+@dataclass(frozen=True)
+class Name:
+    """A parameter of a `Function` around it (``"b1"``); or, dotted, something public (``"optax.adam"``)."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function: a lambda in source, a closure with the same signature when built.
+
+    Attributes:
+        parameters: their names.
+        body: what it returns: an `Expression`, or any value that may stand in one.
+    """
+
+    parameters: tuple[str, ...]
+    body: Any
+
+    def build(self) -> Callable[..., Any]:
+        """The function itself."""
+        built: Callable[..., Any] = _built(self, {})
+        return built
+
+    def source(self, *, width: int = 120, indent: int = 0) -> str:
+        """The lambda's source; see `Expression.source`."""
+        return written(_piece(self), width, indent)
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """A call. Two are equal where they are written alike.
+
+    Attributes:
+        function: what is called: a dotted public name (``"optax.chain"``), or what gives a function: another
+            `Expression` (``optax.inject_hyperparams(...)``), a `Function`, a `Name`.
+        arguments: the positional ones: numbers, strings, None, numpy arrays, `Expression`, `Function`, `Name`, and
+            lists, tuples and dicts of them.
+        options: the keyword ones.
+    """
+
+    function: str | Expression | Function | Name
+    arguments: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self) -> Any:
+        """Imports what is named and calls it.
+
+        Raises:
+            NameError: a `Name` that no `Function` around it has as a parameter.
+        """
+        return _built(self, {})
+
+    def source(self, *, width: int = 120, indent: int = 0) -> str:
+        """Python source, laid out as ``ruff format`` does.
+
+        Args:
+            width: the longest line.
+            indent: the column that the source's first line begins at, and its last one ends at.
+        """
+        return written(_piece(self), width, indent)
+
+    def imports(self) -> list[str]:
+        """The import lines that the source needs, sorted."""
+        return sorted({_import(name)[1] for name in _public_names(self)})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and self.source() == other.source()
+
+    def __hash__(self) -> int:
+        return hash(self.source())
+
+
+def _built(value: Any, names: Mapping[str, Any]) -> Any:
+    match value:
+        case Expression():
+            function = Name(value.function) if isinstance(value.function, str) else value.function
+            arguments = [_built(argument, names) for argument in value.arguments]
+            options = {option: _built(argument, names) for option, argument in value.options.items()}
+            return _built(function, names)(*arguments, **options)
+        case Function():
+            return _closure(value, names)
+        case Name() if "." in value.name:
+            module, _, attribute = value.name.rpartition(".")
+            return getattr(import_module(module), attribute)
+        case Name():
+            if value.name not in names:
+                raise NameError(f"name {value.name!r} is not a parameter of a function around it")
+            return names[value.name]
+        case list():
+            return [_built(item, names) for item in value]
+        case tuple():
+            return tuple(_built(item, names) for item in value)
+        case dict():
+            return {key: _built(item, names) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _closure(function: Function, names: Mapping[str, Any]) -> Callable[..., Any]:
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in function.parameters]
+    signature = inspect.Signature(parameters)
+
+    def closure(*arguments: Any, **options: Any) -> Any:
+        return _built(function.body, {**names, **signature.bind(*arguments, **options).arguments})
+
+    # optax.inject_hyperparams reads the names of the hyperparameters here.
+    closure.__signature__ = signature  # type: ignore[attr-defined]
+    return closure
+
+
+def _piece(value: Any) -> Piece:
+    match value:
+        case Expression():
+            options = [Joined((f"{name}=", _piece(argument))) for name, argument in value.options.items()]
+            called = Brackets("(", (*map(_piece, value.arguments), *options), ")", together=True)
+            return Joined((_callee(value.function), called))
+        case Function():
+            return Joined((f"lambda {', '.join(value.parameters)}: ".replace(" :", ":"), _piece(value.body)))
+        case Name():
+            return _reference(value.name)
+        case np.ndarray():
+            # Read back as the array that it was: Python's own numbers say float64, int64 and bool.
+            dtype = () if value.dtype in (np.float64, np.int64, np.bool_) else (f"dtype=np.{value.dtype.name}",)
+            return Joined(("np.array", Brackets("(", (_piece(value.tolist()), *dtype), ")", together=True)))
+        case list():
+            return Brackets("[", tuple(map(_piece, value)), "]")
+        case tuple():
+            return Brackets("(", tuple(map(_piece, value)), ",)" if len(value) == 1 else ")")
+        case dict():
+            return Brackets("{", tuple(Joined((f"{_text(key)}: ", _piece(item))) for key, item in value.items()), "}")
+        case _:
+            return _text(value)
+
+
+def _callee(function: str | Expression | Function | Name) -> Piece:
+    if isinstance(function, str):
+        return _reference(function)
+    # In brackets of their own, which are no tuple's: they take no comma, so they do not open.
+    return Joined(("(", _piece(function), ")")) if isinstance(function, Function) else _piece(function)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        if not np.isfinite(value):
+            return f'float("{value}")'
+        return re.sub(r"e([+-])0?(\d+)$", lambda power: f"e{power[1].strip('+')}{power[2]}", repr(value))
+    if isinstance(value, str) and '"' not in value:
+        return f'"{repr(value)[1:-1]}"'
+    return repr(value)
+
+
+def _import(name: str) -> tuple[str, str]:
+    """What a dotted name's module is called in source, and the line that imports it."""
+    module = name.rpartition(".")[0]
+    return _IMPORTS.get(module, (module, f"import {module}"))
+
+
+def _reference(name: str) -> str:
+    return f"{_import(name)[0]}.{name.rpartition('.')[2]}" if "." in name else name
+
+
+def _public_names(value: Any) -> Iterator[str]:
+    match value:
+        case Expression():
+            function = Name(value.function) if isinstance(value.function, str) else value.function
+            yield from _public_names((function, *value.arguments, *value.options.values()))
+        case Function():
+            yield from _public_names(value.body)
+        case Name() if "." in value.name:
+            yield value.name
+        case np.ndarray():
+            yield "numpy.array"
+        case list() | tuple():
+            for item in value:
+                yield from _public_names(item)
+        case dict():
+            yield from _public_names(list(value.values()))

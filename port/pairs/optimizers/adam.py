@@ -1,0 +1,115 @@
+"""Adam and its kin: AdamW, Adamax, NAdam, RAdam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from port.pairs.expression import Expression
+from port.pairs.optimizers.optimizer_pair import (
+    OptimizerPair,
+    Options,
+    chained,
+    decoupled,
+    given,
+    gradient,
+    rated,
+)
+
+_ADAM = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "maximize": False}
+_MOMENTS = {"count": "step", "mu": "exp_avg", "nu": "exp_avg_sq"}
+
+
+def _betas(options: Options) -> dict[str, Any]:
+    """What differs from the defaults, which optax's Adam and ours share with torch."""
+    b1, b2 = options["betas"]
+    return given(options, b1=(b1, 0.9), b2=(b2, 0.999), eps=(options["eps"], 1e-8))
+
+
+def _adam(options: Options) -> Expression:
+    if options.get("decoupled_weight_decay"):
+        return _adamw(options)
+    if options["amsgrad"]:
+        amsgrad = Expression("port.transforms.scale_by_torch_amsgrad", (), _betas(options))
+        return chained(*gradient(options), amsgrad, rated(options))
+    return chained(*gradient(options), Expression("optax.adam", (options["lr"],), _betas(options)))
+
+
+def _adamw(options: Options) -> Expression:
+    first = gradient(options, decayed=False)
+    if options["amsgrad"]:
+        amsgrad = Expression("port.transforms.scale_by_torch_amsgrad", (), _betas(options))
+        return chained(*first, amsgrad, *decoupled(options), rated(options))
+    # Named always: optax's default is a hundredth of torch's (O4).
+    named = {**_betas(options), "weight_decay": options["weight_decay"]}
+    return chained(*first, Expression("optax.adamw", (options["lr"],), named))
+
+
+def _adamax(options: Options) -> Expression:
+    return chained(*gradient(options), Expression("optax.adamax", (options["lr"],), _betas(options)))
+
+
+def _nadam(options: Options) -> Expression:
+    b1, b2 = options["betas"]
+    named = {"b1": b1, "b2": b2, "eps": options["eps"], "momentum_decay": options["momentum_decay"]}
+    return _scaled(options, Expression("port.transforms.scale_by_torch_nadam", (), named))
+
+
+def _radam(options: Options) -> Expression:
+    b1, b2 = options["betas"]
+    named = {"b1": b1, "b2": b2, "eps": options["eps"]}
+    return _scaled(options, Expression("port.transforms.scale_by_torch_radam", (), named))
+
+
+def _scaled(options: Options, scaled: Expression) -> Expression:
+    """The decay in front of the moments, or behind them."""
+    if options["decoupled_weight_decay"]:
+        return chained(*gradient(options, decayed=False), scaled, *decoupled(options), rated(options))
+    return chained(*gradient(options), scaled, rated(options))
+
+
+ADAM = OptimizerPair(
+    torch="torch.optim.Adam",
+    name="adam",
+    defaults={**_ADAM, "amsgrad": False, "decoupled_weight_decay": False},
+    chain=_adam,
+    state={"ScaleByAdamState": _MOMENTS, "TorchAmsgradState": {**_MOMENTS, "nu_max": "max_exp_avg_sq"}},
+    schedules_momentum="betas",
+    notes=("O3", "O8"),
+)
+ADAMW = OptimizerPair(
+    torch="torch.optim.AdamW",
+    name="adamw",
+    defaults={**_ADAM, "weight_decay": 1e-2, "amsgrad": False},
+    chain=_adamw,
+    state=ADAM.state,
+    schedules_momentum="betas",
+    notes=("O4", "O8"),
+)
+ADAMAX = OptimizerPair(
+    torch="torch.optim.Adamax",
+    name="adamax",
+    defaults={**_ADAM, "lr": 2e-3},
+    chain=_adamax,
+    state={"ScaleByAdamState": {"count": "step", "mu": "exp_avg", "nu": "exp_inf"}},
+    schedules_momentum="betas",
+    notes=("O11",),
+)
+NADAM = OptimizerPair(
+    torch="torch.optim.NAdam",
+    name="nadam",
+    defaults={**_ADAM, "lr": 2e-3, "momentum_decay": 4e-3, "decoupled_weight_decay": False},
+    chain=_nadam,
+    state={"TorchNadamState": {**_MOMENTS, "mu_product": "mu_product"}},
+    scalars=frozenset({"mu_product"}),
+    schedules_momentum="betas",
+    notes=("O9",),
+)
+RADAM = OptimizerPair(
+    torch="torch.optim.RAdam",
+    name="radam",
+    defaults={**_ADAM, "decoupled_weight_decay": False},
+    chain=_radam,
+    state={"TorchRadamState": _MOMENTS},
+    schedules_momentum="betas",
+    notes=("O10",),
+)

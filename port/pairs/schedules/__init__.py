@@ -1,0 +1,18 @@
+"""torch.optim.lr_scheduler ⇄ optax schedules: what is known of each class, read from a live one, and brought back."""
+
+from port.pairs.schedules.formulas import SCHEDULES
+from port.pairs.schedules.pair import Plateau, Scheduled, SchedulePair
+from port.pairs.schedules.place import place, place_of, place_plateau
+from port.pairs.schedules.read import plateau_of, schedule_of
+
+__all__ = [
+    "SCHEDULES",
+    "Plateau",
+    "SchedulePair",
+    "Scheduled",
+    "place",
+    "place_of",
+    "place_plateau",
+    "plateau_of",
+    "schedule_of",
+]

@@ -1,0 +1,167 @@
+"""The facts: torch.optim's schedulers ⇄ `port.transforms`' schedules.
+
+The rate starts from the group's ``initial_lr``, which a scheduler keeps in ``base_lrs``; what is given for each group
+(``max_lr`` and its like) stands in the group or in a list.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from port.pairs.expression import Expression
+from port.pairs.schedules.pair import SchedulePair
+
+
+def _schedule(name: str, *arguments: Any, **options: Any) -> Expression:
+    return Expression(f"port.transforms.{name}", arguments, options)
+
+
+def neat(value: float) -> float:
+    """A number that was computed back (25.000000000000004), as it was given."""
+    short = float(f"{value:.12g}")
+    return short if math.isclose(short, value, rel_tol=2e-15) else value
+
+
+def _whole(value: float) -> int | None:
+    return int(value) if float(value).is_integer() else None
+
+
+def _unlike(defaults: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """The options that differ from torch's defaults."""
+    return {name: value for name, value in options.items() if value != defaults[name]}
+
+
+def _step(scheduler: Any, group: int, base: float) -> Expression | None:
+    size = _whole(scheduler.step_size)
+    return None if size is None else _schedule("step_lr", base, step_size=size, gamma=float(scheduler.gamma))
+
+
+def _multi_step(scheduler: Any, group: int, base: float) -> Expression:
+    # torch compares for equality, step by step: it never comes to the others.
+    reached = [int(step) for step in sorted(scheduler.milestones.elements()) if step >= 0 and float(step).is_integer()]
+    scales = {step: float(scheduler.gamma) ** times for step, times in Counter(reached).items()}
+    return Expression("optax.piecewise_constant_schedule", (base, scales))
+
+
+def _constant(scheduler: Any, group: int, base: float) -> Expression | None:
+    steps = _whole(scheduler.total_iters)
+    if steps is None:
+        return None
+    return _schedule("constant_lr", base, factor=float(scheduler.factor), total_iters=steps)
+
+
+def _linear(scheduler: Any, group: int, base: float) -> Expression | None:
+    steps = _whole(scheduler.total_iters)
+    if steps is None:
+        return None
+    start, end = float(scheduler.start_factor), float(scheduler.end_factor)
+    return _schedule("linear_lr", base, start_factor=start, end_factor=end, total_iters=steps)
+
+
+def _exponential(scheduler: Any, group: int, base: float) -> Expression:
+    return _schedule("exponential_lr", base, gamma=float(scheduler.gamma))
+
+
+def _polynomial(scheduler: Any, group: int, base: float) -> Expression | None:
+    steps = _whole(scheduler.total_iters)
+    if steps is None:
+        return None
+    return _schedule("polynomial_lr", base, total_iters=steps, power=float(scheduler.power))
+
+
+def _cosine(scheduler: Any, group: int, base: float) -> Expression:
+    return _schedule("cosine_annealing_lr", base, T_max=scheduler.T_max, eta_min=float(scheduler.eta_min))
+
+
+def _warm_restarts(scheduler: Any, group: int, base: float) -> Expression:
+    name, own = "cosine_annealing_warm_restarts", float(scheduler.base_lrs[group])
+    return _schedule(name, own, T_0=scheduler.T_0, T_mult=scheduler.T_mult, eta_min=float(scheduler.eta_min))
+
+
+def _cycle(scheduler: Any) -> dict[str, Any] | None:
+    if scheduler._scale_fn_custom is not None:
+        return None
+    sizes = [neat(scheduler.total_size * share) for share in (scheduler.step_ratio, 1 - scheduler.step_ratio)]
+    up, down = (round(size) if math.isclose(size, round(size), abs_tol=1e-9) else size for size in sizes)
+    defaults = {"step_size_down": up, "mode": "triangular", "gamma": 1.0}
+    options = _unlike(defaults, step_size_down=down, mode=scheduler.mode, gamma=float(scheduler.gamma))
+    return {"step_size_up": up, **options}
+
+
+def _cyclic(scheduler: Any, group: int, base: float) -> Expression | None:
+    cycle = _cycle(scheduler)
+    ends = float(scheduler.base_lrs[group]), float(scheduler.max_lrs[group])
+    return None if cycle is None else _schedule("cyclic_lr", *ends, **cycle)
+
+
+def _cyclic_momentum(scheduler: Any, group: int) -> Expression | None:
+    cycle = _cycle(scheduler)
+    if not scheduler.cycle_momentum or cycle is None:
+        return None
+    ends = {"base_momentum": scheduler.base_momentums[group], "max_momentum": scheduler.max_momentums[group]}
+    return _schedule("cyclic_momentum", **ends, **cycle)
+
+
+def _one_cycle_shape(scheduler: Any) -> dict[str, Any]:
+    phases = scheduler._schedule_phases
+    share = neat((phases[0]["end_step"] + 1) / scheduler.total_steps)
+    given = {"pct_start": share, "anneal_strategy": scheduler._anneal_func_type, "three_phase": len(phases) == 3}
+    return _unlike({"pct_start": 0.3, "anneal_strategy": "cos", "three_phase": False}, **given)
+
+
+def _one_cycle(scheduler: Any, group: int, base: float) -> Expression:
+    initial, highest, lowest = (
+        float(scheduler.optimizer.param_groups[group][key]) for key in ("initial_lr", "max_lr", "min_lr")
+    )
+    factors = {"div_factor": neat(highest / initial), "final_div_factor": neat(initial / lowest)}
+    options = {**_one_cycle_shape(scheduler), **_unlike({"div_factor": 25.0, "final_div_factor": 1e4}, **factors)}
+    return _schedule("one_cycle_lr", highest, total_steps=scheduler.total_steps, **options)
+
+
+def _one_cycle_momentum(scheduler: Any, group: int) -> Expression | None:
+    if not scheduler.cycle_momentum:
+        return None
+    ends = {key: float(scheduler.optimizer.param_groups[group][key]) for key in ("base_momentum", "max_momentum")}
+    shape = _one_cycle_shape(scheduler)
+    return _schedule("one_cycle_momentum", total_steps=scheduler.total_steps, **ends, **shape)
+
+
+def _swa(scheduler: Any, group: int, base: float) -> Expression:
+    """It starts from the rate that the group has when it begins to step, which is read back from where it has come."""
+    goal = float(scheduler.optimizer.param_groups[group]["swa_lr"])
+    share = scheduler.anneal_func(min(1.0, scheduler.last_epoch / max(1, scheduler.anneal_epochs)))
+    if scheduler.anneal_epochs > 0 and share < 1:
+        present = float(scheduler.optimizer.param_groups[group]["lr"])
+        began = neat((present - share * goal) / (1 - share))
+        base = base if math.isclose(base, began, rel_tol=1e-9) else began
+    shape = {"anneal_epochs": scheduler.anneal_epochs, "anneal_strategy": scheduler._anneal_strategy}
+    return _schedule("swa_lr", base, swa_lr=goal, **shape)
+
+
+def _none(scheduler: Any, group: int, base: float) -> None:
+    return None
+
+
+def _pair(name: str, learning_rate: Callable[..., Any], **more: Any) -> SchedulePair:
+    return SchedulePair(f"torch.optim.lr_scheduler.{name}", learning_rate, **more)
+
+
+SCHEDULES = (
+    _pair("StepLR", _step, multiplies=True),
+    _pair("MultiStepLR", _multi_step, multiplies=True),
+    _pair("ConstantLR", _constant, multiplies=True),
+    _pair("LinearLR", _linear, multiplies=True),
+    _pair("ExponentialLR", _exponential, multiplies=True),
+    _pair("PolynomialLR", _polynomial, multiplies=True),
+    # Behind T_max it adds to the rate that it has brought to eta_min.
+    _pair("CosineAnnealingLR", _cosine),
+    _pair("CosineAnnealingWarmRestarts", _warm_restarts, sets=True),
+    _pair("CyclicLR", _cyclic, momentum=_cyclic_momentum, sets=True),
+    _pair("OneCycleLR", _one_cycle, momentum=_one_cycle_momentum, sets=True),
+    SchedulePair("torch.optim.swa_utils.SWALR", _swa),
+    _pair("LambdaLR", _none, sets=True),
+    _pair("MultiplicativeLR", _none),
+)

@@ -1,0 +1,87 @@
+"""Where a torch scheduler stands, and bringing a fresh one there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from port.errors import UsageError
+
+
+def place_of(scheduler: Any) -> int:
+    """How many steps a scheduler has taken since it was made.
+
+    Raises:
+        UsageError: a ChainedScheduler whose schedulers stand at several places.
+    """
+    if not hasattr(scheduler, "last_epoch"):  # A ChainedScheduler: it counts nothing itself.
+        places = {place_of(held) for held in scheduler._schedulers}
+        if len(places) != 1:
+            raise UsageError(
+                f"the schedulers of this {type(scheduler).__name__} have taken {sorted(places)} steps: they are to "
+                "step together, through it alone"
+            )
+        return places.pop()
+    return int(scheduler.last_epoch)
+
+
+def place(scheduler: Any, count: int) -> None:
+    """Step a scheduler to a count, its optimizer's rates and momenta with it, as training would have.
+
+    Args:
+        scheduler: a torch scheduler that stands before it: a fresh one.
+        count: the steps that it is to have taken.
+
+    Raises:
+        UsageError: it stands behind the count already, it follows a metric (see `place_plateau`), or torch refuses.
+    """
+    if hasattr(scheduler, "num_bad_epochs"):
+        raise UsageError(f"{type(scheduler).__name__} follows a metric, not the count of steps: see place_plateau")
+    present = place_of(scheduler)
+    if count < present:
+        raise UsageError(f"the {type(scheduler).__name__} has taken {present} steps, it cannot go back to {count}")
+    if count > present:
+        # torch warns of a scheduler that steps before its optimizer did.
+        scheduler.optimizer._opt_called = True
+    for step in range(present + 1, count + 1):
+        try:
+            scheduler.step()
+        except Exception as error:
+            raise UsageError(f"{type(scheduler).__name__} refuses step {step} of {count}: {error}") from error
+
+
+def place_plateau(
+    scheduler: Any,
+    learning_rates: Sequence[float],
+    *,
+    best: float,
+    num_bad_epochs: int,
+    cooldown_counter: int,
+    last_epoch: int | None = None,
+) -> None:
+    """Bring a ReduceLROnPlateau and its optimizer to where a `port.transforms.TorchPlateauState` stands.
+
+    Args:
+        scheduler: the scheduler.
+        learning_rates: the present rate of each of the optimizer's groups.
+        best: the best metric so far.
+        num_bad_epochs: how many metrics in a row were no better.
+        cooldown_counter: how many metrics are still to come before bad ones count again.
+        last_epoch: how many metrics there were, which torch counts but does not use; by default left as it is.
+
+    Raises:
+        UsageError: not one rate for each group.
+    """
+    groups = scheduler.optimizer.param_groups
+    if len(learning_rates) != len(groups):
+        raise UsageError(f"the optimizer has {len(groups)} groups, got {len(learning_rates)} rates")
+    for group, rate in zip(groups, learning_rates, strict=True):
+        if hasattr(group["lr"], "fill_"):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = float(rate)
+    scheduler.best = float(best)
+    scheduler.num_bad_epochs, scheduler.cooldown_counter = int(num_bad_epochs), int(cooldown_counter)
+    scheduler._last_lr = [group["lr"] for group in groups]
+    if last_epoch is not None:
+        scheduler.last_epoch = last_epoch

@@ -1,0 +1,192 @@
+"""From a live torch scheduler to its twin."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from typing import Any
+
+import numpy as np
+
+from port.errors import UsageError
+from port.pairs.expression import Expression
+from port.pairs.pair import is_class, name_of
+from port.pairs.schedules.formulas import SCHEDULES
+from port.pairs.schedules.pair import Plateau, Scheduled, SchedulePair
+from port.pairs.schedules.place import place_of
+from port.pairs.schedules.rehearsal import momentum_of, rehearse
+
+_SEQUENTIAL = "torch.optim.lr_scheduler.SequentialLR"
+_CHAINED = "torch.optim.lr_scheduler.ChainedScheduler"
+_PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
+_PLATEAU_DEFAULTS = {
+    "mode": "min",
+    "factor": 0.1,
+    "patience": 10,
+    "threshold": 1e-4,
+    "threshold_mode": "rel",
+    "cooldown": 0,
+    "min_lr": 0.0,
+    "eps": 1e-8,
+}
+
+
+def schedule_of(scheduler: Any, group: int, *, steps: int | None = None) -> Scheduled:
+    """The schedule that continues what a torch scheduler does, for one of the optimizer's groups.
+
+    Args:
+        scheduler: a scheduler of torch.optim at any place of its run, also behind ``load_state_dict``.
+        group: the number of the optimizer's group.
+        steps: how many of the scheduler's steps are written out where there is no formula (LambdaLR,
+            MultiplicativeLR, a scale_fn of one's own, chains that are not products); the schedule refuses a later one.
+
+    Raises:
+        UsageError: no class that is known; a table is needed and ``steps`` is not given, or does not go beyond where
+            the scheduler stands; or the group's rate is not the one that the scheduler alone would have given it.
+    """
+    _check_known(scheduler)
+    while is_class(type(scheduler), _CHAINED) and len(scheduler._schedulers) == 1:
+        (scheduler,) = scheduler._schedulers
+    count = place_of(scheduler)
+    learning_rate = _formula(scheduler, group, _base(scheduler, group))
+    momentum = _momentum(scheduler, group)
+    if learning_rate is None:
+        learning_rate, momentum = _tables(scheduler, group, steps, count)
+    given = scheduler.optimizer.param_groups[group]
+    _compare(scheduler, group, "rate", learning_rate, count, float(given["lr"]), _base(scheduler, group))
+    if momentum is not None:
+        _compare(scheduler, group, "momentum", momentum, count, momentum_of(given), 1.0)
+    return Scheduled(learning_rate, momentum, count)
+
+
+def plateau_of(scheduler: Any, group: int) -> Plateau:
+    """What a ReduceLROnPlateau does and where it stands, for one of the optimizer's groups.
+
+    Raises:
+        UsageError: another scheduler.
+    """
+    if not is_class(type(scheduler), _PLATEAU):
+        raise UsageError(f"plateau_of takes a {_PLATEAU}, got {name_of(type(scheduler))}: see schedule_of")
+    options = {name: getattr(scheduler, name) for name in _PLATEAU_DEFAULTS if name != "min_lr"}
+    options["min_lr"] = float(scheduler.min_lrs[group])
+    return Plateau(
+        learning_rate=float(scheduler.optimizer.param_groups[group]["lr"]),
+        options={name: value for name, value in options.items() if value != _PLATEAU_DEFAULTS[name]},
+        best=float(scheduler.best),
+        num_bad_epochs=scheduler.num_bad_epochs,
+        cooldown_counter=scheduler.cooldown_counter,
+    )
+
+
+def _pair(scheduler: Any) -> SchedulePair | None:
+    return next((pair for pair in SCHEDULES if is_class(type(scheduler), pair.torch)), None)
+
+
+def _check_known(scheduler: Any) -> None:
+    if is_class(type(scheduler), _PLATEAU):
+        raise UsageError("ReduceLROnPlateau follows a metric, not the count of steps: see plateau_of")
+    if any(is_class(type(scheduler), name) for name in (_SEQUENTIAL, _CHAINED)):
+        for held in scheduler._schedulers:
+            _check_known(held)
+    elif _pair(scheduler) is None:
+        known = [pair.torch for pair in SCHEDULES] + [_SEQUENTIAL, _CHAINED, _PLATEAU]
+        names = ", ".join(name.rpartition(".")[2] for name in known)
+        raise UsageError(
+            f"no schedule is known for {name_of(type(scheduler))}, and a subclass may do anything: there are {names}. "
+            "Write its rates out with port.transforms.tabulated, or say it as a LambdaLR"
+        )
+
+
+def _base(scheduler: Any, group: int) -> float:
+    """The rate that a scheduler starts from."""
+    if hasattr(scheduler, "base_lrs"):
+        return float(scheduler.base_lrs[group])
+    return float(scheduler.optimizer.param_groups[group]["initial_lr"])
+
+
+def _formula(scheduler: Any, group: int, base: float) -> Expression | float | None:
+    """The rate's schedule; None where it has no formula."""
+    if is_class(type(scheduler), _SEQUENTIAL):
+        return _sequence(scheduler, group, base)
+    if is_class(type(scheduler), _CHAINED):
+        return _chain(scheduler, group)
+    pair = _pair(scheduler)
+    assert pair is not None
+    return pair.learning_rate(scheduler, group, base)
+
+
+def _momentum(scheduler: Any, group: int) -> Expression | None:
+    pair = _pair(scheduler)
+    return None if pair is None else pair.momentum(scheduler, group)
+
+
+def _cycles_momentum(scheduler: Any) -> bool:
+    return getattr(scheduler, "cycle_momentum", False)
+
+
+def _sequence(scheduler: Any, group: int, base: float) -> Expression | None:
+    """One after another, unless what one does depends on the one before it."""
+    held, milestones = scheduler._schedulers, list(scheduler._milestones)
+    if milestones != sorted(milestones) or any(not isinstance(milestone, int) for milestone in milestones):
+        return None
+    schedules: list[Any] = []
+    for number, inner in enumerate(held):
+        pair = _pair(inner)
+        # Sequences and chains within one are off by a step, or refused, by torch; SWALR goes on from the last rate.
+        if pair is None or pair.torch.endswith("SWALR") or _cycles_momentum(inner):
+            return None
+        own = float(inner.base_lrs[group])
+        first = number == bisect_right(milestones, 0)
+        # torch starts the first from the group's rate and the others by another formula.
+        if (first and own != base and not pair.sets) or (not first and getattr(inner, "total_iters", 1) == 0):
+            return None
+        schedules.append(_formula(inner, group, own))
+    if None in schedules:
+        return None
+    return Expression("port.transforms.sequential_lr", (schedules,), {"milestones": milestones})
+
+
+def _chain(scheduler: Any, group: int) -> Expression | float | None:
+    """The product of those that multiply; or the last one alone, if it sets the rate whatever the others did."""
+    held = list(scheduler._schedulers)
+    pairs = [_pair(inner) for inner in held]
+    if any(map(_cycles_momentum, held)):
+        return None
+    if all(pair is not None and pair.multiplies for pair in pairs):
+        bases = [_base(held[0], group), *[1.0] * (len(held) - 1)]
+        schedules = [_formula(inner, group, base) for inner, base in zip(held, bases, strict=True)]
+        return None if None in schedules else Expression("port.transforms.chained_lr", (schedules,))
+    last = pairs[-1]
+    return _formula(held[-1], group, _base(held[-1], group)) if last is not None and last.sets else None
+
+
+def _tables(scheduler: Any, group: int, steps: int | None, count: int) -> tuple[Expression, Expression | None]:
+    name = type(scheduler).__name__
+    if steps is None:
+        raise UsageError(
+            f"this {name} has no formula, so its rates are written out: give steps=, the number of steps that the "
+            "scheduler takes in the whole training"
+        )
+    if steps <= count:
+        raise UsageError(f"steps={steps}, but the {name} has taken {count} already: give those of the whole training")
+    rates, momenta = (table[:, group] for table in rehearse(scheduler, steps))
+    learning_rate = Expression("port.transforms.tabulated", (rates,))
+    moves = not np.isnan(momenta).any() and (momenta != momenta[0]).any()
+    return learning_rate, Expression("port.transforms.tabulated", (momenta,)) if moves else None
+
+
+def _compare(
+    scheduler: Any, group: int, what: str, schedule: Expression | float, count: int, present: float, scale: float
+) -> None:
+    """Refuse a scheduler whose group is not where the scheduler alone would have brought it."""
+    import jax
+
+    with jax.enable_x64(True):
+        expected = float(schedule.build()(count)) if isinstance(schedule, Expression) else schedule
+    if not math.isclose(expected, present, rel_tol=1e-6, abs_tol=1e-9 * abs(scale)):
+        raise UsageError(
+            f"group {group} has the {what} {present:.9g}, but {type(scheduler).__name__} alone would have brought it "
+            f"to {expected:.9g} at step {count}: something else has changed it. Several schedulers that step side by "
+            "side go into one ChainedScheduler, in the order in which they were made; a checkpoint's optimizer is "
+            "loaded as well as its scheduler; a rate that is set by hand is written as a LambdaLR"
+        )
