@@ -12,7 +12,7 @@ from port.mapping import Mapping
 from port.optim.checkpoints import state_tensors
 from port.optim.from_torch import optax_source, to_optax
 from port.optim.layout import trained_entries
-from port.optim.saved import place_of_optimizer, read_optimizer, read_step
+from port.optim.saved import read_optimizer
 from port.weights.nesting import nested
 from port.weights.tensors import Tensor
 
@@ -33,9 +33,8 @@ class MovedOptimizer:
     """
 
     def __init__(self, path: Path, optimizer: Any, model: torch.nn.Module, *, key: str | None = None) -> None:
-        self.optimizer = read_optimizer(path, optimizer, model, key=key)
-        self.place = place_of_optimizer(path, key=key)
-        self.step = read_step(path, self.optimizer)
+        saved = read_optimizer(path, optimizer, model, key=key)
+        self.optimizer, self.place, self.step = saved.optimizer, saved.place, saved.step
         self.source = ""
 
     def __call__(self, mapping: Mapping) -> list[Tensor]:

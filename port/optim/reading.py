@@ -100,8 +100,8 @@ def _remembering(optimizer: torch.optim.Optimizer, groups: list[Group], names: l
 def options_of(pair: OptimizerPair, group: dict[str, Any]) -> dict[str, Any]:
     """A group's options as plain numbers: torch takes the learning rate and the betas as tensors too."""
     options = {name: _plain(group.get(name, default)) for name, default in {**pair.defaults, **_implied(group)}.items()}
-    if pair.name == "muon" and hasattr(group["lr"], "item"):
-        # torch's other optimizers make a number of a tensor; this one takes 1 − lr · decay in its float32.
+    if pair.rate_in_its_dtype and hasattr(group["lr"], "item"):
+        # It takes 1 − lr · decay in the tensor's float32, too.
         options["weight_decay"] = (1 - (1 - group["lr"] * options["weight_decay"]).item()) / options["lr"]
     return options
 

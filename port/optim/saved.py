@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Saved
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,25 @@ PLACES = ("optimizer", "optimizer_state_dict", "optimizer_state", "optimizer_sta
 STEPS = ("step", "global_step", "iteration", "num_updates")
 
 
+@dataclass(frozen=True)
+class SavedOptimizer:
+    """What a training checkpoint says of its optimizer.
+
+    Attributes:
+        optimizer: with its groups and state; its parameters have the model's names and shapes, and no values.
+        place: where in the checkpoint it is.
+        step: how many updates the checkpoint has behind it: as the file says, else as the optimizer has counted.
+    """
+
+    optimizer: torch.optim.Optimizer
+    place: str
+    step: int
+
+
 def read_optimizer(
     path: Path | str, optimizer: Any, model: torch.nn.Module, *, key: str | None = None
-) -> torch.optim.Optimizer:
-    """The optimizer of a training checkpoint, with its groups and state.
+) -> SavedOptimizer:
+    """The optimizer of a training checkpoint.
 
     Args:
         path: what ``torch.save`` wrote. It is never unpickled beyond tensors.
@@ -30,50 +46,46 @@ def read_optimizer(
         model: the module that it trains, on the meta device too: it tells which parameters there are.
         key: where in the checkpoint the optimizer's state dict is, if it holds several.
 
-    Returns:
-        An optimizer of parameters of its own, which have the model's names and shapes, and no values.
-
     Raises:
         BrokenWeights: a file that cannot be read, or holds no optimizer.
         UsageError: several optimizers in it; groups whose parameters cannot be told apart.
         WeightsMismatch: the state of another model, or of another class.
     """
     path = Path(path)
-    _, saved = _find(path, read_saved(path), key)
+    content = read_saved(path)
+    place, saved = _find(path, content, key)
     names = _names(path, saved, model)
-    shapes = dict(model.named_parameters())
-    _check_state(path, saved, names, {name: tuple(p.shape) for name, p in shapes.items()}, optimizer)
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    _check_state(path, saved, names, shapes, optimizer)
+    made: torch.optim.Optimizer = optimizer(
+        [
+            {
+                **_options(group),
+                "params": [
+                    (name, _parameter(shapes[name], saved["state"].get(index, {})))
+                    for index, name in zip(group["params"], named, strict=True)
+                ],
+            }
+            for group, named in zip(saved["param_groups"], names, strict=True)
+        ]
+    )
+    groups = [{**group, "param_names": named} for group, named in zip(saved["param_groups"], names, strict=True)]
+    made.load_state_dict({"state": saved["state"], "param_groups": groups})
+    told = [content[name] for name in STEPS if isinstance(content.get(name), int)]
+    counted = [int(state[STEP]) for state in made.state.values() if STEP in state]
+    return SavedOptimizer(made, place, int((told or counted or [0])[0]))
+
+
+def _options(group: Saved[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name not in ("params", "param_names")}
+
+
+def _parameter(shape: tuple[int, ...], state: Saved[str, Any]) -> torch.nn.Parameter:
+    """A parameter without values, in the dtype of its moments: torch casts them to it."""
     import torch
 
-    dtypes = [value.dtype for state in saved["state"].values() for value in state.values() if _is_array(value)]
-    groups = []
-    for group, named in zip(saved["param_groups"], names, strict=True):
-        parameters = [
-            (name, torch.nn.Parameter(torch.empty(shapes[name].shape, dtype=dtypes[0] if dtypes else None)))
-            for name in named
-        ]
-        groups.append({**{k: v for k, v in group.items() if k not in ("params", "param_names")}, "params": parameters})
-    made: torch.optim.Optimizer = optimizer(groups)
-    named_groups = [{**g, "param_names": n} for g, n in zip(saved["param_groups"], names, strict=True)]
-    made.load_state_dict({"state": saved["state"], "param_groups": named_groups})
-    return made
-
-
-def read_step(path: Path | str, optimizer: torch.optim.Optimizer) -> int:
-    """How many updates a training checkpoint has behind it: as the file says, else as the optimizer has counted."""
-    content = read_saved(Path(path))
-    told = [content[name] for name in STEPS if isinstance(content.get(name), int)]
-    counted = [int(state[STEP]) for state in optimizer.state.values() if STEP in state]
-    return int((told or counted or [0])[0])
-
-
-def place_of_optimizer(path: Path | str, *, key: str | None = None) -> str:
-    """Where in a training checkpoint the optimizer's state dict is.
-
-    Raises:
-        BrokenWeights, UsageError: as `read_optimizer`.
-    """
-    return _find(Path(path), read_saved(Path(path)), key)[0]
+    dtypes = [value.dtype for value in state.values() if _is_array(value)]
+    return torch.nn.Parameter(torch.empty(shape, dtype=dtypes[0] if dtypes else None))
 
 
 def _find(path: Path, content: Any, key: str | None) -> tuple[str, Saved[str, Any]]:

@@ -180,11 +180,7 @@ def _collect(state: Any, contents: Contents, places: list[int], prefix: str) -> 
         places.append(int(state.count))
     parts = state.values() if isinstance(state, dict) else state if isinstance(state, tuple | list) else ()
     found = [_collect(part, contents, places, prefix) for part in parts]  # every one of them, whatever the first says
-    return any(found) or not _has_state(pair)
-
-
-def _has_state(pair: OptimizerPair) -> bool:
-    return pair.name != "sgd"  # SGD without momentum has none
+    return any(found) or pair.may_lack_state
 
 
 def _collect_field(part: str, key: str, value: Any, contents: Contents, prefix: str) -> None:

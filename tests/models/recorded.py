@@ -16,7 +16,8 @@ import torch
 from flax import nnx
 
 import port
-from port.mapping import Mapping
+from port.mapping import Entry, Mapping
+from port.moves import Permute, Split, Stack
 from port.nn import BatchNorm
 from port.optim.layout import flax_like, torch_named
 
@@ -72,7 +73,7 @@ class Recorded:
     """A torch model, its Flax twin's parameters, what joins them, and gradients for `STEPS` updates."""
 
     module: torch.nn.Module
-    params: nnx.State
+    params: Any
     mapping: Mapping
     gradients: list[dict[str, torch.Tensor]]
     losses: list[float] = field(default_factory=list)
@@ -179,4 +180,62 @@ def state_distance(optimizer: torch.optim.Optimizer, other: torch.optim.Optimize
             a, b = (torch.as_tensor(v).double() for v in (ours[place][key], value))
             scale = b.norm().item() or 1.0
             worst = max(worst, (a - b).norm().item() / scale)
+    return worst
+
+
+class Loose(torch.nn.Module):
+    """Parameters that Flax keeps otherwise: three in one, one of two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(5)
+        draw = lambda *shape: torch.nn.Parameter(torch.randn(shape, generator=generator).double())  # noqa: E731
+        self.qkv = draw(9, 4)
+        self.one, self.two = draw(5, 3), draw(5, 3)
+        self.bias = draw(6)
+
+
+LOOSE = Mapping(
+    (
+        Entry(("qkv",), ("q", "k", "v"), (Split(0, (3, 3, 3)), Permute((1, 0)))),
+        Entry(("one", "two"), ("stack",), (Permute((1, 0)), Stack(0, 2))),
+        Entry(("bias",), ("bias",)),
+    )
+)
+
+
+def loose() -> Recorded:
+    """Parameters that Flax keeps otherwise, and random gradients."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(8)
+        module = Loose()
+        gradients = [{name: torch.randn_like(p) for name, p in module.named_parameters()} for _ in range(STEPS)]
+    arrays = {name: p.detach().numpy() for name, p in module.named_parameters()}
+    params = {path: jnp.asarray(array) for path, array in LOOSE(arrays).items()}
+    return Recorded(module, params, LOOSE, gradients)
+
+
+def both(
+    recorded: Recorded,
+    module: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    before: Callable[[], object] = lambda: None,
+    after: Callable[[int], object] = lambda step: None,
+    start: int = 0,
+    until: int = STEPS,
+    **options: Any,
+) -> float:
+    """The largest distance over a run: in torch with ``before`` and ``after`` each step, in JAX with the options."""
+    for place in range(start):
+        torch_step(module, optimizer, recorded.gradients[place], before)
+        after(place)
+    params = recorded.to_flax({name: p.detach() for name, p in module.named_parameters()})
+    transformation, state = port.to_optax(optimizer, params=params, mapping=recorded.mapping, **options)
+    step, worst = flax_steps(transformation), 0.0
+    for place, gradients in enumerate(recorded.gradients[start:until], start):
+        torch_step(module, optimizer, gradients, before)
+        after(place)
+        params, state = step(recorded.to_flax(gradients), state, params)
+        worst = max(worst, distance(recorded.to_torch(params), module))
     return worst

@@ -44,6 +44,7 @@ SGD = OptimizerPair(
     },
     flags={"started": "momentum_buffer"},
     schedules_momentum="momentum",
+    may_lack_state=True,
     counts=False,
     notes=("O1", "O2"),
 )

@@ -33,6 +33,9 @@ class OptimizerPair:
         schedules_momentum: torch's option that CyclicLR and OneCycleLR move beside the learning rate.
         takes_first_rate: the learning rate is only looked at in a parameter's first step.
         own_count: the chain asks the schedule for its own count of updates, not for the schedule's.
+        may_lack_state: whether there are options with which it keeps none.
+        rate_in_its_dtype: torch computes with a rate that is a tensor in the tensor's dtype; the others make a number
+            of it.
         counts: whether torch counts a parameter's steps.
         closure: the whole step needs the loss as a function (LBFGS).
         refused: why there is no such chain, and what is nearest.
@@ -50,6 +53,8 @@ class OptimizerPair:
     schedules_momentum: str | None = None
     takes_first_rate: bool = False
     own_count: bool = False
+    may_lack_state: bool = False
+    rate_in_its_dtype: bool = False
     counts: bool = True
     closure: bool = False
     refused: Callable[[Options], str | None] = lambda options: None

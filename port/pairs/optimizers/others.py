@@ -80,6 +80,7 @@ MUON = OptimizerPair(
     },
     chain=_muon,
     state={"TorchMuonState": {"momentum_buffer": "momentum_buffer"}},
+    rate_in_its_dtype=True,
     in_torch_layout=True,
     own_count=True,
     counts=False,

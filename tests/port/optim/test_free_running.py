@@ -18,7 +18,7 @@ from flax import nnx
 
 import port
 from models.recorded import Recorded, convnet, distance, flax_steps, mlp, torch_step
-from port.optim import NAMES, default_options
+from port.optim import NAMES
 from port.optim.layout import flax_like
 
 STEPS = 60
@@ -104,7 +104,3 @@ def test_in_float32_over_ten_steps(name: str, models: dict[str, Recorded]) -> No
             params, state = step(flax_like(named, params, recorded.mapping), state, params)
         assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params))
         assert distance(recorded.to_torch(params), module) <= 1e-5
-
-
-def test_the_database_has_these() -> None:
-    assert all("lr" in default_options(name) for name in ALL)

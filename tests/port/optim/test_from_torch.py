@@ -1,25 +1,20 @@
-"""`port.to_optax` around the step itself: groups, what is frozen, clipping, schedules, accumulation, layouts."""
+"""`port.to_optax` around the step itself: groups, what is frozen, clipping, schedules, accumulation."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 import torch
-from flax import nnx
 from torch.optim import lr_scheduler
 
 import port
-from models.recorded import STEPS, Recorded, convnet, distance, flax_steps, mlp, torch_step
-from port.errors import UsageError, WeightsMismatch
-from port.mapping import Entry, Mapping
-from port.moves import Permute, Split, Stack
+from models.recorded import STEPS, Recorded, both, convnet, distance, flax_steps, mlp, torch_step
+from port.errors import UsageError
 
 LIMIT = 1e-10
 VISIBLE = 1e-7
@@ -36,32 +31,6 @@ def float64() -> Iterator[None]:
 def recorded() -> Recorded:
     with jax.enable_x64(True):
         return mlp()
-
-
-def both(
-    recorded: Recorded,
-    module: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    *,
-    before: Callable[[], object] = lambda: None,
-    after: Callable[[int], object] = lambda step: None,
-    start: int = 0,
-    until: int = STEPS,
-    **options: Any,
-) -> float:
-    """The largest distance over a run: in torch with ``before`` and ``after`` each step, in JAX with the options."""
-    for place in range(start):
-        torch_step(module, optimizer, recorded.gradients[place], before)
-        after(place)
-    params = recorded.to_flax({name: p.detach() for name, p in module.named_parameters()})
-    transformation, state = port.to_optax(optimizer, params=params, mapping=recorded.mapping, model=module, **options)
-    step, worst = flax_steps(transformation), 0.0
-    for place, gradients in enumerate(recorded.gradients[start:until], start):
-        torch_step(module, optimizer, gradients, before)
-        after(place)
-        params, state = step(recorded.to_flax(gradients), state, params)
-        worst = max(worst, distance(recorded.to_torch(params), module))
-    return worst
 
 
 # %% Groups
@@ -280,168 +249,6 @@ def test_a_scheduler_of_another_optimizer_is_refused(recorded: Recorded) -> None
             params=recorded.params,
             mapping=recorded.mapping,
         )
-
-
-# %% Layouts
-
-
-class Loose(torch.nn.Module):
-    """Parameters that Flax keeps otherwise: three in one, one of two."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(5)
-        draw = lambda *shape: torch.nn.Parameter(torch.randn(shape, generator=generator).double())  # noqa: E731
-        self.qkv = draw(9, 4)
-        self.one, self.two = draw(5, 3), draw(5, 3)
-        self.bias = draw(6)
-
-
-LOOSE = Mapping(
-    (
-        Entry(("qkv",), ("q", "k", "v"), (Split(0, (3, 3, 3)), Permute((1, 0)))),
-        Entry(("one", "two"), ("stack",), (Permute((1, 0)), Stack(0, 2))),
-        Entry(("bias",), ("bias",)),
-    )
-)
-
-
-@pytest.fixture(scope="module")
-def loose() -> Recorded:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(8)
-        module = Loose()
-        gradients = [{name: torch.randn_like(p) for name, p in module.named_parameters()} for _ in range(STEPS)]
-    arrays = {name: p.detach().numpy() for name, p in module.named_parameters()}
-    with jax.enable_x64(True):
-        params = {path: jnp.asarray(array) for path, array in LOOSE(arrays).items()}
-        return Recorded(module, params, LOOSE, gradients)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("start", [0, 30])
-@pytest.mark.parametrize(
-    "cls", [torch.optim.Adam, torch.optim.Adafactor, *map(LONG, [torch.optim.SGD, torch.optim.Rprop])]
-)
-def test_moments_follow_their_weight(cls: Any, start: int, loose: Recorded) -> None:
-    module = loose.fresh()
-    options = {"momentum": 0.9} if cls is torch.optim.SGD else {}
-    assert both(loose, module, cls(module.parameters(), lr=1e-2, **options), start=start) <= LIMIT
-
-
-def test_two_layers_in_one_parameter_may_have_options_of_their_own(loose: Recorded) -> None:
-    module = loose.fresh()
-    first, others = [module.one], [module.qkv, module.two, module.bias]
-    optimizer = torch.optim.Adam([{"params": first, "lr": 0.1}, {"params": others}], lr=1e-3)
-    assert both(loose, module, optimizer, start=10) <= LIMIT
-
-
-# %% Which parameter is which
-
-
-def test_names_in_the_optimizer_tell(recorded: Recorded) -> None:
-    module = recorded.fresh()
-    optimizer = torch.optim.Adam(list(module.named_parameters())[::-1], lr=1e-2)
-    assert both(recorded, module, optimizer, until=5) <= LIMIT
-
-
-def test_a_changed_order_is_told_by_the_values(recorded: Recorded) -> None:
-    module = recorded.fresh()
-    optimizer = torch.optim.Adam(list(module.parameters())[::-1], lr=1e-2)
-    transformation, state = port.to_optax(optimizer, params=recorded.params, mapping=recorded.mapping)
-    torch_step(module, optimizer, recorded.gradients[0])
-    params, _ = flax_steps(transformation)(recorded.to_flax(recorded.gradients[0]), state, recorded.params)
-    assert distance(recorded.to_torch(params), module) <= LIMIT
-
-
-def test_what_cannot_be_told_apart_is_refused_with_the_names(loose: Recorded) -> None:
-    module = loose.fresh()
-    with torch.no_grad():
-        module.one.zero_()
-        module.two.zero_()
-    params = loose.to_flax({name: p.detach() for name, p in module.named_parameters()})
-    optimizer = torch.optim.Adam([{"params": [module.two]}, {"params": [module.one, module.qkv, module.bias]}])
-    with pytest.raises(UsageError, match=r"group 0, shape \(5, 3\), may be any of one, two.*model="):
-        port.to_optax(optimizer, params=params, mapping=LOOSE)
-    port.to_optax(optimizer, params=params, mapping=LOOSE, model=module)
-
-
-def test_an_optimizer_of_another_model_is_refused(recorded: Recorded) -> None:
-    other = torch.nn.Linear(11, 2)
-    with pytest.raises(WeightsMismatch, match=r"parameter 0 of the optimizer's group 0 has shape \(2, 11\)"):
-        port.to_optax(torch.optim.Adam(other.parameters()), params=recorded.params, mapping=recorded.mapping)
-    with pytest.raises(WeightsMismatch, match="none of the model's"):
-        port.to_optax(
-            torch.optim.Adam(recorded.fresh().parameters()),
-            params=recorded.params,
-            mapping=recorded.mapping,
-            model=recorded.fresh(),
-        )
-
-
-def test_a_class_of_ones_own_is_refused(recorded: Recorded) -> None:
-    class Mine(torch.optim.Adam): ...
-
-    with pytest.raises(UsageError, match=r"Mine is a class of its own, derived from torch\.optim\.Adam"):
-        port.to_optax(Mine(recorded.fresh().parameters()), params=recorded.params, mapping=recorded.mapping)
-
-
-# %% LBFGS
-
-
-@pytest.mark.parametrize("line_search", [pytest.param(None, marks=pytest.mark.sweep), "strong_wolfe"])
-def test_lbfgs_on_a_fixed_problem_handed_over_there_and_back(line_search: str | None) -> None:
-    recorded = mlp()
-    generator = np.random.default_rng(2)
-    inputs, targets = generator.standard_normal((40, 5)), generator.standard_normal((40, 3))
-    module = recorded.fresh()
-    make = lambda module: torch.optim.LBFGS(  # noqa: E731
-        module.parameters(), lr=0.5, max_iter=6, history_size=5, line_search_fn=line_search
-    )
-    optimizer = make(module)
-
-    def closure_of(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
-        def closure() -> Any:
-            optimizer.zero_grad()
-            outputs = module(torch.from_numpy(inputs))
-            loss = ((outputs - torch.from_numpy(targets)) ** 2).mean()
-            loss = loss + 0.5 * sum((p**2).sum() for p in module.parameters())
-            loss.backward()
-            return loss
-
-        return closure
-
-    @jax.value_and_grad
-    def loss_fn(params: Any) -> jax.Array:
-        layers = nnx.to_pure_dict(params)
-        hidden = jnp.tanh(inputs @ layers["fc1"]["kernel"] + layers["fc1"]["bias"])
-        outputs = hidden @ layers["fc2"]["kernel"] + layers["fc2"]["bias"]
-        penalty = sum((leaf**2).sum() for leaf in jax.tree.leaves(params))
-        return ((outputs - targets) ** 2).mean() + 0.5 * penalty
-
-    with pytest.raises(UsageError, match="no gradient to clip"):
-        port.to_optax(optimizer, params=recorded.params, mapping=recorded.mapping, clip_norm=1.0)
-    for _ in range(2):
-        optimizer.step(closure_of(module, optimizer))
-    params = recorded.to_flax({name: p.detach() for name, p in module.named_parameters()})
-    transformation, state = port.to_optax(optimizer, params=params, mapping=recorded.mapping)
-
-    @jax.jit
-    def step(state: Any, params: Any) -> Any:
-        updates, state = transformation.update(params, state, params, value_and_grad_fn=loss_fn)
-        return jax.tree.map(jnp.add, params, updates), state
-
-    for _ in range(4):
-        optimizer.step(closure_of(module, optimizer))
-        params, state = step(state, params)
-        assert distance(recorded.to_torch(params), module) <= LIMIT
-
-    back = copy.deepcopy(module)
-    resumed = make(back)
-    port.load_optimizer(resumed, state, mapping=recorded.mapping, params=params)
-    for _ in range(3):
-        optimizer.step(closure_of(module, optimizer))
-        resumed.step(closure_of(back, resumed))
-    assert distance({name: p.detach().numpy() for name, p in back.named_parameters()}, module) <= LIMIT
 
 
 @pytest.mark.sweep
