@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +46,18 @@ def optimized() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiled_programs_are_given_back() -> Iterator[None]:
+    """Each program that XLA has compiled takes memory maps. Linux allows a process 65,530; LLVM crashes at the next."""
+    yield
+    if "jax" in sys.modules and _memory_maps() > 10_000:
+        import jax
+
+        jax.clear_caches()
+
+
+def _memory_maps() -> int:
+    maps = Path("/proc/self/maps")
+    return len(maps.read_bytes().splitlines()) if maps.exists() else 0

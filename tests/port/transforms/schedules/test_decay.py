@@ -79,7 +79,17 @@ def test_optax_s_own_divide_in_float32(rates: Any, off: Any) -> None:
         "polynomial": (transforms.polynomial_lr(0.1, 17, 1.7), optax.polynomial_schedule(0.1, 0.0, 1.7, 17)),
     }
     for own, theirs in ours.values():
-        assert 1e-9 < off(rates(theirs, 60), rates(own, 60)) < 1e-6
+        assert 1e-9 < off(rates(theirs, 17), rates(own, 17)) < 1e-6
+
+
+@pytest.mark.usefixtures("optimized")
+@pytest.mark.parametrize("x64", [False, True])
+def test_optax_s_polynomial_is_no_number_past_its_end(x64: bool, rates: Any) -> None:
+    with jax.enable_x64(x64):
+        theirs = [rates(optax.polynomial_schedule(0.1, 0.0, 1.7, total), 2 * total)[total:] for total in range(2, 14)]
+        own = [rates(transforms.polynomial_lr(0.1, total, 1.7), 2 * total)[total:] for total in range(2, 14)]
+    assert any(np.isnan(rate).any() for rate in theirs)
+    assert all((rate == 0).all() for rate in own)
 
 
 def test_a_concrete_count_of_any_kind() -> None:
