@@ -18,8 +18,12 @@ from port.errors import UnknownChoice, UsageError
 from port.optim import NAMES, default_options
 
 MODELS = ("mlp-by-hand", "mlp", "convnet")
-# LBFGS wants the same batch over and over, Muon a second optimizer for what is no matrix.
-OPTIMIZERS = tuple(name for name in NAMES if name not in ("lbfgs", "muon"))
+UNPROVABLE = {
+    "lbfgs": "it evaluates the loss several times an update, and on a new batch each time it is chaos, in torch itself",
+    "muon": "torch's rounds to bfloat16 inside, so that no two implementations agree over a run, in float64 either",
+}
+"""Optimizers that no trainer takes, and why. `port.to_optax` has them."""
+OPTIMIZERS = tuple(name for name in NAMES if name not in UNPROVABLE)
 SCHEDULES = (
     "constant",
     "cosine",
@@ -103,6 +107,8 @@ class Config:
     def __post_init__(self) -> None:
         _check_choice("model", self.model, MODELS)
         _check_choice("dataset", self.dataset, tuple(DATASETS))
+        if self.optimizer in UNPROVABLE:
+            raise UsageError(f"the trainers have no {self.optimizer}: {UNPROVABLE[self.optimizer]}; take adamw, say")
         _check_choice("optimizer", self.optimizer, OPTIMIZERS)
         _check_choice("schedule", self.schedule, SCHEDULES)
         _check_choice("precision", self.precision, (*PRECISIONS, "both"))

@@ -63,6 +63,14 @@ class Arguments:
     """also the optimizer in a training checkpoint: its class, as in torch.optim:AdamW; needs --torch"""
     optimizer_key: Annotated[str | None, arg(metavar="NAME")] = None
     """where in the checkpoint the optimizer's state dict is, if it holds several"""
+    scheduler: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
+    """also the optimizer's scheduler: its class, as in torch.optim.lr_scheduler:CosineAnnealingLR"""
+    scheduler_key: Annotated[str | None, arg(metavar="NAME")] = None
+    """where in the checkpoint the scheduler's state dict is, if it holds several"""
+    steps_per_epoch: Annotated[int | None, arg(metavar="N")] = None
+    """updates to a step of the scheduler; otherwise it is stepped with every update"""
+    step: Annotated[int | None, arg(metavar="N")] = None
+    """updates since the scheduler was made, where the checkpoint and its optimizer do not count them"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own layers' pairs"""
     max_shard_size: Annotated[str | None, arg(metavar="SIZE")] = None
@@ -113,8 +121,9 @@ def main(arguments: Sequence[str]) -> int:
         beside=moving,
     )
     if moving is not None:
-        done.left_out = {_without(names, moving.place): why for names, why in done.left_out.items()}
+        done.left_out = {_without(names, moving.places): why for names, why in done.left_out.items()}
         done.left_out.pop("", None)
+        done.remarks += moving.remarks
     # In a file or a pipe a line is as long as it is: no name is broken.
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
     print_conversion(done, given.source, console, table=given.dry_run)
@@ -124,22 +133,40 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _without(names: str, taken: str) -> str:
-    return ", ".join(name for name in names.split(", ") if name != taken)
+def _without(names: str, taken: Sequence[str]) -> str:
+    return ", ".join(name for name in names.split(", ") if name not in taken)
 
 
 def _optimizer(given: Arguments, torch: Any) -> Any:
     """What moves the optimizer beside the weights; None if that is not asked for."""
+    if given.scheduler is None and (given.scheduler_key, given.steps_per_epoch, given.step) != (None, None, None):
+        raise UsageError(
+            "--scheduler-key, --steps-per-epoch and --step are the scheduler's: say its class, with --scheduler"
+        )
+    if given.steps_per_epoch is not None and given.steps_per_epoch < 1:
+        raise UsageError(f"--steps-per-epoch must be at least 1, got {given.steps_per_epoch}")
+    if given.step is not None and given.step < 0:
+        raise UsageError(f"--step must be at least 0, got {given.step}")
     if given.optimizer is None:
         if given.optimizer_key is not None:
             raise UsageError("--optimizer-key says where the optimizer is; say its class too, with --optimizer")
+        if given.scheduler is not None:
+            raise UsageError("--scheduler is the optimizer's: say the optimizer's class too, with --optimizer")
         return None
     if torch is None or given.reverse:
         raise UsageError("--optimizer needs --torch, whose parameters it trains, and goes from torch to Flax alone")
     from port.optim.moving import MovedOptimizer
 
-    optimizer = named(given.optimizer, "--optimizer")
-    return MovedOptimizer(given.source, optimizer, torch, key=given.optimizer_key)
+    return MovedOptimizer(
+        given.source,
+        named(given.optimizer, "--optimizer"),
+        torch,
+        key=given.optimizer_key,
+        scheduler=None if given.scheduler is None else named(given.scheduler, "--scheduler"),
+        scheduler_key=given.scheduler_key,
+        steps_per_epoch=given.steps_per_epoch,
+        step=given.step,
+    )
 
 
 def _rename(given: Arguments) -> Any:

@@ -1,4 +1,12 @@
-"""A torch optimizer with its groups, scheduler and state as an optax transformation and its state; both ways."""
+"""A torch optimizer with its groups, scheduler and state as an optax transformation and its state; both ways.
+
+To optax (`from_torch`): its groups and their parameters' names are read (`reading`, `naming`, `complete`), its
+schedulers (`together`, `epochs`), all is put together as an expression (`assembling`, `layout`), and the state is
+filled (`contents`, `state`, `memory`). Back (`into_torch`): the state is read part by part (`parts`), seen from
+torch's parameters (`held`), and the schedulers are brought to their place (`placing`). From a checkpoint (`moving`):
+`saved`, `saved_scheduler`, `state_dicts`, and into a file, `checkpoints`. By name alone: `named`, `names`, `options`.
+Averages of the weights: `averaged`.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -6,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from port.optim.names import NAMES, default_options
 
 if TYPE_CHECKING:
+    from port.optim.averaged import averaged_state, load_averaged_model
     from port.optim.checkpoints import load_opt_state
     from port.optim.from_torch import optax_source, to_optax
     from port.optim.into_torch import load_optimizer
@@ -14,8 +23,10 @@ if TYPE_CHECKING:
 
 # Names alone need no jax; a trainer in torch asks for no more.
 _HOMES = {
+    "averaged_state": "port.optim.averaged",
     "by_name": "port.optim.named",
     "in_torch_layout": "port.optim.layout",
+    "load_averaged_model": "port.optim.averaged",
     "load_opt_state": "port.optim.checkpoints",
     "load_optimizer": "port.optim.into_torch",
     "optax_source": "port.optim.from_torch",
@@ -24,9 +35,11 @@ _HOMES = {
 
 __all__ = [
     "NAMES",
+    "averaged_state",
     "by_name",
     "default_options",
     "in_torch_layout",
+    "load_averaged_model",
     "load_opt_state",
     "load_optimizer",
     "optax_source",

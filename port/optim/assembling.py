@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Named
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from port.errors import UsageError
 from port.mapping import Mapping
+from port.optim import checked
+from port.optim.epochs import updates_since
 from port.optim.layout import trained_entries
 from port.optim.reading import FROZEN, Group, labels_of, named_groups
+from port.optim.together import WithPlateau
 from port.pairs.expression import Expression, Function, Name
 from port.pairs.optimizers.optimizer_pair import chained
-from port.pairs.schedules import Plateau, plateau_of, schedule_of
+from port.pairs.schedules import Plateau, factor_of, plateau_of, schedule_of
 
 if TYPE_CHECKING:
     import torch
 
     Scheduler = torch.optim.lr_scheduler.LRScheduler
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "clip_norm": checked.number,
+    "norm_type": checked.order,
+    "clip_value": checked.number,
+    "accumulate": partial(checked.whole, least=1),
+    "accumulate_mean": checked.flag,
+    "steps_per_epoch": partial(checked.whole, least=1),
+    "steps": partial(checked.whole, least=1),
+    "step": partial(checked.whole, least=0),
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +49,10 @@ class Around:
         accumulate_mean: whether their gradients are averaged; torch sums them.
         steps_per_epoch: updates between two steps of the scheduler; None where it is stepped with every update.
         steps: for how many steps of the scheduler a schedule without a formula is tabulated.
+        step: how many updates there were since the scheduler was made; None where the optimizer's count tells.
+
+    Raises:
+        UsageError: an option that is no number of its kind.
     """
 
     clip_norm: float | None = None
@@ -42,6 +62,13 @@ class Around:
     accumulate_mean: bool = False
     steps_per_epoch: int | None = None
     steps: int | None = None
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            given = getattr(self, field.name)
+            if given is not None or field.default is not None:
+                object.__setattr__(self, field.name, _CHECKS[field.name](field.name, given))
 
 
 @dataclass(frozen=True)
@@ -73,7 +100,7 @@ class Assembly:
 def assemble(
     groups: Sequence[Group],
     mapping: Mapping,
-    schedulers: Sequence[Scheduler | None],
+    schedulers: Sequence[Scheduler | WithPlateau | None],
     around: Around,
     *,
     prefix: str = "",
@@ -83,14 +110,14 @@ def assemble(
     Args:
         groups: what the torch optimizers hold.
         mapping: from torch's names to the Flax parameters' paths.
-        schedulers: torch's, of each optimizer.
+        schedulers: torch's, of each optimizer; see `port.optim.together.together`.
         around: clipping, accumulation, how the scheduler is stepped.
         prefix: what stands before the mapping's paths in the tree of parameters.
 
     Raises:
         UsageError: a scheduler that cannot be said; groups that have to be one for LBFGS.
     """
-    if any(group.pair.closure for group in groups) and (around != replace(Around(), steps=around.steps)):
+    if any(group.pair.closure for group in groups) and replace(around, steps=None, step=None) != Around():
         raise UsageError(
             "LBFGS evaluates the loss by itself, several times a step: there is no gradient to clip or to accumulate, "
             "and no epoch in between; leave those options out"
@@ -120,7 +147,7 @@ def assemble(
 
 
 def _stepped(
-    group: Group, scheduler: Scheduler | None, around: Around
+    group: Group, scheduler: Scheduler | WithPlateau | None, around: Around
 ) -> tuple[Expression, int | None, Plateau | None]:
     """A group's chain with its schedule, and where that stands."""
     from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -128,17 +155,13 @@ def _stepped(
     pair, options = group.pair, dict(group.options)
     if scheduler is None or pair.takes_first_rate:
         return pair.chain(options), None, None
-    if isinstance(scheduler, ReduceLROnPlateau):
-        plateau = plateau_of(scheduler, group.index)
-        inner = Function(("learning_rate",), pair.chain({**options, "lr": Name("learning_rate")}))
-        wrapped = Expression(
-            "port.transforms.reduce_on_torch_plateau", (inner, plateau.learning_rate), dict(plateau.options)
-        )
-        return wrapped, None, plateau
+    if isinstance(scheduler, ReduceLROnPlateau | WithPlateau):
+        return _on_plateau(group, scheduler, around)
     scheduled = schedule_of(scheduler, group.index, steps=around.steps)
-    every = around.steps_per_epoch
-    rate, momentum = (_per_epoch(part, every) for part in (scheduled.learning_rate, scheduled.momentum))
-    place = scheduled.count if every is None else _updates(scheduled.count, every, group)
+    rate, momentum = (
+        _per_epoch(part, around.steps_per_epoch) for part in (scheduled.learning_rate, scheduled.momentum)
+    )
+    place = _place(scheduler, scheduled.count, around)
     if momentum is None and not pair.own_count:
         return pair.chain({**options, "lr": rate}), place, None
     given: dict[str, Any] = {"learning_rate": rate}
@@ -154,16 +177,30 @@ def _stepped(
     return Expression(injected, (), given), place, None
 
 
+def _on_plateau(
+    group: Group, scheduler: Scheduler | WithPlateau, around: Around
+) -> tuple[Expression, int | None, Plateau]:
+    """The same where ReduceLROnPlateau lowers the rate, with another scheduler beside it or without."""
+    inner = Function(("learning_rate",), group.pair.chain({**group.options, "lr": Name("learning_rate")}))
+    if not isinstance(scheduler, WithPlateau):
+        plateau = plateau_of(scheduler, group.index)
+        given = (inner, plateau.learning_rate)
+        return Expression("port.transforms.reduce_on_torch_plateau", given, plateau.options), None, plateau
+    plateau, factor = plateau_of(scheduler.plateau, group.index), factor_of(scheduler.scheduler, group.index)
+    arguments = (inner, plateau.learning_rate, _per_epoch(factor.learning_rate, around.steps_per_epoch))
+    order = {"plateau_first": True} if scheduler.plateau_first else {}
+    wrapped = Expression("port.transforms.scheduled_plateau", arguments, {**order, **plateau.options})
+    return wrapped, _place(scheduler.scheduler, factor.count, around), plateau
+
+
 def _per_epoch(schedule: Any, steps_per_epoch: int | None) -> Any:
     if steps_per_epoch is None or not isinstance(schedule, Expression):
         return schedule
     return Expression("port.transforms.per_epoch", (schedule, steps_per_epoch))
 
 
-def _updates(epochs: int, steps_per_epoch: int, group: Group) -> int:
-    """How many updates a scheduler that counts epochs has seen: the optimizer knows what there was of the last one."""
-    inside = group.step - epochs * steps_per_epoch
-    return epochs * steps_per_epoch + (inside if 0 <= inside < steps_per_epoch else 0)
+def _place(scheduler: Scheduler, count: int, around: Around) -> int:
+    return updates_since(scheduler, count, steps_per_epoch=around.steps_per_epoch, step=around.step)
 
 
 def _partitioned(chains: dict[str, Expression], paths: Named[str, str]) -> Expression:

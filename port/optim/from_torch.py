@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.errors import UsageError
+from port.errors import UsageError, described
 from port.mapping import Mapping
-from port.optim.assembling import Around, Assembly, assemble
+from port.optim.assembling import Around, assemble
+from port.optim.complete import refuse_incomplete
+from port.optim.contents import contents_of_torch, with_present_rates
 from port.optim.layout import prefix_of, torch_named, trained_entries
-from port.optim.memory import in_order
 from port.optim.naming import Names, names_of
-from port.optim.reading import Group, read_groups, scalar_dtype
-from port.optim.state import Contents, filled
+from port.optim.reading import Group, read_groups
+from port.optim.state import filled
+from port.optim.together import WithPlateau, together
 from port.pairs.expression import Function
-from port.pairs.schedules import Plateau
 
 if TYPE_CHECKING:
     import optax
@@ -41,15 +42,25 @@ def to_optax(
     accumulate_mean: bool = False,
     steps_per_epoch: int | None = None,
     steps: int | None = None,
+    step: int | None = None,
 ) -> tuple[optax.GradientTransformationExtraArgs, Any]:
     """A torch optimizer as an optax transformation and its state: the next update is the one torch would have made.
+
+    It is handed over between two updates: what ``.grad`` holds is no part of the optimizer, and is left behind. With
+    ``accumulate`` that is behind an update, before the first of the next micro-batches.
+
+    A learning rate that is a float32 tensor torch rounds with each step of its scheduler. With ``steps`` the rates are
+    written out as it makes them; without, and with ReduceLROnPlateau, they are the formula's. Adam and its kin, Adagrad
+    and Muon round what they compute with it, too (Adam's lr / (1 − b1ᵗ), AdamW's 1 − lr · decay); that is not followed.
+    Each rounding is up to 6e-8 of its value. A tensor of float64 is as good as a number.
 
     Args:
         optimizer: any of torch.optim's, at any step of a run; or several that share the parameters out, as Muon for the
             matrices and AdamW for the rest.
         params: the Flax parameters: a tree of arrays, an `nnx.State`, or variables that hold them under ``params``.
         mapping: from torch's names to the parameters' paths, as `port.mapping.between` makes it.
-        scheduler: torch's scheduler of this optimizer, where it stands; of several optimizers, those there are.
+        scheduler: torch's scheduler of this optimizer, where it stands; of several optimizers, those there are. Several
+            of one optimizer are given in the order in which they are stepped, one after the other.
         model: the torch module that the optimizer trains. Needed only where its parameters cannot be told apart by
             their names in the optimizer, their values, shapes and order.
         clip_norm: the ``max_norm`` of `torch.nn.utils.clip_grad_norm_`, if gradients are clipped so.
@@ -58,7 +69,10 @@ def to_optax(
         accumulate: how many calls of ``backward`` there are to one update.
         accumulate_mean: whether the loss is divided by that number; torch sums gradients.
         steps_per_epoch: updates between two steps of the scheduler; by default it is stepped with every update.
-        steps: for how many of its steps a scheduler that has no formula (a Python function) is tabulated.
+        steps: for how many of its steps a scheduler is tabulated that has no formula (a Python function), or moves a
+            float32 tensor.
+        step: how many updates there were since the scheduler was made; by default the optimizer's count of them.
+            Needed with ``steps_per_epoch`` where it keeps none (SGD, Muon), or was stepped before it had the scheduler.
 
     Returns:
         The transformation, and its state with torch's moments, counts and the schedule's place, in the dtypes of
@@ -66,14 +80,17 @@ def to_optax(
 
     Raises:
         UsageError: an optimizer, a scheduler or options that have no counterpart; parameters that cannot be told apart.
-        WeightsMismatch: an optimizer of another model.
+        WeightsMismatch: an optimizer of another model; a state of which a part is missing.
     """
-    around = Around(clip_norm, norm_type, clip_value, accumulate, accumulate_mean, steps_per_epoch, steps)
-    prefix = prefix_of(params, mapping)
+    if params is None:
+        raise UsageError("expected the Flax parameters, got None: give params=nnx.state(model, nnx.Param)")
+    around = Around(clip_norm, norm_type, clip_value, accumulate, accumulate_mean, steps_per_epoch, steps, step)
     groups = read_all(optimizer, mapping, params, model)
+    prefix = prefix_of(params, mapping)
     assembly = assemble(groups, mapping, schedulers_of(optimizer, scheduler), around, prefix=prefix)
     transformation = assembly.build(mapping)
-    return transformation, filled(transformation.init(params), _contents(assembly, mapping), prefix=prefix)
+    state = filled(transformation.init(params), contents_of_torch(assembly, mapping), prefix=prefix)
+    return transformation, with_present_rates(state, assembly)
 
 
 def optax_source(
@@ -90,15 +107,19 @@ def optax_source(
     accumulate_mean: bool = False,
     steps_per_epoch: int | None = None,
     steps: int | None = None,
+    step: int | None = None,
 ) -> str:
     """What `to_optax` builds, as the lines that a person would write: imports, and ``optimizer = …``.
 
-    The arguments are `to_optax`'s. Without a mapping it speaks of one group that trains everything.
+    The arguments are `to_optax`'s. Without a mapping it speaks of one group that trains everything. Without ``params``
+    the parameters' paths are the mapping's: where they are told apart and are Linen's variables, which hold them under
+    ``params``, give the variables.
 
     Raises:
-        UsageError: as `to_optax`; several groups, and no mapping that names their parameters.
+        UsageError, WeightsMismatch: as `to_optax`; UsageError too for several groups without a mapping that names
+            their parameters.
     """
-    around = Around(clip_norm, norm_type, clip_value, accumulate, accumulate_mean, steps_per_epoch, steps)
+    around = Around(clip_norm, norm_type, clip_value, accumulate, accumulate_mean, steps_per_epoch, steps, step)
     if mapping is None:
         groups = _unnamed(optimizer)
         mapping = Mapping(())
@@ -122,30 +143,47 @@ def _sorted(imports: list[str]) -> list[str]:
 
 
 def several(optimizer: Optimizers) -> list[torch.optim.Optimizer]:
-    """The optimizers, where one may stand for itself."""
-    return list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]  # type: ignore[list-item]
-
-
-def schedulers_of(optimizer: Optimizers, scheduler: Schedulers) -> list[Scheduler | None]:
-    """Each optimizer's scheduler.
+    """The optimizers, where one may stand for itself.
 
     Raises:
-        UsageError: a scheduler of another optimizer; two of one, which torch's ChainedScheduler says as one.
+        UsageError: something that is no optimizer, or none at all.
+    """
+    from torch.optim import Optimizer
+
+    given: list[Any] = list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
+    if not given:
+        raise UsageError("expected a torch optimizer or several, got an empty list")
+    for one in given:
+        if not isinstance(one, Optimizer):
+            raise UsageError(
+                f"expected a torch optimizer, got {described(one)}; one is torch.optim.AdamW(model.parameters()), and "
+                "what a state dict holds is given to it by its load_state_dict"
+            )
+    return given
+
+
+def schedulers_of(optimizer: Optimizers, scheduler: Schedulers) -> list[Scheduler | WithPlateau | None]:
+    """Each optimizer's scheduler; where it has several, as the one that they are together.
+
+    Raises:
+        UsageError: no scheduler, or one of another optimizer; several of one that cannot be said as one.
     """
     given: list[Any] = list(scheduler) if isinstance(scheduler, list | tuple) else [scheduler]
     optimizers = several(optimizer)
-    found: list[Scheduler | None] = [None] * len(optimizers)
-    for one in filter(None, given):
-        own = [place for place, other in enumerate(optimizers) if getattr(one, "optimizer", None) is other]
+    found: list[list[Scheduler]] = [[] for _ in optimizers]
+    for one in given:
+        if one is None:
+            continue
+        if not hasattr(one, "optimizer"):
+            raise UsageError(
+                f"expected a scheduler of torch.optim.lr_scheduler, got {described(one)}; "
+                "one is torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)"
+            )
+        own = [place for place, other in enumerate(optimizers) if one.optimizer is other]
         if not own:
             raise UsageError(f"the {type(one).__qualname__} is attached to another optimizer; give that one's own")
-        if found[own[0]] is not None:
-            raise UsageError(
-                f"{type(found[own[0]]).__qualname__} and {type(one).__qualname__} move one learning rate; "
-                "say both as one torch.optim.lr_scheduler.ChainedScheduler"
-            )
-        found[own[0]] = one
-    return found
+        found[own[0]].append(one)
+    return [together(held) if held else None for held in found]
 
 
 def read_all(optimizer: Optimizers, mapping: Mapping, params: Any, model: torch.nn.Module | None) -> list[Group]:
@@ -153,10 +191,13 @@ def read_all(optimizer: Optimizers, mapping: Mapping, params: Any, model: torch.
 
     Raises:
         UsageError: a parameter that two of them step.
+        WeightsMismatch: a state of which a part is missing.
     """
     groups: list[Group] = []
     for number, one in enumerate(several(optimizer)):
-        groups += read_groups(one, resolved_names(one, mapping, params, model), number=number)
+        named = resolved_names(one, mapping, params, model)
+        groups += read_groups(one, named, number=number)
+        refuse_incomplete(one, named)
     names = [name for group in groups for name in group.names]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"more than one optimizer steps {', '.join(twice)}")
@@ -166,7 +207,16 @@ def read_all(optimizer: Optimizers, mapping: Mapping, params: Any, model: torch.
 def resolved_names(
     optimizer: torch.optim.Optimizer, mapping: Mapping, params: Any, model: torch.nn.Module | None
 ) -> Names:
-    """torch's names of an optimizer's parameters, by whatever tells them."""
+    """torch's names of an optimizer's parameters, by whatever tells them.
+
+    Raises:
+        UsageError: no mapping, or one that does not know the shapes where nothing else does.
+    """
+    if not isinstance(mapping, Mapping):
+        raise UsageError(
+            f"expected a port.mapping.Mapping, got {'None' if mapping is None else described(mapping)}; "
+            "one is port.mapping.between(torch_module, flax_module), or read_mapping of a file"
+        )
     values: dict[str, np.ndarray] | None = None
     shapes: dict[str, tuple[int, ...]] = {}
     if params is not None:
@@ -192,36 +242,3 @@ def _unnamed(optimizer: Optimizers) -> list[Group]:
             "give mapping=port.mapping.between(torch_module, flax_module)"
         )
     return groups
-
-
-def _contents(assembly: Assembly, mapping: Mapping) -> dict[str, Contents]:
-    return {
-        label: Contents(
-            group.pair,
-            group.numbers,
-            {key: _carried(arrays, assembly, mapping) for key, arrays in group.arrays.items()},
-            assembly.places.get(label),
-            _rates(assembly.plateaus.get(label)),
-            scalar_dtype(),
-            in_order(group.memory, group.sizes, sorted(group.sizes)) if group.memory else {},
-        )
-        for label, group in assembly.groups.items()
-    }
-
-
-def _rates(plateau: Plateau | None) -> dict[str, Any]:
-    """Where ReduceLROnPlateau stands, by the fields of its state."""
-    fields = ("learning_rate", "best", "num_bad_epochs", "cooldown_counter")
-    return {} if plateau is None else {name: getattr(plateau, name) for name in fields}
-
-
-def _carried(arrays: dict[str, np.ndarray], assembly: Assembly, mapping: Mapping) -> dict[str, np.ndarray]:
-    """A moment in the layout of the state: every move of its weight is a move of it."""
-    if assembly.in_torch_layout:
-        return arrays
-    carried: dict[str, np.ndarray] = {}
-    for entry in trained_entries(mapping):
-        if all(source in arrays for source in entry.sources):
-            given = tuple(arrays[source] for source in entry.sources)
-            carried |= zip(entry.targets, entry(given), strict=True)
-    return carried

@@ -6,24 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.errors import UsageError, WeightsMismatch
 from port.mapping import Mapping
-from port.optim.assembling import Around, assemble
 from port.optim.from_torch import resolved_names, schedulers_of, several
-from port.optim.layout import trained_entries
+from port.optim.held import Held, held_by
 from port.optim.memory import in_order
-from port.optim.reading import Group, read_groups, scalar_dtype
-from port.optim.state import Contents, contents_of
+from port.optim.parts import Part
+from port.optim.placing import Placement, placement_of
+from port.optim.reading import Group, named_groups, read_groups, scalar_dtype
+from port.optim.together import WithPlateau
 from port.pairs.optimizers import STEP
-from port.pairs.schedules import place, place_plateau
-from port.transforms.paths import path_of
+from port.transforms.lbfgs_state import lbfgs_state_to_torch
 
 if TYPE_CHECKING:
     import torch
 
-    from port.optim.from_torch import Optimizers, Schedulers
+    from port.optim.from_torch import Optimizers, Scheduler, Schedulers
 
-Arrays = dict[str, np.ndarray]
+    Tensors = dict[str, torch.Tensor]
 
 
 def load_optimizer(
@@ -39,75 +38,113 @@ def load_optimizer(
 ) -> None:
     """Fill a torch optimizer with an optax state.
 
+    Each parameter gets what the state holds under its path, whatever the labels of the state's partitions are: torch
+    may have stepped its parameters unequally since. All is checked first: after an error the optimizer and its
+    scheduler are as they were. Adam's and Adamax's states look alike in optax, and the one is not noticed in the
+    other. A gradient that `port.transforms.accumulate_torch` has half gathered is not carried.
+
     Args:
         optimizer: torch's, of the same class and groups as the one that the transformation was made from; or several.
         opt_state: the state of a transformation made by `to_optax` (or written alike).
         mapping: from torch's names to the Flax parameters' paths.
         params: the Flax parameters, where the optimizer's are to be recognized by value; see `to_optax`.
-        scheduler: torch's scheduler of this optimizer: it is set to where the schedule stands.
+        scheduler: torch's scheduler of this optimizer, or several; see `to_optax`. It is set to where the schedule
+            stands, and the optimizer's rate with it; without it, the rate stays as torch has it, and is to be set with
+            the scheduler's own ``load_state_dict``. A ReduceLROnPlateau has to be given where the state has one: its
+            rate is nowhere else. Its count of metrics, ``last_epoch``, which torch does not use, is not in the state
+            and stays; so does the rate of a group that is not trained.
         model: the torch module that the optimizer trains; see `to_optax`.
         steps_per_epoch: updates between two steps of the scheduler.
         step: how many updates there were, for optimizers whose optax state does not count them (RMSprop, Adadelta with
             a constant rate); torch counts them, and does not use the count.
 
     Raises:
-        UsageError: an optimizer that has no counterpart; parameters that cannot be told apart.
-        WeightsMismatch: a state of another optimizer or model. The optimizer is then as it was.
+        UsageError: an optimizer that has no counterpart; parameters that cannot be told apart; a scheduler that the
+            state says nothing of, or that cannot be brought where it stands; a ReduceLROnPlateau that is not given.
+        WeightsMismatch: a state of another optimizer, of other options, or of another model.
     """
     optimizers, schedulers = several(optimizer), schedulers_of(optimizer, scheduler)
     groups: list[Group] = []
-    tensors: dict[str, torch.Tensor] = {}
+    tensors: Tensors = {}
     for number, one in enumerate(optimizers):
         names = resolved_names(one, mapping, params, model)
         groups += read_groups(one, names, number=number)
-        for group, named in zip(one.param_groups, names, strict=True):
-            tensors |= zip(named, group["params"], strict=True)
-    assembly = assemble(groups, mapping, [None] * len(optimizers), Around())
-    pairs = {label: group.pair for label, group in assembly.groups.items()}
-    contents = contents_of(opt_state, pairs, prefix=_prefix(opt_state, mapping))
-    states: list[tuple[torch.optim.Optimizer, str, dict[str, Any]]] = []
-    for label, stepped in assembly.groups.items():
-        held, one = contents[label], optimizers[stepped.optimizer]
-        arrays = {
-            key: found if assembly.in_torch_layout else _back(found, mapping) for key, found in held.arrays.items()
-        }
-        for name in stepped.names:
-            before = float(one.state.get(tensors[name], {}).get(STEP, 0))
-            counted = step if step is not None else held.place or before
-            states.append((one, name, _state(name, tensors[name], held, arrays, counted)))
-    for one, name, state in states:
-        one.state[tensors[name]].update(state)
-    for label, stepped in assembly.groups.items():
-        if memory := contents[label].memory:
-            first = optimizers[stepped.optimizer].param_groups[0]["params"][0]
-            optimizers[stepped.optimizer].state[first].update(_memory(memory, stepped.sizes, first))
-    for number, one_scheduler in enumerate(schedulers):
-        places = {
-            held.place
-            for label, held in contents.items()
-            if assembly.groups[label].optimizer == number and held.place is not None
-        }
-        if one_scheduler is None:
-            continue
-        held_rates = [
-            held.rates for label, held in contents.items() if assembly.groups[label].optimizer == number and held.rates
-        ]
-        if held_rates:
-            _place_plateau(one_scheduler, held_rates)
-        if not places:
-            continue
-        if len(places) > 1:
-            raise UsageError(f"the groups' schedules stand at different places: {sorted(places)}")
-        place(one_scheduler, places.pop() // (steps_per_epoch or 1))
+        for torchs, named in zip(one.param_groups, names, strict=True):
+            tensors |= zip(named, torchs["params"], strict=True)
+    held = held_by(opt_state, groups, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, mapping)
+
+    states = [
+        (optimizers[group.optimizer], tensor, state)
+        for group in groups
+        for tensor, state in _states(held, group, tensors, optimizers[group.optimizer], step)
+    ]
+    placements = [
+        _placement(held, groups, number, one, steps_per_epoch)
+        for number, one in enumerate(schedulers)
+        # With one that looks at the first rate alone, nothing of its schedule is said in optax.
+        if not any(group.pair.takes_first_rate for group in groups if group.optimizer == number)
+    ]
+    for placement in placements:
+        placement.check()
+
+    for filled, tensor, state in states:
+        if state:
+            filled.state[tensor] = state
+        else:
+            filled.state.pop(tensor, None)
+    for placement in placements:
+        placement.make()
 
 
-def _place_plateau(scheduler: Any, rates: list[dict[str, Any]]) -> None:
-    """Set ReduceLROnPlateau, which has one count for all groups, and a rate of each, to where the state stands."""
-    counts = {key: value for key, value in rates[0].items() if key != "learning_rate"}
-    place_plateau(scheduler, [held["learning_rate"] for held in rates], **counts)
+def _placement(
+    held: Held, groups: list[Group], number: int, scheduler: Scheduler | WithPlateau | None, steps_per_epoch: int | None
+) -> Placement:
+    """Where the scheduler of one of the optimizers is to stand."""
+    own: dict[int, list[Part]] = {}
+    for label, group in named_groups(groups).items():
+        if group.optimizer == number:
+            own.setdefault(group.index, []).extend(held.parts_of(label, group))
+    return placement_of(scheduler, own, steps_per_epoch)
 
 
-def _memory(memory: dict[str, Any], sizes: dict[str, int], first: torch.Tensor) -> dict[str, Any]:
+def _states(
+    held: Held, group: Group, tensors: Tensors, optimizer: torch.optim.Optimizer, step: int | None
+) -> list[tuple[torch.Tensor, dict[str, Any]]]:
+    """The parameters of a group, each with its state."""
+    if group.pair.closure:
+        first = optimizer.param_groups[0]["params"][0]
+        return [(first, _memory(held, group, first))]
+    found = []
+    for name in group.names:
+        before = float(optimizer.state.get(tensors[name], {}).get(STEP, 0))
+        counted = step if step is not None else held.place(name) or before
+        found.append((tensors[name], _state(held, group, name, tensors[name], counted)))
+    return found
+
+
+def _state(held: Held, group: Group, name: str, tensor: torch.Tensor, counted: float) -> dict[str, Any]:
+    """One parameter's state, as torch itself would keep it; empty where torch has none before the first step."""
+    import torch
+
+    from port.weights.torch import as_torch
+
+    pair, fields = group.pair, held.fields(name)
+    absent = {
+        pair.flags[field] for kept in fields for field, value in kept.items() if field in pair.flags and not bool(value)
+    }
+    number = getattr(torch, scalar_dtype())
+    state: dict[str, Any] = {}
+    for key, value in held.by_key(pair, name):
+        if key == STEP or key in pair.scalars:
+            state[key] = torch.tensor(np.asarray(value).item(), dtype=number)
+        elif key not in absent:
+            state[key] = as_torch(np.array(value)).to(tensor)
+    if pair.counts and STEP not in state:
+        state[STEP] = torch.tensor(float(counted), dtype=number)
+    return state
+
+
+def _memory(held: Held, group: Group, first: torch.Tensor) -> dict[str, Any]:
     """LBFGS's entry as torch keeps it."""
     from port.weights.torch import as_torch
 
@@ -116,48 +153,6 @@ def _memory(memory: dict[str, Any], sizes: dict[str, int], first: torch.Tensor) 
             return [tensors(item) for item in value]
         return as_torch(np.array(value)).to(first) if isinstance(value, np.ndarray) else value
 
-    own = in_order(memory, {name: sizes[name] for name in sorted(sizes)}, list(sizes))
+    (memory,) = (lbfgs_state_to_torch(state) for part in held.parts for state in part.lbfgs)
+    own = in_order(memory, {name: group.sizes[name] for name in sorted(group.sizes)}, list(group.sizes))
     return {key: tensors(value) for key, value in own.items()}
-
-
-def _prefix(state: Any, mapping: Mapping) -> str:
-    """What stands before the parameters' paths in the moments."""
-    import jax
-
-    targets = {target for entry in trained_entries(mapping) for target in entry.targets}
-    paths = [f".{path_of(keys)}" for keys, _ in jax.tree_util.tree_leaves_with_path(state)]
-    return "params." if any(path.endswith(f".params.{target}") for path in paths for target in targets) else ""
-
-
-def _back(found: Arrays, mapping: Mapping) -> Arrays:
-    back: Arrays = {}
-    for entry in trained_entries(mapping):
-        if all(target in found for target in entry.targets):
-            moved = entry.inverse()(tuple(found[target] for target in entry.targets))
-            back |= zip(entry.sources, moved, strict=True)
-    return back
-
-
-def _state(
-    name: str, tensor: torch.Tensor, held: Contents, arrays: dict[str, Arrays], counted: float
-) -> dict[str, Any]:
-    """One parameter's state, as torch itself would keep it."""
-    import torch
-
-    from port.weights.torch import as_torch
-
-    state: dict[str, Any] = {}
-    for key, named in arrays.items():
-        if name not in named:
-            continue
-        array = named[name]
-        if not held.pair.in_torch_layout and array.shape != tuple(tensor.shape):
-            raise WeightsMismatch(
-                f"{name}: the state's {key} has shape {array.shape}, the parameter {tuple(tensor.shape)}"
-            )
-        state[key] = as_torch(np.array(array)).to(tensor)
-    if held.pair.counts:
-        state[STEP] = torch.tensor(held.numbers.get(STEP, counted), dtype=getattr(torch, scalar_dtype()))
-    for key in held.pair.scalars & set(held.numbers):
-        state[key] = torch.tensor(held.numbers[key], dtype=getattr(torch, scalar_dtype()))
-    return state

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from port.errors import WeightsMismatch
+
 Entry = dict[str, Any]
 VECTORS = ("d", "prev_flat_grad")
 LISTS = ("old_dirs", "old_stps")
@@ -30,7 +32,17 @@ def in_order(entry: Entry, sizes: Mapping[str, int], wanted: Sequence[str]) -> E
         entry: torch's, or one like it.
         sizes: name → how many numbers it has, in the present order.
         wanted: the names in the order wanted.
+
+    Raises:
+        WeightsMismatch: a vector of another length than all of them together have.
     """
+    total = sum(sizes.values())
+    for vector in (*(entry[key] for key in VECTORS if key in entry), *(v for key in LISTS for v in entry.get(key, ()))):
+        if np.shape(vector) != (total,):
+            raise WeightsMismatch(
+                f"LBFGS remembers vectors of shape {np.shape(vector)}; {', '.join(sizes)} have {total} numbers: it is "
+                "the memory of other parameters"
+            )
     begins = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
     places = np.concatenate([np.arange(begins[name], begins[name] + sizes[name]) for name in wanted])
     changed = {key: np.asarray(entry[key])[places] for key in VECTORS if key in entry}

@@ -1,4 +1,4 @@
-"""The optimizer of a training checkpoint, moved beside its weights."""
+"""The optimizer of a training checkpoint, and its scheduler, moved beside its weights."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
+from port.errors import UsageError, WeightsMismatch
 from port.mapping import Mapping
 from port.optim.checkpoints import state_tensors
 from port.optim.from_torch import optax_source, to_optax
 from port.optim.layout import trained_entries
-from port.optim.saved import read_optimizer
+from port.optim.saved import SavedOptimizer, read_optimizer
+from port.optim.saved_scheduler import read_scheduler, scheduler_places
+from port.optim.state_dicts import LARGEST
+from port.pairs.optimizers import pair_of_optimizer
+from port.pairs.pair import is_class
+from port.pairs.schedules import place_of
 from port.weights.nesting import nested
 from port.weights.tensors import Tensor
 
@@ -24,24 +30,52 @@ class MovedOptimizer:
     """Called with the mapping of the weights, it gives the tensors that belong beside them.
 
     Attributes:
-        place: where in the checkpoint it is.
+        places: where in the checkpoint it is, and its scheduler.
+        remarks: what a person should look at.
         step: how many updates the checkpoint has behind it.
         source: the transformation as source, once it has been called.
 
     Raises:
-        BrokenWeights, UsageError, WeightsMismatch: as `read_optimizer`.
+        BrokenWeights, UsageError, WeightsMismatch: as `read_optimizer`, `read_scheduler` and, when it is called,
+            `to_optax`; UsageError too where the scheduler is not stepped with every update, and nothing says how many
+            there are to a step.
     """
 
-    def __init__(self, path: Path, optimizer: Any, model: torch.nn.Module, *, key: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        optimizer: Any,
+        model: torch.nn.Module,
+        *,
+        key: str | None = None,
+        scheduler: Any = None,
+        scheduler_key: str | None = None,
+        steps_per_epoch: int | None = None,
+        step: int | None = None,
+    ) -> None:
         saved = read_optimizer(path, optimizer, model, key=key)
-        self.optimizer, self.place, self.step = saved.optimizer, saved.place, saved.step
-        self.source = ""
+        self.path, self.optimizer, self.step = path, saved.optimizer, saved.step
+        self.places, self.remarks, self.source = [saved.place], _left_alone(saved), ""
+        self.given: dict[str, Any] = {}
+        if scheduler is not None:
+            found = read_scheduler(path, saved.content, scheduler, saved.optimizer, key=scheduler_key)
+            self.places.append(found.place)
+            self.remarks = []
+            if step is None:
+                self.remarks = _unsaid(path, found.scheduler, saved.step, steps_per_epoch)
+                step = _counted(found.scheduler, saved.step, steps_per_epoch)
+            self.step = saved.step or step or 0
+            self.given = {"scheduler": found.scheduler, "steps_per_epoch": steps_per_epoch, "step": step}
+        self.remarks = [*_another_class(saved), *self.remarks]
 
     def __call__(self, mapping: Mapping) -> list[Tensor]:
         with jax.enable_x64(True):  # a float64 moment stays one
             params = self._parameters(mapping)
-            _, state = to_optax(self.optimizer, params=params, mapping=mapping)
-            self.source = optax_source(self.optimizer, params=params, mapping=mapping)
+            try:
+                _, state = to_optax(self.optimizer, params=params, mapping=mapping, **self.given)
+                self.source = optax_source(self.optimizer, params=params, mapping=mapping, **self.given)
+            except (UsageError, WeightsMismatch) as error:
+                raise type(error)(f"{self.path}: {error}") from error
             return state_tensors(state, self.step)
 
     def _parameters(self, mapping: Mapping) -> Any:
@@ -60,3 +94,59 @@ class MovedOptimizer:
                 for target, shape in zip(entry.targets, entry.target_shapes(), strict=True)
             }
         )
+
+
+def _another_class(saved: SavedOptimizer) -> list[str]:
+    """That what was called an Adam is an AdamW. No error: the groups tell the same steps by either name."""
+    told = any(group.get("decoupled_weight_decay") for group in saved.optimizer.param_groups)
+    if not told or not is_class(type(saved.optimizer), "torch.optim.Adam"):
+        return []
+    return [
+        f"{saved.place or 'optimizer'}: its groups have decoupled_weight_decay=True, which makes torch.optim.Adam a "
+        "torch.optim.AdamW: it is moved as that"
+    ]
+
+
+def _left_alone(saved: SavedOptimizer) -> list[str]:
+    """That a scheduler's state is in the file, where nobody asked for it."""
+    rates = ", ".join(dict.fromkeys(f"{float(group['lr']):.6g}" for group in saved.optimizer.param_groups))
+    return [
+        f"{place}: the state of a scheduler, which is not carried: the rate stays at {rates}. Say its class: "
+        f"--scheduler {' or '.join(':'.join(name.rsplit('.', 1)) for name in names) or 'MODULE:NAME'}"
+        for place, names in scheduler_places(saved.content).items()
+    ]
+
+
+def _unsaid(path: Path, scheduler: Any, updates: int, steps_per_epoch: int | None) -> list[str]:
+    """See that a scheduler that counts epochs is not taken for one that counts updates; says where nothing tells."""
+    if hasattr(scheduler, "num_bad_epochs"):
+        return []
+    name, count = type(scheduler).__name__, place_of(scheduler)
+    if steps_per_epoch is not None:
+        if count * steps_per_epoch > LARGEST:
+            raise UsageError(f"{count} steps of {steps_per_epoch} updates are too many: JAX counts up to {LARGEST}")
+        if updates == 0 and count > 0:
+            return [
+                f"nothing in {path} says how many updates there were: they are taken for the {count * steps_per_epoch} "
+                f"of {count} whole epochs; if it was saved within one, say how many since the {name} was made: --step N"
+            ]
+        return []
+    if updates > count + 1:
+        every = updates // count if count else "N"
+        raise UsageError(
+            f"{path}: there were {updates} updates and {count} steps of the {name}, so it is not stepped with every "
+            f"update: say how many updates there are to a step, --steps-per-epoch {every}; or 1 if it is"
+        )
+    if updates == 0 and count > 0:
+        return [
+            f"nothing in {path} says how many updates there were: the {name} is taken for one that is stepped with "
+            "every update; if it is stepped once an epoch, say how many updates that has: --steps-per-epoch N"
+        ]
+    return []
+
+
+def _counted(scheduler: Any, updates: int, steps_per_epoch: int | None) -> int | None:
+    """The updates since the scheduler was made, where the optimizer itself keeps no count of them."""
+    if hasattr(scheduler, "num_bad_epochs") or steps_per_epoch is None or pair_of_optimizer(scheduler.optimizer).counts:
+        return None
+    return updates or place_of(scheduler) * steps_per_epoch

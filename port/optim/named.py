@@ -9,8 +9,9 @@ import optax
 from port.errors import UnknownChoice, UsageError
 from port.mapping import Mapping, between
 from port.optim.layout import in_torch_layout
+from port.optim.names import pair_named
+from port.optim.options import CHANGE_NOTHING, reason_against
 from port.pairs.expression import Expression, Function, Name
-from port.pairs.optimizers import pair_by_name
 
 
 def by_name(name: str, *, model: Any = None, **options: Any) -> optax.GradientTransformationExtraArgs:
@@ -21,19 +22,23 @@ def by_name(name: str, *, model: Any = None, **options: Any) -> optax.GradientTr
         model: the nnx module that is trained, or its mapping from torch's names. Needed by those whose updates depend
             on how parameters are laid out (Adafactor, Muon, LBFGS), where they are not laid out as torch's are.
         options: torch's, under torch's names: ``lr`` (a number, or a schedule of the count of updates), ``momentum``,
-            ``betas``, ``weight_decay`` …
+            ``betas``, ``weight_decay`` … Those that change no update (``foreach``, ``fused`` …) are taken as well.
 
     Raises:
         UnknownChoice: no such optimizer; no such option of it.
-        UsageError: an optimizer that has no counterpart.
+        UsageError: an optimizer that has no counterpart; a value that torch refuses.
     """
-    pair = pair_by_name(name)
+    pair = pair_named(name)
     if (reason := pair.refused(pair.defaults)) is not None:
         raise UsageError(reason)
+    options = {option: value for option, value in options.items() if option not in CHANGE_NOTHING}
     for option in options:
         if option not in pair.defaults:
             raise UnknownChoice(f"option of {name}", option, pair.defaults)
     values = {**pair.defaults, **options}
+    numbers = {option: value for option, value in values.items() if option != "lr" or not callable(value)}
+    if (reason := reason_against(pair, numbers)) is not None:
+        raise UsageError(f"{pair.torch}: {reason}")
     if callable(values["lr"]) and pair.takes_first_rate:
         values["lr"] = float(values["lr"](0))
     if callable(values["lr"]) and pair.own_count:

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from port.pairs.optimizers import OPTIMIZERS, pair_by_name
+from port.errors import UnknownChoice, UsageError, described
+from port.pairs.optimizers import OPTIMIZERS, OptimizerPair, pair_by_name
 
 NAMES = tuple(pair.name for pair in OPTIMIZERS if pair.refused(pair.defaults) is None)
 """Every optimizer there is, by torch's name in small letters."""
+
+
+def pair_named(name: str) -> OptimizerPair:
+    """The pair of an optimizer.
+
+    Raises:
+        UnknownChoice: no such optimizer.
+        UsageError: no name.
+    """
+    if not isinstance(name, str):
+        raise UsageError(f"an optimizer is told by its name, as in 'adam'; got {described(name)}")
+    if name not in {pair.name for pair in OPTIMIZERS}:
+        raise UnknownChoice("optimizer", name, NAMES)
+    return pair_by_name(name)
 
 
 def default_options(name: str) -> dict[str, Any]:
@@ -16,4 +31,4 @@ def default_options(name: str) -> dict[str, Any]:
     Raises:
         UnknownChoice: no such optimizer.
     """
-    return dict(pair_by_name(name).defaults)
+    return dict(pair_named(name).defaults)

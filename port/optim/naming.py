@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping as Named
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 Names = list[list[str]]
 Shape = tuple[int, ...]
-Candidates = dict[tuple[int, int], list[str]]
+Place = tuple[int, int]
+Candidates = dict[Place, list[str]]
 WHAT_TO_DO = (
     "give the torch module (model=…), or make the optimizer with names: torch.optim.SGD(model.named_parameters(), …)"
 )
@@ -29,16 +31,21 @@ def names_of(
 ) -> Names:
     """The names of an optimizer's parameters, group by group.
 
+    What is sure comes first: the module itself, and names in the optimizer. Without them a parameter is the one that
+    has its value; else its shape tells, and among parameters of one shape it is assumed that a group has them in the
+    model's order, as ``SGD(model.parameters())`` has. Without ``values`` nothing can contradict that: an optimizer
+    made of ``[b.weight, a.weight]``, of one shape, is then read the wrong way round.
+
     Args:
         optimizer: torch's.
         shapes: the model's trainable parameters under torch's names, in the order in which they are registered.
-        model: the module whose parameters they are, if it is at hand.
-        values: what the parameters hold, if that is known: where the optimizer itself knows no names, a parameter is
-            recognized by its value, then by the order of registration.
+        model: the module whose parameters they are, if it is at hand. Its values are not looked at: they may be of
+            another step than ``values``.
+        values: what the parameters hold, if that is known.
 
     Raises:
         WeightsMismatch: parameters that the model does not have, or that have another shape there.
-        UsageError: two readings remain.
+        UsageError: two readings remain; or the values contradict the order.
     """
     groups = [group["params"] for group in optimizer.param_groups]
     if model is not None:
@@ -84,37 +91,43 @@ class _Matching:
     def __init__(
         self, groups: list[list[torch.Tensor]], shapes: Named[str, Shape], values: Named[str, np.ndarray] | None
     ) -> None:
-        self.groups, self.shapes = groups, shapes
+        self.groups, self.shapes, self.values = groups, shapes, values or {}
         self.order = {name: place for place, name in enumerate(shapes)}
         self.places = [(group, place) for group, tensors in enumerate(groups) for place in range(len(tensors))]
-        by_value = self._of_value(values) if values is not None else None
-        # Where one side was trained further, the values say nothing.
-        self.candidates = by_value or {at: self._of_shape(at) for at in self.places}
+        self.candidates: Candidates = {at: self._of_shape(at) for at in self.places}
+        self.equal = self._of_value() if values is not None else {}
 
     def names(self) -> Names:
         candidates = self.candidates
         self._refuse_strangers(candidates)
+        candidates |= self.equal
         changed = True
         while changed:
             changed = self._without_taken(candidates) | self._within_order(candidates)
         self._refuse_doubts(candidates)
-        return [[candidates[group, place][0] for place in range(len(t))] for group, t in enumerate(self.groups)]
+        found = {at: names[0] for at, names in candidates.items()}
+        if self.values:
+            self._refuse_contradiction(found)
+        return [[found[group, place] for place in range(len(t))] for group, t in enumerate(self.groups)]
 
-    def _of_shape(self, at: tuple[int, int]) -> list[str]:
+    def _of_shape(self, at: Place) -> list[str]:
         shape = tuple(self.groups[at[0]][at[1]].shape)
         return [name for name, other in self.shapes.items() if other == shape]
 
-    def _of_value(self, values: Named[str, np.ndarray]) -> Candidates | None:
-        """By value; None if any parameter has a value that the model has not."""
+    def _of_value(self) -> Candidates:
+        """Those that are equal to what the model has, and the names of what they are equal to."""
+        equal = {
+            at: [name for name in names if _alike(self._value(at), self.values[name])]
+            for at, names in self.candidates.items()
+        }
+        claims = Counter(map(tuple, equal.values()))
+        # Fresh scales are all ones: where one of the model's is left so, it does not tell which of them it is.
+        return {at: names for at, names in equal.items() if 0 < claims[tuple(names)] <= len(names)}
+
+    def _value(self, at: Place) -> np.ndarray:
         from port.weights.torch import as_numpy
 
-        found = {}
-        for at in self.places:
-            value = as_numpy(self.groups[at[0]][at[1]].detach())
-            found[at] = [name for name in self._of_shape(at) if _alike(value, values[name])]
-            if not found[at]:
-                return None
-        return found
+        return as_numpy(self.groups[at[0]][at[1]].detach())
 
     def _refuse_strangers(self, candidates: Candidates) -> None:
         for (group, place), names in candidates.items():
@@ -131,12 +144,13 @@ class _Matching:
             )
 
     def _without_taken(self, candidates: Candidates) -> bool:
-        """What one parameter surely is, no other one is."""
-        taken = {names[0] for names in candidates.values() if len(names) == 1}
+        """What one parameter surely is, no other one is; and so with as many parameters as there are names for them."""
+        claims = Counter(map(tuple, candidates.values()))
+        taken = {name: names for names, count in claims.items() if count >= len(names) for name in names}
         changed = False
         for at, names in candidates.items():
-            left = [name for name in names if name not in taken]
-            if len(names) > 1 and len(left) < len(names) and left:
+            left = [name for name in names if taken.get(name, tuple(names)) == tuple(names)]
+            if left and len(left) < len(names):
                 candidates[at], changed = left, True
         return changed
 
@@ -156,7 +170,7 @@ class _Matching:
                 highest = max(self.order[name] for name in candidates[group, place])
         return changed
 
-    def _bounded(self, candidates: Candidates, at: tuple[int, int], within: Any) -> bool:
+    def _bounded(self, candidates: Candidates, at: Place, within: Any) -> bool:
         left = [name for name in candidates[at] if within(self.order[name])]
         changed = bool(left) and len(left) < len(candidates[at])
         if changed:
@@ -180,13 +194,44 @@ class _Matching:
                     f"{', '.join(names)}; {WHAT_TO_DO}"
                 )
 
+    def _refuse_contradiction(self, found: dict[Place, str]) -> None:
+        """Among parameters of one shape, none may be far nearer to another one's value than to that of its name."""
+        owners = {name: at for at, name in found.items()}
+        for at, name in found.items():
+            if at in self.equal:
+                continue
+            for other in self._of_shape(at):
+                if other != name and self._is_nearer(at, name, other, owners.get(other)):
+                    raise UsageError(
+                        f"parameter {at[1]} of the optimizer's group {at[0]} is {name} by the model's order, and its "
+                        f"value is nearer to that of {other}: the optimizer has them in another order, or the values "
+                        f"are of another run; {WHAT_TO_DO}"
+                    )
+
+    def _is_nearer(self, at: Place, name: str, other: str, owner: Place | None) -> bool:
+        """Whether the values clearly fit better when a parameter changes names with the owner of another one."""
+        kept = [(at, name), *([] if owner is None else [(owner, other)])]
+        changed = [(at, other), *([] if owner is None else [(owner, name)])]
+        # Twice as near, as values of one run are; those of two runs are about as far from all the others.
+        return 2 * self._distance(changed) < self._distance(kept)
+
+    def _distance(self, named: list[tuple[Place, str]]) -> float:
+        """From parameters to the values of their names; what is not finite tells nothing."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            parts = [np.linalg.norm(_wide(self._value(at)) - _wide(self.values[name])) for at, name in named]
+        return float(np.linalg.norm(parts))
+
 
 def _alike(value: np.ndarray, other: np.ndarray) -> bool:
     """The same numbers, but for the rounding of a narrower dtype."""
     if np.array_equal(value, other):
         return True
     precision = max(_precision(value), _precision(other))
-    return bool(np.all(np.abs(value.astype(np.float64) - other.astype(np.float64)) <= precision * np.abs(value)))
+    return bool(np.all(np.abs(_wide(value) - _wide(other)) <= precision * np.abs(value)))
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
 
 
 def _precision(array: np.ndarray) -> float:

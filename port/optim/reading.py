@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 FROZEN = "frozen"
 """The label of parameters that are not trained."""
 
+_COMPLEX = (
+    "{name} is complex, and {optimizer} steps its real and its imaginary part each by itself, with moments of their "
+    "own, which optax does not. Keep the parts as one real parameter (torch.view_as_real) on both sides, and make it "
+    "complex where it is used; torch.optim.SGD and ASGD step complex numbers alike on both"
+)
+
 
 @dataclass(frozen=True)
 class Group:
@@ -32,6 +38,7 @@ class Group:
         names: torch's names of the parameters.
         numbers: torch's key → what it holds for each of them: the count of steps, and the pair's scalars.
         arrays: torch's key → name → array: the moments. Empty where nothing was stepped yet.
+        scalars: the dtype of the pair's scalars: torch's default, or what `load_state_dict` has made of it.
         memory: what LBFGS remembers of all of them together.
         sizes: name → how many numbers it has.
     """
@@ -43,6 +50,7 @@ class Group:
     names: tuple[str, ...]
     numbers: dict[str, float] = field(default_factory=dict)
     arrays: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    scalars: str = "float32"
     memory: dict[str, Any] | None = None
     sizes: dict[str, int] = field(default_factory=dict)
 
@@ -61,7 +69,7 @@ def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int =
         number: which of the optimizers it is.
 
     Raises:
-        UsageError: options that the pair cannot say in optax.
+        UsageError: options that the pair cannot say in optax; a complex parameter, where torch steps its parts apart.
     """
     pair = pair_of_optimizer(optimizer)
     groups: list[Group] = []
@@ -73,9 +81,13 @@ def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int =
         for tensor, name in zip(group["params"], named, strict=True):
             if not tensor.requires_grad:
                 continue
-            numbers, arrays = _state_of(optimizer.state.get(tensor, {}), pair)
-            key = (*sorted(numbers.items()), *sorted(set(arrays) & set(pair.flags.values())))
-            same = alike.setdefault(key, Group(pair, number, index, options, (), numbers))
+            if tensor.is_complex() and not pair.complex_alike:
+                raise UsageError(_COMPLEX.format(name=name, optimizer=pair.torch))
+            state = optimizer.state.get(tensor, {})
+            numbers, arrays = _state_of(state, pair)
+            scalars = _scalars_of(state, pair)
+            key = (scalars, *sorted(numbers.items()), *sorted(set(arrays) & set(pair.flags.values())))
+            same = alike.setdefault(key, Group(pair, number, index, options, (), numbers, scalars=scalars))
             alike[key] = replace(same, names=(*same.names, name), arrays=_with(same.arrays, name, arrays))
         groups += alike.values()
         if pair.closure:
@@ -100,7 +112,7 @@ def _remembering(optimizer: torch.optim.Optimizer, groups: list[Group], names: l
 def options_of(pair: OptimizerPair, group: dict[str, Any]) -> dict[str, Any]:
     """A group's options as plain numbers: torch takes the learning rate and the betas as tensors too."""
     options = {name: _plain(group.get(name, default)) for name, default in {**pair.defaults, **_implied(group)}.items()}
-    if pair.rate_in_its_dtype and hasattr(group["lr"], "item"):
+    if pair.rate_in_its_dtype and hasattr(group["lr"], "item") and options["lr"]:
         # It takes 1 − lr · decay in the tensor's float32, too.
         options["weight_decay"] = (1 - (1 - group["lr"] * options["weight_decay"]).item()) / options["lr"]
     return options
@@ -126,6 +138,15 @@ def _state_of(state: dict[str, Any], pair: OptimizerPair) -> tuple[dict[str, flo
     numbers = {key: float(value) for key, value in present.items() if key in alone}
     arrays = {key: as_numpy(value.detach()) for key, value in present.items() if key not in alone}
     return numbers, arrays
+
+
+def _scalars_of(state: dict[str, Any], pair: OptimizerPair) -> str:
+    """The dtype that a parameter's scalars are rounded to: `load_state_dict` gives them the parameter's own."""
+    from port.weights.torch import numpy_dtype
+
+    kept = [numpy_dtype(state[key].dtype) for key in sorted(pair.scalars) if hasattr(state.get(key), "dtype")]
+    rounded = [np.dtype(scalar_dtype())] if pair.scalars_anew or not kept else []
+    return min([*kept, *rounded], key=lambda dtype: dtype.itemsize).name
 
 
 def _with(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping as Saved
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from port.errors import BrokenWeights, UsageError, WeightsMismatch
+import numpy as np
+
+from port.errors import BrokenWeights, UsageError, WeightsMismatch, described
 from port.optim.naming import names_of
-from port.pairs.optimizers import STEP, pair_of_optimizer
+from port.optim.options import shown
+from port.optim.state_dicts import LARGEST, check_form, check_memory, check_options, check_values, is_floating
+from port.pairs.optimizers import OPTIMIZERS, STEP, OptimizerPair, pair_of_optimizer
 from port.weights.torch_files import read_saved
 
 if TYPE_CHECKING:
@@ -27,18 +32,24 @@ class SavedOptimizer:
     Attributes:
         optimizer: with its groups and state; its parameters have the model's names and shapes, and no values.
         place: where in the checkpoint it is.
-        step: how many updates the checkpoint has behind it: as the file says, else as the optimizer has counted.
+        step: how many updates the checkpoint has behind it: as the file says, else as the optimizer has counted; 0 if
+            nothing tells.
+        content: all that the file holds.
     """
 
     optimizer: torch.optim.Optimizer
     place: str
     step: int
+    content: Saved[str, Any]
 
 
 def read_optimizer(
     path: Path | str, optimizer: Any, model: torch.nn.Module, *, key: str | None = None
 ) -> SavedOptimizer:
     """The optimizer of a training checkpoint.
+
+    Where it was made without names, and of all the model's parameters, they are taken to be in the model's order, as in
+    ``SGD(model.parameters())``.
 
     Args:
         path: what ``torch.save`` wrote. It is never unpickled beyond tensors.
@@ -47,45 +58,71 @@ def read_optimizer(
         key: where in the checkpoint the optimizer's state dict is, if it holds several.
 
     Raises:
-        BrokenWeights: a file that cannot be read, or holds no optimizer.
-        UsageError: several optimizers in it; groups whose parameters cannot be told apart.
+        BrokenWeights: a file that cannot be read, or holds no optimizer; a part of it that is not what it has to be.
+        UsageError: no class of torch.optim's; several optimizers in it; groups whose parameters cannot be told apart.
         WeightsMismatch: the state of another model, or of another class.
     """
+    if not isinstance(optimizer, type):
+        raise UsageError(f"the optimizer is told by its class, as torch.optim.AdamW; got {described(optimizer)}")
+    pair = pair_of_optimizer(optimizer)
+    if (reason := pair.refused(pair.defaults)) is not None:
+        raise UsageError(reason)
     path = Path(path)
     content = read_saved(path)
     place, saved = _find(path, content, key)
+    where = f"{path}: {place}" if place else str(path)
+    check_form(where, saved)
     names = _names(path, saved, model)
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    _check_state(path, saved, names, shapes, optimizer)
-    made: torch.optim.Optimizer = optimizer(
+    _check_class(where, saved, pair)
+    _check_state(where, saved, names, shapes, pair)
+    made = _made(where, saved, optimizer, names, shapes)
+    check_options(where, pair, made.param_groups)
+    return SavedOptimizer(made, place, _step(path, content, made), content)
+
+
+def _made(
+    where: str, saved: Saved[str, Any], optimizer: Any, names: list[list[str]], shapes: dict[str, tuple[int, ...]]
+) -> torch.optim.Optimizer:
+    parameters = [
         [
-            {
-                **_options(group),
-                "params": [
-                    (name, _parameter(shapes[name], saved["state"].get(index, {})))
-                    for index, name in zip(group["params"], named, strict=True)
-                ],
-            }
-            for group, named in zip(saved["param_groups"], names, strict=True)
+            (name, _parameter(shapes[name], _moments(saved["state"].get(index, {}))))
+            for index, name in zip(group["params"], named, strict=True)
         ]
-    )
+        for group, named in zip(saved["param_groups"], names, strict=True)
+    ]
     groups = [{**group, "param_names": named} for group, named in zip(saved["param_groups"], names, strict=True)]
-    made.load_state_dict({"state": saved["state"], "param_groups": groups})
-    told = [content[name] for name in STEPS if isinstance(content.get(name), int)]
-    counted = [int(state[STEP]) for state in made.state.values() if STEP in state]
-    return SavedOptimizer(made, place, int((told or counted or [0])[0]))
+    try:
+        made: torch.optim.Optimizer = optimizer([{"params": named} for named in parameters])
+        made.load_state_dict({"state": saved["state"], "param_groups": groups})
+    except Exception as error:  # Whatever torch makes of what is left, as Muon of a vector.
+        raise BrokenWeights(
+            f"{where}: no torch.optim.{optimizer.__name__} can be made of it: {type(error).__name__}: {error}"
+        ) from error
+    return made
 
 
-def _options(group: Saved[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in group.items() if name not in ("params", "param_names")}
+def _step(path: Path, content: Saved[str, Any], made: torch.optim.Optimizer) -> int:
+    """The number of updates: as the file says, else as the optimizer has counted."""
+    for name in STEPS:
+        if isinstance(step := content.get(name), int):
+            if not 0 <= step <= LARGEST:
+                raise BrokenWeights(f"{path}: {name} is to be a number of updates, got {shown(step)}")
+            return step
+    return next((int(state[STEP]) for state in made.state.values() if STEP in state), 0)
 
 
-def _parameter(shape: tuple[int, ...], state: Saved[str, Any]) -> torch.nn.Parameter:
+def _parameter(shape: tuple[int, ...], moments: list[torch.Tensor]) -> torch.nn.Parameter:
     """A parameter without values, in the dtype of its moments: torch casts them to it."""
     import torch
 
-    dtypes = [value.dtype for value in state.values() if _is_array(value)]
-    return torch.nn.Parameter(torch.empty(shape, dtype=dtypes[0] if dtypes else None))
+    return torch.nn.Parameter(torch.empty(shape, dtype=moments[0].dtype if moments else None))
+
+
+def _moments(state: Saved[str, Any]) -> list[torch.Tensor]:
+    """The tensors of a parameter's state, without its numbers."""
+    numbers = {STEP}.union(*(pair.scalars for pair in OPTIMIZERS))
+    return [value for key, value in state.items() if key not in numbers and is_floating(value)]
 
 
 def _find(path: Path, content: Any, key: str | None) -> tuple[str, Saved[str, Any]]:
@@ -100,8 +137,8 @@ def _find(path: Path, content: Any, key: str | None) -> tuple[str, Saved[str, An
     found = [place for place in content if _is_optimizer(content[place])]
     known = [place for place in found if place in PLACES]
     if len(known or found) == 1:
-        place = str((known or found)[0])
-        return place, content[place]
+        (place,) = known or found
+        return str(place), content[place]
     if not found:
         raise BrokenWeights(
             f"{path} holds no optimizer's state dict (of {', '.join(map(str, content))}); "
@@ -112,10 +149,6 @@ def _find(path: Path, content: Any, key: str | None) -> tuple[str, Saved[str, An
 
 def _is_optimizer(value: Any) -> bool:
     return isinstance(value, Saved) and {"state", "param_groups"} <= set(value)
-
-
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "shape") and bool(tuple(value.shape))
 
 
 def _names(path: Path, saved: Saved[str, Any], model: torch.nn.Module) -> list[list[str]]:
@@ -140,37 +173,61 @@ def _stand_in(path: Path, saved: Saved[str, Any]) -> Any:
     for number, group in enumerate(saved["param_groups"]):
         parameters = []
         for index in group["params"]:
-            arrays = [value for value in saved["state"].get(index, {}).values() if _is_array(value)]
-            if not arrays:
+            shapes = [moment.shape for moment in _moments(saved["state"].get(index, {}))]
+            if not shapes:
                 raise UsageError(
                     f"{path}: nothing tells which parameter is number {index} of the optimizer's group {number}; save "
                     "it with names: torch.optim.SGD(model.named_parameters(), …)"
                 )
-            parameters.append(torch.empty(arrays[0].shape, device="meta"))
+            try:
+                shape = np.broadcast_shapes(*shapes)  # Adafactor's rows and columns
+            except ValueError as error:
+                told = ", ".join(str(tuple(shape)) for shape in shapes)
+                raise BrokenWeights(f"{path}: the optimizer's state of number {index} has shapes {told}") from error
+            parameters.append(torch.empty(shape, device="meta"))
         groups.append({"params": parameters})
     return type("StandIn", (), {"param_groups": groups})()
 
 
+def _check_class(where: str, saved: Saved[str, Any], pair: OptimizerPair) -> None:
+    """Adam's state and AdamW's are alike, and torch loads either into either: only the groups tell."""
+    if pair.torch == "torch.optim.AdamW":
+        for place, group in enumerate(saved["param_groups"]):
+            if group.get("decoupled_weight_decay") is False:
+                raise WeightsMismatch(
+                    f"{where}: param_groups[{place}] has decoupled_weight_decay=False, and torch.optim.AdamW's is "
+                    "True: it is the state of torch.optim.Adam"
+                )
+
+
 def _check_state(
-    path: Path, saved: Saved[str, Any], names: list[list[str]], shapes: dict[str, tuple[int, ...]], optimizer: type
+    where: str,
+    saved: Saved[str, Any],
+    names: list[list[str]],
+    shapes: dict[str, tuple[int, ...]],
+    pair: OptimizerPair,
 ) -> None:
-    pair = pair_of_optimizer(optimizer)
     known = {key for fields in pair.state.values() for key in fields.values()} | {STEP}
+    size = sum(math.prod(shapes[name]) for named in names for name in named)
     for group, named in zip(saved["param_groups"], names, strict=True):
         if len(group["params"]) != len(named):
             raise WeightsMismatch(
-                f"{path}: the optimizer has {len(group['params'])} parameters, the model {len(named)}"
+                f"{where}: the optimizer has {len(group['params'])} parameters, the model {len(named)}"
             )
         for index, name in zip(group["params"], named, strict=True):
-            state = saved["state"].get(index, {})
-            if not pair.closure and (strange := sorted(set(state) - known)):
+            state, place = saved["state"].get(index, {}), f"{where}: state[{index}], of {name}"
+            if pair.closure:
+                check_memory(place, state, size)
+                continue
+            if strange := sorted(set(state) - known):
                 raise WeightsMismatch(
-                    f"{path}: the optimizer's state of {name} holds {', '.join(strange)}, and {pair.torch} keeps "
+                    f"{where}: the optimizer's state of {name} holds {', '.join(strange)}, and {pair.torch} keeps "
                     f"{', '.join(sorted(known))}: it is the state of another class"
                 )
-            for key, value in state.items():
-                if not pair.in_torch_layout and _is_array(value) and tuple(value.shape) != shapes[name]:
+            check_values(place, pair, state)
+            for key in sorted(set(state) - pair.scalars - {STEP}):
+                if not pair.in_torch_layout and state[key] is not None and tuple(state[key].shape) != shapes[name]:
                     raise WeightsMismatch(
-                        f"{path}: the optimizer's {key} of {name} has shape {tuple(value.shape)}, the model's "
+                        f"{where}: the optimizer's {key} of {name} has shape {tuple(state[key].shape)}, the model's "
                         f"parameter {shapes[name]}: it is the state of another model"
                     )

@@ -1,9 +1,9 @@
-"""An optax state filled with what a torch optimizer holds, and read back: by the classes and fields of the states."""
+"""An optax state filled with what a torch optimizer holds: by the classes and fields of the states."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ import optax
 
 from port.errors import WeightsMismatch
 from port.pairs.optimizers import STEP, OptimizerPair
-from port.transforms.lbfgs_state import TorchLbfgsState, lbfgs_state_from_torch, lbfgs_state_to_torch
+from port.transforms.lbfgs_state import TorchLbfgsState, lbfgs_state_from_torch
 from port.transforms.paths import path_of
 
 Arrays = dict[str, np.ndarray]
@@ -128,73 +128,3 @@ def _field(name: str, key: str, fresh: Any, contents: Contents, prefix: str) -> 
 def _like(value: Any, fresh: Any) -> jax.Array:
     # A copy: jnp.asarray may share the memory of a numpy array, and torch goes on writing to it.
     return jnp.array(value, jnp.asarray(fresh).dtype)
-
-
-def contents_of(state: Any, pairs: dict[str, OptimizerPair], *, prefix: str = "") -> dict[str, Contents]:
-    """What an optax state holds, label by label: the way back from `filled`.
-
-    Args:
-        state: of the whole transformation.
-        pairs: label → the pair of its optimizer.
-        prefix: what stands before the parameters' paths.
-
-    Raises:
-        WeightsMismatch: a state of another optimizer.
-    """
-    parts: dict[str, Any] = {}
-    if len(pairs) == 1:
-        parts = {next(iter(pairs)): state}
-    else:
-        _in_partitions(state, lambda label, inner: parts.setdefault(label, inner))
-    found = {}
-    for label, pair in pairs.items():
-        contents = Contents(pair) if label in parts else None
-        places: list[int] = []
-        if contents is None or not _collect(parts[label], contents, places, prefix):
-            wanted = ", ".join(pair.state)
-            raise WeightsMismatch(
-                f"the state is not one of {pair.name}'s ({label}): expected {wanted} in it, got "
-                f"{', '.join(sorted(_classes(state))) or 'no state at all'}"
-            )
-        found[label] = replace(contents, place=max(places, default=None))
-    return found
-
-
-def _collect(state: Any, contents: Contents, places: list[int], prefix: str) -> bool:
-    """Whether anything of the pair's is there: it is put into ``contents``."""
-    pair = contents.pair
-    name = type(state).__name__
-    if name in pair.state:
-        for part, key in pair.state[name].items():
-            _collect_field(part, key, getattr(state, part), contents, prefix)
-        for part in set(pair.flags) & set(pair.state[name]):
-            if not bool(getattr(state, part)):
-                contents.arrays.pop(pair.flags[part], None)
-        return True
-    if isinstance(state, TorchLbfgsState):
-        contents.memory.update(lbfgs_state_to_torch(state))
-        return True
-    if name == "TorchPlateauState":
-        contents.rates.update({part: getattr(state, part).item() for part in state._fields if part != "inner_state"})
-    if "count" in getattr(state, "_fields", ()):
-        places.append(int(state.count))
-    parts = state.values() if isinstance(state, dict) else state if isinstance(state, tuple | list) else ()
-    found = [_collect(part, contents, places, prefix) for part in parts]  # every one of them, whatever the first says
-    return any(found) or pair.may_lack_state
-
-
-def _collect_field(part: str, key: str, value: Any, contents: Contents, prefix: str) -> None:
-    pair = contents.pair
-    if part in pair.flags:
-        return
-    if key == STEP or key in pair.scalars:
-        contents.numbers[key] = np.asarray(value).item()
-    else:
-        leaves = jax.tree_util.tree_leaves_with_path(value)
-        contents.arrays[key] = {path_of(keys).removeprefix(prefix): np.asarray(leaf) for keys, leaf in leaves}
-
-
-def _classes(state: Any) -> set[str]:
-    own = {type(state).__name__} if hasattr(state, "_fields") else set()
-    parts = state.values() if isinstance(state, dict) else state if isinstance(state, tuple | list) else ()
-    return own.union(*map(_classes, parts))

@@ -14,6 +14,7 @@ from port.transforms.muon import TorchMuonState, torch_muon
 from port.transforms.nadam import TorchNadamState, scale_by_torch_nadam
 from port.transforms.paths import labels_by_path, path_of
 from port.transforms.plateau import TorchPlateauState, reduce_on_torch_plateau, torch_plateau_step
+from port.transforms.plateau_with_schedule import ScheduledPlateauState, scheduled_plateau
 from port.transforms.radam import TorchRadamState, scale_by_torch_radam
 from port.transforms.rprop import TorchRpropState, torch_rprop
 from port.transforms.schedules import (
@@ -37,6 +38,7 @@ from port.transforms.schedules import (
 )
 
 __all__ = [
+    "ScheduledPlateauState",
     "TorchAccumulationState",
     "TorchAdafactorState",
     "TorchAdagradState",
@@ -77,6 +79,7 @@ __all__ = [
     "scale_by_torch_momentum",
     "scale_by_torch_nadam",
     "scale_by_torch_radam",
+    "scheduled_plateau",
     "sequential_lr",
     "step_lr",
     "swa_average",

@@ -10,6 +10,30 @@ from port.errors import WeightsMismatch
 WRAPPERS = ("module", "_orig_mod", "model")
 """DataParallel and DistributedDataParallel, torch.compile, and what training frameworks call the model they hold."""
 
+COUNT = "n_averaged"
+"""What torch.optim.swa_utils.AveragedModel registers beside the model, which it holds as ``module``."""
+
+
+def count_of_averages(names: Collection[str], expected: Collection[str]) -> str | None:
+    """The name under which an AveragedModel saved its count, which is no weight: all else there is in its ``module``.
+
+    Args:
+        names: in the file.
+        expected: in the model, which may be built like an AveragedModel: the count is then its own.
+    """
+    return None if not expected or _count_beside_module(expected) else _count_beside_module(names)
+
+
+def _count_beside_module(names: Collection[str]) -> str | None:
+    for name in names:
+        above, _, last = name.rpartition(".")
+        module = f"{above}.module." if above else "module."
+        if last == COUNT and all(part in WRAPPERS for part in module.split(".")[:-1]):
+            others = [other for other in names if other != name]
+            if others and all(other.startswith(module) for other in others):
+                return name
+    return None
+
 
 def _itself(name: str) -> str:
     return name
@@ -59,7 +83,7 @@ def _readings(names: list[str]) -> Iterator[list[str]]:
         parts = [_without(name.split("."), inner) for name in names]
         runs = Counter(run for name in parts for run in _leading_runs(name))
         for prefix in sorted(runs, key=len):
-            # A wrapper stands before nearly all names (AveragedModel's n_averaged has none): one alone is another name.
+            # A wrapper stands before nearly all names: before one alone it is a name of the model's.
             if 2 * runs[prefix] < len(parts):
                 continue
             yield [".".join(name[len(prefix) :] if tuple(name[: len(prefix)]) == prefix else name) for name in parts]

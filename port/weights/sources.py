@@ -14,7 +14,7 @@ from port.mapping import TORCH_ONLY, Guide, Renaming, Rules, between, guide_of_f
 from port.mapping import Mapping as PortMapping
 from port.mapping.linen_guide import flat
 from port.weights.checkpoint import open_checkpoint
-from port.weights.prefixes import strip_prefixes
+from port.weights.prefixes import count_of_averages, strip_prefixes
 from port.weights.tensors import Checkpoint, TensorInfo
 
 TRAINING = {"opt_state", "step"}
@@ -101,12 +101,19 @@ class Source(Mapping[str, np.ndarray]):
     def without_prefixes(self, expected: Collection[str], rules: Rules | None = None) -> Source:
         """The same without what DistributedDataParallel or torch.compile put before the names that are expected.
 
+        Without AveragedModel's prefix, too; its count is left out.
+
         Args:
             expected: the model's names.
             rules: what a person says of names.
         """
         renaming = Renaming(rules.rename if rules is not None else None)
-        return self.renamed(strip_prefixes(tuple(self.tensors), expected, renaming=renaming))
+        count = count_of_averages(self.tensors, expected)
+        names = [name for name in self.tensors if name != count]
+        stripped = self.renamed(strip_prefixes(names, expected, renaming=renaming))
+        if count is not None:
+            stripped.left_out[count] = "how often AveragedModel has averaged, no weight"
+        return stripped
 
     def collections(self) -> dict[str, str]:
         """Flax's collections: name → its collection; ``"params"`` where the names do not say."""

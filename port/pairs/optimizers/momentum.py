@@ -44,7 +44,7 @@ SGD = OptimizerPair(
     },
     flags={"started": "momentum_buffer"},
     schedules_momentum="momentum",
-    may_lack_state=True,
     counts=False,
+    complex_alike=True,
     notes=("O1", "O2"),
 )

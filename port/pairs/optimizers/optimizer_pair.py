@@ -27,16 +27,17 @@ class OptimizerPair:
         chain: the options of a group → the optax transformation, learning rate and sign included.
         state: optax's state class → its field → torch's key in a parameter's state.
         scalars: those of torch's keys that hold one number a parameter, the same for all that were stepped together.
+        scalars_anew: whether torch makes them anew in each step, in its default dtype, whatever it keeps them in.
         flags: fields of optax's that say whether torch has the key at all.
         in_torch_layout: whether an update depends on how a tensor is laid out: on which axes are its rows, or on what
             is one tensor and what are several. The chain then works on torch's tensors: see `port.optim.layout`.
         schedules_momentum: torch's option that CyclicLR and OneCycleLR move beside the learning rate.
         takes_first_rate: the learning rate is only looked at in a parameter's first step.
         own_count: the chain asks the schedule for its own count of updates, not for the schedule's.
-        may_lack_state: whether there are options with which it keeps none.
         rate_in_its_dtype: torch computes with a rate that is a tensor in the tensor's dtype; the others make a number
             of it.
         counts: whether torch counts a parameter's steps.
+        complex_alike: whether torch steps a complex parameter as one of complex numbers, not of pairs of real ones.
         closure: the whole step needs the loss as a function (LBFGS).
         refused: why there is no such chain, and what is nearest.
         notes: ids of the differences that a reader should know of.
@@ -48,14 +49,15 @@ class OptimizerPair:
     chain: Callable[[Options], Expression]
     state: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     scalars: frozenset[str] = frozenset()
+    scalars_anew: bool = False
     flags: Mapping[str, str] = field(default_factory=dict)
     in_torch_layout: bool = False
     schedules_momentum: str | None = None
     takes_first_rate: bool = False
     own_count: bool = False
-    may_lack_state: bool = False
     rate_in_its_dtype: bool = False
     counts: bool = True
+    complex_alike: bool = False
     closure: bool = False
     refused: Callable[[Options], str | None] = lambda options: None
     notes: tuple[str, ...] = ()

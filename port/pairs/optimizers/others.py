@@ -63,7 +63,9 @@ ASGD = OptimizerPair(
     chain=_asgd,
     state={"TorchAsgdState": {"count": "step", "eta": "eta", "mu": "mu", "ax": "ax"}},
     scalars=frozenset({"eta", "mu"}),
+    scalars_anew=True,
     own_count=True,
+    complex_alike=True,
 )
 MUON = OptimizerPair(
     torch="torch.optim.Muon",
@@ -80,6 +82,7 @@ MUON = OptimizerPair(
     },
     chain=_muon,
     state={"TorchMuonState": {"momentum_buffer": "momentum_buffer"}},
+    schedules_momentum="momentum",
     rate_in_its_dtype=True,
     in_torch_layout=True,
     own_count=True,

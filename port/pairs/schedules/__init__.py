@@ -2,14 +2,16 @@
 
 from port.pairs.schedules.formulas import SCHEDULES
 from port.pairs.schedules.pair import Plateau, Scheduled, SchedulePair
-from port.pairs.schedules.place import place, place_of, place_plateau
-from port.pairs.schedules.read import plateau_of, schedule_of
+from port.pairs.schedules.place import check_place, place, place_of, place_plateau
+from port.pairs.schedules.read import factor_of, plateau_of, schedule_of
 
 __all__ = [
     "SCHEDULES",
     "Plateau",
     "SchedulePair",
     "Scheduled",
+    "check_place",
+    "factor_of",
     "place",
     "place_of",
     "place_plateau",

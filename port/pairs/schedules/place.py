@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from port.errors import UsageError
@@ -17,9 +19,10 @@ def place_of(scheduler: Any) -> int:
     if not hasattr(scheduler, "last_epoch"):  # A ChainedScheduler: it counts nothing itself.
         places = {place_of(held) for held in scheduler._schedulers}
         if len(places) != 1:
+            names = " and ".join(type(held).__name__ for held in scheduler._schedulers)
             raise UsageError(
-                f"the schedulers of this {type(scheduler).__name__} have taken {sorted(places)} steps: they are to "
-                "step together, through it alone"
+                f"{names} have taken {sorted(places)} steps: schedulers of one optimizer are to step together, one "
+                "after the other"
             )
         return places.pop()
     return int(scheduler.last_epoch)
@@ -50,9 +53,33 @@ def place(scheduler: Any, count: int) -> None:
             raise UsageError(f"{type(scheduler).__name__} refuses step {step} of {count}: {error}") from error
 
 
+def check_place(scheduler: Any, count: int) -> None:
+    """See whether `place` would do: it is tried on a copy, and nothing of the scheduler or its optimizer changes.
+
+    Raises:
+        UsageError: as `place`.
+    """
+    optimizer = scheduler.optimizer
+    groups = [{**group, "params": [], "lr": copy.deepcopy(group["lr"])} for group in optimizer.param_groups]
+    stage = SimpleNamespace(param_groups=groups, defaults=optimizer.defaults, step=optimizer.step)
+    place(_twin(scheduler, stage), count)
+
+
+def _twin(scheduler: Any, stage: Any) -> Any:
+    """A copy that stands where the scheduler does, and moves the stage's groups."""
+    twin = copy.copy(scheduler)
+    twin.optimizer = stage
+    if hasattr(twin, "_schedulers"):
+        twin._schedulers = [_twin(held, stage) for held in twin._schedulers]
+    if hasattr(twin, "lr_lambdas"):
+        # Objects with a state of their own keep it to themselves.
+        twin.lr_lambdas = [copy.copy(one) for one in twin.lr_lambdas]
+    return twin
+
+
 def place_plateau(
     scheduler: Any,
-    learning_rates: Sequence[float],
+    learning_rates: Sequence[float | None],
     *,
     best: float,
     num_bad_epochs: int,
@@ -63,7 +90,7 @@ def place_plateau(
 
     Args:
         scheduler: the scheduler.
-        learning_rates: the present rate of each of the optimizer's groups.
+        learning_rates: the present rate of each of the optimizer's groups; None where it stays as it is.
         best: the best metric so far.
         num_bad_epochs: how many metrics in a row were no better.
         cooldown_counter: how many metrics are still to come before bad ones count again.
@@ -76,6 +103,8 @@ def place_plateau(
     if len(learning_rates) != len(groups):
         raise UsageError(f"the optimizer has {len(groups)} groups, got {len(learning_rates)} rates")
     for group, rate in zip(groups, learning_rates, strict=True):
+        if rate is None:
+            continue
         if hasattr(group["lr"], "fill_"):
             group["lr"].fill_(rate)
         else:

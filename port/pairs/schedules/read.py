@@ -38,7 +38,8 @@ def schedule_of(scheduler: Any, group: int, *, steps: int | None = None) -> Sche
         scheduler: a scheduler of torch.optim at any place of its run, also behind ``load_state_dict``.
         group: the number of the optimizer's group.
         steps: how many of the scheduler's steps are written out where there is no formula (LambdaLR,
-            MultiplicativeLR, a scale_fn of one's own, chains that are not products); the schedule refuses a later one.
+            MultiplicativeLR, a scale_fn of one's own, chains that are not products), or where the rate is a tensor that
+            rounds it; the schedule refuses a later one. Without it such a rate has the formula's values, not rounded.
 
     Raises:
         UsageError: no class that is known; a table is needed and ``steps`` is not given, or does not go beyond where
@@ -50,13 +51,51 @@ def schedule_of(scheduler: Any, group: int, *, steps: int | None = None) -> Sche
     count = place_of(scheduler)
     learning_rate = _formula(scheduler, group, _base(scheduler, group))
     momentum = _momentum(scheduler, group)
-    if learning_rate is None:
-        learning_rate, momentum = _tables(scheduler, group, steps, count)
     given = scheduler.optimizer.param_groups[group]
-    _compare(scheduler, group, "rate", learning_rate, count, float(given["lr"]), _base(scheduler, group))
+    precision = _precision(given["lr"])
+    if learning_rate is None or (steps is not None and precision > 0):
+        learning_rate, momentum = _tables(scheduler, group, steps, count)
+    _compare(
+        scheduler,
+        group,
+        "rate",
+        learning_rate,
+        count,
+        float(given["lr"]),
+        _base(scheduler, group),
+        tolerance=max(1e-6, 4 * (count + 1) * precision),
+    )
     if momentum is not None:
         _compare(scheduler, group, "momentum", momentum, count, momentum_of(given), 1.0)
     return Scheduled(learning_rate, momentum, count)
+
+
+def factor_of(scheduler: Any, group: int) -> Scheduled:
+    """What a scheduler makes of the rate 1, for one of the optimizer's groups, where something else moves the rate too.
+
+    Args:
+        scheduler: one that multiplies the rate that it finds, or a ChainedScheduler of such; at any place of its run.
+        group: the number of the optimizer's group.
+
+    Raises:
+        UsageError: another scheduler, or one that has no formula.
+    """
+    _check_known(scheduler)
+    held = _unchained(scheduler)
+    for inner in held:
+        pair = _pair(inner)
+        if pair is None or not pair.multiplies:
+            multiplying = ", ".join(pair.torch.rpartition(".")[2] for pair in SCHEDULES if pair.multiplies)
+            raise UsageError(
+                f"{type(inner).__name__} does more than multiply the rate that it finds: it sets it, or draws it to a "
+                "value of its own, and undoes or bends what ReduceLROnPlateau has taken off. Beside ReduceLROnPlateau "
+                f"there may be {multiplying}; take one of those, or leave ReduceLROnPlateau out"
+            )
+    factor = _formula(scheduler, group, 1.0)
+    if factor is None:
+        names = " and ".join(type(inner).__name__ for inner in held)
+        raise UsageError(f"{names} beside ReduceLROnPlateau has to have whole numbers of steps: give those")
+    return Scheduled(factor, None, place_of(scheduler))
 
 
 def plateau_of(scheduler: Any, group: int) -> Plateau:
@@ -65,6 +104,11 @@ def plateau_of(scheduler: Any, group: int) -> Plateau:
     Raises:
         UsageError: another scheduler.
     """
+    if any(is_class(base, _PLATEAU) for base in type(scheduler).__mro__[1:]):
+        raise UsageError(
+            f"{name_of(type(scheduler))} is a class of its own, derived from ReduceLROnPlateau: how it lowers the rate "
+            "is not known; if it does so alike, make a ReduceLROnPlateau and give it the state dict of this one"
+        )
     if not is_class(type(scheduler), _PLATEAU):
         raise UsageError(f"plateau_of takes a {_PLATEAU}, got {name_of(type(scheduler))}: see schedule_of")
     options = {name: getattr(scheduler, name) for name in _PLATEAU_DEFAULTS if name != "min_lr"}
@@ -76,6 +120,13 @@ def plateau_of(scheduler: Any, group: int) -> Plateau:
         num_bad_epochs=scheduler.num_bad_epochs,
         cooldown_counter=scheduler.cooldown_counter,
     )
+
+
+def _precision(rate: Any) -> float:
+    """What a rate is rounded by, of its size: a number is not, a tensor is unless it is float64."""
+    import torch
+
+    return float(torch.finfo(rate.dtype).eps) if torch.is_tensor(rate) and rate.dtype != torch.float64 else 0.0
 
 
 def _pair(scheduler: Any) -> SchedulePair | None:
@@ -101,6 +152,8 @@ def _base(scheduler: Any, group: int) -> float:
     """The rate that a scheduler starts from."""
     if hasattr(scheduler, "base_lrs"):
         return float(scheduler.base_lrs[group])
+    if is_class(type(scheduler), _CHAINED):
+        return _base(scheduler._schedulers[0], group)
     return float(scheduler.optimizer.param_groups[group]["initial_lr"])
 
 
@@ -109,7 +162,7 @@ def _formula(scheduler: Any, group: int, base: float) -> Expression | float | No
     if is_class(type(scheduler), _SEQUENTIAL):
         return _sequence(scheduler, group, base)
     if is_class(type(scheduler), _CHAINED):
-        return _chain(scheduler, group)
+        return _chain(scheduler, group, base)
     pair = _pair(scheduler)
     assert pair is not None
     return pair.learning_rate(scheduler, group, base)
@@ -146,14 +199,21 @@ def _sequence(scheduler: Any, group: int, base: float) -> Expression | None:
     return Expression("port.transforms.sequential_lr", (schedules,), {"milestones": milestones})
 
 
-def _chain(scheduler: Any, group: int) -> Expression | float | None:
+def _unchained(scheduler: Any) -> list[Any]:
+    """The schedulers of a ChainedScheduler, and of those in it, in the order of their steps; any other alone."""
+    if not is_class(type(scheduler), _CHAINED):
+        return [scheduler]
+    return [inner for held in scheduler._schedulers for inner in _unchained(held)]
+
+
+def _chain(scheduler: Any, group: int, base: float) -> Expression | float | None:
     """The product of those that multiply; or the last one alone, if it sets the rate whatever the others did."""
-    held = list(scheduler._schedulers)
+    held = _unchained(scheduler)
     pairs = [_pair(inner) for inner in held]
     if any(map(_cycles_momentum, held)):
         return None
     if all(pair is not None and pair.multiplies for pair in pairs):
-        bases = [_base(held[0], group), *[1.0] * (len(held) - 1)]
+        bases = [base, *[1.0] * (len(held) - 1)]
         schedules = [_formula(inner, group, base) for inner, base in zip(held, bases, strict=True)]
         return None if None in schedules else Expression("port.transforms.chained_lr", (schedules,))
     last = pairs[-1]
@@ -176,17 +236,25 @@ def _tables(scheduler: Any, group: int, steps: int | None, count: int) -> tuple[
 
 
 def _compare(
-    scheduler: Any, group: int, what: str, schedule: Expression | float, count: int, present: float, scale: float
+    scheduler: Any,
+    group: int,
+    what: str,
+    schedule: Expression | float,
+    count: int,
+    present: float,
+    scale: float,
+    *,
+    tolerance: float = 1e-6,
 ) -> None:
     """Refuse a scheduler whose group is not where the scheduler alone would have brought it."""
     import jax
 
     with jax.enable_x64(True):
         expected = float(schedule.build()(count)) if isinstance(schedule, Expression) else schedule
-    if not math.isclose(expected, present, rel_tol=1e-6, abs_tol=1e-9 * abs(scale)):
+    if not math.isclose(expected, present, rel_tol=tolerance, abs_tol=1e-3 * tolerance * abs(scale)):
         raise UsageError(
             f"group {group} has the {what} {present:.9g}, but {type(scheduler).__name__} alone would have brought it "
             f"to {expected:.9g} at step {count}: something else has changed it. Several schedulers that step side by "
-            "side go into one ChainedScheduler, in the order in which they were made; a checkpoint's optimizer is "
-            "loaded as well as its scheduler; a rate that is set by hand is written as a LambdaLR"
+            "side are given all together, in the order of their steps; a checkpoint's optimizer is loaded as well as "
+            "its scheduler; a rate that is set by hand is written as a LambdaLR"
         )

@@ -58,9 +58,15 @@ def momentum_of(group: dict[str, Any]) -> float:
 def _stage(optimizer: Any) -> Any:
     """What schedulers see of an optimizer, as it was before the first of them."""
     groups = [
-        {**group, "params": [], "lr": float(group.get("initial_lr", group["lr"]))} for group in optimizer.param_groups
+        {**group, "params": [], "lr": _like(group["lr"], group.get("initial_lr", group["lr"]))}
+        for group in optimizer.param_groups
     ]
     return SimpleNamespace(param_groups=groups, defaults=optimizer.defaults, step=_called, _opt_called=True)
+
+
+def _like(present: Any, rate: Any) -> Any:
+    """A rate as the group has it: a tensor of its own where it is one, which rounds what is put into it."""
+    return present.clone().fill_(float(rate)) if hasattr(present, "fill_") else float(rate)
 
 
 def _fresh(scheduler: Any, stage: Any) -> Any:

@@ -453,3 +453,58 @@ def test_an_index_of_shards_by_the_command_itself(folder: Path) -> None:
     assert "b.safetensors" in done.stderr
     assert "Traceback" not in done.stderr
     assert not Path("again.safetensors").exists()
+
+
+# %% The optimizer beside the weights
+
+
+def checkpoint(spoil: Callable[[dict[str, Any]], Any] = lambda saved: None) -> None:
+    """``bad``: the Net's weights and an AdamW behind one step."""
+    weights = {name: value for name, value in state().items() if value.dtype == torch.float32 and "running" not in name}
+    parameters = {name: nn.Parameter(value) for name, value in weights.items()}
+    optimizer = torch.optim.AdamW(parameters.items())
+    for parameter in parameters.values():
+        parameter.grad = torch.full_like(parameter, 0.3)
+    optimizer.step()
+    saved = optimizer.state_dict()
+    spoil(saved)
+    torch.save({"model": state(), "optimizer": saved}, "bad")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (lambda saved: saved.update(param_groups=3), "bad: optimizer: param_groups is to be a list of groups, got 3"),
+        (lambda saved: saved["param_groups"][0].pop("params"), "it has no 'params'"),
+        (lambda saved: saved["param_groups"][0].pop("betas"), "param_groups[0] has no betas"),
+        (lambda saved: saved["param_groups"][0].update(lr="a"), "lr: expected a number of at least 0, got 'a'"),
+        (lambda saved: saved["state"].update({0: 5}), "state[0] is to be a parameter's state by torch's keys, got 5"),
+        (lambda saved: saved["state"][0].update(step="a"), "step is to be a number of steps, got 'a'"),
+        (lambda saved: saved["state"][3].pop("exp_avg"), "exp_avg"),
+    ],
+)
+def test_an_optimizer_that_is_malformed_writes_nothing(
+    spoil: Callable[[Any], Any], named: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("bad", "--torch", "user_models:Net", "--optimizer", "torch.optim:AdamW", "-o", "out.safetensors")
+    checkpoint(spoil)
+    assert run(*arguments) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("port: bad: ")
+    assert named in told
+    assert len(told.splitlines()) == 1
+    assert written(folder) == set()
+    checkpoint()
+    assert run(*arguments) == 0
+
+
+def test_an_optimizer_by_another_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint()
+    arguments = ("bad", "--torch", "user_models:Net", "-o", "out.safetensors", "--optimizer")
+    assert run(*arguments, "torch.optim:SparseAdam") == 2
+    assert "updates only the rows that a sparse gradient names" in capsys.readouterr().err
+    assert written(folder) == set()
+    assert run(*arguments, "torch.optim:Adam") == 0
+    told = capsys.readouterr().out
+    assert "look: optimizer: its groups have decoupled_weight_decay=True" in told
+    assert "optax.adamw(0.001, weight_decay=0.01)" in told

@@ -251,6 +251,89 @@ def test_a_scheduler_of_another_optimizer_is_refused(recorded: Recorded) -> None
         )
 
 
+# %% A learning rate that is a tensor
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "one cycle"])
+def test_a_float32_rate_is_rounded_as_torch_rounds_it_where_it_is_written_out(
+    schedule: str, recorded: Recorded
+) -> None:
+    found = {}
+    for steps in (None, STEPS + 1):
+        module = recorded.fresh()
+        optimizer = torch.optim.SGD(module.parameters(), lr=torch.tensor(0.1), momentum=0.9)
+        scheduler = SCHEDULES[schedule](optimizer)
+        given: dict[str, Any] = {"after": lambda step, it=scheduler: it.step(), "start": 13, "until": 25}
+        found[steps] = both(recorded, module, optimizer, scheduler=scheduler, steps=steps, **given)
+    assert found[STEPS + 1] <= LIMIT
+    assert LIMIT < found[None] <= 25 * 6e-8
+
+
+def test_what_adam_computes_with_a_float32_rate_is_rounded(recorded: Recorded) -> None:
+    for decay in (0.0, 0.3):
+        module = recorded.fresh()
+        optimizer = torch.optim.AdamW(module.parameters(), lr=torch.tensor(0.1), weight_decay=decay)
+        assert LIMIT < both(recorded, module, optimizer, until=10) <= 10 * 6e-8
+
+
+def test_a_long_run_of_a_float32_rate_is_known_for_its_schedulers(recorded: Recorded) -> None:
+    module = recorded.fresh()
+    optimizer = torch.optim.SGD(module.parameters(), lr=torch.tensor(0.1))
+    scheduler = lr_scheduler.ExponentialLR(optimizer, 0.9999)
+    optimizer.step()
+    for _ in range(2000):
+        scheduler.step()
+    given: dict[str, Any] = {"params": recorded.params, "mapping": recorded.mapping, "scheduler": scheduler}
+    port.to_optax(optimizer, **given)
+    with torch.no_grad():
+        optimizer.param_groups[0]["lr"] *= 1.1
+    with pytest.raises(UsageError, match="something else has changed it"):
+        port.to_optax(optimizer, **given)
+
+
+# %% What is refused
+
+
+def test_what_is_no_optimizer(recorded: Recorded) -> None:
+    module = recorded.fresh()
+    given: dict[str, Any] = {"params": recorded.params, "mapping": recorded.mapping}
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for strange, said in (
+        ("adam", "got str"),
+        (None, "got NoneType"),
+        (torch.optim.SGD, "got the class SGD"),
+        (optimizer.state_dict(), "got dict"),
+        ([optimizer, "adam"], "got str"),
+        ([], "got an empty list"),
+    ):
+        for call in (port.to_optax, port.optax_source):
+            with pytest.raises(UsageError, match=f"expected a torch optimizer.*{said}"):
+                call(strange, **given)
+
+
+def test_what_is_no_mapping_no_parameters_and_no_scheduler(recorded: Recorded) -> None:
+    module = recorded.fresh()
+    optimizer: Any = torch.optim.SGD(module.parameters(), lr=0.1)
+    given: dict[str, Any] = {"params": recorded.params, "mapping": recorded.mapping}
+    for strange, said in ((None, "None"), ("mapping.toml", "str"), ({}, "dict")):
+        with pytest.raises(UsageError, match=rf"expected a port\.mapping\.Mapping, got {said}; one is"):
+            port.to_optax(optimizer, **{**given, "mapping": strange})
+    with pytest.raises(UsageError, match=r"expected the Flax parameters, got None"):
+        port.to_optax(optimizer, **{**given, "params": None})
+    for strange, said in (("cosine", "str"), (lr_scheduler.StepLR, "the class StepLR"), ([""], "str")):
+        with pytest.raises(UsageError, match=rf"expected a scheduler of torch\.optim\.lr_scheduler, got {said}"):
+            port.to_optax(optimizer, scheduler=strange, **given)
+
+
+def test_a_plateau_of_ones_own(recorded: Recorded) -> None:
+    class Own(lr_scheduler.ReduceLROnPlateau):
+        pass
+
+    optimizer = torch.optim.SGD(recorded.fresh().parameters(), lr=0.1)
+    with pytest.raises(UsageError, match=r"Own is a class of its own, derived from ReduceLROnPlateau"):
+        port.to_optax(optimizer, scheduler=Own(optimizer), params=recorded.params, mapping=recorded.mapping)
+
+
 @pytest.mark.sweep
 def test_the_convnets_moments_are_permuted() -> None:
     recorded = convnet()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 
@@ -84,6 +88,71 @@ def test_what_there_is_not_is_named() -> None:
         by_name("adam", beta=0.9)
     with pytest.raises(UsageError, match="nearest is Adam"):
         by_name("sparseadam")
+    for function in (by_name, default_options):
+        with pytest.raises(UnknownChoice) as told:
+            function("sparseadm")
+        assert "there are: " in str(told.value)
+        assert "sparseadam" not in str(told.value)
+        with pytest.raises(UsageError, match="told by its name, as in 'adam'; got NoneType"):
+            function(None)  # type: ignore[arg-type]
+
+
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("adam", {"lr": -1.0}),
+    ("adam", {"lr": math.nan}),
+    ("adamw", {"eps": -1e-8}),
+    ("nadam", {"betas": (1.5, 0.9)}),
+    ("radam", {"betas": (0.9, -0.1)}),
+    ("adamax", {"weight_decay": -0.1}),
+    ("nadam", {"momentum_decay": -1.0}),
+    ("adagrad", {"lr_decay": -0.1}),
+    ("adagrad", {"initial_accumulator_value": -0.1}),
+    ("adadelta", {"rho": 1.1}),
+    ("rmsprop", {"alpha": -0.1}),
+    ("rmsprop", {"momentum": -0.1}),
+    ("rprop", {"etas": (1.2, 0.5)}),
+    ("asgd", {"lambd": -0.1}),
+    ("adafactor", {"beta2_decay": 0.1}),
+    ("adafactor", {"eps": (-1.0, 1e-3)}),
+    ("adafactor", {"d": 0.5}),
+    ("muon", {"adjust_lr_fn": "more"}),
+    ("sgd", {"nesterov": True}),
+    ("sgd", {"nesterov": True, "momentum": 0.9, "dampening": 0.1}),
+    ("adam", {"lr": "a"}),
+    ("adam", {"lr": None}),
+    ("adam", {"betas": 0.9}),
+    ("adafactor", {"eps": 1e-3}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), REFUSED)
+def test_what_torch_refuses(name: str, options: dict[str, Any]) -> None:
+    matrix = torch.nn.Parameter(torch.ones(3, 2))
+    with pytest.raises((ValueError, TypeError)):
+        CLASSES[name]([matrix], **options)
+    with pytest.raises(UsageError, match=rf"{CLASSES[name].__name__}: {next(iter(options))}"):
+        by_name(name, **options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_torch_takes(name: str) -> None:
+    params = {"a": jnp.ones((3, 2))}
+    same = {"foreach": False, "capturable": False, "differentiable": False, "fused": None}
+    by_name(name, lr=0, **same).init(params)
+    by_name(name, lr=jnp.asarray(0.1)).init(params)
+    by_name(name, lr=np.float32(0.1)).init(params)
+    by_name(name, lr=lambda count: 0.1 / (1 + count)).init(params)
+    if "betas" in default_options(name):
+        by_name(name, betas=[0.0, 0.5], eps=0).init(params)
+
+
+def test_a_rate_that_is_traced(recorded: Recorded) -> None:
+    def step(rate: Any) -> Any:
+        optimizer = by_name("adam", lr=rate)
+        return optimizer.update(recorded.params, optimizer.init(recorded.params), recorded.params)[0]
+
+    for eager, traced in zip(jax.tree.leaves(step(0.1)), jax.tree.leaves(jax.jit(step)(0.1)), strict=True):
+        np.testing.assert_allclose(traced, eager, rtol=1e-12)
 
 
 def test_it_needs_no_torch() -> None:

@@ -92,27 +92,28 @@ def test_every_step_and_every_state_is_torchs(name: str, model: str, models: dic
 @pytest.mark.parametrize("name", one_of_each(CASES))
 def test_it_is_handed_over_in_the_middle_and_back(name: str, model: str, models: dict[str, Recorded]) -> None:
     recorded, (cls, options) = models[model], CASES[name]
+    limit = SLIP if cls is torch.optim.Muon else LIMIT
+    first, second = recorded.gradients[: STEPS // 2], recorded.gradients[STEPS // 2 :]
     module = recorded.fresh()
     optimizer = optimizer_of(module, cls, options)
-    for gradients in recorded.gradients[:20]:
+    for gradients in first:
         torch_step(module, optimizer, gradients)
     flax = recorded.to_flax({name: p.detach() for name, p in module.named_parameters()})
     transformation, state = port.to_optax(optimizer, params=flax, mapping=recorded.mapping)
     step = flax_steps(transformation)
-    for gradients in recorded.gradients[20:40]:
+    for gradients in second:
+        torch_step(module, optimizer, gradients)
         flax, state = step(recorded.to_flax(gradients), state, flax)
+    assert distance(recorded.to_torch(flax), module) <= limit
 
     back = recorded.fresh()
     back.load_state_dict({**back.state_dict(), **as_tensors(recorded.to_torch(flax))})
     resumed = optimizer_of(back, cls, options)
-    port.load_optimizer(resumed, state, mapping=recorded.mapping, params=flax, step=40)
-    for gradients in recorded.gradients[20:40]:
-        torch_step(module, optimizer, gradients)
-    for gradients in recorded.gradients[40:]:
+    port.load_optimizer(resumed, state, mapping=recorded.mapping, params=flax, step=STEPS)
+    for gradients in first:
         torch_step(module, optimizer, gradients)
         torch_step(back, resumed, gradients)
-    ours = {name: p.detach().numpy() for name, p in back.named_parameters()}
-    assert distance(ours, module) <= (SLIP if cls is torch.optim.Muon else LIMIT)
+    assert distance({name: p.detach().numpy() for name, p in back.named_parameters()}, module) <= limit
     assert state_distance(resumed, optimizer) <= LIMIT
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch.optim.swa_utils import AveragedModel
 
 from port.errors import WeightsMismatch
-from port.weights.prefixes import strip_prefixes
+from port.weights.conversion import convert
+from port.weights.modules import load
+from port.weights.prefixes import count_of_averages, strip_prefixes
 
 EXPECTED = ["conv.weight", "conv.bias", "model.head.weight", "encoder.module.norm.weight"]
 
@@ -95,3 +100,85 @@ def test_the_best_reading_wins_and_of_equals_the_shortest() -> None:
 def test_names_that_would_become_one() -> None:
     with pytest.raises(WeightsMismatch, match=r"become one:\n  a: module\.a, a"):
         strip_prefixes(["module.a", "module.b", "a"], ["a", "b"])
+
+
+# %% AveragedModel's count
+
+
+class Normed(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)
+
+
+class Counting(torch.nn.Module):
+    """Has a count of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 4)
+        self.register_buffer("n_averaged", torch.tensor(5.5))
+
+
+class Holding(torch.nn.Module):
+    """Is built as an AveragedModel is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module = torch.nn.Linear(3, 4)
+        self.register_buffer("n_averaged", torch.tensor(5.5))
+
+
+@pytest.mark.parametrize("use_buffers", [False, True])
+@pytest.mark.parametrize("cls", [Normed, Counting])
+def test_a_saved_average_is_converted_without_its_count(
+    cls: type[torch.nn.Module], use_buffers: bool, tmp_path: Path
+) -> None:
+    model = cls()
+    torch.save(AveragedModel(model, use_buffers=use_buffers).state_dict(), tmp_path / "average.pt")
+    done = convert(tmp_path / "average.pt", tmp_path / "average.safetensors", torch=cls())
+    assert done.left_out == {"n_averaged": "how often AveragedModel has averaged, no weight"}
+    assert [name for entry in done.moved for name in entry.sources] == list(model.state_dict())
+    other = cls()
+    load(other, tmp_path / "average.pt")
+    for name, tensor in model.state_dict().items():
+        np.testing.assert_array_equal(tensor, other.state_dict()[name])
+
+
+@pytest.mark.parametrize("cls", [Counting, Holding])
+def test_a_models_own_count_is_a_weight(cls: type[torch.nn.Module], tmp_path: Path) -> None:
+    for name, model in {"plain": cls(), "wrapped": torch.nn.DataParallel(cls())}.items():
+        torch.save(model.state_dict(), tmp_path / f"{name}.pt")
+        done = convert(tmp_path / f"{name}.pt", None, torch=cls())
+        assert done.left_out == {} and "n_averaged" in done.dtypes
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        AveragedModel,
+        lambda model: torch.nn.DataParallel(AveragedModel(model)),
+        lambda model: AveragedModel(torch.nn.DataParallel(model)),
+        lambda model: Compiled(AveragedModel(Compiled(model))),
+    ],
+)
+def test_the_count_inside_of_other_wrappers(wrap: Callable[[torch.nn.Module], torch.nn.Module]) -> None:
+    names, expected = list(wrap(Counting()).state_dict()), list(Counting().state_dict())
+    count = count_of_averages(names, expected)
+    assert count is not None
+    names.remove(count)
+    assert list(strip_prefixes(names, expected).values()) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["n_averaged", "module.a", "b"], ["a", "b"]),  # not all else is in the module
+        (["encoder.n_averaged", "encoder.module.a"], ["a"]),  # in a part of the model's
+        (["n_averaged"], ["a"]),
+        (["n_averaged", "module.a"], ["n_averaged", "module.a"]),
+        (["n_averaged", "module.a"], []),  # nothing is known of the model
+    ],
+)
+def test_what_is_not_averaged_models(names: list[str], expected: list[str]) -> None:
+    assert count_of_averages(names, expected) is None

@@ -16,7 +16,7 @@ from torch.optim.swa_utils import SWALR
 
 from port.errors import UsageError
 from port.pairs.expression import Expression
-from port.pairs.schedules import SCHEDULES, plateau_of, schedule_of
+from port.pairs.schedules import SCHEDULES, factor_of, plateau_of, schedule_of
 
 STEPS = 36
 
@@ -249,6 +249,21 @@ def test_a_plateau(live: Any) -> None:
     assert plateau_of(L.ReduceLROnPlateau(scheduler.optimizer), 0).options == {}
 
 
+def test_a_factor_of_a_rate_that_something_else_moves(live: Any, run: Any, values: Any) -> None:
+    for name in ("product", "milestones", "polynomial"):
+        rates, _ = run(live(FORMULAS[name]), STEPS)
+        moved = live(FORMULAS[name], 9)
+        moved.optimizer.param_groups[1]["lr"] *= 0.5
+        factor = factor_of(moved, 1)
+        assert (factor.count, factor.momentum) == (9, None)
+        np.testing.assert_allclose(values(factor.learning_rate, STEPS) * 0.07, rates[:, 1], rtol=1e-12)
+    for name in ("cosine", "cyclic", "warm-up", "chain that is set last", "swa"):
+        with pytest.raises(UsageError, match=r"does more than multiply .* there may be StepLR, MultiStepLR, .*Poly"):
+            factor_of(live(FORMULAS[name]), 0)
+    with pytest.raises(UsageError, match="StepLR beside ReduceLROnPlateau has to have whole numbers of steps"):
+        factor_of(live(TABLES["steps that are no whole number"]), 0)
+
+
 small = st.floats(0.05, 0.95).map(lambda value: round(value, 3))
 whole = st.integers(1, 12)
 multiplying = [
@@ -318,3 +333,32 @@ def test_any_settings(live: Any, run: Any, values: Any) -> None:
 @pytest.mark.sweep
 def test_any_settings_many_times(live: Any, run: Any, values: Any) -> None:
     property_of(150)(live, run, values)
+
+
+def test_a_rate_that_is_a_float32_tensor_is_written_out_as_torch_rounds_it(values: Any) -> None:
+    def made() -> Any:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=torch.tensor(0.3))
+        return L.ChainedScheduler([L.LinearLR(optimizer, 0.3, 1.0, 4), L.ExponentialLR(optimizer, 0.93)])
+
+    live, walked = made(), made()
+    group = walked.optimizer.param_groups[0]
+    rates = []
+    walked.optimizer.step()
+    for _ in range(12):
+        rates.append(float(group["lr"]))
+        walked.step()
+    written = schedule_of(live, 0, steps=12).learning_rate
+    assert (values(written, 12) == rates).all()
+    formula = values(schedule_of(live, 0).learning_rate, 12)
+    assert 1e-9 < np.abs(formula / rates - 1).max() <= 12 * 6e-8
+    # The live one is as it was.
+    assert float(live.optimizer.param_groups[0]["lr"]) == rates[0]
+
+
+def test_a_plateau_of_ones_own_is_refused() -> None:
+    class Own(L.ReduceLROnPlateau):
+        pass
+
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=0.3)
+    with pytest.raises(UsageError, match=r"Own is a class of its own, derived from ReduceLROnPlateau: how it lowers"):
+        plateau_of(Own(optimizer), 0)

@@ -1,0 +1,167 @@
+"""An optax state seen from torch's parameters: what it holds of each, checked against what their optimizer keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from port.errors import WeightsMismatch
+from port.mapping import Mapping
+from port.optim.layout import trained_entries
+from port.optim.parts import Part, parts_of
+from port.optim.reading import Group
+from port.pairs.optimizers import OptimizerPair
+
+Shapes = dict[str, tuple[int, ...]]
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Held:
+    """What an optax state holds, under torch's names and in torch's layouts.
+
+    Attributes:
+        parts: its partitions; a single one where there are none.
+    """
+
+    parts: list[Part]
+
+    def fields(self, name: str) -> list[dict[str, Any]]:
+        """What is kept of a parameter: a state's fields → values, of each that keeps something."""
+        return [fields for part in self.parts for kept in part.kept if (fields := kept.of(name))]
+
+    def by_key(self, pair: OptimizerPair, name: str) -> list[tuple[str, Any]]:
+        """The same by torch's keys, without the pair's flags; what the pair does not know by its name in optax."""
+        return [
+            (pair.state.get(kept.name, {}).get(field, f"{kept.name}.{field}"), value)
+            for part in self.parts
+            for kept in part.kept
+            for field, value in kept.of(name).items()
+            if field not in pair.flags
+        ]
+
+    def place(self, name: str) -> int | None:
+        """How many updates the schedule has seen beside a parameter's state; None where none is."""
+        return next((part.place for part in self.parts if name in part.paths), None)
+
+    def parts_of(self, label: str, group: Group) -> list[Part]:
+        """The parts in which a group's schedule and plateau stand.
+
+        They are those that keep something of its parameters. Where nothing is kept of them, as by SGD without
+        momentum, it is the one of the group's label, and any where all stand alike.
+
+        Raises:
+            WeightsMismatch: which part is the group's cannot be told.
+        """
+        if own := [part for part in self.parts if part.paths & set(group.names)]:
+            return own
+        loose = [part for part in self.parts if not part.paths and (part.place is not None or part.rates)]
+        if called := [part for part in loose if part.label == label]:
+            return called
+        if any((part.place, part.rates) != (loose[0].place, loose[0].rates) for part in loose):
+            raise WeightsMismatch(
+                f"the state's partitions are {', '.join(str(part.label) for part in loose)} and their schedules stand "
+                f"at different places; which of them is that of {label} ({_few(group.names)}) cannot be told: label it "
+                "so in the optax transformation"
+            )
+        return loose[:1]
+
+
+def held_by(state: Any, groups: Sequence[Group], shapes: Shapes, mapping: Mapping) -> Held:
+    """What a state holds of torch's parameters.
+
+    Args:
+        state: of a whole transformation.
+        groups: of torch's parameters; see `port.optim.reading.read_groups`.
+        shapes: those of the parameters, by torch's names.
+        mapping: from torch's names to the paths in the state.
+
+    Raises:
+        WeightsMismatch: it is not what the groups' optimizers with their options keep, parameter by parameter.
+    """
+    entries = trained_entries(mapping)
+    sources = {source for entry in entries for source in entry.sources}
+    targets = {target for entry in entries for target in entry.targets}
+    parts = parts_of(state, sources | targets)
+    paths = {path for part in parts for path in part.paths}
+    if strange := sorted(paths - sources - targets):
+        raise WeightsMismatch(
+            f"the mapping knows no parameter {_few(strange)}, of which the state holds something; it knows "
+            f"{', '.join(sorted(targets))}"
+        )
+    # The state's own paths tell its layout: torch may have split or joined its groups since, and ask for another now.
+    in_torch_layout = paths <= sources and (not paths <= targets or any(group.pair.in_torch_layout for group in groups))
+    if not in_torch_layout:
+        parts = [part.renamed(lambda tree: _back(tree, mapping)) for part in parts]
+    held = Held(parts)
+    memories, wanted = sum(len(part.lbfgs) for part in parts), sum(group.pair.closure for group in groups)
+    if memories != wanted:
+        raise WeightsMismatch(
+            f"the state holds {memories} TorchLbfgsState, which is what torch.optim.LBFGS remembers; expected "
+            f"{wanted}, for {', '.join(dict.fromkeys(group.pair.torch for group in groups))}"
+        )
+    stepped = {name for group in groups for name in group.names}
+    if left := sorted({name for part in parts for name in part.paths} - stepped):
+        raise WeightsMismatch(
+            f"the state holds something of {_few(left)}, which torch's optimizer does not train: give it the "
+            "parameters that the transformation was made for, requires_grad as it was then"
+        )
+    for group in groups:
+        _check(held, group, shapes)
+    return held
+
+
+def _back(tree: dict[str, Any], mapping: Mapping) -> dict[str, np.ndarray]:
+    back: dict[str, np.ndarray] = {}
+    for entry in trained_entries(mapping):
+        if all(target in tree for target in entry.targets):
+            moved = entry.inverse()(tuple(np.asarray(tree[target]) for target in entry.targets))
+            back |= zip(entry.sources, moved, strict=True)
+    return back
+
+
+def _check(held: Held, group: Group, shapes: Shapes) -> None:
+    """See that a group's optimizer, with its options, keeps just what the state holds."""
+    pair = group.pair
+    expected = Held([] if pair.closure else _fresh(group, shapes))
+    unlike: dict[tuple[str, str], list[str]] = {}
+    for name in group.names:
+        got, wanted = held.by_key(pair, name), expected.by_key(pair, name)
+        if sorted(key for key, _ in got) != sorted(key for key, _ in wanted):
+            unlike.setdefault((_keys(got), _keys(wanted)), []).append(name)
+            continue
+        shape_of = {key: np.shape(value) for key, value in wanted}
+        for key, value in got:
+            if np.shape(value) != shape_of[key]:
+                raise WeightsMismatch(
+                    f"{name}: the state's {key} has shape {np.shape(value)}, torch's is {shape_of[key]}"
+                )
+    if unlike:
+        found = "; ".join(
+            f"of {_few(names)} it holds {got}, the optimizer keeps {wanted}" for (got, wanted), names in unlike.items()
+        )
+        raise WeightsMismatch(
+            f"the state is not one of {pair.torch}'s with these options: {found}. Make the optimizer, with its "
+            "options, as the one was that the state is of"
+        )
+
+
+def _fresh(group: Group, shapes: Shapes) -> list[Part]:
+    """The shapes of what the group's optimizer keeps of its parameters."""
+    chain = group.pair.chain(group.options).build()
+    like = {name: jax.ShapeDtypeStruct(shapes[name], jnp.float32) for name in group.names}
+    return parts_of(jax.eval_shape(chain.init, like), group.names)
+
+
+def _keys(found: list[tuple[str, Any]]) -> str:
+    return ", ".join(sorted(key for key, _ in found)) or "nothing"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,139 @@
+"""What an optax state holds of each parameter: found by the parameters' paths, whatever the labels are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+
+from port.pairs.optimizers import OPTIMIZERS
+from port.transforms.lbfgs_state import TorchLbfgsState
+from port.transforms.paths import path_of
+
+Trees = dict[str, dict[str, Any]]
+"""A field → the path of a parameter → its array."""
+
+_KEEPING = {name for pair in OPTIMIZERS for name in pair.state}
+_ACCUMULATING = {"TorchAccumulationState", "MultiStepsState"}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One of optax's states that belong to an optimizer.
+
+    Attributes:
+        name: its class.
+        trees: its fields that hold something of each parameter.
+        numbers: those that hold one number for all of them.
+    """
+
+    name: str
+    trees: Trees
+    numbers: dict[str, Any]
+
+    def of(self, path: str) -> dict[str, Any]:
+        """A parameter's fields; empty where nothing is kept of it."""
+        own = {name: tree[path] for name, tree in self.trees.items() if path in tree}
+        return {**own, **self.numbers} if own else {}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What stands under one label of an `optax.partition`, or outside of all.
+
+    Attributes:
+        label: None outside of all.
+        outer: what stands around it.
+        kept: the states of its optimizer.
+        counts: of its schedules: the updates that they have seen.
+        plateau: the fields of its `port.transforms.TorchPlateauState`, without the optimizer's own state.
+        lbfgs: what LBFGS remembers.
+    """
+
+    label: str | None = None
+    outer: Part | None = None
+    kept: list[Kept] = field(default_factory=list)
+    counts: list[Any] = field(default_factory=list)
+    plateau: dict[str, Any] = field(default_factory=dict)
+    lbfgs: list[TorchLbfgsState] = field(default_factory=list)
+
+    @property
+    def paths(self) -> set[str]:
+        """The parameters that it keeps something of."""
+        return {path for kept in self.kept for tree in kept.trees.values() for path in tree}
+
+    @property
+    def place(self) -> int | None:
+        """How many updates its schedule has seen; None where it has none."""
+        counts = [*self.counts, *(self.outer.counts if self.outer else ())]
+        return max(map(int, counts), default=None)
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Where ReduceLROnPlateau stands, by the fields of its state; empty where there is none."""
+        plateau = self.plateau or (self.outer.plateau if self.outer else {})
+        return {name: np.asarray(value).item() for name, value in plateau.items()}
+
+    def renamed(self, rename: Callable[[dict[str, Any]], dict[str, Any]]) -> Part:
+        """The same with other names for the parameters, and their arrays moved with them."""
+        kept = [replace(one, trees={name: rename(tree) for name, tree in one.trees.items()}) for one in self.kept]
+        return replace(self, kept=kept)
+
+
+def parts_of(state: Any, paths: Collection[str]) -> list[Part]:
+    """The parts of an optax state; of one without `optax.partition`, the only one.
+
+    An accumulator's gradients are no part of it: torch has them in the parameters' ``.grad``.
+
+    Args:
+        state: of a whole transformation; arrays, or the shapes and dtypes that `jax.eval_shape` gives.
+        paths: all that a parameter may be called in it.
+    """
+    parts = [Part()]
+    _collect(state, parts[0], parts, paths)
+    return parts
+
+
+def _collect(state: Any, part: Part, parts: list[Part], paths: Collection[str]) -> None:
+    if isinstance(state, optax.PartitionState):
+        for label, inner in state.inner_states.items():
+            parts.append(Part(str(label), part))
+            _collect(inner, parts[-1], parts, paths)
+        return
+    if isinstance(state, TorchLbfgsState):
+        part.lbfgs.append(state)
+        return
+    name = type(state).__name__
+    fields: Mapping[str, Any] = state._asdict() if hasattr(state, "_asdict") else {}
+    if name == "TorchPlateauState":
+        part.plateau.update({key: value for key, value in fields.items() if key != "inner_state"})
+    trees = {key: _by_path(value, paths) for key, value in fields.items() if not _is_one(value)}
+    if name in _KEEPING:
+        trees = {key: tree for key, tree in trees.items() if tree}
+    else:
+        trees = {key: tree for key, tree in trees.items() if name not in _ACCUMULATING and tree.keys() & set(paths)}
+    if trees or name in _KEEPING:
+        part.kept.append(Kept(name, trees, {key: value for key, value in fields.items() if _is_one(value)}))
+    elif "count" in fields:
+        part.counts.append(fields["count"])
+    children = state.values() if isinstance(state, dict) else state if isinstance(state, tuple | list) else ()
+    for key, child in zip(fields or range(len(children)), children, strict=True):
+        if key not in trees:
+            _collect(child, part, parts, paths)
+
+
+def _is_one(value: Any) -> bool:
+    """Whether it is a single array or number, and no tree."""
+    return jax.tree_util.all_leaves([value])
+
+
+def _by_path(tree: Any, paths: Collection[str]) -> dict[str, Any]:
+    """The arrays of a tree of parameters, without the ``params`` that variables have around them."""
+    found = {path_of(keys): leaf for keys, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    if all(path.startswith("params.") for path in found) and not found.keys() & set(paths):
+        return {path.removeprefix("params."): leaf for path, leaf in found.items()}
+    return found
