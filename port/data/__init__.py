@@ -15,6 +15,7 @@ from port.data.digits import Digits
 from port.data.evaluation import padded_batches
 from port.data.grain_loader import PlanSource
 from port.data.plan import IndexPlan, PlannedIndex
+from port.data.shards import Shards, loss_weights
 
 if TYPE_CHECKING:
     from port.data.torch_loader import PlanSampler
@@ -29,9 +30,11 @@ __all__ = [
     "PlanSampler",
     "PlanSource",
     "PlannedIndex",
+    "Shards",
     "dataset_info",
     "load_dataset",
     "load_examples",
+    "loss_weights",
     "padded_batches",
 ]
 
