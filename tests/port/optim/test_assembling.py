@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 import torch
 from torch.optim import lr_scheduler
 
 import port
-from models.recorded import Recorded, distance, flax_steps, mlp, torch_step
+from models.recorded import Recorded, distance, flax_steps, torch_step
 from port.errors import UsageError
 from port.optim.assembling import Around
 
 LIMIT = 1e-10
 VISIBLE = 1e-3
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 def test_options_are_pythons_own_numbers() -> None:

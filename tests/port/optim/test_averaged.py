@@ -37,12 +37,6 @@ AVERAGES: dict[str, tuple[dict[str, Any], TorchAverage]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
 @pytest.fixture(scope="module")
 def recorded() -> Recorded:
     with jax.enable_x64(True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ from models.recorded import FlaxConvNet, Recorded, TorchConvNet, convnet, distan
 from port.cli import main
 from port.errors import WeightsMismatch
 from port.optim import load_opt_state
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.fixture(scope="module")

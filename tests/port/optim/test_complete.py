@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import jax
 import pytest
 import torch
 
 import port
-from models.recorded import Recorded, mlp, torch_step
+from models.recorded import Recorded, torch_step
 from port.errors import WeightsMismatch
 from port.optim.complete import refuse_incomplete
 from port.optim.from_torch import resolved_names
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
-
 
 MADE: dict[str, Any] = {
     "Adam": lambda params: torch.optim.Adam(params),

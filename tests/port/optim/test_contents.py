@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -12,19 +11,7 @@ from optax import InjectStatefulHyperparamsState
 from torch.optim import lr_scheduler
 
 import port
-from models.recorded import Recorded, mlp, torch_step
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
+from models.recorded import Recorded, torch_step
 
 
 def shown(state: Any) -> list[dict[str, float]]:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import jax
 import pytest
 import torch
 from torch.optim import lr_scheduler
 
 import port
-from models.recorded import Recorded, both, distance, flax_steps, mlp, torch_step
+from models.recorded import Recorded, both, distance, flax_steps, torch_step
 from port.errors import UsageError
 
 LIMIT = 1e-10
 VISIBLE = 1e-7
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 OPTIMIZERS: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,24 +13,12 @@ import pytest
 import torch
 
 import port
-from models.recorded import Recorded, distance, flax_steps, mlp, torch_step
+from models.recorded import Recorded, distance, flax_steps, torch_step
 from port import transforms
 
 LIMIT = 1e-10
 VISIBLE = 1e-8
 STEPS = 20
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 def amsgrad_after_correction() -> optax.GradientTransformation:

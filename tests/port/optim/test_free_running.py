@@ -5,7 +5,7 @@ The floor is measured in the same test: the same torch optimizer, fed jax's grad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -25,12 +25,6 @@ STEPS = 60
 ALL = [name for name in NAMES if name not in ("lbfgs", "muon")]
 SHORT = ("sgd", "nadam")
 OPTIONS: dict[str, dict[str, Any]] = {"sgd": {"lr": 0.1, "momentum": 0.9}}
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import pytest
 import torch
 from torch.optim import lr_scheduler
 
 import port
-from models.recorded import STEPS, Recorded, both, convnet, distance, flax_steps, mlp, torch_step
+from models.recorded import STEPS, Recorded, both, convnet, distance, flax_steps, torch_step
 from port.errors import UsageError
 
 LIMIT = 1e-10
 VISIBLE = 1e-7
 LONG = partial(pytest.param, marks=pytest.mark.sweep)
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 # %% Groups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,24 +13,12 @@ import torch
 from torch.optim import lr_scheduler as L
 
 import port
-from models.recorded import Recorded, distance, flax_steps, loose, mlp, state_distance, torch_step
+from models.recorded import Recorded, distance, flax_steps, loose, state_distance, torch_step
 from port.errors import PortError, UsageError, WeightsMismatch
 
 LIMIT = 1e-10
 VISIBLE = 1e-7
 Make = Callable[[torch.nn.Module], torch.optim.Optimizer]
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 def adam(module: torch.nn.Module) -> torch.optim.Optimizer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -15,12 +14,6 @@ from models.recorded import loose as make_loose
 
 LIMIT = 1e-10
 LONG = partial(pytest.param, marks=pytest.mark.sweep)
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,12 +18,6 @@ from models.recorded import distance, mlp
 from port.errors import UsageError
 
 LIMIT = 1e-10
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.mark.parametrize("line_search", [pytest.param(None, marks=pytest.mark.sweep), "strong_wolfe"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler as L
 
-from models.recorded import Recorded, distance, flax_steps, mlp, torch_step
+from models.recorded import Recorded, distance, flax_steps, torch_step
 from port.cli import main
 from port.optim import load_opt_state
 
@@ -22,18 +22,6 @@ SCHEDULERS: dict[str, Callable[[Any], Any]] = {
     "OneCycleLR": lambda o: L.OneCycleLR(o, 0.05, 70),
     "ReduceLROnPlateau": lambda o: L.ReduceLROnPlateau(o, factor=0.5, patience=3),
 }
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 def step(scheduler: Any, metric: float) -> None:

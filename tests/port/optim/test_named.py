@@ -6,7 +6,6 @@ import inspect
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -22,12 +21,6 @@ from port.optim import NAMES, by_name, default_options
 from port.pairs.optimizers import OPTIMIZERS
 
 CLASSES = {name.lower(): getattr(torch.optim, name) for name in torch.optim.__all__}
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.fixture(scope="module")

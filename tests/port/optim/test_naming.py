@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -12,24 +11,12 @@ import pytest
 import torch
 
 import port
-from models.recorded import LOOSE, Recorded, both, distance, flax_steps, mlp, torch_step
+from models.recorded import LOOSE, Recorded, both, distance, flax_steps, torch_step
 from models.recorded import loose as make_loose
 from port.errors import UsageError, WeightsMismatch
 from port.optim.naming import names_of
 
 LIMIT = 1e-10
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 @pytest.fixture(scope="module")

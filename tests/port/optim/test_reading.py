@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -13,24 +12,12 @@ import pytest
 import torch
 
 import port
-from models.recorded import Recorded, both, distance, flax_steps, mlp, torch_step
+from models.recorded import Recorded, both, distance, flax_steps, torch_step
 from port.errors import UsageError
 from port.mapping import Entry, Mapping
 from port.optim.reading import read_groups
 
 LIMIT = 1e-10
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 MAPPING = Mapping((Entry(("w",), ("w",), (), "params", ((3, 4),)),))

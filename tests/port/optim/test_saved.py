@@ -5,17 +5,16 @@ from __future__ import annotations
 import copy
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 import torch
 from torch.optim import lr_scheduler as L
 
-from models.recorded import Recorded, TorchMlp, mlp, torch_step
+from models.recorded import Recorded, TorchMlp, torch_step
 from port.errors import BrokenWeights, PortError, UsageError, WeightsMismatch
 from port.mapping import Mapping
 from port.optim.moving import MovedOptimizer
@@ -37,18 +36,6 @@ SCHEDULERS: dict[str, Callable[[Any], Any]] = {
     "CosineAnnealingWarmRestarts": lambda o: L.CosineAnnealingWarmRestarts(o, 5, 2),
     "ReduceLROnPlateau": lambda o: L.ReduceLROnPlateau(o, patience=3),
 }
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,6 @@ SAVED: dict[str, Callable[[Any], Any]] = {
     "SWALR": lambda o: SWALR(o, [0.05, 0.4], 15),
 }
 COUNT, NEXT = 13, 20
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 class Model(torch.nn.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +13,12 @@ import torch
 from torch.optim import lr_scheduler
 
 import port
-from models.recorded import Recorded, flax_steps, mlp
+from models.recorded import Recorded, flax_steps
 from port.errors import UsageError
 from port.mapping import save_mapping
 from port.pairs.optimizers import OPTIMIZERS
 
 CLASSES = {name.lower(): getattr(torch.optim, name) for name in torch.optim.__all__}
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 def groups_of_two(module: torch.nn.Module) -> torch.optim.Optimizer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from torch.optim import lr_scheduler as L
 
 import port
 from models.recorded import STEPS as UPDATES
-from models.recorded import Recorded, distance, flax_steps, mlp, torch_step
+from models.recorded import Recorded, distance, flax_steps, torch_step
 from port.errors import UsageError
 from port.optim.together import WithPlateau, together
 from port.pairs.schedules import schedule_of
@@ -31,18 +31,6 @@ SIDE_BY_SIDE: dict[str, Callable[[Any], list[Any]]] = {
     "a function in it": lambda o: [L.MultiplicativeLR(o, lambda epoch: 1 - 0.2 / epoch), L.StepLR(o, 3, 0.9)],
 }
 FORMULAS = {"warm-up and decay", "decay and milestones", "three", "one in a chain", "set by the last"}
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Recorded:
-    with jax.enable_x64(True):
-        return mlp()
 
 
 def live(make: Callable[[Any], list[Any]], steps: int = 0) -> tuple[Any, list[Any]]:

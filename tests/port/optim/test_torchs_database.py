@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -35,12 +34,6 @@ SHORT = {name for name in CASES if name.endswith("default")}
 
 def one_of_each(names: Any) -> list[Any]:
     return [name if name in SHORT else pytest.param(name, marks=pytest.mark.sweep) for name in names]
-
-
-@pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.fixture(scope="module")
