@@ -153,7 +153,7 @@ def test_a_trainer_that_dies_ends_the_other(death, tmp_path):
 
 
 def test_ctrl_c_ends_both_and_keeps_the_records(tmp_path):
-    command = [sys.executable, "-m", "port", "train", *scripts(tmp_path), "--out", "run", "--", "1", "0.2"]
+    command = [sys.executable, "-m", "port", "train", *scripts(tmp_path), "--out", "run", "--", "1", "1.0"]
     launcher = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     records = [tmp_path / "run" / "scripts" / f"{side}.jsonl" for side in ("torch", "jax")]
     give_up = time.monotonic() + 60
