@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import signal
 import sys
 from collections.abc import Callable
 
@@ -13,6 +15,8 @@ from side_by_side.config import Config
 
 def run_alone(train: Callable[[Config, str], None]) -> None:
     """Read the options, train in each precision that they ask for, and say where the records are."""
+    if hasattr(signal, "SIGUSR1"):  # `port train` asks a trainer that makes no more steps where it stands
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
     config = tyro.cli(Config, description=sys.modules["__main__"].__doc__)
     try:
         for precision in config.precisions:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from port.data import DATASETS
+from port.data.shards import SPLITS, UNEVEN
 from port.errors import UnknownChoice, UsageError
 from port.optim import NAMES, default_options
 
@@ -38,6 +39,9 @@ SCHEDULES = (
 )
 PRECISIONS = ("float64", "float32")
 DEVICES = ("auto", "cpu", "gpu")
+PARALLEL = ("pmap", "shard-map", "sharding")
+STATISTICS = ("replica", "synchronised")
+MASKS = ("global", "replica")
 
 
 def _one_of(*names: str) -> object:
@@ -64,6 +68,8 @@ class Config:
     """samples in a (global) batch"""
     drop_last: bool = True
     """leave out an epoch's last batch if it is not full"""
+    accumulate: int = 1
+    """microbatches that a batch is taken in, their gradients summed up for one update"""
     augment: bool = False
     """shift the images at random, and mirror them where that makes sense; the same pixels on both sides"""
     workers: int = 0
@@ -99,6 +105,28 @@ class Config:
     """of float32: auto takes an accelerator where there is one"""
     proof_device: Annotated[str, _one_of("cpu", "gpu")] = "cpu"
     """of float64"""
+    devices: int = 1
+    """replicas that share a batch: as many ranks of DDP, as many devices of a JAX process (virtual ones on a CPU)"""
+    processes: int = 1
+    """JAX processes, of so many devices each; there are devices x processes replicas, on either side"""
+    parallel: Annotated[str, _one_of(*PARALLEL)] = "pmap"
+    """JAX's form of data parallelism: pmap, shard_map, or jit over a sharded batch"""
+    split: Annotated[str, _one_of(*SPLITS)] = "interleaved"
+    """which samples of a batch a replica sees: every n-th, as with DistributedSampler, or a block"""
+    uneven: Annotated[str, _one_of(*UNEVEN)] = "pad"
+    """a last batch that the replicas cannot share equally, with --no-drop-last: filled up as by DistributedSampler, or
+    shared unequally, each loss weighted"""
+    batch_norm: Annotated[str | None, _one_of(*STATISTICS)] = None
+    """whose statistics a replica normalises with: its own, or the whole batch's; if not given, its own, but with
+    --parallel sharding the batch's. The running statistics that are kept are replica 0's"""
+    dropout_masks: Annotated[str, _one_of(*MASKS)] = "global"
+    """drawn for the whole batch, whatever the replicas, or for each replica from its own key"""
+    checkpoint_every: Annotated[int | None, arg(metavar="INT")] = None
+    """updates between two checkpoints; none are written if not given"""
+    resume: bool = False
+    """go on from the last checkpoint in the run's folder, which --out names"""
+    time_limit: float = 600.0
+    """seconds that a trainer may take for one step (compilation is one); a rank that hangs is found out so"""
     seed: int = 0
     """of the initial weights, the order of the data, augmentation and dropout"""
     out: Annotated[Path | None, arg(metavar="PATH")] = None
@@ -115,11 +143,19 @@ class Config:
         _check_choice("matmul precision", self.matmul_precision, ("highest", "default"))
         _check_choice("device", self.device, DEVICES)
         _check_choice("proof device", self.proof_device, ("cpu", "gpu"))
+        _check_choice("form of data parallelism", self.parallel, PARALLEL)
+        _check_choice("split", self.split, SPLITS)
+        _check_choice("way with an uneven batch", self.uneven, UNEVEN)
+        _check_choice("batch statistics", self.statistics, STATISTICS)
+        _check_choice("dropout masks", self.dropout_masks, MASKS)
         if self.epochs is not None and self.steps is not None:
             raise UsageError(f"give epochs or steps, not both (got {self.epochs} epochs, {self.steps} steps)")
-        for name in ("batch_size", "epochs", "steps", "decay_every"):
+        for name in (
+            *("batch_size", "epochs", "steps", "decay_every"),
+            *("accumulate", "devices", "processes", "checkpoint_every"),
+        ):
             _check(name, getattr(self, name), "at least 1", lambda value: value >= 1)
-        for name in ("lr", "clip_norm"):
+        for name in ("lr", "clip_norm", "time_limit"):
             _check(name, getattr(self, name), "above 0", lambda value: 0 < value < math.inf)
         for name in ("workers", "seed"):
             _check(name, getattr(self, name), "0 or more", lambda value: value >= 0)
@@ -132,6 +168,23 @@ class Config:
             _check(name, getattr(self, name), "from 0 to below 1", lambda value: 0 <= value < 1)
         if self.model == "mlp-by-hand" and self.dropout:
             raise UsageError("mlp-by-hand is written without dropout; take --model mlp")
+        if self.resume and self.out is None:
+            raise UsageError("--resume goes on with a run that was begun: name its folder with --out")
+        self._check_parallel()
+
+    def _check_parallel(self) -> None:
+        if self.batch_size % (self.replicas * self.accumulate):
+            raise UsageError(
+                f"a batch of {self.batch_size} is not divisible by {self.replicas} replicas x {self.accumulate} "
+                f"microbatches; the next that is: --batch-size {self._next_batch_size}"
+            )
+        if self.parallel == "sharding" and self.replicas > 1:
+            for option, given in (("batch-norm", self.statistics), ("dropout-masks", self.dropout_masks)):
+                if given == "replica":
+                    raise UsageError(
+                        f"--{option} replica: jit over a sharded batch computes as one device does, and knows no "
+                        "replicas; take --parallel pmap or shard-map"
+                    )
 
     @property
     def learning_rate(self) -> float:
@@ -159,6 +212,21 @@ class Config:
         return default if self.dropout is None else self.dropout
 
     @property
+    def replicas(self) -> int:
+        """How many replicas share a batch."""
+        return self.devices * self.processes
+
+    @property
+    def statistics(self) -> str:
+        """Whose batch statistics a replica normalises with."""
+        return self.batch_norm or ("synchronised" if self.parallel == "sharding" else "replica")
+
+    @property
+    def _next_batch_size(self) -> int:
+        parts = self.replicas * self.accumulate
+        return -(-self.batch_size // parts) * parts
+
+    @property
     def precisions(self) -> tuple[str, ...]:
         """The precisions to train in, the proof first."""
         return PRECISIONS if self.precision == "both" else (self.precision,)
@@ -170,6 +238,10 @@ class Config:
     def steps_between_decays(self, total_steps: int) -> int:
         """Updates between two decays of the step schedule, or two turns of one that comes back."""
         return self.decay_every or max(1, total_steps // 3)
+
+    def checkpoint_after(self, step: int) -> bool:
+        """Whether a checkpoint is written behind this step, counted from 0."""
+        return self.checkpoint_every is not None and (step + 1) % self.checkpoint_every == 0
 
     def device_for(self, precision: str) -> str:
         """Where a run of this precision is to happen: "auto", "cpu" or "gpu"."""

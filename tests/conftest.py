@@ -21,10 +21,11 @@ else:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Most of the short run is XLA compiling what is run once: there it leaves out its costly passes.
+    """Four virtual devices; and most of the short run is XLA compiling what is run once: it leaves out costly passes.
 
     With the long tests, as in .ci/run, everything is compiled as users compile it, the short tests too.
     """
+    os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
     if "not sweep" not in config.option.markexpr:
         return
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,7 +16,17 @@ from tyro.conf import arg
 from port.data import dataset_info, load_dataset
 from port.errors import UsageError
 from port.report import plot_losses, print_outcomes
-from port.training import Outcome, Pairing, Trainer, agreed, make_run_folder, terminate_on_signal, train, view
+from port.training import (
+    Outcome,
+    Pairing,
+    Trainer,
+    agreed,
+    make_run_folder,
+    terminate_on_signal,
+    told_before,
+    train,
+    view,
+)
 from port.training.run import CONTROLS
 from side_by_side.config import Config
 
@@ -51,15 +62,21 @@ def main(arguments: Sequence[str]) -> int:
     else:
         if for_scripts:
             raise UsageError("what comes after -- is for your own scripts: give --torch-script and --jax-script")
+        if given.config.resume:
+            given = replace(given, config=_begun(given.config))
         _fetch_data(given.config)
         name = f"{given.config.dataset}-{given.config.model}-{given.config.optimizer}"
-        told = asdict(given.config)
+        told = {**asdict(given.config), "resume": False}
         pairings = []  # planned below, once the folder is known
-    folder = make_run_folder(given.config.out, name=name, overwrite=given.overwrite)
+    resume = given.config.resume
+    if resume and given.config.out is not None:
+        folder = given.config.out
+    else:
+        folder = make_run_folder(given.config.out, name=name, overwrite=given.overwrite)
     pairings = pairings or _ours(replace(given.config, out=folder.resolve()))
     try:
         with terminate_on_signal(), view(console, plain=given.plain) as watch:
-            outcomes = train(pairings, folder, config=told, watch=watch)
+            outcomes = train(pairings, folder, config=told, resume=resume, watch=watch)
     except KeyboardInterrupt:
         print(f"port: interrupted; both trainers have been ended, the records so far stay in {folder}", file=sys.stderr)
         return 130
@@ -70,6 +87,25 @@ def main(arguments: Sequence[str]) -> int:
 def _split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
     place = arguments.index("--") if "--" in arguments else len(arguments)
     return arguments[:place], arguments[place + 1 :]
+
+
+def _begun(given: Config) -> Config:
+    """The config of the run that is gone on with; raises `UsageError` where other options were given than it has."""
+    assert given.out is not None
+    told = told_before(given.out)
+    now = {"out", "resume", "time_limit", "download"}  # of no consequence for the result
+    default = Config()
+    begun: dict[str, Any] = {}
+    for name, value in asdict(given).items():
+        before = told.get(name, value)
+        before = Path(before) if isinstance(value, Path) else before
+        if name not in now and value not in (before, getattr(default, name)):
+            raise UsageError(
+                f"the run in {given.out} was begun with {name.replace('_', '-')} {before}, not {value}: it is gone on "
+                "with as it was begun; give --out and --resume alone"
+            )
+        begun[name] = value if name in now else before
+    return Config(**begun)
 
 
 def _fetch_data(config: Config) -> None:
@@ -83,17 +119,38 @@ def _ours(config: Config) -> list[Pairing]:
     pairings = []
     for precision in config.precisions:
         flags = replace(config, precision=precision, download=False, data_root=config.data_root.resolve()).flags()
-        # On the CPU, JAX is kept from opening a GPU that it will not use.
-        environment = {"JAX_PLATFORMS": "cpu"} if config.device_for(precision) == "cpu" else {}
-        torch, jax = (
-            # -P: a folder named jax or torch where the user happens to stand must not be imported.
-            Trainer((sys.executable, "-P", "-m", f"side_by_side.{side}.train", *flags), environment)
-            for side in ("pytorch", "jax")
-        )
         is_proof = precision == "float64"
         controls = 0 if is_proof else CONTROLS
-        pairings.append(Pairing(precision, torch, jax, controls=controls, timed=not is_proof))
+        torch, jax = _torch_trainer(config, flags), _jax_trainer(config, precision, flags)
+        pairings.append(
+            Pairing(precision, torch, jax, controls=controls, timed=not is_proof, time_limit=config.time_limit)
+        )
     return pairings
+
+
+# -P, and for what a launcher starts its variable: a folder named jax or torch where the user happens to stand must not
+# be imported.
+PYTHON = (sys.executable, "-P", "-m")
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+
+
+def _torch_trainer(config: Config, flags: list[str]) -> Trainer:
+    if config.replicas == 1:
+        return Trainer((*PYTHON, "side_by_side.pytorch.train", *flags))
+    torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(config.replicas))
+    threads = str(max(1, (os.cpu_count() or 1) // config.replicas))
+    environment = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads), **SAFE_PATH}
+    return Trainer((*PYTHON, *torchrun, "-m", "side_by_side.pytorch.train", *flags), environment)
+
+
+def _jax_trainer(config: Config, precision: str, flags: list[str]) -> Trainer:
+    # On the CPU, JAX is kept from opening a GPU that it will not use.
+    environment = {"JAX_PLATFORMS": "cpu"} if config.device_for(precision) == "cpu" else {}
+    trainer = (*PYTHON, "side_by_side.jax.train", *flags)
+    if config.processes == 1:
+        return Trainer(trainer, environment)
+    launcher = ("port.training.launch", "--processes", str(config.processes), "--")
+    return Trainer((*PYTHON, *launcher, *trainer), {**environment, **SAFE_PATH})
 
 
 def _scripts(given: Arguments, for_scripts: list[str]) -> list[Pairing]:

@@ -15,7 +15,7 @@ from port.data.digits import Digits
 from port.data.evaluation import padded_batches
 from port.data.grain_loader import PlanSource
 from port.data.plan import IndexPlan, PlannedIndex
-from port.data.shards import Shards, loss_weights
+from port.data.shards import Places, Shards, Share, loss_weights
 
 if TYPE_CHECKING:
     from port.data.torch_loader import PlanSampler
@@ -27,10 +27,12 @@ __all__ = [
     "Digits",
     "Examples",
     "IndexPlan",
+    "Places",
     "PlanSampler",
     "PlanSource",
     "PlannedIndex",
     "Shards",
+    "Share",
     "dataset_info",
     "load_dataset",
     "load_examples",

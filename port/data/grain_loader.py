@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from port.data.plan import IndexPlan, PlannedIndex
+from port.data.shards import Share
 from port.errors import UsageError
 
 
@@ -19,10 +20,11 @@ class PlanSource:
 
     Element k is the k-th sample that the plan visits in ``epoch``; ``dataset`` is any map-style dataset, and is
     indexed by `PlannedIndex`, so that `port.data.Augmented` draws what it draws on the torch side. Nothing is left
-    to drop: the plan has left out the last partial batch already, if it was to.
+    to drop: the plan has left out the last partial batch already, if it was to. A `Share` of a plan is followed as
+    well: one process's part of every batch.
     """
 
-    def __init__(self, dataset: Any, plan: IndexPlan, epoch: int = 0) -> None:
+    def __init__(self, dataset: Any, plan: IndexPlan | Share, epoch: int = 0) -> None:
         if len(dataset) != plan.length:
             raise UsageError(f"the plan is for {plan.length} samples, the dataset has {len(dataset)}")
         _let_workers_start()

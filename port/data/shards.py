@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,9 +28,10 @@ class Shards:
         uneven: an epoch's last batch, where the replicas do not divide it: "pad" fills it with the epoch's first
             samples, as DistributedSampler does, which are then seen twice; "weight" gives the first replicas one more
             than the others, and each loss a weight (D8).
+        microbatches: in how many parts each replica takes its share, one after the other; each part is a block of it.
 
     Raises:
-        UsageError: no replica, or a batch that the replicas do not divide.
+        UsageError: no replica, no microbatch, or a batch that they do not divide.
         UnknownChoice: another split, or another way with the last batch.
     """
 
@@ -37,6 +39,7 @@ class Shards:
     replicas: int
     split: str = "interleaved"
     uneven: str = "pad"
+    microbatches: int = 1
 
     def __post_init__(self) -> None:
         if self.split not in SPLITS:
@@ -45,12 +48,15 @@ class Shards:
             raise UnknownChoice("way with an uneven batch", self.uneven, UNEVEN)
         if self.replicas < 1:
             raise UsageError(f"there is at least one replica, got {self.replicas}")
-        if self.plan.batch_size % self.replicas:
-            down = self.plan.batch_size // self.replicas * self.replicas
-            nearest = [str(size) for size in (down, down + self.replicas) if size]
+        if self.microbatches < 1:
+            raise UsageError(f"a replica takes its share in at least one microbatch, got {self.microbatches}")
+        if self.plan.batch_size % self._parts:
+            down = self.plan.batch_size // self._parts * self._parts
+            nearest = [str(size) for size in (down, down + self._parts) if size]
+            parts = f" in {self.microbatches} microbatches each" if self.microbatches > 1 else ""
             raise UsageError(
-                f"a (global) batch of {self.plan.batch_size} cannot be shared equally by {self.replicas} replicas: "
-                f"take a batch of {' or '.join(nearest)}, or another number of replicas"
+                f"a (global) batch of {self.plan.batch_size} cannot be shared equally by {self.replicas} replicas"
+                f"{parts}: take a batch of {' or '.join(nearest)}, or another number of replicas"
             )
 
     def epoch(self, epoch: int) -> Iterator[list[np.ndarray]]:
@@ -62,15 +68,122 @@ class Shards:
         samples = self.plan.epoch(epoch)
         for start in range(0, len(samples), self.plan.batch_size):
             batch = samples[start : start + self.plan.batch_size]
-            missing = -len(batch) % self.replicas
-            if missing and self.uneven == "pad":
-                batch = np.concatenate([batch, np.resize(samples, missing)])
+            batch = np.concatenate([batch, np.resize(samples, self._missing(len(batch)))])
             yield self._shared(batch)
+
+    @property
+    def _parts(self) -> int:
+        return self.replicas * self.microbatches
+
+    def _missing(self, size: int) -> int:
+        """With how many samples a batch of this size is filled up."""
+        return -size % self._parts if self.uneven == "pad" else 0
 
     def _shared(self, batch: np.ndarray) -> list[np.ndarray]:
         if self.split == "contiguous":
             return np.array_split(batch, self.replicas)
         return [batch[replica :: self.replicas] for replica in range(self.replicas)]
+
+
+class Places(NamedTuple):
+    """Where the samples that one process loads stand in their global batch.
+
+    Attributes:
+        rows: their positions in it, int32 (microbatches, n); of several replicas, one behind the other in n.
+        own_rows: their positions in their own replica's part of it, int32 (microbatches, n).
+        real: whether a sample counts, bool (microbatches, n); the others fill up arrays of one size.
+        batch_size: how many samples the global batch has, those that pad it among them.
+        own_size: how many a replica's part has, filled up.
+    """
+
+    rows: np.ndarray
+    own_rows: np.ndarray
+    real: np.ndarray
+    batch_size: int
+    own_size: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process loads: the part of each global batch that its replicas see. Loaders follow it like a plan.
+
+    A batch of it is flat, microbatch by microbatch and in each replica by replica, as `Places.rows` read row by row.
+
+    Attributes:
+        shards: who sees what.
+        replicas: this process's own, of those in ``shards``.
+        filled: where "weight" leaves replicas or microbatches unequal, fill the smaller ones up with samples that do
+            not count, as all shards of an array have one size.
+
+    Raises:
+        UsageError: replicas that there are not, or one that is left without a sample and not filled.
+    """
+
+    shards: Shards
+    replicas: range
+    filled: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.replicas or self.replicas[0] < 0 or self.replicas[-1] >= self.shards.replicas:
+            raise UsageError(f"there are replicas 0 to {self.shards.replicas - 1}, got {self.replicas}")
+        rest = self.shards.plan.samples_per_epoch % self.shards.plan.batch_size
+        if 0 < rest < self.shards.replicas and self.shards.uneven == "weight" and not self.filled:
+            raise UsageError(
+                f"an epoch's last batch has {rest} samples, too few for {self.shards.replicas} replicas: pad it, leave "
+                "it out, or take another batch size"
+            )
+
+    @property
+    def length(self) -> int:
+        """How many samples the dataset has."""
+        return self.shards.plan.length
+
+    @property
+    def batch_size(self) -> int:
+        """How many samples of a full batch this process loads."""
+        return self.shards.plan.batch_size // self.shards.replicas * len(self.replicas)
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+        return self.shards.plan.batches_per_epoch
+
+    def epoch(self, epoch: int) -> np.ndarray:
+        """The samples of one epoch (from 0), batch behind batch, as int64 indices."""
+        samples, size = self.shards.plan.epoch(epoch), self.shards.plan.batch_size
+        loaded = []
+        for start in range(0, len(samples), size):
+            batch = samples[start : start + size]
+            places = self._places(len(batch))
+            batch = np.concatenate([batch, np.resize(samples, places.batch_size - len(batch))])
+            loaded.append(batch[places.rows[places.real | self.filled]])
+        return np.concatenate(loaded)
+
+    def places(self, step: int) -> Places:
+        """Where the samples of the batch at a step (from 0, over all epochs) stand in the global one."""
+        plan = self.shards.plan
+        start = step % plan.batches_per_epoch * plan.batch_size
+        return self._places(min(plan.batch_size, plan.length - start))
+
+    def _places(self, size: int) -> Places:
+        """Those of a batch of ``size`` samples."""
+        padded = size + self.shards._missing(size)
+        of_replica = self.shards._shared(np.arange(padded, dtype=np.int32))
+        longest = max(map(len, of_replica))
+        longest += -longest % self.shards.microbatches
+        rows = np.zeros((len(self.replicas), longest), np.int32)
+        real = np.zeros((len(self.replicas), longest), bool)
+        for row, replica in enumerate(self.replicas):
+            own = of_replica[replica]
+            rows[row, : len(own)], real[row, : len(own)] = own, True
+        own_rows = np.broadcast_to(np.arange(longest, dtype=np.int32), rows.shape)
+        rows, own_rows, real = map(self._by_microbatch, (rows, own_rows, real))
+        return Places(rows, own_rows, real, padded, longest)
+
+    def _by_microbatch(self, values: np.ndarray) -> np.ndarray:
+        """(replicas, k · n) → (k, replicas · n)."""
+        k = self.shards.microbatches
+        return values.reshape(len(values), k, -1).swapaxes(0, 1).reshape(k, -1)
 
 
 def loss_weights(shards: list[np.ndarray]) -> list[float]:

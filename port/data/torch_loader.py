@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torch.utils.data import Sampler
 
 from port.data.plan import IndexPlan, PlannedIndex
+from port.data.shards import Share
 
 
 class PlanSampler(Sampler[list[PlannedIndex]]):
@@ -20,15 +21,17 @@ class PlanSampler(Sampler[list[PlannedIndex]]):
         for epoch in range(epochs):
             sampler.set_epoch(epoch)
             for images, labels in loader: ...
+
+    A `Share` of a plan is followed as well: one replica's part of every batch.
     """
 
-    def __init__(self, plan: IndexPlan) -> None:
+    def __init__(self, plan: IndexPlan | Share) -> None:
         self.plan = plan
-        self.epoch = 0
+        self.epoch = self.skip = 0
 
-    def set_epoch(self, epoch: int) -> None:
-        """The epoch (from 0) whose batches the next iteration gives."""
-        self.epoch = epoch
+    def set_epoch(self, epoch: int, skip: int = 0) -> None:
+        """The epoch (from 0) whose batches the next iteration gives, without its first ``skip``."""
+        self.epoch, self.skip = epoch, skip
 
     def __len__(self) -> int:
         return self.plan.batches_per_epoch
@@ -36,5 +39,5 @@ class PlanSampler(Sampler[list[PlannedIndex]]):
     def __iter__(self) -> Iterator[list[PlannedIndex]]:
         epoch, size = self.epoch, self.plan.batch_size
         indices = [PlannedIndex(index, epoch) for index in self.plan.epoch(epoch).tolist()]
-        for start in range(0, len(indices), size):
+        for start in range(self.skip * size, len(indices), size):
             yield indices[start : start + size]

@@ -19,6 +19,7 @@ from port.nn.prelu import PReLU
 from port.nn.recurrent import GRU, LSTM, RNN
 from port.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from port.nn.rrelu import RReLU
+from port.nn.shared_dropout import DropoutMasks, SharedDropout
 from port.nn.spectral_norm import SpectralNorm
 from port.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
 from port.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
@@ -34,6 +35,7 @@ __all__ = [
     "Bilinear",
     "Conv",
     "ConvTranspose",
+    "DropoutMasks",
     "Embedding",
     "EmbeddingBag",
     "FeatureAlphaDropout",
@@ -49,6 +51,7 @@ __all__ = [
     "RMSNorm",
     "RNNCell",
     "RReLU",
+    "SharedDropout",
     "SpectralNorm",
     "Transformer",
     "TransformerDecoder",

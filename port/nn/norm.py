@@ -42,6 +42,7 @@ class BatchNorm(nnx.Module):
     Raises:
         UsageError: the batch's statistics of one value per channel, in training or without running statistics (its
             variance means nothing; torch refuses it too). A batch of none is counted and changes no statistics.
+            A mask that is not bool or does not broadcast to the input.
     """
 
     def __init__(
@@ -76,8 +77,16 @@ class BatchNorm(nnx.Module):
         self.axis_name = axis_name
         self.dtype = dtype
 
-    def __call__(self, x: jax.Array, *, use_running_average: bool | None = None) -> jax.Array:
-        """Normalise ``x``, any shape with ``num_features`` along ``axis``; the result has the same shape."""
+    def __call__(
+        self, x: jax.Array, *, use_running_average: bool | None = None, mask: jax.Array | None = None
+    ) -> jax.Array:
+        """Normalise ``x``, any shape with ``num_features`` along ``axis``; the result has the same shape.
+
+        ``mask``, as in flax: bool, of a shape that broadcasts to x, such as (N, 1, 1, 1). The batch's statistics are
+        those of the positions where it is True, over all replicas of ``axis_name`` together, however many each has:
+        torch's of the batch without its padding. All positions are normalised. A channel with fewer than two True
+        positions, which cannot be refused when traced, keeps its running statistics and its variance counts as 1.
+        """
         axis = self.axis % x.ndim
         if x.shape[axis] != self.num_features:
             raise UsageError(f"BatchNorm of {self.num_features} features got shape {x.shape}, axis {axis}")
@@ -94,11 +103,16 @@ class BatchNorm(nnx.Module):
         if evaluating and self.track_running_stats:
             mean, var = self.mean[...], self.var[...]
         else:
-            mean, var, count = self._batch_statistics(x, axis)
-            if count < 2:
-                raise UsageError(f"BatchNorm needs more than one value per channel to normalise, got shape {x.shape}")
-            if self.track_running_stats:
+            if mask is None:
+                mean, var, count = self._batch_statistics(x, axis)
+                if count < 2:
+                    raise UsageError(f"BatchNorm needs more than one value per channel to normalise, got {x.shape}")
                 self._update_running_statistics(mean, var * (count / (count - 1)))
+            else:
+                mean, var, counts = self._masked_statistics(x, axis, mask)
+                self._update_running_statistics(mean, var * (counts / jnp.maximum(counts - 1, 1)), counts > 1)
+                # Not 0: layer upon layer, 1 / √eps would carry what is masked off to infinity, and gradients to NaN.
+                var = jnp.where(counts > 1, var, 1)
 
         mean, var = (value.astype(x.dtype).reshape(per_channel) for value in (mean, var))
         y = (x - mean) * jax.lax.rsqrt(var + self.eps)
@@ -127,14 +141,36 @@ class BatchNorm(nnx.Module):
             var = jax.lax.pmean(var, self.axis_name)
         return mean.reshape(-1), var, count
 
-    def _update_running_statistics(self, mean: jax.Array, unbiased_var: jax.Array) -> None:
+    def _masked_statistics(self, x: jax.Array, axis: int, mask: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Mean, biased variance and number of True positions, each per channel; 0 where there is none."""
+        broadcasts = mask.ndim <= x.ndim and all(
+            size in (1, whole) for size, whole in zip(mask.shape[::-1], x.shape[::-1], strict=False)
+        )
+        if mask.dtype != bool or not broadcasts:
+            raise UsageError(f"a mask is bool and broadcasts to {x.shape}, but came as {mask.dtype}, {mask.shape}")
+        mask = jnp.broadcast_to(mask, x.shape)
+
+        def total(values: jax.Array) -> jax.Array:
+            local = values.sum([a for a in range(x.ndim) if a != axis], keepdims=True)
+            return local if self.axis_name is None else jax.lax.psum(local, self.axis_name)
+
+        counts = total(mask).astype(x.dtype)
+        divisor = jnp.maximum(counts, 1)
+        mean = total(jnp.where(mask, x, 0)) / divisor
+        var = total(jnp.square(jnp.where(mask, x - mean, 0))) / divisor
+        return mean.reshape(-1), var.reshape(-1), counts.reshape(-1)
+
+    def _update_running_statistics(self, mean: jax.Array, unbiased_var: jax.Array, where: Any = True) -> None:
+        """Those of the channels for which ``where`` is True; the batch is counted in any case."""
+        if not self.track_running_stats:
+            return
         seen = self.num_batches_tracked[...] + 1
         self.num_batches_tracked[...] = seen
         share: Any = self.momentum if self.momentum is not None else 1 / seen.astype(mean.dtype)
         for running, batch in ((self.mean, mean), (self.var, unbiased_var)):
             kept = running[...].astype(batch.dtype)
             new = (1 - share) * kept + share * jax.lax.stop_gradient(batch)
-            running[...] = new.astype(running.dtype)
+            running[...] = jnp.where(where, new, kept).astype(running.dtype)
 
     def set_view(self, use_running_average: bool | None = None) -> None:
         """Called by `nnx.view`."""

@@ -1,21 +1,26 @@
 """What a trainer writes down, and comparing two of them: the verdict."""
 
 from port.records.comparison import compare
+from port.records.heartbeat import Heartbeat
 from port.records.read import Line, Record, read_record
-from port.records.recorder import Recorder
+from port.records.recorder import Recorder, record_path
 from port.records.speed import first_step_seconds, steps_per_second
+from port.records.unrecorded import Unrecorded
 from port.records.verdict import Differences, Finding, Status, Verdict
 
 __all__ = [
     "Differences",
     "Finding",
+    "Heartbeat",
     "Line",
     "Record",
     "Recorder",
     "Status",
+    "Unrecorded",
     "Verdict",
     "compare",
     "first_step_seconds",
     "read_record",
+    "record_path",
     "steps_per_second",
 ]

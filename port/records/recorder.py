@@ -18,6 +18,7 @@ from typing import Any
 from port.errors import FolderExists, NoLauncher, UsageError
 from port.records.device_values import Pending
 from port.records.json_numbers import to_json
+from port.records.resuming import cut_back
 
 RECORD_VARIABLE = "PORT_RECORD"  # the launcher says in these where a trainer's record goes, and which side it is
 SIDE_VARIABLE = "PORT_SIDE"
@@ -35,17 +36,23 @@ class Recorder:
     Args:
         path: where to write. Under ``port train`` the launcher has the last word; alone, a path is needed.
         overwrite: replace a record that is there already.
+        resume_at: go on with the record that is there: the next step of a run that was killed and goes on from a
+            checkpoint. What was written before that step stays byte for byte, what is of later steps goes; seconds
+            go on from the last line's.
         about: anything worth keeping about the run (``total_steps`` feeds the time left in the live view;
             ``precision``, "float64" or "float32", is otherwise taken from the first loss; the launcher has the
-            last word on ``side``).
+            last word on ``side``). A resumed record says it already.
 
     Raises:
         NoLauncher: no path, and not started by ``port train``.
-        UsageError: a name that is the record's own.
+        UsageError: a name that is the record's own; nothing there to resume; both ``overwrite`` and ``resume_at``.
         FolderExists: there is a record at ``path`` already.
+        BrokenRecord: a record to resume that is broken before its last line, or ends before ``resume_at``.
     """
 
-    def __init__(self, path: Path | str | None = None, *, overwrite: bool = False, **about: Any) -> None:
+    def __init__(
+        self, path: Path | str | None = None, *, overwrite: bool = False, resume_at: int | None = None, **about: Any
+    ) -> None:
         launched = os.environ.get(RECORD_VARIABLE)
         chosen = launched if launched is not None else path
         if chosen is None:
@@ -54,7 +61,9 @@ class Recorder:
                 "--jax-script …`, or give a path: port.Recorder('record.jsonl')"
             )
         self.path = Path(chosen)
-        if self.path.exists() and launched is None and not overwrite:
+        if overwrite and resume_at is not None:
+            raise UsageError("overwrite begins a record anew and resume_at goes on with it: give one of them")
+        if self.path.exists() and launched is None and not overwrite and resume_at is None:
             raise FolderExists(f"there is a record at {self.path} already; name another, or pass overwrite=True")
         _refuse_own_names(about)
         self._about = {**about, "side": os.environ.get(SIDE_VARIABLE) or about.get("side")}
@@ -62,8 +71,12 @@ class Recorder:
         self._opened = self._flushed = time.perf_counter()
         self._wrote_run = False
         self._last = {"step": -1, "evaluation": -1}
+        if resume_at is not None:
+            kept = cut_back(self.path, resume_at)
+            self._last, self._wrote_run = kept.last, not kept.is_empty
+            self._opened -= kept.seconds  # as if it had been open all the time
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("w", encoding="utf-8")
+        self._file = self.path.open("w" if resume_at is None else "a", encoding="utf-8")
 
     def __call__(self, step: int, *, loss: Any, **more: Any) -> None:
         """Record one training step.
@@ -91,6 +104,20 @@ class Recorder:
             UsageError: as for a step; one evaluation a step.
         """
         self._take("evaluation", step, {"loss": loss, **more, "duration": duration})
+
+    def flush(self) -> None:
+        """Fetch and write everything pending, and see it on the disk.
+
+        Call it right before a checkpoint is saved, behind the evaluation of the same step: however the process ends
+        then, the record holds all that the checkpoint has behind it, and a `Recorder` can resume there.
+        """
+        if self._file.closed:
+            return
+        while self._pending:
+            self._write_oldest()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._flushed = time.perf_counter()
 
     def close(self, *, finished: bool = True) -> None:
         """Fetch and write what is pending; ``finished`` adds the line that says that the run came to its end."""
@@ -147,6 +174,11 @@ class Recorder:
 
     def _write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(to_json(line), default=str) + "\n")
+
+
+def record_path(path: Path | str) -> Path:
+    """Where a trainer's record goes: where the launcher says, or else to ``path``."""
+    return Path(os.environ.get(RECORD_VARIABLE, path))
 
 
 def _all_ready(line: dict[str, Any]) -> bool:

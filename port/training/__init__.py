@@ -1,6 +1,6 @@
 """Starts both trainers, watches them, ends them, hands their records over."""
 
-from port.training.folder import make_run_folder
+from port.training.folder import make_run_folder, told_before
 from port.training.jobs import Job
 from port.training.judgement import Outcome, judge
 from port.training.live import view
@@ -17,6 +17,7 @@ __all__ = [
     "judge",
     "make_run_folder",
     "terminate_on_signal",
+    "told_before",
     "train",
     "view",
 ]

@@ -49,6 +49,21 @@ def make_run_folder(out: Path | None, *, name: str, overwrite: bool = False) -> 
     return out
 
 
+def told_before(out: Path) -> dict[str, Any]:
+    """What the run in this folder was told, to go on with it.
+
+    Raises:
+        UsageError: it is no run's folder.
+    """
+    try:
+        told = json.loads((out / MARK).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{out} holds no run to go on with: its {MARK} cannot be read ({error})") from error
+    if not isinstance(told, dict) or "scripts" in told:
+        raise UsageError(f"{out} holds a run of scripts of your own: only our trainers' runs can be resumed from here")
+    return told
+
+
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write a JSON file, whole or not at all."""
     contents = json.dumps(_finite(values), indent=2, default=str, allow_nan=False)

@@ -84,6 +84,7 @@ class RecordTail:
 
     def _begin_file(self) -> None:
         self._read = 0  # bytes
+        self.lines = 0  # whole ones
         self._half_line = b""
         self._begin_run()
 
@@ -105,6 +106,7 @@ class RecordTail:
             return
         self._read += len(new)
         *lines, self._half_line = (self._half_line + new).split(b"\n")
+        self.lines += len(lines)
         for line in lines:
             self._take(line)
 

@@ -28,6 +28,7 @@ class Pairing:
         jax: the JAX trainer.
         controls: how many controls to run beside; None runs them where the records turn out to need them.
         timed: its speed is told, so each of the two runs by itself.
+        time_limit: seconds that a trainer may take from one line of its record to the next; None is without end.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Pairing:
     jax: Trainer
     controls: int | None = 0
     timed: bool = False
+    time_limit: float | None = None
 
 
 def plan_jobs(pairings: Sequence[Pairing], folder: Path, slots: int) -> list[Job]:
@@ -89,6 +91,7 @@ def _job(
     alone: bool = False,
 ) -> Job:
     record = record_of(folder, pairing, name).resolve()
+    weights = weights_of(folder, pairing, name).resolve()
     return Job(
         name=f"{name} {pairing.name}",
         command=trainer.command,
@@ -96,13 +99,15 @@ def _job(
             "PORT_RECORD": str(record),
             "PORT_SIDE": name,
             "PORT_INITIAL_WEIGHTS": str((folder / "initial.safetensors").resolve()),
-            "PORT_FINAL_WEIGHTS": str(weights_of(folder, pairing, name).resolve()),
+            "PORT_FINAL_WEIGHTS": str(weights),
             # On a GPU that both share, JAX takes what it needs instead of three quarters at once.
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             **variables,
             **trainer.environment,
         },
         record=record,
+        weights=weights,
         log=record.with_suffix(".log"),
         alone=alone,
+        time_limit=pairing.time_limit,
     )

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -17,6 +16,7 @@ from port.errors import TrainerDied, UsageError
 from port.training.jobs import Job
 from port.training.live import Progress, RecordTail, State
 from port.training.process_tree import ProcessTree
+from port.training.ranks import exit_code_of_rank, first_to_fail, where_they_hang
 
 LAST_LINES = 15
 LAST_BYTES = 64 * 1024  # of a log, which may be large, are read for its last lines
@@ -52,7 +52,8 @@ def run_jobs(
         poll_seconds: between two polls.
 
     Raises:
-        TrainerDied: a job ended with another exit code than 0; says how, and carries its last lines.
+        TrainerDied: a job ended with another exit code than 0, or made no step within its time limit; says how, and
+            which of its ranks, and carries its last lines.
         UsageError: ``slots`` is below 1, or a job cannot start; a missing program is told before any starts.
     """
     if slots < 1:
@@ -68,7 +69,9 @@ def run_jobs(
             watch([trainer.progress() for trainer in trainers])
             for trainer in trainers:
                 if trainer.state == "failed":
-                    raise TrainerDied(trainer.obituary(), code=trainer.tree.exit_code())
+                    raise TrainerDied(trainer.obituary(), code=trainer.exit_code())
+                if trainer.hangs():
+                    raise TrainerDied(trainer.diagnosis())
             if all(trainer.state == "done" for trainer in trainers):
                 return
             time.sleep(poll_seconds)
@@ -100,6 +103,7 @@ class _Trainer:
         self.state: State = "waiting"
         self.tree = ProcessTree()
         self._tail = RecordTail(job.record)
+        self._heard_of = (0, time.monotonic())  # lines of its record, and since when
         # What a trainer printed just before it was killed is in its log, and readable on every system.
         readable_log = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
         self._environment = {**readable_log, **os.environ, **job.environment}
@@ -117,6 +121,7 @@ class _Trainer:
 
     def start(self) -> None:
         self.state = "running"
+        self._heard_of = (0, time.monotonic())
         try:
             self.tree.start(self.job.command, self._environment, self.job.log)
         except OSError as error:
@@ -130,21 +135,49 @@ class _Trainer:
             if code is not None:
                 self.state = "done" if code == 0 else "failed"
             self._tail.poll()
+            if self._tail.lines != self._heard_of[0]:
+                self._heard_of = (self._tail.lines, time.monotonic())
+
+    def hangs(self) -> bool:
+        """Whether it has written nothing for longer than it may."""
+        limit, since = self.job.time_limit, self._heard_of[1]
+        return self.state == "running" and limit is not None and time.monotonic() - since > limit
+
+    def exit_code(self) -> int | None:
+        """Its exit code, or that of its rank that failed first."""
+        return exit_code_of_rank(self._printed()) or self.tree.exit_code()
 
     def progress(self) -> Progress:
         return self._tail.progress(self.job.name, self.state)
 
     def obituary(self) -> str:
         """How it ended and where to look, for whoever reads the error."""
+        how = first_to_fail(self._printed()) or _how_it_ended(self.tree.exit_code())
+        return self._report(f"{self.job.name} ended before it had finished: {how}")
+
+    def diagnosis(self) -> str:
+        """Where it hangs, for whoever reads the error."""
+        where = where_they_hang(self.job.record)
+        limit = f"no step for {self.job.time_limit:g} s (--time-limit): {where}"
+        return self._report(f"{self.job.name} was ended, as it had made {limit}")
+
+    def _report(self, headline: str) -> str:
         record = self.job.record
-        printed = [f"  {line}" for line in _last_lines(self.job.log, self.tree.log_begin)]
+        printed = [f"  {line}" for line in _last_lines(self._printed())]
         lines = [
-            f"{self.job.name} ended before it had finished: {_how_it_ended(self.tree.exit_code())}",
+            headline,
             *(["its last lines:", *printed] if printed else ["it printed nothing"]),
             f"its log: {self.job.log}",
             f"its record so far: {record}" if record.exists() else f"its record had not been begun: {record}",
         ]
         return "\n".join(lines)
+
+    def _printed(self) -> str:
+        """The end of what it has printed."""
+        with self.job.log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(self.tree.log_begin, size - LAST_BYTES))
+            return file.read().decode("utf-8", errors="replace").strip("\r\n")
 
 
 def _start_next(trainers: Sequence[_Trainer], slots: int) -> None:
@@ -159,15 +192,10 @@ def _start_next(trainers: Sequence[_Trainer], slots: int) -> None:
             running.append(trainer)
 
 
-def _last_lines(log: Path, begin: int) -> list[str]:
-    """The last lines that were printed from byte ``begin`` of ``log`` on."""
-    with log.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(begin, size - LAST_BYTES))
-        text = file.read().decode("utf-8", errors="replace").strip("\r\n")
+def _last_lines(printed: str) -> list[str]:
     # A progress bar writes its line anew after a carriage return: what the line came to is what counts.
-    lines = [line.rstrip().rpartition("\r")[2] for line in text.split("\n")]
-    return lines[-LAST_LINES:] if text else []
+    lines = [line.rstrip().rpartition("\r")[2] for line in printed.split("\n")]
+    return lines[-LAST_LINES:] if printed else []
 
 
 def _how_it_ended(code: int | None) -> str:

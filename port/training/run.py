@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from port.errors import BrokenRecord
 from port.records import Status, read_record
 from port.training.folder import environment, write_json
+from port.training.jobs import Job
 from port.training.judgement import Outcome, judge
 from port.training.live import Progress
 from port.training.plan import Pairing, plan_controls, plan_jobs, record_of, weights_of
@@ -22,6 +24,7 @@ def train(
     folder: Path,
     *,
     config: Mapping[str, Any],
+    resume: bool = False,
     watch: Callable[[list[Progress]], object] = lambda rows: None,
 ) -> list[Outcome]:
     """Run every pairing and judge it; all that a run leaves is in ``folder``.
@@ -30,6 +33,7 @@ def train(
         pairings: what to compare, the proof first.
         folder: made by `make_run_folder`.
         config: what the run was told, kept in ``config.json``.
+        resume: leave out the processes that have come to their end in an earlier run in this folder.
         watch: called with the progress of all processes while they run.
 
     Returns:
@@ -42,7 +46,8 @@ def train(
     write_json(folder / "config.json", config)
     write_json(folder / "environment.json", environment())
     slots = min(2, os.cpu_count() or 1)
-    run_jobs(plan_jobs(pairings, folder, slots), slots=slots, watch=watch)
+    jobs = [job for job in plan_jobs(pairings, folder, slots) if not (resume and _is_done(job))]
+    run_jobs(jobs, slots=slots, watch=watch)
     outcomes = []
     for pairing in pairings:
         controls = pairing.controls
@@ -73,6 +78,13 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "findings": verdict.as_dict()["findings"],
         "hints": verdict.hints,
     }
+
+
+def _is_done(job: Job) -> bool:
+    try:
+        return read_record(job.record).finished and job.weights.exists()
+    except BrokenRecord:  # cut off, or not begun
+        return False
 
 
 def _needs_controls(pairing: Pairing, folder: Path) -> bool:

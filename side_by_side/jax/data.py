@@ -16,6 +16,7 @@ from port.data import (
     Examples,
     IndexPlan,
     PlanSource,
+    Share,
     dataset_info,
     load_examples,
     padded_batches,
@@ -33,20 +34,22 @@ def make_plan(config: Config, examples: Examples) -> IndexPlan:
     return IndexPlan(len(examples), config.batch_size, seed=config.seed, drop_last=config.drop_last)
 
 
-def train_batches(config: Config, examples: Examples, plan: IndexPlan) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+def train_batches(
+    config: Config, examples: Examples, plan: IndexPlan | Share, first_step: int = 0
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Epoch after epoch, without end: (epoch, images (N, H, W, C) uint8, labels (N,) int32)."""
     dataset: Any = examples
     if config.augment:
         dataset = Augmented(examples, dataset_info(config.dataset).augmentation, seed=config.seed)
-    epoch = 0
+    epoch, skip = divmod(first_step, plan.batches_per_epoch)
     while True:
         source = PlanSource(dataset, plan, epoch)
-        loader = grain.MapDataset.source(source).batch(plan.batch_size).to_iter_dataset()
+        loader = grain.MapDataset.source(source).batch(plan.batch_size)[skip:].to_iter_dataset()
         if config.workers:
             loader = loader.mp_prefetch(grain.MultiprocessingOptions(num_workers=config.workers))
         for images, labels in loader:
             yield epoch, images, labels
-        epoch += 1
+        epoch, skip = epoch + 1, 0
 
 
 def test_batches(config: Config, examples: Examples) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

@@ -17,7 +17,7 @@ import optax
 from flax import nnx
 
 from port.data import dataset_info
-from port.nn import BatchNorm, torch_bias, torch_kernel
+from port.nn import BatchNorm, DropoutMasks, SharedDropout, torch_bias, torch_kernel
 from side_by_side.config import Config
 
 HIDDEN = 512
@@ -56,7 +56,7 @@ class MLPByHand(nnx.Module):
         self.w = nnx.List([nnx.Param(w) for w, _ in params])
         self.b = nnx.List([nnx.Param(b) for _, b in params])
 
-    def __call__(self, images: jax.Array, key: jax.Array) -> jax.Array:
+    def __call__(self, images: jax.Array, masks: DropoutMasks, real: jax.Array | None = None) -> jax.Array:
         params = [(w[...], b[...]) for w, b in zip(self.w, self.b, strict=True)]
         pixels = scaled(images, params[0][0].dtype)  # (N, H, W, C)
         pixels = pixels.transpose(0, 3, 1, 2).reshape(len(pixels), -1)  # (N, C·H·W), in torch's order (W6)
@@ -72,25 +72,25 @@ class MLP(nnx.Module):
     def __init__(self, sizes: list[int], dropout: float, *, param_dtype: jnp.dtype, rngs: nnx.Rngs) -> None:
         drawn: Any = {"kernel_init": torch_kernel(), "param_dtype": param_dtype, "rngs": rngs}
         self.fc1 = nnx.Linear(sizes[0], sizes[1], bias_init=torch_bias(sizes[0]), **drawn)
-        self.dropout1 = nnx.Dropout(dropout)
+        self.dropout1 = SharedDropout(dropout)
         self.fc2 = nnx.Linear(sizes[1], sizes[2], bias_init=torch_bias(sizes[1]), **drawn)
-        self.dropout2 = nnx.Dropout(dropout)
+        self.dropout2 = SharedDropout(dropout)
         self.fc3 = nnx.Linear(sizes[2], sizes[3], bias_init=torch_bias(sizes[2]), **drawn)
 
-    def __call__(self, images: jax.Array, key: jax.Array) -> jax.Array:
+    def __call__(self, images: jax.Array, masks: DropoutMasks, real: jax.Array | None = None) -> jax.Array:
         x = scaled(images, self.fc1.kernel.dtype)  # (N, H, W, C)
         x = x.transpose(0, 3, 1, 2).reshape(len(x), -1)  # (N, C·H·W), in torch's order (W6)
-        x = self.dropout1(jax.nn.relu(self.fc1(x)), rngs=jax.random.fold_in(key, 0))
-        x = self.dropout2(jax.nn.relu(self.fc2(x)), rngs=jax.random.fold_in(key, 1))
+        x = self.dropout1(jax.nn.relu(self.fc1(x)), masks, 0)
+        x = self.dropout2(jax.nn.relu(self.fc2(x)), masks, 1)
         return self.fc3(x)
 
 
 # %% A convolutional network
 
 
-def batch_norm(features: int, param_dtype: jnp.dtype) -> BatchNorm:
+def batch_norm(features: int, param_dtype: jnp.dtype, axis_name: str | None) -> BatchNorm:
     """Keras' BatchNormalization(scale=False): eps 1e-3, momentum 0.99 (W7: torch's is one minus that)."""
-    return BatchNorm(features, eps=1e-3, momentum=0.01, use_scale=False, param_dtype=param_dtype)
+    return BatchNorm(features, eps=1e-3, momentum=0.01, use_scale=False, axis_name=axis_name, param_dtype=param_dtype)
 
 
 class ConvNet(nnx.Module):
@@ -99,27 +99,40 @@ class ConvNet(nnx.Module):
     eps and momentum of BatchNorm are Keras'; initial weights are PyTorch's own (Keras draws Glorot uniform
     kernels and zero biases). Keras' "same" padding at stride 2 is 2 on each side, as the images' sides are even;
     nnx's "SAME" would be that too, here, but not at every stride and size (W3), so it is spelled out.
+
+    ``axis_name`` is the axis of the replicas whose batch statistics are synchronised, if any. Samples that are not
+    ``real``, bool (N,), fill up an uneven batch and do not count.
     """
 
-    def __init__(self, channels: int, classes: int, dropout: float, *, param_dtype: jnp.dtype, rngs: nnx.Rngs) -> None:
+    def __init__(
+        self,
+        channels: int,
+        classes: int,
+        dropout: float,
+        *,
+        axis_name: str | None = None,
+        param_dtype: jnp.dtype,
+        rngs: nnx.Rngs,
+    ) -> None:
         drawn: Any = {"kernel_init": torch_kernel(), "param_dtype": param_dtype, "rngs": rngs}
         self.conv1 = nnx.Conv(channels, 12, (3, 3), padding=1, use_bias=False, **drawn)
-        self.norm1 = batch_norm(12, param_dtype)
+        self.norm1 = batch_norm(12, param_dtype, axis_name)
         self.conv2 = nnx.Conv(12, 24, (6, 6), strides=2, padding=0, use_bias=False, **drawn)
-        self.norm2 = batch_norm(24, param_dtype)
+        self.norm2 = batch_norm(24, param_dtype, axis_name)
         self.conv3 = nnx.Conv(24, 32, (6, 6), strides=2, padding=2, bias_init=torch_bias(24 * 36), **drawn)
-        self.norm3 = batch_norm(32, param_dtype)
+        self.norm3 = batch_norm(32, param_dtype, axis_name)
         self.fc1 = nnx.Linear(32, 256, bias_init=torch_bias(32), **drawn)
-        self.dropout = nnx.Dropout(dropout)
+        self.dropout = SharedDropout(dropout)
         self.fc2 = nnx.Linear(256, classes, bias_init=torch_bias(256), **drawn)
 
-    def __call__(self, images: jax.Array, key: jax.Array) -> jax.Array:
+    def __call__(self, images: jax.Array, masks: DropoutMasks, real: jax.Array | None = None) -> jax.Array:
+        counts = None if real is None else real[:, None, None, None]  # (N, 1, 1, 1)
         x = scaled(images, self.fc1.kernel.dtype)  # (N, H, W, C)
-        x = jax.nn.relu(self.norm1(self.conv1(x)))
-        x = jax.nn.relu(self.norm2(self.conv2(x)))
-        x = jax.nn.relu(self.norm3(self.conv3(x)))
+        x = jax.nn.relu(self.norm1(self.conv1(x), mask=counts))
+        x = jax.nn.relu(self.norm2(self.conv2(x), mask=counts))
+        x = jax.nn.relu(self.norm3(self.conv3(x), mask=counts))
         x = x.mean((1, 2))  # (N, C)
-        x = self.dropout(jax.nn.relu(self.fc1(x)), rngs=jax.random.fold_in(key, 0))
+        x = self.dropout(jax.nn.relu(self.fc1(x)), masks, 0)
         return self.fc2(x)
 
 
@@ -140,7 +153,15 @@ def build(config: Config, param_dtype: jnp.dtype = jnp.float32) -> nnx.Module:
         return MLPByHand(sizes, **given)
     if config.model == "mlp":
         return MLP(sizes, config.dropout_rate, **given)
-    return ConvNet(info.image_shape[-1], info.classes, config.dropout_rate, **given)
+    return ConvNet(
+        info.image_shape[-1], info.classes, config.dropout_rate, axis_name=synchronised_over(config), **given
+    )
+
+
+def synchronised_over(config: Config) -> str | None:
+    """The mapped axis to average batch statistics over; jit over a sharded batch needs none (D5)."""
+    is_mapped = config.replicas > 1 and config.parallel != "sharding"
+    return "replica" if is_mapped and config.statistics == "synchronised" else None
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:

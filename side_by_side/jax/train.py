@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -20,13 +21,18 @@ from flax import nnx
 
 from port.data import Examples
 from port.errors import UsageError
-from port.records import Recorder
+from port.nn import DropoutMasks
+from port.records import record_path
 from port.weights import find_initial_weights, load, save_final_weights
 from side_by_side.alone import run_alone
 from side_by_side.config import Config
+from side_by_side.jax.checkpoint import latest_step, restore_checkpoint, save_checkpoint
 from side_by_side.jax.data import make_plan, read, test_batches, train_batches
 from side_by_side.jax.model import build, cross_entropy
 from side_by_side.jax.optimizer import clip_grad_norm, make_optimizer, make_schedule
+from side_by_side.jax.replicas import Batch, Replicas, Sizes, check_the_others, joined
+
+PLATFORMS = {"auto": None, "cpu": "cpu", "gpu": "gpu"}
 
 
 class TrainState(NamedTuple):
@@ -39,41 +45,67 @@ class TrainState(NamedTuple):
 
 
 def loss_fn(
+    params: nnx.State, stats: nnx.State, graphdef: nnx.GraphDef, batch: Batch, masks: DropoutMasks, samples: float
+) -> tuple[jax.Array, nnx.State]:
+    """A microbatch's losses over ``samples``, to be differentiated by ``params``; the new running statistics beside it.
+
+    ``samples`` is a replica's equal part of the global batch, whatever the replica has: so the mean over the replicas
+    of the sums over their microbatches is the batch's mean loss (D8, O18).
+    """
+    model = nnx.merge(graphdef, params, stats, copy=True)  # a copy: this trace may change it
+    losses = cross_entropy(model(batch.images, masks, batch.real), batch.labels)
+    return losses.sum(where=batch.real) / samples, nnx.state(model, nnx.Not(nnx.Param))
+
+
+def accumulate(
     params: nnx.State,
     stats: nnx.State,
     graphdef: nnx.GraphDef,
-    images: jax.Array,
-    labels: jax.Array,
+    batch: Batch,
     key: jax.Array,
-) -> tuple[jax.Array, nnx.State]:
-    """The mean loss, to be differentiated by ``params``, and the new running statistics beside it."""
-    model = nnx.merge(graphdef, params, stats, copy=True)  # a copy: this trace may change it
-    loss = cross_entropy(model(images, key), labels).mean()
-    return loss, nnx.state(model, nnx.Not(nnx.Param))
+    sizes: Sizes,
+    replicas: Replicas,
+) -> tuple[tuple[jax.Array, nnx.State], nnx.State]:
+    """Loss and gradients, summed over the microbatches; running statistics go from each to the next."""
+    value_and_grad = jax.value_and_grad(loss_fn, has_aux=True)
+
+    def one(stats: nnx.State, microbatch: Batch) -> tuple[tuple[jax.Array, nnx.State], nnx.State]:
+        masks = DropoutMasks(key, microbatch.rows, None if microbatch.rows is None else sizes.masks)
+        return value_and_grad(params, stats, graphdef, microbatch, masks, sizes.batch / replicas.averaged)
+
+    def add(total: Any, microbatch: Batch) -> tuple[Any, None]:
+        (loss, stats), gradients = total
+        (more, stats), new = one(stats, microbatch)
+        return ((loss + more, stats), jax.tree.map(jnp.add, gradients, new)), None
+
+    first, others = (jax.tree.map(itemgetter(place), batch) for place in (0, slice(1, None)))
+    total = one(stats, first)
+    return jax.lax.scan(add, total, others)[0] if len(batch.labels) > 1 else total
 
 
-@partial(jax.jit, static_argnames=("graphdef", "optimizer", "schedule", "clip_norm"), donate_argnames=("state",))
 def train_step(
     state: TrainState,
-    images: jax.Array,
-    labels: jax.Array,
+    batch: Batch,
     key: jax.Array,
+    sizes: Sizes,
     *,
     graphdef: nnx.GraphDef,
     optimizer: optax.GradientTransformation,
     schedule: optax.Schedule,
     clip_norm: float | None,
+    replicas: Replicas,
 ) -> tuple[TrainState, dict[str, jax.Array]]:
-    """One update: the state is donated, its successor returned; what is worth recording of it."""
-    key = jax.random.fold_in(key, state.step)
-    value_and_grad = jax.value_and_grad(loss_fn, has_aux=True)
-    (loss, stats), gradients = value_and_grad(state.params, state.stats, graphdef, images, labels, key)
+    """One update: the state's successor, and what is worth recording. Pure; the replicas' form compiles it."""
+    key = replicas.key(jax.random.fold_in(key, state.step))
+    params, stats = replicas.local((state.params, state.stats))
+    (loss, stats), gradients = accumulate(params, stats, graphdef, batch, key, sizes, replicas)
+    loss, gradients = replicas.mean((loss, gradients))
     gradients, grad_norm = clip_grad_norm(gradients, clip_norm)
     lr = schedule(state.step)
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
     measured = {"loss": loss, "lr": jnp.asarray(lr), "grad_norm": grad_norm}
-    return TrainState(params, stats, opt_state, state.step + 1), measured
+    return TrainState(params, replicas.first(stats), opt_state, state.step + 1), measured
 
 
 @partial(jax.jit, static_argnames=("graphdef",))
@@ -88,7 +120,7 @@ def eval_step(
     graphdef: nnx.GraphDef,
 ) -> tuple[jax.Array, jax.Array]:
     """Summed loss and number of right answers over the batch's real samples."""
-    logits = nnx.merge(graphdef, params, stats)(images, key)
+    logits = nnx.merge(graphdef, params, stats)(images, DropoutMasks(key))
     losses = jnp.where(mask, cross_entropy(logits, labels), 0)
     return losses.sum(), (mask & (logits.argmax(1) == labels)).sum()
 
@@ -113,7 +145,7 @@ def train(config: Config, precision: str) -> None:
     plan = make_plan(config, examples)
     total_steps = config.total_steps(plan.batches_per_epoch)
 
-    with computing(config, precision) as device:
+    with joined(config, PLATFORMS[config.device_for(precision)]) as replicas, computing(config, precision) as device:
         model = build(config, jnp.dtype(precision))
         initial = find_initial_weights(config.file("initial.safetensors"))
         if initial is not None:
@@ -127,20 +159,42 @@ def train(config: Config, precision: str) -> None:
         schedule = make_schedule(config, total_steps)
         optimizer = make_optimizer(config, schedule, model)
         state = TrainState(params, stats, optimizer.init(params), jnp.zeros((), jnp.int32))
+
+        path = record_path(config.file(precision, "jax.jsonl"))
+        checkpoint = path.with_suffix(".checkpoint")
+        first_step = (latest_step(checkpoint) if config.resume else None) or 0
+        if first_step:
+            _, state = restore_checkpoint(checkpoint, state)
+        check_the_others(replicas, (state.params, state.stats), first_step)
+        state = replicas.replicate(state)
+
         key = jax.random.key(config.seed)
         static = {"graphdef": graphdef, "optimizer": optimizer, "schedule": schedule, "clip_norm": config.clip_norm}
+        update = replicas.compile(partial(train_step, **static, replicas=replicas))
 
-        about = describe(config, precision, device)
-        with Recorder(config.file(precision, "jax.jsonl"), total_steps=total_steps, **about) as record:
-            batches = train_batches(config, examples, plan)
-            for step, (epoch, images, labels) in zip(range(total_steps), batches, strict=False):
-                state, measured = train_step(state, images, labels, key, **static)
+        share = replicas.share(plan, filled=True)  # shards of an array have one size
+        about = {**describe(config, precision, device), "total_steps": total_steps}
+        with (
+            replicas.recorder(path, first_step, about) as record,
+            replicas.heartbeat(path) as beat,
+        ):
+            batches = train_batches(config, examples, share, first_step)
+            for step, (epoch, images, labels) in zip(range(first_step, total_steps), batches, strict=False):
+                beat(step)
+                batch, sizes = replicas.place(images, labels, share.places(step))
+                state, measured = update(state, batch, key, sizes)
                 record(step, epoch=epoch, **measured)
-                if (step + 1) % plan.batches_per_epoch == 0 or step + 1 == total_steps:
-                    evaluated = evaluate(config, eval_graphdef, state, test_examples, key)
+                replicas.finish(measured)
+                if ((step + 1) % plan.batches_per_epoch == 0 or step + 1 == total_steps) and replicas.leads:
+                    evaluated = evaluate(config, eval_graphdef, replicas.one(state), test_examples, key)
                     record.evaluation(step, epoch=epoch, **evaluated)
-        model = nnx.merge(graphdef, state.params, state.stats)
-        save_final_weights(model, config.file(precision, "jax.safetensors"))
+                if config.checkpoint_after(step) and replicas.leads:
+                    record.flush()  # a checkpoint must not be ahead of its record
+                    save_checkpoint(checkpoint, step + 1, replicas.one(state))
+        if replicas.leads:
+            state = replicas.one(state)
+            model = nnx.merge(graphdef, state.params, state.stats)
+            save_final_weights(model, config.file(precision, "jax.safetensors"))
 
 
 @contextmanager
@@ -154,7 +208,7 @@ def computing(config: Config, precision: str) -> Iterator[jax.Device]:
     """
     wanted = config.device_for(precision)
     try:
-        device = jax.devices(None if wanted == "auto" else wanted)[0]
+        device = jax.local_devices(backend=PLATFORMS[wanted])[0]
     except RuntimeError:
         raise UsageError("JAX sees no GPU here; take --device auto or cpu (and --proof-device cpu)") from None
     exact = "highest" if config.matmul_precision_for(precision) == "highest" else None

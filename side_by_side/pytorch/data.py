@@ -17,6 +17,7 @@ from port.data import (
     Examples,
     IndexPlan,
     PlanSampler,
+    Share,
     dataset_info,
     load_examples,
     padded_batches,
@@ -34,7 +35,9 @@ def make_plan(config: Config, examples: Examples) -> IndexPlan:
     return IndexPlan(len(examples), config.batch_size, seed=config.seed, drop_last=config.drop_last)
 
 
-def train_batches(config: Config, examples: Examples, plan: IndexPlan) -> Iterator[tuple[int, Tensor, Tensor]]:
+def train_batches(
+    config: Config, examples: Examples, plan: IndexPlan | Share, first_step: int = 0
+) -> Iterator[tuple[int, Tensor, Tensor]]:
     """Epoch after epoch, without end: (epoch, images (N, C, H, W) uint8, labels (N,) int64)."""
     dataset: Any = examples
     if config.augment:
@@ -48,12 +51,12 @@ def train_batches(config: Config, examples: Examples, plan: IndexPlan) -> Iterat
         generator=torch.Generator(),  # a loader draws from it even where nothing is random: not from everybody's
         multiprocessing_context="spawn" if config.workers else None,  # a forked worker can deadlock (D12)
     )
-    epoch = 0
+    epoch, skip = divmod(first_step, plan.batches_per_epoch)
     while True:
-        sampler.set_epoch(epoch)
+        sampler.set_epoch(epoch, skip)
         for images, labels in loader:
             yield epoch, images.permute(0, 3, 1, 2), labels.long()  # (N, H, W, C) → (N, C, H, W)
-        epoch += 1
+        epoch, skip = epoch + 1, 0
 
 
 def test_batches(config: Config, examples: Examples) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

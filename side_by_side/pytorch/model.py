@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from port.data import dataset_info
 from side_by_side.config import Config
+from side_by_side.pytorch.replicas import SynchronisedBatchNorm
 
 HIDDEN = 512
 
@@ -85,9 +86,10 @@ class MLP(nn.Module):
 # %% A convolutional network
 
 
-def batch_norm(features: int) -> nn.BatchNorm2d:
+def batch_norm(features: int, synchronised: bool) -> nn.BatchNorm2d:
     """Keras' BatchNormalization(scale=False): eps 1e-3, momentum 0.99 (W7: torch's is one minus that)."""
-    norm = nn.BatchNorm2d(features, eps=1e-3, momentum=0.01)
+    kind = SynchronisedBatchNorm if synchronised else nn.BatchNorm2d
+    norm = kind(features, eps=1e-3, momentum=0.01)
     norm.register_parameter("weight", None)  # torch's affine means scale and shift, or neither
     return norm
 
@@ -97,16 +99,18 @@ class ConvNet(nn.Module):
 
     eps and momentum of BatchNorm are Keras'; initial weights are PyTorch's own (Keras draws Glorot uniform
     kernels and zero biases). Keras' "same" padding at stride 2 is 2 on each side, as the images' sides are even.
+
+    ``synchronised`` takes batch statistics over the batches of all replicas.
     """
 
-    def __init__(self, channels: int, classes: int, dropout: float) -> None:
+    def __init__(self, channels: int, classes: int, dropout: float, *, synchronised: bool = False) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels, 12, 3, padding=1, bias=False)
-        self.norm1 = batch_norm(12)
+        self.norm1 = batch_norm(12, synchronised)
         self.conv2 = nn.Conv2d(12, 24, 6, stride=2, bias=False)
-        self.norm2 = batch_norm(24)
+        self.norm2 = batch_norm(24, synchronised)
         self.conv3 = nn.Conv2d(24, 32, 6, stride=2, padding=2)
-        self.norm3 = batch_norm(32)
+        self.norm3 = batch_norm(32, synchronised)
         self.fc1 = nn.Linear(32, 256)
         self.dropout = nn.Dropout(dropout)
         self.fc2 = nn.Linear(256, classes)
@@ -139,7 +143,12 @@ def build(config: Config) -> nn.Module:
             return MLPByHand(sizes)
         if config.model == "mlp":
             return MLP(sizes, config.dropout_rate)
-        return ConvNet(info.image_shape[-1], info.classes, config.dropout_rate)
+        return ConvNet(info.image_shape[-1], info.classes, config.dropout_rate, synchronised=synchronised_over(config))
+
+
+def synchronised_over(config: Config) -> bool:
+    """Whether batch statistics are taken over the batches of several replicas."""
+    return config.replicas > 1 and config.statistics == "synchronised"
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:

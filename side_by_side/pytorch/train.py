@@ -20,18 +20,39 @@ from torch.optim.lr_scheduler import LRScheduler
 from port.data import Examples
 from port.errors import UsageError
 from port.random import dropout_key, shared_dropout
-from port.records import Recorder
+from port.records import record_path
 from port.weights import save_final_weights, share_initial_weights
 from side_by_side.alone import run_alone
 from side_by_side.config import Config
+from side_by_side.pytorch.checkpoint import latest_step, restore_checkpoint, save_checkpoint
 from side_by_side.pytorch.data import make_plan, read, test_batches, train_batches
 from side_by_side.pytorch.model import build, cross_entropy
 from side_by_side.pytorch.optimizer import clip_grad_norm, make_optimizer, make_schedule
+from side_by_side.pytorch.replicas import Batch, Replicas, Sizes, check_the_others, joined
 
 
-def loss_fn(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    """The mean loss; backward() puts its gradients into the model, running statistics change in passing."""
-    return cross_entropy(model(images), labels).mean()
+def loss_fn(model: nn.Module, batch: Batch, samples: float) -> Tensor:
+    """A microbatch's losses over ``samples``; backward() adds its gradients up, running statistics change in passing.
+
+    ``samples`` is a replica's equal part of the global batch, whatever the replica has: so the mean over the replicas
+    of the sums over their microbatches is the batch's mean loss (D8, O18).
+    """
+    return cross_entropy(model(batch.images), batch.labels).sum() / samples
+
+
+def accumulate(model: nn.Module, batches: list[Batch], key: Tensor, sizes: Sizes, replicas: Replicas) -> Tensor:
+    """The loss, summed over the microbatches, and their gradients in the model; the last one's are every rank's."""
+    losses = []
+    for number, batch in enumerate(batches, start=1):
+        drawn_for = None if batch.rows is None else sizes.masks
+        with (
+            shared_dropout(model, key, rows=batch.rows, batch_size=drawn_for),
+            replicas.accumulating(model, last=number == len(batches)),
+        ):
+            loss = loss_fn(model, batch, sizes.batch / replicas.averaged)
+            loss.backward()
+        losses.append(loss.detach())
+    return torch.stack(losses).sum()
 
 
 def train_step(
@@ -39,20 +60,19 @@ def train_step(
     optimizer: Optimizer,
     schedule: LRScheduler,
     clip_norm: float | None,
-    images: Tensor,
-    labels: Tensor,
+    batches: list[Batch],
     key: Tensor,
+    sizes: Sizes,
+    replicas: Replicas,
 ) -> dict[str, Tensor | float]:
     """One update, in place; what is worth recording of it."""
-    with shared_dropout(model, key):
-        loss = loss_fn(model, images, labels)
     optimizer.zero_grad()
-    loss.backward()
+    loss = replicas.mean(accumulate(model, batches, replicas.key(key), sizes, replicas))
     grad_norm = clip_grad_norm(model.parameters(), clip_norm)
     lr = schedule.get_last_lr()[0]
     optimizer.step()
     schedule.step()
-    return {"loss": loss.detach(), "lr": lr, "grad_norm": grad_norm}
+    return {"loss": loss, "lr": lr, "grad_norm": grad_norm}
 
 
 @torch.no_grad()
@@ -82,25 +102,43 @@ def train(config: Config, precision: str) -> None:
     plan = make_plan(config, examples)
     total_steps = config.total_steps(plan.batches_per_epoch)
 
-    with computing(config, precision) as device:
+    with joined(config) as replicas, computing(config, precision) as device:
         model = build(config)
         share_initial_weights(model, config.file("initial.safetensors"))
         model.to(device, getattr(torch, precision)).train()
         optimizer = make_optimizer(config, model.parameters())
         schedule = make_schedule(config, optimizer, total_steps)
 
-        about = describe(config, precision, device)
-        with Recorder(config.file(precision, "torch.jsonl"), total_steps=total_steps, **about) as record:
-            batches = train_batches(config, examples, plan)
-            for step, (epoch, images, labels) in zip(range(total_steps), batches, strict=False):
+        path = record_path(config.file(precision, "torch.jsonl"))
+        checkpoint = path.with_suffix(".checkpoint.pt")
+        first_step = (latest_step(checkpoint) if config.resume else None) or 0
+        if first_step:
+            restore_checkpoint(checkpoint, model, optimizer, schedule)
+        check_the_others(replicas, model, first_step)
+        replicated = replicas.replicate(model)
+
+        share = replicas.share(plan, filled=False)
+        about = {**describe(config, precision, device), "total_steps": total_steps}
+        with (
+            replicas.recorder(path, first_step, about) as record,
+            replicas.heartbeat(path) as beat,
+        ):
+            batches = train_batches(config, examples, share, first_step)
+            for step, (epoch, images, labels) in zip(range(first_step, total_steps), batches, strict=False):
+                beat(step)
                 key = dropout_key(config.seed, step, x64=precision == "float64")
+                microbatches, sizes = replicas.place(images, labels, share.places(step), device)
                 measured = train_step(
-                    model, optimizer, schedule, config.clip_norm, images.to(device), labels.to(device), key
+                    replicated, optimizer, schedule, config.clip_norm, microbatches, key, sizes, replicas
                 )
                 record(step, epoch=epoch, **measured)
-                if (step + 1) % plan.batches_per_epoch == 0 or step + 1 == total_steps:
+                if ((step + 1) % plan.batches_per_epoch == 0 or step + 1 == total_steps) and replicas.leads:
                     record.evaluation(step, epoch=epoch, **evaluate(config, model, test_examples, device))
-        save_final_weights(model, config.file(precision, "torch.safetensors"))
+                if config.checkpoint_after(step) and replicas.leads:
+                    record.flush()  # a checkpoint must not be ahead of its record
+                    save_checkpoint(checkpoint, step + 1, model, optimizer, schedule)
+        if replicas.leads:
+            save_final_weights(model, config.file(precision, "torch.safetensors"))
 
 
 @contextmanager

@@ -1,7 +1,11 @@
-"""Running both trainers in this process, and judging what they record."""
+"""Running both trainers, and judging what they record."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +16,7 @@ from port.training import Outcome, judge
 from side_by_side.config import Config
 
 TrainBoth = Callable[..., Outcome]
+SECONDS = 300  # that a run of several processes may take: one that hangs is a failure
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +65,68 @@ def train_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainBoth:
         )
 
     return train_both
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Runs with replicas; a module's tests share them by name."""
+    return Runs(tmp_path_factory.mktemp("runs"))
+
+
+class Runs:
+    """Runs of both trainers, each in a folder of its own, from the same initial weights."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def torch(self, name: str, config: Config) -> None:
+        """One device in this process; several as torchrun's ranks."""
+        config = self._begun(name, config)
+        if config.replicas == 1:
+            import side_by_side.pytorch.train
+
+            side_by_side.pytorch.train.train(config, "float64")
+            return
+        torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(config.replicas), "-m")
+        run_module(*torchrun, "side_by_side.pytorch.train", *config.flags())
+
+    def jax(self, name: str, config: Config) -> None:
+        """One process in this one, which has four virtual devices; several by our launcher."""
+        config = self._begun(name, config)
+        if config.processes == 1:
+            import side_by_side.jax.train
+
+            side_by_side.jax.train.train(config, "float64")
+            return
+        launcher = ("port.training.launch", "--processes", str(config.processes), "--", sys.executable, "-P", "-m")
+        run_module(*launcher, "side_by_side.jax.train", *config.flags())
+
+    def compare(self, torch: str, jax: str, *, sides: tuple[str, str] = ("torch", "jax")) -> Outcome:
+        """The verdict over two runs."""
+        first, second = (
+            self.folder / name / "float64" / f"{side}.jsonl" for name, side in zip((torch, jax), sides, strict=True)
+        )
+        weights = first.with_suffix(".safetensors"), second.with_suffix(".safetensors")
+        return judge("float64", first, second, [], weights)
+
+    def _begun(self, name: str, config: Config) -> Config:
+        """The config of a run in its own folder, with the initial weights of the first one."""
+        folder = self.folder / name
+        folder.mkdir()
+        weights = self.folder / "initial.safetensors"
+        if not weights.exists():
+            import side_by_side.pytorch.model
+            from port.weights import save
+
+            save(side_by_side.pytorch.model.build(config), weights)
+        shutil.copy(weights, folder)
+        return replace(config, out=folder, precision="float64")
+
+
+def run_module(*arguments: str) -> None:
+    """``python -m …``, which has to end well, and in time."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "PYTHONSAFEPATH": "1"}
+    command = (sys.executable, "-P", "-m", *arguments)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        pytest.fail(f"exit {done.returncode}: {' '.join(arguments[:6])}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")

@@ -23,7 +23,7 @@ import side_by_side.jax.model as jax_model
 import side_by_side.jax.train as jax_train
 import side_by_side.pytorch.train as torch_train
 from port.data import Examples
-from port.nn import BatchNorm
+from port.nn import BatchNorm, DropoutMasks
 from port.records import Status
 from side_by_side.config import Config
 
@@ -59,7 +59,7 @@ class JaxColourNet(nnx.Module):
         self.out = nnx.Linear(64, 10, **given)
         self.fault = fault
 
-    def __call__(self, images: jax.Array, key: jax.Array) -> jax.Array:
+    def __call__(self, images: jax.Array, masks: DropoutMasks, real: None = None) -> jax.Array:
         x = images.astype(self.out.kernel.dtype) / 255
         x = jax.nn.gelu(self.norm(self.conv(x)), approximate=self.fault == "tanh GELU")
         if self.fault != "flatten in HWC order":
@@ -67,7 +67,7 @@ class JaxColourNet(nnx.Module):
         x = self.square(x.reshape(len(x), -1))
         x = jax.nn.silu(x) if self.fault == "another activation" else jax.nn.gelu(x, approximate=False)
         layer = 1 if self.fault == "dropout mask from another key" else 0
-        return self.out(self.dropout(x, rngs=jax.random.fold_in(key, layer)))
+        return self.out(self.dropout(x, rngs=jax.random.fold_in(masks.key, layer)))
 
 
 def colour_images(config: Config, *, train: bool) -> Examples:

@@ -1,0 +1,69 @@
+"""How far each rank of a trainer is, for whoever must say which of them hangs."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from port.records.recorder import record_path
+
+_LAYOUT = struct.Struct("<qq")  # process number, step
+
+
+class Heartbeat:
+    """Called by every rank as it begins a step: ``with Heartbeat(path, rank) as beat: … beat(step)``.
+
+    The step goes into a small file that is mapped into memory, which costs about a microsecond and outlives a kill.
+
+    Args:
+        record: the trainer's record; the file is beside it. The launcher has the last word, as with `Recorder`.
+        rank: this process, from 0.
+    """
+
+    def __init__(self, record: Path | str, rank: int) -> None:
+        self.path = _beat_of(record_path(record), rank)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_bytes(_LAYOUT.pack(os.getpid(), -1))
+        with self.path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), _LAYOUT.size)
+
+    def __call__(self, step: int) -> None:
+        """This rank begins a step, counted from 0."""
+        _LAYOUT.pack_into(self._memory, 0, os.getpid(), step)
+
+    def __enter__(self) -> Heartbeat:
+        return self
+
+    def __exit__(
+        self, error: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._memory.close()
+        if error is None:
+            self.path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Beat:
+    """Where a rank was last heard of: its process number, and the step that it began (−1: none yet)."""
+
+    rank: int
+    process: int
+    step: int
+
+
+def read_beats(record: Path) -> list[Beat]:
+    """The last of every rank that has not come to its end, by rank."""
+    beats = []
+    for path in record.parent.glob(f"{record.stem}.rank-*"):
+        contents, rank = path.read_bytes(), path.suffix.removeprefix(".rank-")
+        if len(contents) == _LAYOUT.size and rank.isdecimal():
+            beats.append(Beat(int(rank), *_LAYOUT.unpack(contents)))
+    return sorted(beats, key=lambda beat: beat.rank)
+
+
+def _beat_of(record: Path, rank: int) -> Path:
+    return record.with_suffix(f".rank-{rank}")

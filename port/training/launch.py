@@ -1,0 +1,84 @@
+"""Starts the processes of a JAX trainer on this machine, as torchrun starts PyTorch's ranks:
+
+    python -m port.training.launch --processes 2 -- python -m side_by_side.jax.train --processes 2 --devices 2
+
+Each is told where process 0 listens and which one it is, by JAX_COORDINATOR_ADDRESS and JAX_PROCESS_ID. When one
+fails, the others are ended, and it is named. Several machines have a launcher of their own: Slurm, a TPU pod.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+POLL_SECONDS = 0.1
+ASK_SECONDS = 2.0  # that a process has to end after SIGTERM, before SIGKILL
+
+
+def launch(command: Sequence[str], processes: int) -> int:
+    """Run ``command`` as so many processes; returns 0, or the exit code of the first that failed (1 for a signal)."""
+    address = f"127.0.0.1:{_free_port()}"
+    started = [
+        subprocess.Popen(command, env={**os.environ, "JAX_COORDINATOR_ADDRESS": address, "JAX_PROCESS_ID": str(rank)})
+        for rank in range(processes)
+    ]
+    try:
+        while True:
+            codes = [process.poll() for process in started]
+            failed = [(rank, code) for rank, code in enumerate(codes) if code]
+            if failed:
+                rank, code = _first_to_fail(failed)
+                how = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
+                print(f"rank {rank} of {processes} was the first to fail: {how}", file=sys.stderr, flush=True)
+                return max(code, 1)
+            if all(code == 0 for code in codes):
+                return 0
+            time.sleep(POLL_SECONDS)
+    finally:
+        _end(started)
+
+
+def _first_to_fail(failed: list[tuple[int, int]]) -> tuple[int, int]:
+    """Of those that were found at once: one that was killed from outside, for the others only lost it."""
+    killed = [each for each in failed if each[1] in (-signal.SIGKILL, -signal.SIGTERM)]
+    return (killed or failed)[0]
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    give_up = time.monotonic() + ASK_SECONDS
+    for process in processes:
+        try:
+            process.wait(timeout=max(0.0, give_up - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", type=int, required=True)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    given = parser.parse_args()
+    # SIGTERM ends this process by an exception, so that those that it started are ended too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    return launch(given.command[given.command[:1] == ["--"] :], given.processes)
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

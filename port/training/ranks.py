@@ -1,0 +1,76 @@
+"""Which of a trainer's ranks has failed, and which one hangs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from port.records.heartbeat import Beat, read_beats
+
+STACK_SECONDS = 0.5  # that a rank has to write its stack into the log
+
+
+def first_to_fail(printed: str) -> str | None:
+    """The sentence that names the rank that failed first, from what a launcher printed; None where none did."""
+    ours = re.findall(r"^rank \d+ of \d+ was the first to fail: .+$", printed, re.MULTILINE)
+    if ours:
+        return str(ours[-1])
+    # torchrun's table of what it found; the code is negative for a signal.
+    torchs = re.findall(r"Root Cause.*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)", printed, re.DOTALL)
+    if not torchs:
+        return None
+    rank, code = torchs[-1][0], int(torchs[-1][1])
+    return f"rank {rank} was the first to fail: {_how_it_ended(code)}"
+
+
+def exit_code_of_rank(printed: str) -> int | None:
+    """The exit code of the rank that failed first: torchrun's own is 1, whatever the rank's."""
+    found = re.findall(r"Root Cause.*?exitcode\s*: (-?\d+)", printed, re.DOTALL)
+    return int(found[-1]) if found else None
+
+
+def where_they_hang(record: Path) -> str:
+    """What is known of a trainer's ranks that make no more steps, for a person; their stacks go into the log."""
+    beats = read_beats(record)
+    _ask_for_stacks(beats)
+    stopped = [beat.rank for beat in beats if _status(beat) == psutil.STATUS_STOPPED]
+    if stopped:
+        return f"{_ranks(stopped)} been stopped (SIGSTOP)"
+    last = min((beat.step for beat in beats), default=-1)
+    behind = [beat.rank for beat in beats if beat.step == last]
+    began = f"begun step {last}" if last >= 0 else "begun no step"
+    if len(behind) == len(beats):
+        return f"every rank has {began}" if len(beats) > 1 else f"it has {began}"
+    ahead = max(beat.step for beat in beats)
+    return f"{_ranks(behind)} {began}, the others step {ahead}"
+
+
+def _ask_for_stacks(beats: list[Beat]) -> None:
+    if not hasattr(signal, "SIGUSR1") or not beats:
+        return
+    for beat in beats:
+        with suppress(psutil.Error, OSError):
+            # Only a trainer of ours writes its stack; another program would end.
+            if psutil.Process(beat.process).is_running():
+                os.kill(beat.process, signal.SIGUSR1)
+    time.sleep(STACK_SECONDS)
+
+
+def _status(beat: Beat) -> str | None:
+    with suppress(psutil.Error):
+        return str(psutil.Process(beat.process).status())
+    return None
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank {ranks[0]} has" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} have"
+
+
+def _how_it_ended(code: int) -> str:
+    return f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"

@@ -1,0 +1,106 @@
+"""Checkpoints in JAX: all that the next step begins with, in a folder of Orbax.
+
+Besides it a run needs only what its config says already: the order of the samples and the keys of dropout are
+functions of the seed and the step.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from jax.tree_util import keystr
+
+from port.errors import BrokenWeights, PortError, UsageError, WeightsMismatch
+
+
+# %% Saving
+def save_checkpoint(path: Path, step: int, state: Any) -> None:
+    """Save what ``step``, the next one, begins with; it takes the place of an earlier checkpoint.
+
+    The step's folder is there whole or not at all, and the earlier one goes after that: a process that is killed in
+    here leaves one of the two. Of several processes one saves: it waits for no other.
+
+    Args:
+        path: the folder; it is made if it is not there.
+        step: how many steps have been made.
+        state: any tree of arrays, each whole on this process: the parameters, the running statistics, the optimizer's
+            state. The learning rate is a function of the step.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    with _open(path, to_save=True) as manager:
+        if step in manager.all_steps():  # of an earlier run, whose place this one takes
+            manager.delete(step)
+        manager.save(step, args=ocp.args.StandardSave(jax.device_get(state)), force=True)
+
+
+# %% Restoring
+def latest_step(path: Path) -> int | None:
+    """The step that the checkpoint at ``path`` goes on with; None where there is none."""
+    if not path.is_dir():
+        return None
+    with _open(path) as manager:
+        return manager.latest_step()
+
+
+def restore_checkpoint(path: Path, like: Any) -> tuple[int, Any]:
+    """The checkpoint, in the tree, with the dtypes and on the devices of ``like``, a state made as for a new run.
+
+    Returns:
+        the next step, and the state.
+
+    Raises:
+        UsageError: there is no checkpoint at ``path``.
+        BrokenWeights: what is there is no checkpoint, or not whole.
+        WeightsMismatch: it is one of another model or optimizer; names what differs.
+    """
+    step = latest_step(path)
+    if step is None:
+        raise UsageError(f"there is no checkpoint at {path}: name the run that was begun, or begin anew")
+    try:
+        with _open(path) as manager:
+            metadata = manager.item_metadata(step)
+            if metadata is None:
+                raise BrokenWeights(f"{path} cannot be read as a checkpoint: the list of its arrays is missing")
+            _check_fit(path, _contents(metadata.tree), _contents(like))
+            # Without a tree to restore into, Orbax would give dicts and lists for every tuple.
+            abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
+            return step, manager.restore(step, args=ocp.args.StandardRestore(abstract))
+    except PortError:
+        raise
+    except Exception as error:  # Orbax raises what its parts raise, of many kinds
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise BrokenWeights(f"{path} cannot be read as a checkpoint: {reason[0][:200]}") from error
+
+
+def _open(path: Path, *, to_save: bool = False) -> ocp.CheckpointManager:
+    """Orbax's manager of the folder, in which this process is alone: else each call would wait for the others."""
+    alone = ocp.options.MultiprocessingOptions(primary_host=jax.process_index(), active_processes={jax.process_index()})
+    options = ocp.CheckpointManagerOptions(
+        max_to_keep=1,
+        create=False,
+        cleanup_tmp_directories=to_save,  # what a kill left; not while another process may be saving
+        enable_async_checkpointing=False,
+        multiprocessing_options=alone,
+    )
+    handler = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
+    return ocp.CheckpointManager(path.absolute(), options=options, item_handlers=handler)
+
+
+# %% What fits
+def _contents(state: Any) -> dict[str, str]:
+    """What there is to save, by name. A schedule has no state: it is a function of the step."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {keystr(path, simple=True, separator="."): f"{leaf.dtype} {tuple(leaf.shape)}" for path, leaf in leaves}
+
+
+def _check_fit(path: Path, saved: dict[str, str], wanted: dict[str, str]) -> None:
+    differing = [name for name in sorted(saved.keys() | wanted.keys()) if saved.get(name) != wanted.get(name)]
+    if differing:
+        described = [
+            f"{name} is {saved.get(name, 'missing')}, here {wanted.get(name, 'missing')}" for name in differing
+        ]
+        more = f"; and {len(described) - 10} more" if len(described) > 10 else ""
+        raise WeightsMismatch(f"{path} is the checkpoint of another run: in it {'; '.join(described[:10])}{more}")

@@ -1,0 +1,278 @@
+"""The replicas that share a batch, in JAX: devices of one process or of several, in each of JAX's three forms.
+
+`side_by_side/jax/parallel.py` explains the forms; here they are what the trainer needs of them. A train step is
+written once. Between its local part and its update it calls what a form says about `local`, `mean` and `first`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from port.data import Places
+from port.errors import UsageError
+from side_by_side.config import Config
+from side_by_side.ranks import Rank, check_the_same, told
+
+REPLICA = "replica"  # the mapped axis
+
+
+# %% What a step is given
+
+
+class Batch(NamedTuple):
+    """What a step is given: the samples that it sees, microbatch by microbatch."""
+
+    images: Any  # (microbatches, n, H, W, C) uint8; numpy's until they are on a device
+    labels: Any  # (microbatches, n) int32
+    rows: Any  # (microbatches, n) int32: their places in the batch that dropout masks are drawn for; None: all of it
+    real: Any  # (microbatches, n) bool: False fills up an uneven batch; None where nothing does
+
+
+class Sizes(NamedTuple):
+    """What a step needs to know of the batch as a whole; static, as shapes come of it."""
+
+    batch: int  # samples in the global batch
+    masks: int  # samples that dropout masks are drawn for
+
+
+# %% The replicas
+
+
+@dataclass(frozen=True)
+class Replicas(Rank):
+    """One device that has the batch to itself; the base of the forms below."""
+
+    platform: str | None = None  # "cpu", "gpu" …; None is the best that there is
+
+    @property
+    def devices(self) -> list[jax.Device]:
+        """One a replica, process by process."""
+        everywhere = sorted(jax.devices(self.platform), key=lambda device: (device.process_index, device.id))
+        of_process = [[d for d in everywhere if d.process_index == rank] for rank in range(self.processes)]
+        return [device for devices in of_process for device in devices[: self.own]]
+
+    def compile(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        """``step(state, batch, key, sizes)`` for all replicas at once; the state is donated, its successor returned."""
+        return jax.jit(step, static_argnums=3, donate_argnums=0)
+
+    def replicate(self, state: Any) -> Any:
+        """The state as `compile`'s step takes it."""
+        return state
+
+    def one(self, state: Any) -> Any:
+        """The state of replica 0, on one device of this process: to evaluate, and to write back to the model."""
+        return state
+
+    def place(self, images: np.ndarray, labels: np.ndarray, places: Places) -> tuple[Batch, Sizes]:
+        """What this process has loaded, as `compile`'s step takes it."""
+        k = self.config.accumulate
+        masks = {"global": (places.rows, places.batch_size), "replica": (places.own_rows, places.own_size)}
+        rows, drawn_for = masks[self.config.dropout_masks]
+        fills_up = self.config.uneven == "weight" and not self.config.drop_last
+        batch = Batch(
+            images.reshape(k, -1, *images.shape[1:]),
+            labels.reshape(k, -1),
+            rows if self.config.replicas * k > 1 or fills_up else None,
+            places.real if fills_up else None,
+        )
+        return self._shard(batch), Sizes(places.batch_size, drawn_for)
+
+    def _shard(self, batch: Batch) -> Batch:
+        return batch
+
+    @property
+    def averaged(self) -> int:
+        """How many losses `mean` averages: each is of an equal part of the batch."""
+        return 1
+
+    def local(self, tree: Any) -> Any:
+        """Parameters and statistics as a replica's own part of the step uses them."""
+        return tree
+
+    def mean(self, tree: Any) -> Any:
+        """Losses and gradients of the replicas, averaged."""
+        return tree
+
+    def first(self, tree: Any) -> Any:
+        """Replica 0's statistics, for all, as DDP broadcasts them (D5)."""
+        return tree
+
+    def key(self, key: jax.Array) -> jax.Array:
+        """The key of a replica's dropout masks: one for all, whose rows they take, or one for each."""
+        return key
+
+    def finish(self, measured: dict[str, jax.Array]) -> None:
+        """Called behind every update; waits for it only where the devices are one CPU's.
+
+        Virtual devices share few threads. With several updates under way, one may hold the threads that another's
+        all-reduce waits for, and both wait forever (seen: jax 0.10.2, pmap, 4 devices on 2 cores).
+        """
+        if self.config.replicas > 1 and self.devices[0].platform == "cpu":
+            jax.block_until_ready(measured["loss"])
+
+
+# %% Of this side alone
+
+
+class _Mapped(Replicas):
+    @property
+    def averaged(self) -> int:
+        return self.config.replicas
+
+    def mean(self, tree: Any) -> Any:
+        return jax.lax.pmean(tree, REPLICA)
+
+    def first(self, tree: Any) -> Any:
+        is_first = jax.lax.axis_index(REPLICA) == 0
+        return jax.tree.map(lambda x: jax.lax.psum(jnp.where(is_first, x, jnp.zeros_like(x)), REPLICA), tree)
+
+    def key(self, key: jax.Array) -> jax.Array:
+        own = self.config.dropout_masks == "replica"
+        return jax.random.fold_in(key, jax.lax.axis_index(REPLICA)) if own else key
+
+
+class Pmap(_Mapped):
+    """jax.pmap: state and batch have a leading axis of this process's devices (D1)."""
+
+    def compile(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        # out_axes None: what was measured is the same everywhere, and comes without the axis (D13).
+        return jax.pmap(
+            step,
+            REPLICA,
+            in_axes=(0, 0, None),  # type: ignore[arg-type]
+            out_axes=(0, None),  # type: ignore[arg-type]
+            static_broadcasted_argnums=3,
+            donate_argnums=0,
+            devices=self.devices if self.processes == 1 else None,  # None: all that there are
+        )
+
+    def replicate(self, state: Any) -> Any:
+        return jax.tree.map(lambda x: np.stack([np.asarray(x)] * self.own), state)
+
+    def one(self, state: Any) -> Any:
+        return jax.tree.map(lambda x: x.addressable_data(0)[0], state)  # x[0] would be a gather (D13)
+
+    def _shard(self, batch: Batch) -> Batch:
+        def by_device(x: np.ndarray) -> np.ndarray:  # (k, devices · n, …) → (devices, k, n, …)
+            return x.reshape(len(x), self.own, -1, *x.shape[2:]).swapaxes(0, 1)
+
+        return jax.tree.map(by_device, batch)
+
+
+class _OnMesh(Replicas):
+    """Arrays of all processes' devices: the state is on each, a batch is shared out along its second axis."""
+
+    @property
+    def mesh(self) -> Mesh:
+        # Auto: the compiler sees to the sharding inside, and shard_map takes arrays from anywhere (D4).
+        return Mesh(np.array(self.devices), (REPLICA,), axis_types=(AxisType.Auto,))
+
+    def replicate(self, state: Any) -> Any:
+        everywhere = NamedSharding(self.mesh, P())
+        return jax.tree.map(lambda x: jax.device_put(x, everywhere), state)
+
+    def one(self, state: Any) -> Any:
+        return jax.tree.map(lambda x: x.addressable_data(0), state)
+
+    def _shard(self, batch: Batch) -> Batch:
+        shared_out = NamedSharding(self.mesh, P(None, REPLICA))
+        return jax.tree.map(partial(jax.make_array_from_process_local_data, shared_out), batch)
+
+
+class ShardMap(_OnMesh, _Mapped):
+    """jax.shard_map under jit: the same step as pmap's, on arrays of the whole mesh."""
+
+    def compile(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def update(state: Any, batch: Batch, key: jax.Array, sizes: Sizes) -> Any:
+            of_replica = jax.shard_map(
+                partial(step, sizes=sizes),
+                mesh=self.mesh,
+                in_specs=(P(), P(None, REPLICA), P()),
+                out_specs=(P(), P()),
+            )
+            return of_replica(state, batch, key)
+
+        return jax.jit(update, static_argnums=3, donate_argnums=0)
+
+    def local(self, tree: Any) -> Any:
+        # shard_map knows that parameters are the same on all devices, and would sum their gradients up by itself:
+        # pmean(gradients) were then N times too large (D2). As a replica's own they are each replica's to average,
+        # once for all microbatches.
+        return jax.tree.map(lambda x: jax.lax.pcast(x, REPLICA, to="varying"), tree)
+
+
+class Sharding(_OnMesh):
+    """jax.jit over a sharded batch: one device's step, as it stands; batch statistics are the whole batch's (D5)."""
+
+
+# %% Whether all are here, and were told the same
+
+
+@contextmanager
+def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
+    """This process's replicas; among several processes, once it has found the others.
+
+    Raises:
+        UsageError: fewer devices than the config wants, or no way to the other processes.
+    """
+    if config.replicas > 1:
+        with suppress(RuntimeError):  # it has been used: then there are as many as there are
+            jax.config.update("jax_num_cpu_devices", config.devices)  # a CPU is as many as one asks for (D9)
+    if config.processes > 1 and not jax.distributed.is_initialized():
+        _find_the_others(config)
+    there = len(jax.local_devices(backend=platform))
+    if there < config.devices:
+        raise UsageError(f"{config.devices} devices are wanted, JAX has {there} here: take --devices {there}")
+    forms = {"pmap": Pmap, "shard-map": ShardMap, "sharding": Sharding}
+    form = forms[config.parallel] if config.replicas > 1 else Replicas
+    yield form(config, jax.process_index(), jax.process_count(), platform)
+
+
+def check_the_others(replicas: Replicas, weights: Any, first_step: int) -> None:
+    """Compare what every process was told.
+
+    Raises:
+        UsageError: they differ; names the processes.
+    """
+    mine = told(replicas.config, map(np.asarray, jax.tree.leaves(weights)), first_step)
+    everybody = [mine]
+    if replicas.processes > 1:
+        bits = {what: np.frombuffer(digest, np.uint8) for what, digest in mine.items()}
+        gathered = multihost_utils.process_allgather(bits)  # each (processes, 32)
+        everybody = [
+            {what: rows[rank].tobytes() for what, rows in gathered.items()} for rank in range(replicas.processes)
+        ]
+    check_the_same(everybody)
+
+
+def _find_the_others(config: Config) -> None:
+    """By what the launcher says in the environment, or else what jax knows of clusters: Slurm, TPU pods, Open MPI."""
+    address, rank = os.environ.get("JAX_COORDINATOR_ADDRESS"), os.environ.get("JAX_PROCESS_ID")
+    told: dict[str, Any] = {}
+    if rank is not None:
+        told = {"process_id": int(rank), "num_processes": config.processes}
+    try:
+        # Whoever has not been heard of for 30 seconds is taken for dead, and the others end.
+        jax.distributed.initialize(
+            address, heartbeat_timeout_seconds=30, initialization_timeout=int(config.time_limit), **told
+        )
+    except (RuntimeError, ValueError) as error:
+        raise UsageError(
+            f"process {rank or '?'} of {config.processes} does not find the others at {address or 'any address'} "
+            f"({str(error).splitlines()[0]}): give each of them JAX_COORDINATOR_ADDRESS=host:port (a free port of "
+            "process 0's host) and JAX_PROCESS_ID=0, 1 …, or start them under Slurm, Open MPI or on a TPU pod"
+        ) from None
+    if jax.process_count() != config.processes:
+        raise UsageError(f"--processes {config.processes}, but {jax.process_count()} were started: make them the same")

@@ -1,0 +1,117 @@
+"""Checkpoints in PyTorch: all that the next step begins with, in one file of torch.save.
+
+Besides it a run needs only what its config says already: the order of the samples and the keys of dropout are
+functions of the seed and the step.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from port.errors import BrokenWeights, UsageError, WeightsMismatch
+
+
+# %% Saving
+def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> None:
+    """Save what ``step``, the next one, begins with; it takes the place of an earlier checkpoint.
+
+    The file is there whole or not at all: a process that is killed in here leaves the earlier one.
+
+    Args:
+        path: the file; its folder is made if it is not there.
+        step: how many steps have been made.
+        model: its parameters and running statistics are saved.
+        optimizer: its state and, in its groups, the present learning rates.
+        schedule: where it stands.
+    """
+    checkpoint = {
+        "step": step,
+        "contents": _contents(model, optimizer, schedule),
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "schedule": schedule.state_dict(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.saving")  # one name: what a kill leaves here, the next save takes away
+    with beside.open("wb") as file:
+        torch.save(checkpoint, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+# %% Restoring
+def latest_step(path: Path) -> int | None:
+    """The step that the checkpoint at ``path`` goes on with; None where there is none.
+
+    Raises:
+        BrokenWeights: what is there is no checkpoint, or not whole.
+    """
+    return int(_open(path)["step"]) if path.exists() else None
+
+
+def restore_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> int:
+    """Put the checkpoint into the model, the optimizer and the schedule, which are made as for a new run.
+
+    Returns:
+        the next step.
+
+    Raises:
+        UsageError: there is no checkpoint at ``path``.
+        BrokenWeights: what is there is no checkpoint, or not whole.
+        WeightsMismatch: it is one of another model, optimizer or schedule; names what differs.
+    """
+    if not path.exists():
+        raise UsageError(f"there is no checkpoint at {path}: name the run that was begun, or begin anew")
+    checkpoint = _open(path)
+    _check_fit(path, checkpoint["contents"], _contents(model, optimizer, schedule))
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    schedule.load_state_dict(checkpoint["schedule"])
+    # torch gives the state its parameter's dtype. Some of it had another: float32 in NAdam's and ASGD's scalars.
+    saved = checkpoint["optimizer"]["state"]
+    for index, parameter in enumerate(parameter for group in optimizer.param_groups for parameter in group["params"]):
+        for name, value in saved.get(index, {}).items():
+            if isinstance(value, torch.Tensor):
+                optimizer.state[parameter][name] = optimizer.state[parameter][name].to(value.dtype)
+    return int(checkpoint["step"])
+
+
+def _open(path: Path) -> dict[str, Any]:
+    """The file's content, on the CPU: from there it is copied to where the model is."""
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch.load raises what its parts raise, of many kinds
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise BrokenWeights(f"{path} cannot be read as a checkpoint: {reason[0][:200]}") from error
+    if not isinstance(checkpoint, dict) or not {"step", "contents"} <= checkpoint.keys():
+        raise BrokenWeights(f"{path} cannot be read as a checkpoint: it is a file of torch.save, but of something else")
+    return checkpoint
+
+
+# %% What fits
+def _contents(model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> dict[str, str]:
+    """What there is to save, by name. An optimizer has no state before its first step: its class stands for it."""
+    contents = {"optimizer": type(optimizer).__name__, "schedule": type(schedule).__name__}
+    for name, tensor in model.state_dict().items():
+        contents[f"model.{name}"] = f"{tensor.dtype} {tuple(tensor.shape)}".removeprefix("torch.")
+    for index, group in enumerate(optimizer.param_groups):
+        contents[f"optimizer.{index}"] = f"{len(group['params'])} parameters"
+    return contents
+
+
+def _check_fit(path: Path, saved: dict[str, str], wanted: dict[str, str]) -> None:
+    differing = [name for name in sorted(saved.keys() | wanted.keys()) if saved.get(name) != wanted.get(name)]
+    if differing:
+        described = [
+            f"{name} is {saved.get(name, 'missing')}, here {wanted.get(name, 'missing')}" for name in differing
+        ]
+        more = f"; and {len(described) - 10} more" if len(described) > 10 else ""
+        raise WeightsMismatch(f"{path} is the checkpoint of another run: in it {'; '.join(described[:10])}{more}")

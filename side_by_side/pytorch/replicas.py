@@ -1,0 +1,176 @@
+"""The replicas that share a batch, in PyTorch: the ranks of DistributedDataParallel, a process each.
+
+`side_by_side/pytorch/parallel.py` explains DDP and the collectives; here they are what the trainer needs of them.
+torchrun starts the ranks, here or on several machines, and says to each which it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from port.data import Places
+from port.errors import UsageError
+from port.random import fold_in
+from side_by_side.config import Config
+from side_by_side.ranks import Rank, check_the_same, told
+
+# %% What a step is given
+
+
+class Batch(NamedTuple):
+    """One microbatch of what a step is given: the samples that this rank sees."""
+
+    images: Tensor  # (n, C, H, W) uint8
+    labels: Tensor  # (n,) int64
+    rows: Tensor | None  # (n,) int32: their places in the batch that dropout masks are drawn for
+
+
+class Sizes(NamedTuple):
+    """What a step needs to know of the batch as a whole."""
+
+    batch: int  # samples in the global batch
+    masks: int  # samples that dropout masks are drawn for
+
+
+# %% The replicas
+
+
+@dataclass(frozen=True)
+class Replicas(Rank):
+    """This process's place among the replicas."""
+
+    def replicate(self, model: nn.Module) -> nn.Module:
+        """The model whose backward() averages the gradients of all ranks; rank 0's buffers go to all (D5)."""
+        return DistributedDataParallel(model) if self.config.replicas > 1 else model
+
+    def place(self, images: Tensor, labels: Tensor, places: Places, device: torch.device) -> tuple[list[Batch], Sizes]:
+        """What this process has loaded, microbatch by microbatch."""
+        masks = {"global": (places.rows, places.batch_size), "replica": (places.own_rows, places.own_size)}
+        rows, drawn_for = masks[self.config.dropout_masks]
+        is_whole = self.config.replicas * self.config.accumulate == 1
+        counts = places.real.sum(1).tolist()
+        parts = zip(images.to(device).split(counts), labels.to(device).split(counts), rows, places.real, strict=True)
+        return [
+            Batch(images, labels, None if is_whole else torch.from_numpy(rows[real]))
+            for images, labels, rows, real in parts
+        ], Sizes(places.batch_size, drawn_for)
+
+    @property
+    def averaged(self) -> int:
+        """How many losses `mean` averages: each is of an equal part of the batch."""
+        return self.config.replicas
+
+    def accumulating(self, model: nn.Module, *, last: bool) -> AbstractContextManager[Any]:
+        """Within it, gradients stay this rank's own, to be averaged with the last microbatch's."""
+        return nullcontext() if last or not isinstance(model, DistributedDataParallel) else model.no_sync()
+
+    def mean(self, loss: Tensor) -> Tensor:
+        """A loss of each rank, averaged."""
+        if self.config.replicas > 1:
+            dist.all_reduce(loss)
+            loss /= self.config.replicas
+        return loss
+
+    def key(self, key: Tensor) -> Tensor:
+        """The key of a replica's dropout masks: one for all, whose rows they take, or one for each."""
+        own = self.config.replicas > 1 and self.config.dropout_masks == "replica"
+        return fold_in(key, self.rank) if own else key
+
+
+# %% Of this side alone
+
+
+class _SumOverRanks(torch.autograd.Function):
+    """all_reduce that can be differentiated: what each rank adds changes every rank's loss."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        x = x.clone()
+        dist.all_reduce(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        gradient = gradient.clone()
+        dist.all_reduce(gradient)
+        return gradient
+
+
+class SynchronisedBatchNorm(nn.BatchNorm2d):
+    """torch.nn.SyncBatchNorm, which takes no CPU tensors (D6): one batch's statistics, over all ranks."""
+
+    momentum: float
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(input)
+        axes, shape = (0, 2, 3), (1, -1, 1, 1)
+        count = _SumOverRanks.apply(torch.full_like(input.sum(), input.numel() / input.shape[1]))
+        mean = _SumOverRanks.apply(input.sum(axes)) / count
+        centred = input - mean.view(shape)
+        var = _SumOverRanks.apply(centred.square().sum(axes)) / count
+        with torch.no_grad():
+            self.num_batches_tracked += 1
+            unbiased = var * (count / (count - 1))  # torch keeps this one (W7)
+            for running, batch in ((self.running_mean, mean), (self.running_var, unbiased)):
+                running.mul_(1 - self.momentum).add_(batch, alpha=self.momentum)
+        output = centred * torch.rsqrt(var + self.eps).view(shape)
+        if self.weight is not None:
+            output = output * self.weight.view(shape)
+        return output if self.bias is None else output + self.bias.view(shape)
+
+
+# %% Whether all are here, and were told the same
+
+
+@contextmanager
+def joined(config: Config) -> Iterator[Replicas]:
+    """This process's replicas; among several ranks, once it has found the others.
+
+    Raises:
+        UsageError: torchrun has not started as many ranks as the config wants.
+    """
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    if started != config.replicas:
+        raise UsageError(
+            f"{config.replicas} replicas are wanted, {started} started; start them with\n  torchrun --standalone "
+            f"--nproc-per-node {config.replicas} -m side_by_side.pytorch.train --devices {config.replicas} …"
+        )
+    if config.replicas == 1:
+        yield Replicas(config)
+        return
+    # A rank that hangs is waited for so long; then the others end, and torchrun ends all.
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    dist.init_process_group(timeout=timedelta(seconds=config.time_limit))
+    try:
+        yield Replicas(config, dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()
+
+
+def check_the_others(replicas: Replicas, model: nn.Module, first_step: int) -> None:
+    """Compare what every rank was told, before DDP gives all of them rank 0's weights.
+
+    Raises:
+        UsageError: they differ; names the ranks.
+    """
+    weights: Iterable[Tensor] = model.state_dict().values()
+    mine = told(replicas.config, (tensor.cpu().numpy() for tensor in weights), first_step)
+    everybody = [mine] * replicas.config.replicas
+    if replicas.config.replicas > 1:
+        dist.all_gather_object(everybody, mine)
+    check_the_same(everybody)
