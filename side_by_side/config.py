@@ -126,7 +126,8 @@ class Config:
     resume: bool = False
     """go on from the last checkpoint in the run's folder, which --out names"""
     time_limit: float = 600.0
-    """seconds that a trainer may take for one step (compilation is one); a rank that hangs is found out so"""
+    """seconds that a trainer may take for one step (two minutes for the first, which compiles, if that is more); a rank
+    that hangs is found out so"""
     seed: int = 0
     """of the initial weights, the order of the data, augmentation and dropout"""
     out: Annotated[Path | None, arg(metavar="PATH")] = None

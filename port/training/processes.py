@@ -18,6 +18,7 @@ from port.training.live import Progress, RecordTail, State
 from port.training.process_tree import ProcessTree
 from port.training.ranks import exit_code_of_rank, first_to_fail, where_they_hang
 
+START_SECONDS = 120.0  # that a trainer may take, at least, to import its framework and make its first step
 LAST_LINES = 15
 LAST_BYTES = 64 * 1024  # of a log, which may be large, are read for its last lines
 
@@ -140,8 +141,11 @@ class _Trainer:
 
     def hangs(self) -> bool:
         """Whether it has written nothing for longer than it may."""
-        limit, since = self.job.time_limit, self._heard_of[1]
-        return self.state == "running" and limit is not None and time.monotonic() - since > limit
+        if self.state != "running" or self.job.time_limit is None:
+            return False
+        lines, since = self._heard_of
+        limit = self.job.time_limit if lines else max(self.job.time_limit, START_SECONDS)
+        return time.monotonic() - since > limit
 
     def exit_code(self) -> int | None:
         """Its exit code, or that of its rank that failed first."""

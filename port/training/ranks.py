@@ -18,6 +18,10 @@ STACK_SECONDS = 0.5  # that a rank has to write its stack into the log
 
 def first_to_fail(printed: str) -> str | None:
     """The sentence that names the rank that failed first, from what a launcher printed; None where none did."""
+    # jax's coordinator, where a process does not answer: it ends the others, and they are not to blame.
+    silent = re.findall(r"stopped sending heartbeats\):\s*\n((?:\d+\s*\n)+)", printed)
+    if silent:
+        return f"{_ranks([int(rank) for rank in silent[-1].split()])} not been heard of any more: killed, or it hangs"
     ours = re.findall(r"^rank \d+ of \d+ was the first to fail: .+$", printed, re.MULTILINE)
     if ours:
         return str(ours[-1])
