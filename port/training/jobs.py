@@ -15,17 +15,17 @@ class Job:
         command: the program and its arguments.
         environment: variables added to those of this process.
         record: the JSON lines that the trainer appends to.
-        weights: where it leaves its final weights.
         log: where its output and its errors go, one after the other as they come.
         alone: its speed will be told, so it runs with no other job beside it.
         time_limit: seconds that it may take from one line of its record to the next; None is without end.
+        weights: where it leaves its final weights, if it does.
     """
 
     name: str
     command: tuple[str, ...]
     environment: dict[str, str]
     record: Path
-    weights: Path
     log: Path
     alone: bool
     time_limit: float | None = None
+    weights: Path | None = None

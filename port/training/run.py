@@ -82,7 +82,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
 
 def _is_done(job: Job) -> bool:
     try:
-        return read_record(job.record).finished and job.weights.exists()
+        return read_record(job.record).finished and job.weights is not None and job.weights.exists()
     except BrokenRecord:  # cut off, or not begun
         return False
 
