@@ -248,6 +248,11 @@ class Config:
         """Where a run of this precision is to happen: "auto", "cpu" or "gpu"."""
         return self.proof_device if precision == "float64" else self.device
 
+    def platform_for(self, precision: str) -> str | None:
+        """The same, as jax names it: None is the best that there is."""
+        device = self.device_for(precision)
+        return None if device == "auto" else device
+
     def matmul_precision_for(self, precision: str) -> str:
         """The proof is always computed as exactly as the device can."""
         return "highest" if precision == "float64" else self.matmul_precision

@@ -48,6 +48,13 @@ class Rank:
             return Recorder(path, resume_at=first_step, **about)
         return Recorder(path, overwrite=self.config.resume, **about)
 
+    def described(self, how: str) -> str | None:
+        """The replicas, for the record; None where there is one."""
+        places = (
+            f"{self.processes} x {self.own} devices" if self.own > 1 < self.processes else f"{self.config.replicas}"
+        )
+        return f"{places} ({how})" if self.config.replicas > 1 else None
+
     def heartbeat(self, record: Path) -> Heartbeat:
         """Says beside the record how far this process is."""
         return Heartbeat(record, self.rank)

@@ -14,7 +14,7 @@ from rich.console import Console
 from tyro.conf import arg
 
 from port.data import dataset_info, load_dataset
-from port.errors import UsageError
+from port.errors import TrainerDied, UsageError
 from port.report import plot_losses, print_outcomes
 from port.training import (
     Outcome,
@@ -74,12 +74,18 @@ def main(arguments: Sequence[str]) -> int:
     else:
         folder = make_run_folder(given.config.out, name=name, overwrite=given.overwrite)
     pairings = pairings or _ours(replace(given.config, out=folder.resolve()))
+    go_on = f"; go on with: port train --out {folder} --resume" if given.config.checkpoint_every else ""
     try:
         with terminate_on_signal(), view(console, plain=given.plain) as watch:
             outcomes = train(pairings, folder, config=told, resume=resume, watch=watch)
     except KeyboardInterrupt:
-        print(f"port: interrupted; both trainers have been ended, the records so far stay in {folder}", file=sys.stderr)
+        print(
+            f"port: interrupted; both trainers have been ended, the records so far stay in {folder}{go_on}",
+            file=sys.stderr,
+        )
         return 130
+    except TrainerDied as error:
+        raise TrainerDied(f"{error}{go_on.replace('; ', chr(10))}", code=error.exit_code) from error
     _show(outcomes, folder, console)
     return 0 if agreed(outcomes) else 1
 
@@ -93,6 +99,12 @@ def _begun(given: Config) -> Config:
     """The config of the run that is gone on with; raises `UsageError` where other options were given than it has."""
     assert given.out is not None
     told = told_before(given.out)
+    strange = sorted(told.keys() - asdict(given).keys())
+    if strange:
+        raise UsageError(
+            f"{given.out / 'config.json'} says {', '.join(strange)}, which is no option here: the run is not of this "
+            "version of port"
+        )
     now = {"out", "resume", "time_limit", "download"}  # of no consequence for the result
     default = Config()
     begun: dict[str, Any] = {}

@@ -36,6 +36,7 @@ def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
         "largest, in final weights": _weights,
         "accuracy, torch / jax": lambda o: _both(o, _accuracy),
         "device, torch / jax": lambda o: _both(o, lambda r: str(r.about.get("device", "–"))),
+        "replicas, torch / jax": lambda o: _both(o, lambda r: str(r.about.get("replicas") or "–")),
         "matmul precision, torch / jax": lambda o: _both(o, lambda r: str(r.about.get("matmul_precision", "–"))),
         "first step with compilation, s": lambda o: _both(o, lambda r: _number(first_step_seconds(r), ".2f")),
         "steps/s after it, torch / jax": lambda o: _both(o, lambda r: _number(steps_per_second(r), ".0f")),

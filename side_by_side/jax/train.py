@@ -32,8 +32,6 @@ from side_by_side.jax.model import build, cross_entropy
 from side_by_side.jax.optimizer import clip_grad_norm, make_optimizer, make_schedule
 from side_by_side.jax.replicas import Batch, Replicas, Sizes, check_the_others, joined
 
-PLATFORMS = {"auto": None, "cpu": "cpu", "gpu": "gpu"}
-
 
 class TrainState(NamedTuple):
     """All that a step changes: PyTorch keeps it inside the model, the optimizer and the scheduler."""
@@ -145,7 +143,7 @@ def train(config: Config, precision: str) -> None:
     plan = make_plan(config, examples)
     total_steps = config.total_steps(plan.batches_per_epoch)
 
-    with joined(config, PLATFORMS[config.device_for(precision)]) as replicas, computing(config, precision) as device:
+    with joined(config, config.platform_for(precision)) as replicas, computing(config, precision) as device:
         model = build(config, jnp.dtype(precision))
         initial = find_initial_weights(config.file("initial.safetensors"))
         if initial is not None:
@@ -174,6 +172,7 @@ def train(config: Config, precision: str) -> None:
 
         share = replicas.share(plan, filled=True)  # shards of an array have one size
         about = {**describe(config, precision, device), "total_steps": total_steps}
+        about["replicas"] = replicas.described(config.parallel)
         with (
             replicas.recorder(path, first_step, about) as record,
             replicas.heartbeat(path) as beat,
@@ -206,9 +205,8 @@ def computing(config: Config, precision: str) -> Iterator[jax.Device]:
     Raises:
         UsageError: a GPU was asked for and there is none.
     """
-    wanted = config.device_for(precision)
     try:
-        device = jax.local_devices(backend=PLATFORMS[wanted])[0]
+        device = jax.local_devices(backend=config.platform_for(precision))[0]
     except RuntimeError:
         raise UsageError("JAX sees no GPU here; take --device auto or cpu (and --proof-device cpu)") from None
     exact = "highest" if config.matmul_precision_for(precision) == "highest" else None

@@ -137,11 +137,13 @@ class SynchronisedBatchNorm(nn.BatchNorm2d):
 
 
 @contextmanager
-def joined(config: Config) -> Iterator[Replicas]:
+def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
     """This process's replicas; among several ranks, once it has found the others.
 
+    ``platform`` is "cpu", "gpu" …; None is the best that there is.
+
     Raises:
-        UsageError: torchrun has not started as many ranks as the config wants.
+        UsageError: torchrun has not started as many ranks as the config wants, or there are fewer GPUs.
     """
     started = int(os.environ.get("WORLD_SIZE", "1"))
     if started != config.replicas:
@@ -153,8 +155,11 @@ def joined(config: Config) -> Iterator[Replicas]:
         yield Replicas(config)
         return
     # A rank that hangs is waited for so long; then the others end, and torchrun ends all.
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    if platform != "cpu" and torch.cuda.is_available():
+        there, local_rank = torch.cuda.device_count(), int(os.environ["LOCAL_RANK"])
+        if local_rank >= there:
+            raise UsageError(f"{local_rank + 1} GPUs are wanted, PyTorch sees {there} here: take --devices {there}")
+        torch.cuda.set_device(local_rank)
     dist.init_process_group(timeout=timedelta(seconds=config.time_limit))
     try:
         yield Replicas(config, dist.get_rank(), dist.get_world_size())

@@ -102,7 +102,7 @@ def train(config: Config, precision: str) -> None:
     plan = make_plan(config, examples)
     total_steps = config.total_steps(plan.batches_per_epoch)
 
-    with joined(config) as replicas, computing(config, precision) as device:
+    with joined(config, config.platform_for(precision)) as replicas, computing(config, precision) as device:
         model = build(config)
         share_initial_weights(model, config.file("initial.safetensors"))
         model.to(device, getattr(torch, precision)).train()
@@ -119,6 +119,7 @@ def train(config: Config, precision: str) -> None:
 
         share = replicas.share(plan, filled=False)
         about = {**describe(config, precision, device), "total_steps": total_steps}
+        about["replicas"] = replicas.described("DDP")
         with (
             replicas.recorder(path, first_step, about) as record,
             replicas.heartbeat(path) as beat,

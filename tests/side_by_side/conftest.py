@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -73,6 +74,26 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(tmp_path_factory.mktemp("runs"))
 
 
+@pytest.fixture
+def both(runs: Runs) -> Callable[..., Outcome]:
+    """(PyTorch's config, JAX's) → the outcome; a run that was made before in this module is not made again."""
+
+    def both(torch: Config, jax: Config, *, as_jax: str = "") -> Outcome:
+        # What only JAX knows apart must not make another run of PyTorch's: its replicas are ranks.
+        as_ranks = replace(torch, devices=torch.replicas, processes=1, parallel="pmap", batch_norm=torch.statistics)
+        names = [_name("torch", as_ranks), as_jax or _name("jax", jax)]
+        for run, name, config in zip((runs.torch, runs.jax), names, (as_ranks, jax), strict=True):
+            if not (runs.folder / name).exists():
+                run(name, config)
+        return runs.compare(*names)
+
+    return both
+
+
+def _name(side: str, config: Config) -> str:
+    return f"{side} {hashlib.sha256(' '.join(config.flags()).encode()).hexdigest()[:16]}"
+
+
 class Runs:
     """Runs of both trainers, each in a folder of its own, from the same initial weights."""
 
@@ -101,11 +122,10 @@ class Runs:
         launcher = ("port.training.launch", "--processes", str(config.processes), "--", sys.executable, "-P", "-m")
         run_module(*launcher, "side_by_side.jax.train", *config.flags())
 
-    def compare(self, torch: str, jax: str, *, sides: tuple[str, str] = ("torch", "jax")) -> Outcome:
+    def compare(self, torch: str, jax: str) -> Outcome:
         """The verdict over two runs."""
-        first, second = (
-            self.folder / name / "float64" / f"{side}.jsonl" for name, side in zip((torch, jax), sides, strict=True)
-        )
+        first = self.folder / torch / "float64" / "torch.jsonl"
+        second = self.folder / jax / "float64" / "jax.jsonl"
         weights = first.with_suffix(".safetensors"), second.with_suffix(".safetensors")
         return judge("float64", first, second, [], weights)
 
