@@ -124,7 +124,7 @@ class Share:
     filled: bool = False
 
     def __post_init__(self) -> None:
-        if not self.replicas or self.replicas[0] < 0 or self.replicas[-1] >= self.shards.replicas:
+        if not self.replicas or min(self.replicas) < 0 or max(self.replicas) >= self.shards.replicas:
             raise UsageError(f"there are replicas 0 to {self.shards.replicas - 1}, got {self.replicas}")
         rest = self.shards.plan.samples_per_epoch % self.shards.plan.batch_size
         if 0 < rest < self.shards.replicas and self.shards.uneven == "weight" and not self.filled:

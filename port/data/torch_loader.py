@@ -34,7 +34,7 @@ class PlanSampler(Sampler[list[PlannedIndex]]):
         self.epoch, self.skip = epoch, skip
 
     def __len__(self) -> int:
-        return self.plan.batches_per_epoch
+        return self.plan.batches_per_epoch - self.skip
 
     def __iter__(self) -> Iterator[list[PlannedIndex]]:
         epoch, size = self.epoch, self.plan.batch_size

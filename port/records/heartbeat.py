@@ -59,7 +59,10 @@ def read_beats(record: Path) -> list[Beat]:
     """The last of every rank that has not come to its end, by rank."""
     beats = []
     for path in record.parent.glob(f"{record.stem}.rank-*"):
-        contents, rank = path.read_bytes(), path.suffix.removeprefix(".rank-")
+        try:
+            contents, rank = path.read_bytes(), path.suffix.removeprefix(".rank-")
+        except FileNotFoundError:  # it has come to its end meanwhile
+            continue
         if len(contents) == _LAYOUT.size and rank.isdecimal():
             beats.append(Beat(int(rank), *_LAYOUT.unpack(contents)))
     return sorted(beats, key=lambda beat: beat.rank)

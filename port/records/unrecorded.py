@@ -18,6 +18,9 @@ class Unrecorded:
     def flush(self) -> None:
         """Nothing is held back."""
 
+    def close(self, *, finished: bool = True) -> None:
+        """Nothing was open."""
+
     def __enter__(self) -> Unrecorded:
         return self
 

@@ -17,6 +17,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from port.training.signals import how_it_ended
+
 POLL_SECONDS = 0.1
 ASK_SECONDS = 2.0  # that a process has to end after SIGTERM, before SIGKILL
 
@@ -24,24 +26,27 @@ ASK_SECONDS = 2.0  # that a process has to end after SIGTERM, before SIGKILL
 def launch(command: Sequence[str], processes: int) -> int:
     """Run ``command`` as so many processes; returns 0, or the exit code of the first that failed (1 for a signal)."""
     address = f"127.0.0.1:{_free_port()}"
-    started = [
-        subprocess.Popen(command, env={**os.environ, "JAX_COORDINATOR_ADDRESS": address, "JAX_PROCESS_ID": str(rank)})
-        for rank in range(processes)
-    ]
+    started: list[subprocess.Popen[bytes]] = []
     try:
+        for rank in range(processes):
+            environment = {**os.environ, "JAX_COORDINATOR_ADDRESS": address, "JAX_PROCESS_ID": str(rank)}
+            started.append(subprocess.Popen(command, env=environment))
         while True:
             codes = [process.poll() for process in started]
             failed = [(rank, code) for rank, code in enumerate(codes) if code]
             if failed:
                 rank, code = _first_to_fail(failed)
-                how = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
+                how = how_it_ended(code)
                 print(f"rank {rank} of {processes} was the first to fail: {how}", file=sys.stderr, flush=True)
                 return max(code, 1)
             if all(code == 0 for code in codes):
                 return 0
             time.sleep(POLL_SECONDS)
     finally:
+        # It lasts seconds, and a second signal must not leave orphans behind.
+        before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _end(started)
+        signal.signal(signal.SIGTERM, before)
 
 
 def _first_to_fail(failed: list[tuple[int, int]]) -> tuple[int, int]:
@@ -75,6 +80,8 @@ def _main() -> int:
     parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     given = parser.parse_args()
+    if given.processes < 1:
+        parser.error(f"there is at least one process, got {given.processes}")
     # SIGTERM ends this process by an exception, so that those that it started are ended too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     return launch(given.command[given.command[:1] == ["--"] :], given.processes)

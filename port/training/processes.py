@@ -16,7 +16,8 @@ from port.errors import TrainerDied, UsageError
 from port.training.jobs import Job
 from port.training.live import Progress, RecordTail, State
 from port.training.process_tree import ProcessTree
-from port.training.ranks import exit_code_of_rank, first_to_fail, where_they_hang
+from port.training.ranks import exit_code_of_rank, first_to_fail, forget_beats, where_they_hang
+from port.training.signals import how_it_ended, signal_name
 
 START_SECONDS = 120.0  # that a trainer may take, at least, to import its framework and make its first step
 LAST_LINES = 15
@@ -29,7 +30,7 @@ class Interrupted(KeyboardInterrupt):
     """Somebody asked this process to end by another signal than Ctrl-C's; unwinds as Ctrl-C does."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"ended by {_signal_name(number)}")
+        super().__init__(f"ended by {signal_name(number)}")
         self.number = number
 
 
@@ -104,7 +105,9 @@ class _Trainer:
         self.state: State = "waiting"
         self.tree = ProcessTree()
         self._tail = RecordTail(job.record)
-        self._heard_of = (0, time.monotonic())  # lines of its record, and since when
+        self._lines = 0  # of its record
+        self._has_begun = False  # has written a line of its own: of a resumed run there are some already
+        self._heard_of = time.monotonic()
         # What a trainer printed just before it was killed is in its log, and readable on every system.
         readable_log = {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
         self._environment = {**readable_log, **os.environ, **job.environment}
@@ -122,7 +125,9 @@ class _Trainer:
 
     def start(self) -> None:
         self.state = "running"
-        self._heard_of = (0, time.monotonic())
+        forget_beats(self.job.record)
+        self._tail.poll()
+        self._lines, self._heard_of = self._tail.lines, time.monotonic()
         try:
             self.tree.start(self.job.command, self._environment, self.job.log)
         except OSError as error:
@@ -136,16 +141,18 @@ class _Trainer:
             if code is not None:
                 self.state = "done" if code == 0 else "failed"
             self._tail.poll()
-            if self._tail.lines != self._heard_of[0]:
-                self._heard_of = (self._tail.lines, time.monotonic())
+            if self._tail.lines != self._lines:  # fewer, where a record is cut back to be resumed
+                self._has_begun |= self._tail.lines > self._lines
+                self._lines, self._heard_of = self._tail.lines, time.monotonic()
 
     def hangs(self) -> bool:
         """Whether it has written nothing for longer than it may."""
-        if self.state != "running" or self.job.time_limit is None:
-            return False
-        lines, since = self._heard_of
-        limit = self.job.time_limit if lines else max(self.job.time_limit, START_SECONDS)
-        return time.monotonic() - since > limit
+        limit = self._limit()
+        return self.state == "running" and limit is not None and time.monotonic() - self._heard_of > limit
+
+    def _limit(self) -> float | None:
+        limit = self.job.time_limit
+        return limit if limit is None or self._has_begun else max(limit, START_SECONDS)
 
     def exit_code(self) -> int | None:
         """Its exit code, or that of its rank that failed first."""
@@ -162,8 +169,9 @@ class _Trainer:
     def diagnosis(self) -> str:
         """Where it hangs, for whoever reads the error."""
         where = where_they_hang(self.job.record)
-        limit = f"no step for {self.job.time_limit:g} s (--time-limit): {where}"
-        return self._report(f"{self.job.name} was ended, as it had made {limit}")
+        which = "--time-limit" if self._has_begun else "--time-limit, and two minutes at least for the first"
+        headline = f"{self.job.name} was ended, as it had made no step for {self._limit():g} s ({which}): {where}"
+        return self._report(headline)
 
     def _report(self, headline: str) -> str:
         record = self.job.record
@@ -203,18 +211,10 @@ def _last_lines(printed: str) -> list[str]:
 
 
 def _how_it_ended(code: int | None) -> str:
-    if code is None or code >= 0:
-        return f"exit code {code}"
-    name = _signal_name(-code)
-    usual_cause = "; out of memory is the usual cause" if name == "SIGKILL" else ""
-    return f"killed by signal {-code} ({name}){usual_cause}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unnamed"
+    if code is None:
+        return "its exit code is not known"
+    usual_cause = "; out of memory is the usual cause" if code == -9 else ""
+    return f"{'killed by ' if code < 0 else ''}{how_it_ended(code)}{usual_cause}"
 
 
 def _deaf() -> AbstractContextManager[None]:

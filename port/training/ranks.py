@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 
 from port.records.heartbeat import Beat, read_beats
+from port.records.recorder import RECORD_VARIABLE
+from port.training.signals import how_it_ended
 
 STACK_SECONDS = 0.5  # that a rank has to write its stack into the log
 
@@ -30,7 +32,7 @@ def first_to_fail(printed: str) -> str | None:
     if not torchs:
         return None
     rank, code = torchs[-1][0], int(torchs[-1][1])
-    return f"rank {rank} was the first to fail: {_how_it_ended(code)}"
+    return f"rank {rank} was the first to fail: {how_it_ended(code)}"
 
 
 def exit_code_of_rank(printed: str) -> int | None:
@@ -42,11 +44,13 @@ def exit_code_of_rank(printed: str) -> int | None:
 def where_they_hang(record: Path) -> str:
     """What is known of a trainer's ranks that make no more steps, for a person; their stacks go into the log."""
     beats = read_beats(record)
-    _ask_for_stacks(beats)
+    if not beats:
+        return "it has begun no step"
+    _ask_for_stacks(beats, record)
     stopped = [beat.rank for beat in beats if _status(beat) == psutil.STATUS_STOPPED]
     if stopped:
         return f"{_ranks(stopped)} been stopped (SIGSTOP)"
-    last = min((beat.step for beat in beats), default=-1)
+    last = min(beat.step for beat in beats)
     behind = [beat.rank for beat in beats if beat.step == last]
     began = f"begun step {last}" if last >= 0 else "begun no step"
     if len(behind) == len(beats):
@@ -55,13 +59,19 @@ def where_they_hang(record: Path) -> str:
     return f"{_ranks(behind)} {began}, the others step {ahead}"
 
 
-def _ask_for_stacks(beats: list[Beat]) -> None:
-    if not hasattr(signal, "SIGUSR1") or not beats:
+def forget_beats(record: Path) -> None:
+    """Remove what the ranks of an earlier run have left."""
+    for path in record.parent.glob(f"{record.stem}.rank-*"):
+        path.unlink(missing_ok=True)
+
+
+def _ask_for_stacks(beats: list[Beat], record: Path) -> None:
+    if not hasattr(signal, "SIGUSR1"):
         return
     for beat in beats:
         with suppress(psutil.Error, OSError):
-            # Only a trainer of ours writes its stack; another program would end.
-            if psutil.Process(beat.process).is_running():
+            # Another program may have the number of a rank that is dead, and would end.
+            if psutil.Process(beat.process).environ().get(RECORD_VARIABLE) == str(record):
                 os.kill(beat.process, signal.SIGUSR1)
     time.sleep(STACK_SECONDS)
 
@@ -74,7 +84,3 @@ def _status(beat: Beat) -> str | None:
 
 def _ranks(ranks: list[int]) -> str:
     return f"rank {ranks[0]} has" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} have"
-
-
-def _how_it_ended(code: int) -> str:
-    return f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"

@@ -7,6 +7,7 @@ written once. Between its local part and its update it calls what a form says ab
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -181,7 +182,8 @@ class _OnMesh(Replicas):
 
     def replicate(self, state: Any) -> Any:
         everywhere = NamedSharding(self.mesh, P())
-        return jax.tree.map(lambda x: jax.device_put(x, everywhere), state)
+        # From the host: an array of one process's device would have to be sent to the others.
+        return jax.tree.map(lambda x: jax.device_put(np.asarray(x), everywhere), state)
 
     def one(self, state: Any) -> Any:
         return jax.tree.map(lambda x: x.addressable_data(0), state)
@@ -263,6 +265,8 @@ def _find_the_others(config: Config) -> None:
     told: dict[str, Any] = {}
     if rank is not None:
         told = {"process_id": int(rank), "num_processes": config.processes}
+    if rank == "0" and address is not None:
+        _check_free(address)
     try:
         # Whoever has not been heard of for 30 seconds is taken for dead, and the others end.
         jax.distributed.initialize(
@@ -276,3 +280,16 @@ def _find_the_others(config: Config) -> None:
         ) from None
     if jax.process_count() != config.processes:
         raise UsageError(f"--processes {config.processes}, but {jax.process_count()} were started: make them the same")
+
+
+def _check_free(address: str) -> None:
+    """Process 0 listens there; where it cannot, jax 0.10 crashes."""
+    port = address.rpartition(":")[2]
+    try:
+        with socket.create_server(("", int(port))):
+            pass
+    except (OSError, ValueError, OverflowError) as error:
+        raise UsageError(
+            f"process 0 cannot listen at JAX_COORDINATOR_ADDRESS={address} ({error}): give host:port with a free port "
+            "of its host"
+        ) from None

@@ -118,15 +118,17 @@ class SynchronisedBatchNorm(nn.BatchNorm2d):
         if not self.training:
             return super().forward(input)
         axes, shape = (0, 2, 3), (1, -1, 1, 1)
-        count = _SumOverRanks.apply(torch.full_like(input.sum(), input.numel() / input.shape[1]))
+        values = _SumOverRanks.apply(torch.full_like(input.sum(), input.numel() / input.shape[1]))
+        count = values.clamp(min=1)  # a microbatch that is empty on every rank changes no statistics
         mean = _SumOverRanks.apply(input.sum(axes)) / count
         centred = input - mean.view(shape)
         var = _SumOverRanks.apply(centred.square().sum(axes)) / count
         with torch.no_grad():
             self.num_batches_tracked += 1
-            unbiased = var * (count / (count - 1))  # torch keeps this one (W7)
+            share = self.momentum * (values > 1)
+            unbiased = var * (count / (count - 1).clamp(min=1))  # torch keeps this one (W7)
             for running, batch in ((self.running_mean, mean), (self.running_var, unbiased)):
-                running.mul_(1 - self.momentum).add_(batch, alpha=self.momentum)
+                running.mul_(1 - share).add_(batch * share)
         output = centred * torch.rsqrt(var + self.eps).view(shape)
         if self.weight is not None:
             output = output * self.weight.view(shape)

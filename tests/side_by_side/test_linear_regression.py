@@ -109,11 +109,13 @@ def descent(points: tuple[np.ndarray, np.ndarray], params: tuple[float, float], 
     return [weight, bias], losses
 
 
+@pytest.mark.sweep
 def test_both_sides_print_the_same_losses_and_the_same_line(printed):
     assert list(printed["jax"].losses) == [0, 200, 400, 600, 800, 999]
     assert difference(printed["jax"], printed["pytorch"]) <= 1e-12
 
 
+@pytest.mark.sweep
 def test_the_numbers_are_those_of_gradient_descent(printed):
     line, losses = descent(torch_lesson.draw_points(0), torch_lesson.init_params(0), 1000)
     for side in LESSONS:
@@ -135,6 +137,7 @@ def test_both_begin_with_the_same_numbers():
     assert abs(noise.std() - 0.5) < 0.1
 
 
+@pytest.mark.sweep
 def test_jax_says_where_each_array_is(printed):
     head, _ = printed["jax"].described("xs, drawn")
     assert "numpy.ndarray, float64, (128, 1), in the host's memory" in head
@@ -153,6 +156,7 @@ def test_jax_says_where_each_array_is(printed):
     assert first_numbers(parts) == [printed["jax"].line[0]]
 
 
+@pytest.mark.sweep
 def test_torch_says_where_each_tensor_is(printed):
     _, parts = printed["pytorch"].described("xs, drawn")
     assert "the host's memory: numpy.ndarray, float64, (128, 1)" in parts[0]
@@ -168,6 +172,7 @@ def test_torch_says_where_each_tensor_is(printed):
         assert first == second
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("side", LESSONS)
 def test_the_fit_is_drawn(side, printed, pictures):
     from matplotlib.image import imread
@@ -224,6 +229,7 @@ PART = {"no mean of the gradients", "the gradient of the mean", "forward past th
 LONG = FAULTS.keys() - {"the gradient of the mean"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.sweep) if name in LONG else name for name in FAULTS]
 )

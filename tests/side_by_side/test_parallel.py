@@ -80,26 +80,34 @@ def close(a: np.ndarray, b: np.ndarray) -> None:
     np.testing.assert_allclose(a, b, rtol=0, atol=LIMIT)
 
 
-@pytest.fixture(scope="module")
-def texts() -> dict[str, str]:
-    modules = {side: f"side_by_side.{side}.parallel" for side in ("jax", "pytorch")}
-    started = {side: start("-m", module, "--replicas", str(REPLICAS)) for side, module in modules.items()}
-    return {side: output(process) for side, process in started.items()}
+def text(side: str) -> str:
+    return output(start("-m", f"side_by_side.{side}.parallel", "--replicas", str(REPLICAS)))
 
 
 @pytest.fixture(scope="module")
-def in_jax(texts) -> Printed:
-    return read(texts["jax"])
+def jax_text() -> str:
+    return text("jax")
 
 
 @pytest.fixture(scope="module")
-def in_torch(texts) -> Printed:
-    return read(texts["pytorch"])
+def in_jax(jax_text: str) -> Printed:
+    return read(jax_text)
+
+
+@pytest.fixture(scope="module")
+def torch_text() -> str:
+    return text("pytorch")
+
+
+@pytest.fixture(scope="module")
+def in_torch(torch_text: str) -> Printed:
+    return read(torch_text)
 
 
 # What both sides print
 
 
+@pytest.mark.sweep
 def test_both_sides_print_the_same_numbers(in_jax, in_torch):
     found = differences(in_jax, in_torch)
     assert len(found) == 11
@@ -112,10 +120,15 @@ def test_a_heading_is_a_cells_title(side, in_jax):
     assert set(in_jax) == cells - {"Replicas", "A model, its loss, some updates", "All of it"}
 
 
-def test_the_sharded_array_is_drawn(texts):
+def test_the_sharded_array_is_drawn(jax_text):
     for replica in range(REPLICAS):
-        assert f"│ CPU {replica} │" in texts["jax"]
-        assert f"│cpu:{replica}│" in texts["pytorch"]
+        assert f"│ CPU {replica} │" in jax_text
+
+
+@pytest.mark.sweep
+def test_the_sharded_tensor_is_drawn(torch_text):
+    for replica in range(REPLICAS):
+        assert f"│cpu:{replica}│" in torch_text
 
 
 def test_each_replica_has_its_part(in_jax):
@@ -142,6 +155,7 @@ def test_the_collectives(in_jax):
     close(stacked(found, "ring"), np.roll(x, 1, axis=0))  # from the one before
 
 
+@pytest.mark.sweep
 def test_each_form_trains_the_model_as_one_device_does(in_jax, in_torch):
     """The losses, and the parameters that the model has at the end."""
     model = lesson.Net()
@@ -167,6 +181,7 @@ def test_each_form_trains_the_model_as_one_device_does(in_jax, in_torch):
 # The traps
 
 
+@pytest.mark.sweep
 def test_a_mean_of_means_over_uneven_shards_is_not_the_mean(in_jax, in_torch):
     sizes = [2 * replica + 1 for replica in range(REPLICAS)]
     losses = drawn(sum(sizes), seed=10)
@@ -179,6 +194,7 @@ def test_a_mean_of_means_over_uneven_shards_is_not_the_mean(in_jax, in_torch):
         assert abs(found["mean of means"] - found["whole"]) > 1e-2
 
 
+@pytest.mark.sweep
 def test_reduced_twice_is_n_times_the_gradient_and_never_reduced_is_each_replicas_own(in_jax, in_torch):
     x = drawn(REPLICAS * lesson.SAMPLES, 3, seed=8).reshape(REPLICAS, -1, 3)
     y = drawn(REPLICAS * lesson.SAMPLES, 1, seed=9).reshape(REPLICAS, -1)

@@ -27,7 +27,7 @@ FILES = sorted(path.name for path in (ROOT / "pytorch").glob("*.py"))
 ONLY_IN_JAX = {
     "train.py": {"TrainState"},
     "replicas.py": {
-        *("_Mapped", "Pmap", "_OnMesh", "ShardMap", "Sharding", "_find_the_others"),
+        *("_Mapped", "Pmap", "_OnMesh", "ShardMap", "Sharding", "_find_the_others", "_check_free"),
         *(f"Replicas.{name}" for name in ("devices", "compile", "one", "_shard", "local", "first", "finish")),
     },
 }
