@@ -51,7 +51,13 @@ class Replicas(Rank):
 
     def replicate(self, model: nn.Module) -> nn.Module:
         """The model whose backward() averages the gradients of all ranks; rank 0's buffers go to all (D5)."""
-        return DistributedDataParallel(model) if self.config.replicas > 1 else model
+        if self.config.replicas == 1:
+            return model
+        # DDP lays out its buckets anew behind the first backward(), and with them the order in which more than two
+        # ranks are summed: a run that was resumed would differ in last bits. Where it looks for unused parameters, it
+        # does not.
+        is_resumed_to_the_bit = self.config.checkpoint_every is not None
+        return DistributedDataParallel(model, find_unused_parameters=is_resumed_to_the_bit)
 
     def place(self, images: Tensor, labels: Tensor, places: Places, device: torch.device) -> tuple[list[Batch], Sizes]:
         """What this process has loaded, microbatch by microbatch."""
@@ -125,7 +131,7 @@ class SynchronisedBatchNorm(nn.BatchNorm2d):
         var = _SumOverRanks.apply(centred.square().sum(axes)) / count
         with torch.no_grad():
             self.num_batches_tracked += 1
-            share = self.momentum * (values > 1)
+            share = self.momentum * (values > 1).to(values)  # a Python number times a bool would be float32
             unbiased = var * (count / (count - 1).clamp(min=1))  # torch keeps this one (W7)
             for running, batch in ((self.running_mean, mean), (self.running_var, unbiased)):
                 running.mul_(1 - share).add_(batch * share)

@@ -215,6 +215,7 @@ def ended(running: subprocess.Popen[str], out: Path) -> str:
 FORMS = {
     "one device": (),
     "DDP 2, pmap 2": ("--devices", "2"),
+    "DDP 4, sharding 4": ("--devices", "4", "--parallel", "sharding"),
     "DDP 2, 2 processes": ("--processes", "2", "--parallel", "shard-map"),
 }
 KILLS = [
@@ -223,6 +224,7 @@ KILLS = [
     ("DDP 2, pmap 2", "torch", 0, 20),
     ("DDP 2, pmap 2", "torch", 1, 21),
     ("DDP 2, pmap 2", "jax", 0, 7),
+    ("DDP 4, sharding 4", "torch", 3, 20),  # the order of more than two summands matters
     ("DDP 2, 2 processes", "jax", 0, 30),
     ("DDP 2, 2 processes", "jax", 1, 12),
 ]
@@ -257,7 +259,7 @@ def test_killed_and_resumed(form, side, rank, step, whole, tmp_path):
     said = ended(running, out)
     assert f"{side} float64 ended before it had finished" in said
     assert "SIGKILL" in said
-    if (form == "DDP 2, pmap 2" and side == "torch") or form == "DDP 2, 2 processes":
+    if (form.startswith("DDP") and side == "torch") or form == "DDP 2, 2 processes":
         assert f"rank {rank}" in said
     resumed = subprocess.run(
         (*PORT[:6], "--out", out, "--resume"), env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS
