@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
+from typing import NoReturn
 
 import tyro
 
@@ -24,5 +27,17 @@ def run_alone(train: Callable[[Config, str], None]) -> None:
     except PortError as error:
         advice = " (--out names another folder)" if isinstance(error, FolderExists) else ""
         print(f"{error}{advice}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _leave(config, error.exit_code)
+    except Exception:
+        traceback.print_exc()
+        _leave(config, 1)
     print(f"the records and weights are in {config.file()}")
+
+
+def _leave(config: Config, code: int) -> NoReturn:
+    if config.processes > 1:
+        # An orderly exit of JAX waits for the other processes, which wait for this one.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

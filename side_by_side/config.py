@@ -156,8 +156,9 @@ class Config:
             *("accumulate", "devices", "processes", "checkpoint_every"),
         ):
             _check(name, getattr(self, name), "at least 1", lambda value: value >= 1)
-        for name in ("lr", "clip_norm", "time_limit"):
+        for name in ("lr", "clip_norm"):
             _check(name, getattr(self, name), "above 0", lambda value: 0 < value < math.inf)
+        _check("time_limit", self.time_limit, "above 0, and a month at most", lambda value: 0 < value <= 31 * 86_400)
         for name in ("workers", "seed"):
             _check(name, getattr(self, name), "0 or more", lambda value: value >= 0)
         for name in ("weight_decay", "decay_rate"):
@@ -260,6 +261,11 @@ class Config:
     def file(self, *names: str) -> Path:
         """A file in the run's folder, or in ``runs/alone`` for a trainer that runs alone and was not told."""
         return (self.out or Path("runs") / "alone").joinpath(*names)
+
+    def compared(self) -> dict[str, Any]:
+        """What has to be the same in all ranks, and where a run is resumed: all but where files are, and waiting."""
+        apart = {"data_root", "download", "precision", "resume", "time_limit", "out"}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in apart}
 
     def flags(self) -> list[str]:
         """This config as command-line flags, for another process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from port.data import IndexPlan, Shards, Share
 from port.errors import UsageError
-from port.records import Heartbeat, Recorder, Unrecorded
+from port.records import Heartbeat, Recorder, Unrecorded, what_ran
 from side_by_side.config import Config
 
 
@@ -41,12 +41,29 @@ class Rank:
         return self.config.replicas // self.processes
 
     def recorder(self, path: Path, first_step: int, about: dict[str, Any]) -> Recorder | Unrecorded:
-        """The record, which the first process writes for all; from a later step on, the one that was begun."""
+        """The record, which the first process writes for all; from a later step on, the one that was begun.
+
+        Raises:
+            UsageError: that one was begun with other options; names them.
+            FolderExists: there is one already, and no run is resumed.
+        """
         if not self.leads:
             return Unrecorded()
         if first_step:
-            return Recorder(path, resume_at=first_step, **about)
-        return Recorder(path, overwrite=self.config.resume, **about)
+            self._check_begun_so(path)
+            return Recorder(path, resume_at=first_step)
+        return Recorder(path, overwrite=self.config.resume, config=self.config.compared(), **about)
+
+    def _check_begun_so(self, path: Path) -> None:
+        begun = what_ran(path).get("config", {})
+        now = self.config.compared()
+        others = [
+            f"--{name.replace('_', '-')} {value} (now {now.get(name)})"
+            for name, value in begun.items()
+            if value != now.get(name)
+        ]
+        if others:
+            raise UsageError(f"the run of {path} was begun with {', '.join(others)}: go on with it as it was begun")
 
     def described(self, how: str) -> str | None:
         """The replicas, for the record; None where there is one."""
@@ -68,12 +85,12 @@ class Rank:
 
 def told(config: Config, weights: Iterable[np.ndarray], first_step: int) -> dict[str, bytes]:
     """What one process was told, as hashes of 32 bytes. Folders may differ from one machine to the next."""
-    options = replace(config, out=None, data_root=Path("data"), download=False, resume=False)
+    options = {**config.compared(), "precision": config.precision}
     contents = hashlib.sha256()
     for array in weights:
         contents.update(str((array.shape, array.dtype)).encode() + np.ascontiguousarray(array).tobytes())
     return {
-        "config": hashlib.sha256(" ".join(options.flags()).encode()).digest(),
+        "config": hashlib.sha256(str(options).encode()).digest(),
         "set of initial weights": contents.digest(),
         "first step": hashlib.sha256(str(first_step).encode()).digest(),
     }

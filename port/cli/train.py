@@ -63,6 +63,8 @@ def main(arguments: Sequence[str]) -> int:
         if for_scripts:
             raise UsageError("what comes after -- is for your own scripts: give --torch-script and --jax-script")
         if given.config.resume:
+            if given.overwrite:
+                raise UsageError("--resume goes on with the run that --overwrite would take away: give one of them")
             given = replace(given, config=_begun(given.config))
         _fetch_data(given.config)
         name = f"{given.config.dataset}-{given.config.model}-{given.config.optimizer}"
@@ -85,7 +87,9 @@ def main(arguments: Sequence[str]) -> int:
         )
         return 130
     except TrainerDied as error:
-        raise TrainerDied(f"{error}{go_on.replace('; ', chr(10))}", code=error.exit_code) from error
+        # What was refused is refused again.
+        advice = "" if error.exit_code == UsageError.exit_code else go_on.replace("; ", "\n")
+        raise TrainerDied(f"{error}{advice}", code=error.exit_code) from error
     _show(outcomes, folder, console)
     return 0 if agreed(outcomes) else 1
 
@@ -110,14 +114,17 @@ def _begun(given: Config) -> Config:
     begun: dict[str, Any] = {}
     for name, value in asdict(given).items():
         before = told.get(name, value)
-        before = Path(before) if isinstance(value, Path) else before
+        before = Path(str(before)) if isinstance(value, Path) else before
         if name not in now and value not in (before, getattr(default, name)):
             raise UsageError(
                 f"the run in {given.out} was begun with {name.replace('_', '-')} {before}, not {value}: it is gone on "
                 "with as it was begun; give --out and --resume alone"
             )
-        begun[name] = value if name in now else before
-    return Config(**begun)
+        begun[name] = value if name in now and value != getattr(default, name) else before
+    try:
+        return Config(**{**begun, "out": given.out, "resume": True})
+    except TypeError as error:
+        raise UsageError(f"{given.out / 'config.json'} was changed, and cannot be gone on with: {error}") from error
 
 
 def _fetch_data(config: Config) -> None:

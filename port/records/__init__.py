@@ -4,6 +4,7 @@ from port.records.comparison import compare
 from port.records.heartbeat import Heartbeat
 from port.records.read import Line, Record, read_record
 from port.records.recorder import Recorder, record_path
+from port.records.resuming import what_ran
 from port.records.speed import first_step_seconds, steps_per_second
 from port.records.unrecorded import Unrecorded
 from port.records.verdict import Differences, Finding, Status, Verdict
@@ -23,4 +24,5 @@ __all__ = [
     "read_record",
     "record_path",
     "steps_per_second",
+    "what_ran",
 ]

@@ -61,7 +61,9 @@ class Pending:
             return self._value
         try:
             return self._value.item()
-        except RuntimeError as error:  # jax: the array has been deleted
+        except RuntimeError as error:
+            if not _is_deleted(self._value):  # but what it was to be computed from has failed
+                raise
             raise UsageError(
                 f"{self.name} was deleted before it was fetched ({error}): record an array that no later step is "
                 "given to keep (donated)"

@@ -68,6 +68,19 @@ def cut_back(path: Path, step: int) -> Kept:
     return Kept(is_empty=not kept, last=last, seconds=seconds)
 
 
+def what_ran(path: Path) -> dict[str, Any]:
+    """What the record's first line says of the run, however the record ends; nothing where there is none yet."""
+    if not path.is_file():
+        return {}
+    with path.open("rb") as file:
+        first = file.readline()
+    try:
+        values = json.loads(first)
+    except (ValueError, RecursionError):  # killed while it wrote this line; `cut_back` complains of anything else
+        return {}
+    return values if isinstance(values, dict) and values.get("kind") == "run" else {}
+
+
 def _lines(path: Path) -> list[tuple[int, bytes, dict[str, Any]]]:
     """The record's lines: number, bytes, values. Empty ones are left out, and a last one that is cut off."""
     lines = path.read_bytes().split(b"\n")

@@ -59,7 +59,9 @@ def told_before(out: Path) -> dict[str, Any]:
         told = json.loads((out / MARK).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{out} holds no run to go on with: its {MARK} cannot be read ({error})") from error
-    if not isinstance(told, dict) or "scripts" in told:
+    if not isinstance(told, dict):
+        raise UsageError(f"{out} holds no run to go on with: its {MARK} holds no options")
+    if "scripts" in told:
         raise UsageError(f"{out} holds a run of scripts of your own: only our trainers' runs can be resumed from here")
     return told
 

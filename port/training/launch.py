@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from port.training.signals import how_it_ended
 
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.01  # which of two failed first is seen if they are further apart
 ASK_SECONDS = 2.0  # that a process has to end after SIGTERM, before SIGKILL
 
 
@@ -50,9 +50,13 @@ def launch(command: Sequence[str], processes: int) -> int:
 
 
 def _first_to_fail(failed: list[tuple[int, int]]) -> tuple[int, int]:
-    """Of those that were found at once: one that was killed from outside, for the others only lost it."""
+    """Of those that were found at once: one that was killed from outside, for the others only lost it.
+
+    One that has lost another aborts.
+    """
     killed = [each for each in failed if each[1] in (-signal.SIGKILL, -signal.SIGTERM)]
-    return (killed or failed)[0]
+    by_itself = [each for each in failed if each[1] != -signal.SIGABRT]
+    return (killed or by_itself or failed)[0]
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -82,9 +86,16 @@ def _main() -> int:
     given = parser.parse_args()
     if given.processes < 1:
         parser.error(f"there is at least one process, got {given.processes}")
-    # SIGTERM ends this process by an exception, so that those that it started are ended too.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    return launch(given.command[given.command[:1] == ["--"] :], given.processes)
+    command = given.command[given.command[:1] == ["--"] :]
+    if not command:
+        parser.error("there is no command to run: give it behind --")
+    # These end this process by an exception, so that those that it started are ended too.
+    for number in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    try:
+        return launch(command, given.processes)
+    except OSError as error:
+        parser.error(f"{command[0]} cannot be started: {error}")
 
 
 if __name__ == "__main__":

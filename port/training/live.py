@@ -90,6 +90,7 @@ class RecordTail:
 
     def _begin_run(self) -> None:
         self._latest = Progress(job="")
+        self.ended = False  # the trainer has finished its record
         self._saw_first_step = False
         self._evaluating = 0.0  # seconds
         self._recent: deque[tuple[int, float]] = deque()  # (step, seconds of training until then)
@@ -125,6 +126,8 @@ class RecordTail:
         if kind == "run":
             self._begin_run()
             self._latest = replace(self._latest, total_steps=_whole(values.get("total_steps")))
+        elif kind == "end":
+            self.ended = True
         elif kind == "step":
             self._take_step(_whole(values.get("step")), values)
         elif kind == "evaluation":

@@ -16,7 +16,14 @@ from port.errors import TrainerDied, UsageError
 from port.training.jobs import Job
 from port.training.live import Progress, RecordTail, State
 from port.training.process_tree import ProcessTree
-from port.training.ranks import exit_code_of_rank, first_to_fail, forget_beats, where_they_hang
+from port.training.ranks import (
+    check_nobody_is_there,
+    exit_code_of_rank,
+    first_to_fail,
+    forget_beats,
+    where_they_hang,
+    without_the_launcher,
+)
 from port.training.signals import how_it_ended, signal_name
 
 START_SECONDS = 120.0  # that a trainer may take, at least, to import its framework and make its first step
@@ -125,6 +132,7 @@ class _Trainer:
 
     def start(self) -> None:
         self.state = "running"
+        check_nobody_is_there(self.job.record)
         forget_beats(self.job.record)
         self._tail.poll()
         self._lines, self._heard_of = self._tail.lines, time.monotonic()
@@ -152,7 +160,8 @@ class _Trainer:
 
     def _limit(self) -> float | None:
         limit = self.job.time_limit
-        return limit if limit is None or self._has_begun else max(limit, START_SECONDS)
+        in_steps = self._has_begun and not self._tail.ended  # behind its record it saves its weights, and says goodbye
+        return limit if limit is None or in_steps else max(limit, START_SECONDS)
 
     def exit_code(self) -> int | None:
         """Its exit code, or that of its rank that failed first."""
@@ -169,13 +178,15 @@ class _Trainer:
     def diagnosis(self) -> str:
         """Where it hangs, for whoever reads the error."""
         where = where_they_hang(self.job.record)
-        which = "--time-limit" if self._has_begun else "--time-limit, and two minutes at least for the first"
+        which = "--time-limit, and two minutes at least for the first step and the end"
+        if self._limit() == self.job.time_limit:
+            which = "--time-limit"
         headline = f"{self.job.name} was ended, as it had made no step for {self._limit():g} s ({which}): {where}"
         return self._report(headline)
 
     def _report(self, headline: str) -> str:
         record = self.job.record
-        printed = [f"  {line}" for line in _last_lines(self._printed())]
+        printed = [f"  {line}" for line in _last_lines(without_the_launcher(self._printed()))]
         lines = [
             headline,
             *(["its last lines:", *printed] if printed else ["it printed nothing"]),

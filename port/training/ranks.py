@@ -11,10 +11,12 @@ from pathlib import Path
 
 import psutil
 
+from port.errors import UsageError
 from port.records.heartbeat import Beat, read_beats
 from port.records.recorder import RECORD_VARIABLE
 from port.training.signals import how_it_ended
 
+TORCHRUN = r"torch/distributed/elastic/multiprocessing/api\.py:\d+"
 STACK_SECONDS = 0.5  # that a rank has to write its stack into the log
 
 
@@ -41,11 +43,22 @@ def exit_code_of_rank(printed: str) -> int | None:
     return int(found[-1]) if found else None
 
 
+def without_the_launcher(printed: str) -> str:
+    """What the ranks have printed: without torchrun's words behind it, and those of ranks that only lost the first."""
+    torchruns = re.search(rf"^[WE]\d{{4}} .*{TORCHRUN}\] (Sending process|failed \(exitcode)", printed, re.MULTILINE)
+    if not torchruns:
+        return printed
+    first = re.findall(r"Root Cause.*?rank\s*: (\d+)", printed, re.DOTALL)
+    lines = printed[: torchruns.start()].rstrip("\r\n").split("\n")
+    others = re.compile(rf"\[rank(?!{first[-1]}\])\d+\]:") if first else re.compile(r"(?!)")
+    return "\n".join(line for line in lines if not others.match(line))
+
+
 def where_they_hang(record: Path) -> str:
     """What is known of a trainer's ranks that make no more steps, for a person; their stacks go into the log."""
     beats = read_beats(record)
     if not beats:
-        return "it has begun no step"
+        return "none of its ranks is in a step"
     _ask_for_stacks(beats, record)
     stopped = [beat.rank for beat in beats if _status(beat) == psutil.STATUS_STOPPED]
     if stopped:
@@ -59,6 +72,20 @@ def where_they_hang(record: Path) -> str:
     return f"{_ranks(behind)} {began}, the others step {ahead}"
 
 
+def check_nobody_is_there(record: Path) -> None:
+    """Whether an earlier run's ranks still work on this record: their launcher was killed, and they were not.
+
+    Raises:
+        UsageError: they do; names the processes.
+    """
+    alive = [str(beat.process) for beat in read_beats(record) if _is_of(beat, record)]
+    if alive:
+        raise UsageError(
+            f"an earlier run still works on {record}: end its processes first (kill {' '.join(alive)}), or wait for "
+            "its end"
+        )
+
+
 def forget_beats(record: Path) -> None:
     """Remove what the ranks of an earlier run have left."""
     for path in record.parent.glob(f"{record.stem}.rank-*"):
@@ -69,11 +96,19 @@ def _ask_for_stacks(beats: list[Beat], record: Path) -> None:
     if not hasattr(signal, "SIGUSR1"):
         return
     for beat in beats:
-        with suppress(psutil.Error, OSError):
-            # Another program may have the number of a rank that is dead, and would end.
-            if psutil.Process(beat.process).environ().get(RECORD_VARIABLE) == str(record):
+        if _is_of(beat, record):
+            with suppress(OSError):
                 os.kill(beat.process, signal.SIGUSR1)
     time.sleep(STACK_SECONDS)
+
+
+def _is_of(beat: Beat, record: Path) -> bool:
+    """Whether that rank lives: another program may have the number of one that is dead."""
+    with suppress(psutil.Error, OSError):
+        process = psutil.Process(beat.process)
+        is_dead = process.status() == psutil.STATUS_ZOMBIE
+        return not is_dead and bool(process.environ().get(RECORD_VARIABLE) == str(record))
+    return False
 
 
 def _status(beat: Beat) -> str | None:

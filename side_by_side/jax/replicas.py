@@ -6,10 +6,7 @@ written once. Between its local part and its update it calls what a form says ab
 
 from __future__ import annotations
 
-import os
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,14 +14,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from port.data import Places
-from port.errors import UsageError
-from side_by_side.config import Config
-from side_by_side.ranks import Rank, check_the_same, told
+from side_by_side.ranks import Rank
 
 REPLICA = "replica"  # the mapped axis
 
@@ -156,7 +150,7 @@ class Pmap(_Mapped):
             out_axes=(0, None),  # type: ignore[arg-type]
             static_broadcasted_argnums=3,
             donate_argnums=0,
-            devices=self.devices if self.processes == 1 else None,  # None: all that there are
+            devices=self.devices,
         )
 
     def replicate(self, state: Any) -> Any:
@@ -217,79 +211,3 @@ class ShardMap(_OnMesh, _Mapped):
 
 class Sharding(_OnMesh):
     """jax.jit over a sharded batch: one device's step, as it stands; batch statistics are the whole batch's (D5)."""
-
-
-# %% Whether all are here, and were told the same
-
-
-@contextmanager
-def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
-    """This process's replicas; among several processes, once it has found the others.
-
-    Raises:
-        UsageError: fewer devices than the config wants, or no way to the other processes.
-    """
-    if config.replicas > 1:
-        with suppress(RuntimeError):  # it has been used: then there are as many as there are
-            jax.config.update("jax_num_cpu_devices", config.devices)  # a CPU is as many as one asks for (D9)
-    if config.processes > 1 and not jax.distributed.is_initialized():
-        _find_the_others(config)
-    there = len(jax.local_devices(backend=platform))
-    if there < config.devices:
-        raise UsageError(f"{config.devices} devices are wanted, JAX has {there} here: take --devices {there}")
-    forms = {"pmap": Pmap, "shard-map": ShardMap, "sharding": Sharding}
-    form = forms[config.parallel] if config.replicas > 1 else Replicas
-    yield form(config, jax.process_index(), jax.process_count(), platform)
-
-
-def check_the_others(replicas: Replicas, weights: Any, first_step: int) -> None:
-    """Compare what every process was told.
-
-    Raises:
-        UsageError: they differ; names the processes.
-    """
-    mine = told(replicas.config, map(np.asarray, jax.tree.leaves(weights)), first_step)
-    everybody = [mine]
-    if replicas.processes > 1:
-        bits = {what: np.frombuffer(digest, np.uint8) for what, digest in mine.items()}
-        gathered = multihost_utils.process_allgather(bits)  # each (processes, 32)
-        everybody = [
-            {what: rows[rank].tobytes() for what, rows in gathered.items()} for rank in range(replicas.processes)
-        ]
-    check_the_same(everybody)
-
-
-def _find_the_others(config: Config) -> None:
-    """By what the launcher says in the environment, or else what jax knows of clusters: Slurm, TPU pods, Open MPI."""
-    address, rank = os.environ.get("JAX_COORDINATOR_ADDRESS"), os.environ.get("JAX_PROCESS_ID")
-    told: dict[str, Any] = {}
-    if rank is not None:
-        told = {"process_id": int(rank), "num_processes": config.processes}
-    if rank == "0" and address is not None:
-        _check_free(address)
-    try:
-        # Whoever has not been heard of for 30 seconds is taken for dead, and the others end.
-        jax.distributed.initialize(
-            address, heartbeat_timeout_seconds=30, initialization_timeout=int(config.time_limit), **told
-        )
-    except (RuntimeError, ValueError) as error:
-        raise UsageError(
-            f"process {rank or '?'} of {config.processes} does not find the others at {address or 'any address'} "
-            f"({str(error).splitlines()[0]}): give each of them JAX_COORDINATOR_ADDRESS=host:port (a free port of "
-            "process 0's host) and JAX_PROCESS_ID=0, 1 …, or start them under Slurm, Open MPI or on a TPU pod"
-        ) from None
-    if jax.process_count() != config.processes:
-        raise UsageError(f"--processes {config.processes}, but {jax.process_count()} were started: make them the same")
-
-
-def _check_free(address: str) -> None:
-    """Process 0 listens there; where it cannot, jax 0.10 crashes."""
-    port = address.rpartition(":")[2]
-    try:
-        with socket.create_server(("", int(port))):
-            pass
-    except (OSError, ValueError, OverflowError) as error:
-        raise UsageError(
-            f"process 0 cannot listen at JAX_COORDINATOR_ADDRESS={address} ({error}): give host:port with a free port "
-            "of its host"
-        ) from None

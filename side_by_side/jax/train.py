@@ -20,7 +20,6 @@ import optax
 from flax import nnx
 
 from port.data import Examples
-from port.errors import UsageError
 from port.nn import DropoutMasks
 from port.records import record_path
 from port.weights import find_initial_weights, load, save_final_weights
@@ -30,7 +29,8 @@ from side_by_side.jax.checkpoint import latest_step, restore_checkpoint, save_ch
 from side_by_side.jax.data import make_plan, read, test_batches, train_batches
 from side_by_side.jax.model import build, cross_entropy
 from side_by_side.jax.optimizer import clip_grad_norm, make_optimizer, make_schedule
-from side_by_side.jax.replicas import Batch, Replicas, Sizes, check_the_others, joined
+from side_by_side.jax.processes import check_the_others, joined, local_devices
+from side_by_side.jax.replicas import Batch, Replicas, Sizes
 
 
 class TrainState(NamedTuple):
@@ -205,10 +205,7 @@ def computing(config: Config, precision: str) -> Iterator[jax.Device]:
     Raises:
         UsageError: a GPU was asked for and there is none.
     """
-    try:
-        device = jax.local_devices(backend=config.platform_for(precision))[0]
-    except RuntimeError:
-        raise UsageError("JAX sees no GPU here; take --device auto or cpu (and --proof-device cpu)") from None
+    device = local_devices(config.platform_for(precision))[0]
     exact = "highest" if config.matmul_precision_for(precision) == "highest" else None
     with jax.enable_x64(precision == "float64"), jax.default_device(device), jax.default_matmul_precision(exact):
         yield device

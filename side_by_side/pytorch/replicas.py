@@ -6,11 +6,8 @@ torchrun starts the ranks, here or on several machines, and says to each which i
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import torch
@@ -19,10 +16,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from port.data import Places
-from port.errors import UsageError
 from port.random import fold_in
-from side_by_side.config import Config
-from side_by_side.ranks import Rank, check_the_same, told
+from side_by_side.ranks import Rank
 
 # %% What a step is given
 
@@ -139,51 +134,3 @@ class SynchronisedBatchNorm(nn.BatchNorm2d):
         if self.weight is not None:
             output = output * self.weight.view(shape)
         return output if self.bias is None else output + self.bias.view(shape)
-
-
-# %% Whether all are here, and were told the same
-
-
-@contextmanager
-def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
-    """This process's replicas; among several ranks, once it has found the others.
-
-    ``platform`` is "cpu", "gpu" …; None is the best that there is.
-
-    Raises:
-        UsageError: torchrun has not started as many ranks as the config wants, or there are fewer GPUs.
-    """
-    started = int(os.environ.get("WORLD_SIZE", "1"))
-    if started != config.replicas:
-        raise UsageError(
-            f"{config.replicas} replicas are wanted, {started} started; start them with\n  torchrun --standalone "
-            f"--nproc-per-node {config.replicas} -m side_by_side.pytorch.train --devices {config.replicas} …"
-        )
-    if config.replicas == 1:
-        yield Replicas(config)
-        return
-    # A rank that hangs is waited for so long; then the others end, and torchrun ends all.
-    if platform != "cpu" and torch.cuda.is_available():
-        there, local_rank = torch.cuda.device_count(), int(os.environ["LOCAL_RANK"])
-        if local_rank >= there:
-            raise UsageError(f"{local_rank + 1} GPUs are wanted, PyTorch sees {there} here: take --devices {there}")
-        torch.cuda.set_device(local_rank)
-    dist.init_process_group(timeout=timedelta(seconds=config.time_limit))
-    try:
-        yield Replicas(config, dist.get_rank(), dist.get_world_size())
-    finally:
-        dist.destroy_process_group()
-
-
-def check_the_others(replicas: Replicas, model: nn.Module, first_step: int) -> None:
-    """Compare what every rank was told, before DDP gives all of them rank 0's weights.
-
-    Raises:
-        UsageError: they differ; names the ranks.
-    """
-    weights: Iterable[Tensor] = model.state_dict().values()
-    mine = told(replicas.config, (tensor.cpu().numpy() for tensor in weights), first_step)
-    everybody = [mine] * replicas.config.replicas
-    if replicas.config.replicas > 1:
-        dist.all_gather_object(everybody, mine)
-    check_the_same(everybody)

@@ -28,7 +28,8 @@ from side_by_side.pytorch.checkpoint import latest_step, restore_checkpoint, sav
 from side_by_side.pytorch.data import make_plan, read, test_batches, train_batches
 from side_by_side.pytorch.model import build, cross_entropy
 from side_by_side.pytorch.optimizer import clip_grad_norm, make_optimizer, make_schedule
-from side_by_side.pytorch.replicas import Batch, Replicas, Sizes, check_the_others, joined
+from side_by_side.pytorch.processes import check_the_others, joined
+from side_by_side.pytorch.replicas import Batch, Replicas, Sizes
 
 
 def loss_fn(model: nn.Module, batch: Batch, samples: float) -> Tensor:

@@ -130,16 +130,16 @@ class Runs:
         return judge("float64", first, second, [], weights)
 
     def _begun(self, name: str, config: Config) -> Config:
-        """The config of a run in its own folder, with the initial weights of the first one."""
+        """The config of a run in its own folder, with the initial weights of the first one of its model."""
         folder = self.folder / name
         folder.mkdir()
-        weights = self.folder / "initial.safetensors"
+        weights = self.folder / f"{config.model}.safetensors"
         if not weights.exists():
             import side_by_side.pytorch.model
             from port.weights import save
 
             save(side_by_side.pytorch.model.build(config), weights)
-        shutil.copy(weights, folder)
+        shutil.copy(weights, folder / "initial.safetensors")
         return replace(config, out=folder, precision="float64")
 
 

@@ -47,8 +47,8 @@ class TestTheSame:
         check_the_same(all_told())
         check_the_same(all_told((CONFIG, weights(), 0), (replace(CONFIG), weights(), 0)))
 
-    def test_folders_may_differ(self) -> None:
-        elsewhere = replace(CONFIG, out=Path("/other/run"), data_root=Path("/other/data"), download=True)
+    def test_folders_and_patience_may_differ(self) -> None:
+        elsewhere = replace(CONFIG, out=Path("/other/run"), data_root=Path("/other/data"), download=True, time_limit=9)
         check_the_same(all_told((elsewhere, weights(), 0), (replace(elsewhere, resume=True), weights(), 0)))
 
     def test_so_may_the_layout_in_memory(self) -> None:
@@ -62,7 +62,7 @@ class TestTheSame:
 
     @pytest.mark.parametrize(
         "change",
-        [{"lr": 0.06}, {"seed": 1}, {"drop_last": False}, {"devices": 1, "processes": 4}, {"time_limit": 601.0}],
+        [{"lr": 0.06}, {"seed": 1}, {"drop_last": False}, {"devices": 1, "processes": 4}, {"precision": "float64"}],
         ids=str,
     )
     def test_another_config_is_named(self, change: dict[str, float]) -> None:
@@ -148,6 +148,24 @@ class TestRecorder:
             record(3, loss=8.5)
         assert losses(path) == {0: 0.5, 1: 1.5, 2: 7.5, 3: 8.5}
         assert read_record(path).about["total_steps"] == 4, "the record says it already"
+
+    def test_a_run_that_was_begun_with_other_options_does_not(self, tmp_path: Path) -> None:
+        path = tmp_path / "jax.jsonl"
+        begun = replace(CONFIG, out=tmp_path, checkpoint_every=2)
+        with Rank(begun).recorder(path, 0, {}) as record:
+            for step in range(3):
+                record(step, loss=step + 0.5)
+        before = path.read_bytes()
+        other = replace(begun, resume=True, lr=0.5, seed=3)
+        with pytest.raises(
+            UsageError, match=r"jax.jsonl was begun with --lr None \(now 0.5\), --seed 0 \(now 3\): go on with it as"
+        ):
+            Rank(other).recorder(path, 2, {})
+        assert path.read_bytes() == before
+        patient = replace(begun, resume=True, time_limit=9.0, data_root=tmp_path, precision="float64")
+        with Rank(patient).recorder(path, 2, {}) as record:
+            record(2, loss=9.5)
+        assert losses(path) == {0: 0.5, 1: 1.5, 2: 9.5}
 
 
 class TestShare:

@@ -13,7 +13,7 @@ import side_by_side.jax.replicas as jax_replicas
 import side_by_side.jax.train as jax_train
 from port.records import Status
 from side_by_side.config import Config
-from side_by_side.jax.replicas import joined
+from side_by_side.jax.processes import joined
 
 SHORT = Config(model="convnet", steps=24)  # over the end of an epoch
 
@@ -94,7 +94,7 @@ MLP = Config(steps=24, dropout=0.3, devices=2)
 TRAPS = {
     d2: replace(MLP, parallel="shard-map"),
     d3: MLP,
-    d8: replace(MLP, batch_size=34, drop_last=False, uneven="weight", steps=60, epochs=None),
+    d8: replace(MLP, batch_size=48, drop_last=False, uneven="weight", steps=40, devices=3),  # an epoch's last: 46
     o18: replace(MLP, accumulate=2),
     one_microbatch: replace(MLP, accumulate=4),
     every_statistic_kept: replace(SHORT, devices=2),

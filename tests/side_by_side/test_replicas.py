@@ -8,10 +8,11 @@ from typing import Any
 import jax
 import pytest
 
+from port.data import load_dataset
 from port.errors import UsageError
 from port.records import Status
 from side_by_side.config import Config
-from side_by_side.jax.replicas import joined
+from side_by_side.jax.processes import joined
 
 SHORT = Config(model="convnet", steps=24)  # over the end of an epoch
 SYNCHRONISED = replace(SHORT, batch_norm="synchronised")
@@ -77,31 +78,43 @@ def test_200_steps_of_as_many_ranks(both, form, statistics):
 
 
 OPTIONS = {
-    "own masks": Config(dropout_masks="replica"),
-    "blocks": Config(split="contiguous"),
-    "padded": Config(drop_last=False, batch_size=36),
-    "padded, in blocks": Config(drop_last=False, batch_size=36, split="contiguous", accumulate=3),
-    "weighted": Config(drop_last=False, batch_size=34, uneven="weight"),
-    "weighted, synchronised": Config(drop_last=False, batch_size=34, uneven="weight", batch_norm="synchronised"),
-    "weighted, in microbatches": Config(drop_last=False, batch_size=40, uneven="weight", accumulate=4),
-    "microbatches": Config(accumulate=4, clip_norm=0.5, schedule="cosine"),
-    "microbatches, synchronised": Config(accumulate=4, batch_norm="synchronised", optimizer="adam"),
-    "augmented": Config(augment=True, workers=1),
+    "own masks": Config(devices=2, dropout_masks="replica"),
+    "blocks": Config(devices=2, split="contiguous"),
+    "padded": Config(devices=3, drop_last=False, batch_size=48),
+    "padded, in blocks": Config(devices=2, drop_last=False, batch_size=48, split="contiguous", accumulate=3),
+    "weighted": Config(devices=3, drop_last=False, batch_size=48, uneven="weight"),
+    "weighted, synchronised": Config(
+        devices=3, drop_last=False, batch_size=48, uneven="weight", batch_norm="synchronised"
+    ),
+    "weighted, in microbatches": Config(devices=2, drop_last=False, batch_size=40, uneven="weight", accumulate=4),
+    "microbatches": Config(devices=2, accumulate=4, clip_norm=0.5, schedule="cosine"),
+    "microbatches, synchronised": Config(devices=2, accumulate=4, batch_norm="synchronised", optimizer="adam"),
+    "augmented": Config(devices=2, augment=True, workers=1),
 }
+STEPS = 40
+
+
+def test_the_uneven_options_are_uneven():
+    """The last batch of an epoch, before the run's end, is not divisible."""
+    samples = len(load_dataset("digits", None, train=True))
+    for name, option in OPTIONS.items():
+        if not option.drop_last:
+            assert samples // option.batch_size < STEPS - 1, name
+            assert samples % option.batch_size % (option.replicas * option.accumulate), name
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("parallel", ["pmap", "shard-map"])
 def test_every_option(both, option, parallel):
-    config = replace(OPTIONS[option], model="convnet", steps=40, devices=2, parallel=parallel)
+    config = replace(OPTIONS[option], model="convnet", steps=STEPS, parallel=parallel)
     assert_the_same(both(config, config))
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("option", [name for name, option in OPTIONS.items() if option.batch_norm])
 def test_options_of_a_sharded_batch(both, option):
-    config = replace(OPTIONS[option], model="convnet", steps=40, devices=2, parallel="sharding")
+    config = replace(OPTIONS[option], model="convnet", steps=STEPS, parallel="sharding")
     assert_the_same(both(config, config))
 
 
@@ -152,7 +165,7 @@ def test_more_devices_than_there_are():
 
 
 def test_ranks_that_nobody_started(monkeypatch):
-    from side_by_side.pytorch.replicas import joined
+    from side_by_side.pytorch.processes import joined
 
     with (
         pytest.raises(UsageError, match="2 replicas are wanted, 1 started; start them with"),

@@ -26,8 +26,11 @@ FILES = sorted(path.name for path in (ROOT / "pytorch").glob("*.py"))
 # parallelism, a process a replica; JAX has three, of devices that may be one process's.
 ONLY_IN_JAX = {
     "train.py": {"TrainState"},
+    "processes.py": {
+        *("local_devices", "_find_the_others", "_check_free", "_wait_for", "_alone", "_check_as_many"),
+    },
     "replicas.py": {
-        *("_Mapped", "Pmap", "_OnMesh", "ShardMap", "Sharding", "_find_the_others", "_check_free"),
+        *("_Mapped", "Pmap", "_OnMesh", "ShardMap", "Sharding"),
         *(f"Replicas.{name}" for name in ("devices", "compile", "one", "_shard", "local", "first", "finish")),
     },
 }

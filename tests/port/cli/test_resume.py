@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from port.cli import main
+from port.cli import train as train_command
 from side_by_side.config import Config
 
 PORT = (sys.executable, "-P", "-m", "port", "train", "--plain", "--precision", "float64")
@@ -145,6 +146,9 @@ def run_folder(folder: Path, **options: Any) -> Path:
         (["--resume", "--out", "scripts"], "scripts holds a run of scripts of your own"),
         (["--resume", "--out", "strange"], "strange.config.json says colour, which is no option"),
         (["--resume", "--out", "broken"], "broken holds no run to go on with"),
+        (["--resume", "--out", "list"], "list holds no run to go on with: its config.json holds no options"),
+        (["--resume", "--out", "changed"], "changed.config.json was changed, and cannot be gone on with: "),
+        (["--resume", "--out", "run", "--overwrite"], "--resume goes on with the run that --overwrite would take away"),
     ],
 )
 def test_what_cannot_be_resumed(arguments, says, tmp_path, monkeypatch, capsys):
@@ -152,11 +156,20 @@ def test_what_cannot_be_resumed(arguments, says, tmp_path, monkeypatch, capsys):
     run_folder(tmp_path / "run")
     run_folder(tmp_path / "strange", colour="red")
     (run_folder(tmp_path / "broken") / "config.json").write_text("{")
+    run_folder(tmp_path / "changed", batch_size="64")
+    (run_folder(tmp_path / "list") / "config.json").write_text("[1]")
     (run_folder(tmp_path / "scripts") / "config.json").write_text('{"scripts": ["a.py", "b.py"]}')
     before = sorted(str(path) for path in tmp_path.rglob("*"))
     assert main(["train", *arguments]) == 2
     assert re.search(says, capsys.readouterr().err)
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+
+
+def test_the_time_limit_goes_on_unless_another_is_given(tmp_path):
+    out = run_folder(tmp_path / "run", time_limit=900.0)
+    for given, limit in (({}, 900.0), ({"time_limit": 30.0}, 30.0)):
+        begun = train_command._begun(Config(out=out, resume=True, **given))
+        assert (begun.time_limit, begun.out, begun.resume, begun.lr) == (limit, out, True, 0.1)
 
 
 # %% Killed for real: either trainer, any rank

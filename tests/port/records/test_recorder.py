@@ -286,6 +286,16 @@ class TestLateFetching:
             assert written_steps(path) == [0, 1, 2]
         assert len(read_record(path).steps) == len(losses)
 
+    def test_a_computation_that_fails_is_not_taken_for_a_deleted_array(self, path: Path) -> None:
+        """What it waited for may have been another process, which has died."""
+
+        class Failed(OnDevice):
+            def item(self) -> float:
+                raise RuntimeError("all-reduce failed: connection closed")
+
+        with pytest.raises(RuntimeError, match=r"^all-reduce failed: connection closed"), Recorder(path) as record:
+            record(0, loss=Failed(1.0))
+
     def test_a_donated_jax_array_is_not_asked_whether_it_is_ready(self, path: Path) -> None:
         loss, late = jnp.float32(1), OnDevice(1.0)
         with pytest.raises(UsageError, match="loss was deleted before it was fetched"), Recorder(path) as record:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from port.errors import BrokenRecord, FolderExists, UsageError
-from port.records import Recorder, first_step_seconds, read_record, steps_per_second
+from port.records import Recorder, first_step_seconds, read_record, steps_per_second, what_ran
 from port.training.live import RecordTail
 
 ROOT = Path(__file__).parents[3]
@@ -168,6 +168,21 @@ class TestResume:
             record_steps(record, 2, 3)
         assert list(read_record(path).steps) == [0, 1, 2]
         assert not path.with_name("elsewhere.jsonl").exists()
+
+
+class TestWhatRan:
+    def test_it_is_the_first_line_however_the_record_ends(self, path: Path) -> None:
+        whole_run(path, 4, config={"lr": 0.5})
+        contents = path.read_bytes()
+        path.write_bytes(contents[: -len(contents) // 3] + b'{"kind": "st')
+        assert what_ran(path)["config"] == {"lr": 0.5}
+
+    @pytest.mark.parametrize("content", [b"", b"{", b"[1]\n", b"\xff\n", b'{"kind": "step", "step": 0, "loss": 1}\n'])
+    def test_where_there_is_none_it_is_nothing(self, path: Path, content: bytes) -> None:
+        assert what_ran(path) == {}
+        path.parent.mkdir()
+        path.write_bytes(content)
+        assert what_ran(path) == {}
 
 
 class TestSeconds:

@@ -164,7 +164,8 @@ class TestFailing:
         """Those that lost it fail soon after, and may be found at the same time."""
         assert launching._first_to_fail([(0, 1), (1, -signal.SIGKILL), (2, 1)]) == (1, -signal.SIGKILL)
         assert launching._first_to_fail([(0, -signal.SIGABRT), (3, -signal.SIGTERM)]) == (3, -signal.SIGTERM)
-        assert launching._first_to_fail([(1, -signal.SIGABRT), (2, 3)]) == (1, -signal.SIGABRT)
+        assert launching._first_to_fail([(1, -signal.SIGABRT), (2, 3)]) == (2, 3), "who loses another aborts"
+        assert launching._first_to_fail([(1, -signal.SIGABRT), (2, -signal.SIGABRT)]) == (1, -signal.SIGABRT)
 
     def test_one_that_has_ended_well_is_no_failure(
         self, processes: Processes, capfd: pytest.CaptureFixture[str]

@@ -13,13 +13,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from port.errors import TrainerDied
+from port.errors import TrainerDied, UsageError
 from port.records.heartbeat import Heartbeat
 from port.records.recorder import RECORD_VARIABLE
 from port.training import ranks
 from port.training.jobs import Job
 from port.training.processes import run_jobs
-from port.training.ranks import exit_code_of_rank, first_to_fail, where_they_hang
+from port.training.ranks import (
+    check_nobody_is_there,
+    exit_code_of_rank,
+    first_to_fail,
+    where_they_hang,
+    without_the_launcher,
+)
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="asks for POSIX signals")
 
@@ -107,6 +113,23 @@ class TestWhatALauncherPrinted:
         for printed in ("", "Traceback (most recent call last):\nValueError: exit code 7, rank 1\n"):
             assert first_to_fail(printed) is None
             assert exit_code_of_rank(printed) is None
+
+
+class TestWhatTheRanksPrinted:
+    """Without torchrun's words behind it, and those of ranks that only lost the first."""
+
+    def test_the_reason_is_left(self) -> None:
+        ranks = "torch.jsonl, line 4: is not JSON\n[rank0]: RuntimeError: Connection closed by peer\nlast words\n"
+        assert without_the_launcher(ranks + EXIT_7) == "torch.jsonl, line 4: is not JSON\nlast words"
+
+    def test_the_first_ones_traceback_is(self) -> None:
+        ranks = "[rank0]: RuntimeError: Connection closed\n[rank1]: OSError: disk full\n[rank13]: RuntimeError\n"
+        assert without_the_launcher(ranks + EXIT_7) == "[rank1]: OSError: disk full"
+        assert without_the_launcher(ranks + SIGKILL) == "[rank13]: RuntimeError"
+
+    def test_where_torchrun_said_nothing_all_is(self) -> None:
+        for printed in ("", "[rank0]: a\nb\n", "rank 2 of 4 was the first to fail: exit code 1\n"):
+            assert without_the_launcher(printed) == printed
 
 
 class TestRealLaunchers:
@@ -228,11 +251,27 @@ class TestWhereTheyHang:
         assert where_they_hang(record) == "every rank has begun step 12"
 
     def test_none_has_begun(self, record: Path, begin: Begin) -> None:
-        assert where_they_hang(record) == "it has begun no step"
+        assert where_they_hang(record) == "none of its ranks is in a step"
         begin(0, -1)
         assert where_they_hang(record) == "it has begun no step"
         begin(1, -1)
         assert where_they_hang(record) == "every rank has begun no step"
+
+    def test_an_earlier_run_that_still_works_is_found(self, record: Path, begin: Begin) -> None:
+        """Its launcher was killed, and it was not."""
+        check_nobody_is_there(record)
+        alive = begin(1, 3)
+        with pytest.raises(UsageError, match=rf"an earlier run still works on .*torch.jsonl: .*\(kill {alive.pid}\)"):
+            check_nobody_is_there(record)
+        check_nobody_is_there(record.with_name("jax.jsonl"))
+        alive.kill()
+        check_nobody_is_there(record)  # nobody has asked yet how it ended
+        alive.wait()
+        check_nobody_is_there(record)
+
+    def test_another_program_with_its_number_is_not_taken_for_it(self, record: Path) -> None:
+        Heartbeat(record, 0)(4)  # this very process, which nobody told of the record
+        check_nobody_is_there(record)
 
     def test_the_one_that_was_stopped_is_named_wherever_the_others_are(self, record: Path, begin: Begin) -> None:
         begin(0, 3)
@@ -264,7 +303,7 @@ class TestWhereTheyHang:
     ) -> None:
         monkeypatch.setattr(ranks.time, "sleep", lambda seconds: pytest.fail("it waits for stacks of nobody"))
         monkeypatch.setattr(ranks.os, "kill", lambda *asked: pytest.fail("it asks somebody"))
-        assert where_they_hang(record) == "it has begun no step"
+        assert where_they_hang(record) == "none of its ranks is in a step"
 
     def test_a_rank_that_has_ended_well_is_none_of_them(self, record: Path, begin: Begin) -> None:
         begin(0, 9)

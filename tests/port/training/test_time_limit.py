@@ -196,6 +196,23 @@ def test_the_first_line_has_longer(make_job: MakeJob, clock: Clock) -> None:
     assert len(times) == 2
 
 
+def test_so_has_the_end(make_job: MakeJob, clock: Clock) -> None:
+    """Behind its record a trainer saves its weights, and its ranks part."""
+    end = "print(json.dumps({'kind': 'end', 'seconds': 3.0}), file=record, flush=True)\n"
+    job = make_job("jax float64", STEPS.format(count=2) + end + "wait_for('leave')\n")
+
+    def leave() -> None:
+        if '"end"' in job.record.read_text() and clock.seconds < 2 * LIMIT:
+            clock.pass_by(2.9 * LIMIT)  # of START_SECONDS
+        elif clock.seconds > 2 * LIMIT:
+            job.record.with_name(f"{job.record.name}.leave").touch()
+
+    watch = Watch([job], clock, 0.5 * LIMIT, 2, leave)
+    run_jobs([job], watch=watch, poll_seconds=0.01)
+    assert clock.seconds > 3 * LIMIT
+    assert watch.rows[0].state == "done"
+
+
 def test_but_not_without_end(make_job: MakeJob, clock: Clock) -> None:
     job = make_job("jax float64", FOREVER)
     polls: list[float] = []

@@ -1,0 +1,62 @@
+"""The processes that share a run, in PyTorch: finding one another, and seeing that all were told the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from port.errors import UsageError
+from side_by_side.config import Config
+from side_by_side.pytorch.replicas import Replicas
+from side_by_side.ranks import check_the_same, told
+
+
+@contextmanager
+def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
+    """This process's replicas; among several ranks, once it has found the others.
+
+    ``platform`` is "cpu", "gpu" …; None is the best that there is.
+
+    Raises:
+        UsageError: torchrun has not started as many ranks as the config wants, or there are fewer GPUs.
+    """
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    if started != config.replicas:
+        raise UsageError(
+            f"{config.replicas} replicas are wanted, {started} started; start them with\n  torchrun --standalone "
+            f"--nproc-per-node {config.replicas} -m side_by_side.pytorch.train --devices {config.replicas} …"
+        )
+    if config.replicas == 1:
+        yield Replicas(config)
+        return
+    # A rank that hangs is waited for so long; then the others end, and torchrun ends all.
+    if platform != "cpu" and torch.cuda.is_available():
+        there, local_rank = torch.cuda.device_count(), int(os.environ["LOCAL_RANK"])
+        if local_rank >= there:
+            raise UsageError(f"{local_rank + 1} GPUs are wanted, PyTorch sees {there} here: take --devices {there}")
+        torch.cuda.set_device(local_rank)
+    dist.init_process_group(timeout=timedelta(seconds=config.time_limit))
+    try:
+        yield Replicas(config, dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()
+
+
+def check_the_others(replicas: Replicas, model: nn.Module, first_step: int) -> None:
+    """Compare what every rank was told, before DDP gives all of them rank 0's weights.
+
+    Raises:
+        UsageError: they differ; names the ranks.
+    """
+    weights: Iterable[Tensor] = model.state_dict().values()
+    mine = told(replicas.config, (tensor.cpu().numpy() for tensor in weights), first_step)
+    everybody = [mine] * replicas.config.replicas
+    if replicas.config.replicas > 1:
+        dist.all_gather_object(everybody, mine)
+    check_the_same(everybody)
