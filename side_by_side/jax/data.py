@@ -43,6 +43,7 @@ def train_batches(
         dataset = Augmented(examples, dataset_info(config.dataset).augmentation, seed=config.seed)
     epoch, skip = divmod(first_step, plan.batches_per_epoch)
     while True:
+        # A MapDataset, not grain's older DataLoader, which takes twenty times as long for a batch of 64 (D14).
         source = PlanSource(dataset, plan, epoch)
         loader = grain.MapDataset.source(source).batch(plan.batch_size)[skip:].to_iter_dataset()
         if config.workers:

@@ -72,7 +72,10 @@ def check_the_others(replicas: Replicas, weights: Any, first_step: int) -> None:
 
 
 def _find_the_others(config: Config) -> None:
-    """By what the launcher says in the environment, or else what jax knows of clusters: Slurm, TPU pods, Open MPI."""
+    """By what the launcher says in the environment, or else what jax knows of clusters: Slurm, TPU pods, Open MPI.
+
+    On CPUs the processes then talk by gloo, as torchrun's ranks do (D10).
+    """
     address, rank = os.environ.get("JAX_COORDINATOR_ADDRESS"), os.environ.get("JAX_PROCESS_ID")
     told: dict[str, Any] = {}
     if rank is not None:

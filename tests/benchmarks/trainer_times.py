@@ -165,7 +165,7 @@ def torch_forms(ranks: int) -> None:
     import torch
     import torch.distributed as dist
 
-    from side_by_side.pytorch.replicas import joined
+    from side_by_side.pytorch.processes import joined
 
     with joined(replace(CONFIG, devices=ranks), "cpu") as replicas:
         if ranks == 1:

@@ -56,7 +56,7 @@ def test_200_steps_of_one_device(both, form):
     assert_the_same(both(one, told(one, FORMS[form])))
 
 
-# %% Ranks of DDP, and their twins
+# %% Ranks of DDP, and their twins: two in every run of the tests, four in the long ones alone (D11)
 
 
 def test_two_ranks_and_their_twins(both):
@@ -147,7 +147,7 @@ def test_with_own_statistics_more_devices_are_another_run(both):
         ({"devices": 2, "parallel": "sharding", "dropout_masks": "replica"}, "--dropout-masks replica: jit over"),
         ({"resume": True}, "--resume goes on with a run that was begun: name its folder with --out"),
         ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, got 0"),
-        ({"time_limit": 0.0}, "time_limit must be above 0, got 0"),
+        ({"time_limit": 0.0}, "time_limit must be above 0, and a month at most, got 0"),
     ],
 )
 def test_a_config_that_cannot_be(options, says):
