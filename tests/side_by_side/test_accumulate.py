@@ -25,6 +25,7 @@ import side_by_side.pytorch.accumulate as theirs
 
 K = 16
 FORMS = ("unrolled", "fori_loop", "scan", "vmap")
+SOON = (pytest.param("unrolled", marks=pytest.mark.sweep), *FORMS[1:])  # it compiles for seconds
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +79,7 @@ def programs(form: Callable[..., Any], k: int, model: Any = None, batch: Any = N
 
 
 @pytest.mark.parametrize("k", [4, pytest.param(16, marks=pytest.mark.sweep)])
-@pytest.mark.parametrize("form", [*FORMS, "data_parallel"])
+@pytest.mark.parametrize("form", [*SOON, "data_parallel"])
 def test_without_batch_statistics_it_is_the_whole_batch(form, k):
     loss, gradients, _ = accumulated(form, ours.build(), k)
     right = whole_gradient()
@@ -92,7 +93,7 @@ def test_without_batch_statistics_it_is_the_whole_batch(form, k):
         assert abs(twin_loss.item() - loss) < 1e-12
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", SOON)
 def test_with_batch_statistics_it_is_torchs_accumulated_twin_and_not_the_whole_batch(form):
     model = ours.build(batch_norm=True)
     loss, gradients, stats = accumulated(form, model, K)

@@ -383,7 +383,7 @@ def whole_checkpoint(side: str, path: Path) -> int:
 class TestKilled:
     @pytest.mark.parametrize(
         ("side", "kills"),
-        [("torch", 1), ("jax", 2), *(pytest.param(side, 20, marks=pytest.mark.sweep) for side in RUNS)],
+        [pytest.param(side, kills, marks=pytest.mark.sweep) for side, kills in (("torch", 12), ("jax", 16))],
     )
     def test_there_is_always_a_whole_one(self, side: str, kills: int, path: Path) -> None:
         generator = random.Random(kills)
@@ -407,8 +407,7 @@ class TestKilled:
             left += len(list(path.parent.glob(".*"))) if side == "torch" else len(list(path.iterdir())) - 1
             step = found + 1
         print(f"\n{side}: {kills} kills, of which {left} left something half written")
-        if kills == 20:
-            assert left > 0
+        assert left > 0, "no kill came while it saved"
         if side == "torch":
             saved = TorchRun(Config(model="mlp"))
             saved.save(path, step)

@@ -363,7 +363,8 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("side", ["jax", pytest.param("pytorch", marks=pytest.mark.sweep)])
+@pytest.mark.sweep
+@pytest.mark.parametrize("side", ["jax", "pytorch"])
 def test_a_mistake_in_any_of_it_is_found(side, tmp_path, in_jax):
     source = (ROOT / side / "parallel.py").read_text("utf-8")
     for right, wrong in FAULTS[side].values():

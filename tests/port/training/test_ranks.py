@@ -265,7 +265,8 @@ class TestWhereTheyHang:
             check_nobody_is_there(record)
         check_nobody_is_there(record.with_name("jax.jsonl"))
         alive.kill()
-        check_nobody_is_there(record)  # nobody has asked yet how it ended
+        wait_for(lambda: psutil.Process(alive.pid).status() == psutil.STATUS_ZOMBIE)  # nobody has asked how it ended
+        check_nobody_is_there(record)
         alive.wait()
         check_nobody_is_there(record)
 
