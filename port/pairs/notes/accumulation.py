@@ -1,0 +1,70 @@
+"""Gradient accumulation: torch's loop of backward calls beside the ways to write it in JAX.
+
+Memory is what `side_by_side/jax/accumulate.py` prints: its MLP's temporary memory with a batch of 1,024 in 64
+microbatches. The whole batch at once takes 4.4 MB.
+"""
+
+from __future__ import annotations
+
+from port.pairs.notes.difference import Note
+
+_LESSON = "tests/side_by_side/test_accumulate.py"
+_LOOP = "A loop of backward() calls; each frees its microbatch's activations."
+_RIGHT = f"{_LESSON}::test_without_batch_statistics_it_is_the_whole_batch"
+_PROGRAM = f"{_LESSON}::test_the_program_of_a_loop_inside_does_not_grow_and_an_unrolled_one_does"
+_MEMORY = f"{_LESSON}::test_temporary_memory_falls_with_the_microbatch"
+
+NOTES = (
+    Note(
+        "A1",
+        "an unrolled loop over microbatches",
+        torch=_LOOP,
+        jax="A Python loop inside jit is written out: the program grows with the microbatches and XLA keeps the "
+        "activations of all (5.7 MB, and ten times as long to compile as a loop inside).",
+        remedy="`jax.lax.scan` (A3).",
+        tests=(_PROGRAM, _MEMORY, _RIGHT),
+    ),
+    Note(
+        "A2",
+        "lax.fori_loop over microbatches",
+        torch=_LOOP,
+        jax="One microbatch's program, run again (0.12 MB).",
+        remedy="Right as it is; scan (A3) slices the microbatches by itself.",
+        tests=(_PROGRAM, _MEMORY, _RIGHT),
+    ),
+    Note(
+        "A3",
+        "lax.scan over microbatches",
+        torch=_LOOP,
+        jax="One microbatch's program, run again (0.12 MB).",
+        remedy="The one to take.",
+        tests=(_PROGRAM, _MEMORY, _RIGHT),
+    ),
+    Note(
+        "A4",
+        "vmap over microbatches",
+        torch=_LOOP,
+        jax="All microbatches at once: more memory than the whole batch needs, which is what accumulation is to save "
+        "(6.4 MB).",
+        remedy="`jax.lax.scan` (A3).",
+        tests=(_MEMORY, _RIGHT),
+    ),
+    Note(
+        "A5",
+        "the dtype of optax.MultiSteps' sums",
+        torch="`grad` has its parameter's dtype.",
+        jax="float32, with x64 on too: parameters of float64 are 1.3e-9 off.",
+        remedy="`accumulator_dtype=float`: 7e-17.",
+        tests=(f"{_LESSON}::test_multi_steps_accumulates_in_float32_unless_told_otherwise",),
+    ),
+    Note(
+        "A6",
+        "memory of a depthwise convolution's gradient",
+        torch="Grows with the channels.",
+        jax="XLA on a CPU takes temporary memory for the kernel's gradient that grows with the channels' "
+        "square, in float32 as in float64 (3×3 on 14×14: 21 MB at 384 channels in float64). "
+        "efficientnet_v2_l's in float64 asked for 38 GB.",
+        remedy="Count with 2·k²·C² numbers for the largest layer: smaller microbatches leave that as it is.",
+        tests=("tests/port/pairs/notes/test_accumulation.py::test_A6_temporary_memory_grows_with_the_channels_square",),
+    ),
+)

@@ -1,0 +1,81 @@
+"""Losses, gradients and reductions."""
+
+from __future__ import annotations
+
+from port.pairs.notes.difference import Note
+
+_FUNCTIONAL = "tests/port/nn/functional"
+_OWN = "tests/port/pairs/notes/test_losses_and_gradients.py"
+
+NOTES = (
+    Note(
+        "G1",
+        "cross entropy's mean",
+        torch="Labels of −100 (ignore_index) leave the mean; with weights it divides by the sum of theirs.",
+        jax="optax's integer labels know no ignored ones, −100 gives NaN; a mean of weighted losses divides by their "
+        "number.",
+        remedy="`port.nn.functional.cross_entropy`, or mask, sum and divide by what counts.",
+        tests=(
+            f"{_FUNCTIONAL}/test_classification_losses.py::test_G1_ignored_labels_leave_the_mean",
+            f"{_FUNCTIONAL}/test_classification_losses.py::test_G1_weighted_mean_divides_by_the_weights",
+        ),
+    ),
+    Note(
+        "G2",
+        "squared error and Huber",
+        torch="mse_loss is the mean of squares; smooth_l1_loss(beta) is huber_loss(delta=beta) / beta.",
+        jax="optax.l2_loss is half the square; optax.huber_loss(delta) is torch's huber_loss, and delta times "
+        "smooth_l1_loss.",
+        remedy="Twice l2_loss, or optax.squared_error; divide Huber's by delta for smooth_l1_loss.",
+        tests=(f"{_FUNCTIONAL}/test_regression_losses.py::test_G2_mean_of_squares",),
+    ),
+    Note(
+        "G3",
+        "the gradient at a kink",
+        torch="At its edges clamp by numbers has 0 (1 in torch 2.13), clamp by tensors 0.5, hardtanh 0; abs and norm "
+        "have 0 at zero; of equal maxima max(dim) takes one, max() and amax share the gradient.",
+        jax="jnp.clip has 0.5 at its edges, hard_tanh 1; abs has 1 at zero, norm NaN; equal maxima share.",
+        remedy="The functions of `port.nn.functional`, which have torch's; or `jnp.where` around the kink.",
+        tests=(
+            f"{_OWN}::test_G3_clamp_at_its_edges",
+            f"{_FUNCTIONAL}/test_kinks.py::test_absolute",
+            f"{_FUNCTIONAL}/test_kinks.py::test_faults_are_seen",
+            f"{_FUNCTIONAL}/test_activation.py::test_G3_jaxs_own_is_another_there",
+            f"{_FUNCTIONAL}/test_activation.py::test_G3_values_and_gradients_are_torchs_at_kinks_and_far_out",
+            f"{_FUNCTIONAL}/test_max_pooling.py::"
+            "test_G3_equals_share_the_gradient_of_a_plain_maximum_and_not_of_a_pool",
+        ),
+    ),
+    Note(
+        "G4",
+        "standard deviation and variance",
+        torch="Divide by n − 1.",
+        jax="Divide by n.",
+        remedy="`ddof=1`.",
+        tests=("tests/port/pairs/layers/test_stateless.py::test_G4_a_spread_divides_by_one_less_in_torch",),
+    ),
+    Note(
+        "G5",
+        "sums of integers",
+        torch="The sum of int32 is int64.",
+        jax="Without x64 there is no 64-bit type: the sum is int32 and wraps around. With x64 it is int64.",
+        remedy="Turn x64 on, or sum as floats where counts may become large.",
+        tests=(f"{_OWN}::test_G5_a_sum_of_int32_wraps_around_without_x64",),
+    ),
+    Note(
+        "G6",
+        "the precision of float32 products",
+        torch="On a GPU matrix products are exact float32, cudnn's convolutions are TF32.",
+        jax="TF32 on an NVIDIA GPU from Ampere on, bfloat16 on a TPU.",
+        remedy='`jax_default_matmul_precision="highest"` and `torch.backends.cudnn.allow_tf32 = False`.',
+        untested="On a CPU both compute float32 products in float32; this is from the documentation of both.",
+    ),
+    Note(
+        "G7",
+        "a Python number times booleans",
+        torch="float32, the default dtype, whatever the dtype of all around it.",
+        jax="The default float: float64 with x64 on.",
+        remedy="Convert the booleans first: `mask.to(x.dtype)`.",
+        tests=(f"{_OWN}::test_G7_a_number_times_booleans_is_float32_in_torch",),
+    ),
+)
