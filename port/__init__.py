@@ -52,6 +52,7 @@ _HOMES = {
 _ROOMS = (
     "data",
     "errors",
+    "lessons",
     "mapping",
     "moves",
     "nn",

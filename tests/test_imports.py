@@ -46,7 +46,7 @@ def test_importing_every_submodule_hides_no_public_name():
         import_module(name)
     for name in port.__all__:
         assert callable(getattr(port, name)), name
-    for package in ("data", "records", "weights", "training", "report", "pairs", "mapping", "nn"):
+    for package in ("data", "lessons", "records", "weights", "training", "report", "pairs", "mapping", "nn"):
         room = getattr(port, package)
         for name in room.__all__:
             assert not isinstance(getattr(room, name), type(sys)), f"port.{package}.{name} is hidden by a module"

@@ -12,6 +12,7 @@ COMMANDS = {
     "convert": "weights from a torch checkpoint to Flax, or back",
     "train": "run both trainers and say whether they are the same, step by step",
     "compare": "compare two records that are already there",
+    "diff": "read a lesson, or any two files, side by side: PyTorch and JAX",
 }
 HELP = """usage: port COMMAND [options]
 

@@ -1,0 +1,27 @@
+"""The lessons, and two sources beside each other: every line once, definitions opposite their twins.
+
+An `Alignment` is data: rows of a line and its twin. `print_alignment` shows it in a terminal.
+"""
+
+from port.lessons.alignment import Alignment, Kind, Line, Row, align
+from port.lessons.catalogue import READING_ORDER, Lesson, find_lesson, lessons
+from port.lessons.source import Source, read_source, source_of
+from port.lessons.terminal import print_alignment, print_lessons, whole_width
+
+__all__ = [
+    "READING_ORDER",
+    "Alignment",
+    "Kind",
+    "Lesson",
+    "Line",
+    "Row",
+    "Source",
+    "align",
+    "find_lesson",
+    "lessons",
+    "print_alignment",
+    "print_lessons",
+    "read_source",
+    "source_of",
+    "whole_width",
+]

@@ -1,0 +1,53 @@
+"""Which parts of two sources stand opposite each other: those of one name, as many as keep their order."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+
+from port.lessons.outline import Part
+
+# So many pairs of one name (the setters of a property, the branches of an `if`) are all tried.
+TRIED = 1000
+
+
+def matched(left: Sequence[Part], right: Sequence[Part]) -> list[tuple[Part, Part]]:
+    """Parts of one name, in order on both sides: a longest set of which no two cross."""
+    pairs = in_order([part.name for part in left], [part.name for part in right])
+    return [(left[i], right[j]) for i, j in pairs]
+
+
+def in_order(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Places of equal things, rising on both sides, as many as there can be."""
+    places: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for side, names in enumerate((left, right)):
+        for place, name in enumerate(names):
+            places[name][side].append(place)
+    candidates: list[tuple[int, int]] = []
+    for ours, theirs in places.values():
+        if len(ours) * len(theirs) <= TRIED:
+            candidates += ((i, j) for i in ours for j in theirs)
+        else:  # the first with the first, the second with the second
+            candidates += zip(ours, theirs, strict=False)
+    # Of one i, the larger j come first: no two of them can follow each other in a rising set.
+    candidates.sort(key=lambda pair: (pair[0], -pair[1]))
+    return _longest_rising(candidates)
+
+
+def _longest_rising(candidates: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """A longest subsequence whose second places rise, by the length that ends at each."""
+    lowest: list[int] = []  # of all rising sets of length n + 1, the lowest end
+    ends: list[int] = []  # and which candidate that is
+    before: list[int] = []
+    for number, (_, j) in enumerate(candidates):
+        length = bisect_left(lowest, j)
+        before.append(ends[length - 1] if length else -1)
+        lowest[length : length + 1] = [j]
+        ends[length : length + 1] = [number]
+    chosen = []
+    number = ends[-1] if ends else -1
+    while number >= 0:
+        chosen.append(candidates[number])
+        number = before[number]
+    return chosen[::-1]

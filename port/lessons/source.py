@@ -1,0 +1,66 @@
+"""A source file as lines of text: read strictly, whatever its line ends are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from os.path import isdir
+from pathlib import Path
+
+from port.errors import UsageError
+
+# What Python reads as the end of a line. str.splitlines knows more of them (form feeds …), and would count otherwise.
+LINE_END = re.compile(r"\r\n|\r|\n")
+NAMES = {"\n": r"\n", "\r\n": r"\r\n", "\r": r"\r"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file's lines, without their ends."""
+
+    name: str
+    """what a reader knows it by"""
+    lines: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    """what a reader of it should know besides"""
+
+
+def source_of(text: str, name: str) -> Source:
+    """The lines of a text. Line ends are no part of them; where there is more than one sort, a remark says so."""
+    lines = LINE_END.split(text)
+    if not lines[-1]:
+        lines.pop()  # what follows the last line's end is no line
+    if not lines:
+        return Source(name, (), ("is empty",))
+    ends = sorted(set(LINE_END.findall(text)))
+    if len(ends) < 2:
+        return Source(name, tuple(lines))
+    mixed = ", ".join(NAMES[end] for end in ends)
+    return Source(name, tuple(lines), (f"has mixed line ends ({mixed}); they are not compared",))
+
+
+def read_source(path: Path, name: str | None = None) -> Source:
+    """Read a file of UTF-8 text, with or without a byte order mark; ``name`` instead of its path.
+
+    Raises:
+        UsageError: it is not there, not a file, not readable, or not UTF-8 text.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {str(path)!r}") from None
+    except (OSError, ValueError) as error:
+        if isdir(path):
+            raise UsageError(f"{str(path)!r} is a folder; give a file") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{str(path)!r} cannot be read: {why}") from None
+    if b"\0" in data:
+        raise UsageError(f"{str(path)!r} is binary (it holds NUL bytes); give a file of UTF-8 text")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = len(LINE_END.findall(data[: error.start].decode("utf-8", "replace"))) + 1
+        raise UsageError(
+            f"{str(path)!r} is not UTF-8: byte 0x{data[error.start]:02x} in line {line}; save it as UTF-8"
+        ) from None
+    return source_of(text, str(path) if name is None else name)
