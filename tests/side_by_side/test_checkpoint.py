@@ -166,9 +166,9 @@ def differing(side: str, config: Config, path: Path, *, leave_out: str | None = 
     return [name for name in sorted(expected.keys() | got.keys()) if expected.get(name) != got.get(name)]
 
 
-CASES = {("torch", optimizer, schedule) for optimizer in OPTIMIZERS for schedule in ("constant", "one-cycle")}
+CASES = {("torch", optimizer, "one-cycle") for optimizer in OPTIMIZERS}
 CASES |= {("torch", "nadam", schedule) for schedule in SCHEDULES}
-CASES |= {("jax", "adam", "cosine"), ("jax", "asgd", "constant")}
+CASES |= {("jax", "adam", "cosine")}
 
 
 PARTS = {"torch": ("model", "optimizer", "schedule"), "jax": ("params", "opt_state", "step")}
@@ -188,9 +188,14 @@ class TestResume:
         assert differing(side, Config(model=model, optimizer="adam", steps=STEPS, schedule="step"), path) == []
 
     @pytest.mark.sweep
-    @both_sides
-    @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-    @pytest.mark.parametrize("schedule", SCHEDULES)
+    @pytest.mark.parametrize(
+        ("side", "optimizer", "schedule"),
+        [
+            *(("torch", optimizer, schedule) for optimizer in OPTIMIZERS for schedule in SCHEDULES),
+            *(("jax", optimizer, "one-cycle") for optimizer in OPTIMIZERS),
+            *(("jax", "adam", schedule) for schedule in SCHEDULES),  # a function of the step: no state of its own
+        ],
+    )
     def test_everything(self, side: str, optimizer: str, schedule: str, path: Path) -> None:
         # XLA takes long over the convnet: once with every optimizer.
         model = "convnet" if side == "torch" or schedule == "one-cycle" else "mlp"

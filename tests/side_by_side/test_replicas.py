@@ -59,6 +59,7 @@ def test_200_steps_of_one_device(both, form):
 # %% Ranks of DDP, and their twins: two in every run of the tests, four in the long ones alone (D11)
 
 
+@pytest.mark.sweep
 def test_two_ranks_and_their_twins(both):
     """All there is to combine, at once: own statistics, microbatches, clipping, a schedule, an uneven last batch."""
     config = replace(

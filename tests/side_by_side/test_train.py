@@ -27,7 +27,7 @@ CASES = {
 
 CASES |= {f"optimizer {name}": Config(optimizer=name, steps=40) for name in OPTIMIZERS}
 CASES |= {f"schedule {name}": Config(schedule=name, steps=40) for name in SCHEDULES}
-SHORT = {"optimizer adafactor", "schedule one-cycle"}
+SHORT = {"schedule one-cycle"}
 LONG = {name for name in CASES if name.startswith(("optimizer", "schedule"))} - SHORT
 LONG |= {"adam", "sgd with decay", "step", "adamw", "augmented", "sgd plain", "another seed and batch size"}
 

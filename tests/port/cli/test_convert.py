@@ -437,6 +437,7 @@ def test_an_embedding_whose_options_flax_lacks_is_remarked_on(folder: Path, caps
     assert "padding_idx" not in capsys.readouterr().out
 
 
+@pytest.mark.sweep
 def test_an_index_of_shards_by_the_command_itself(folder: Path) -> None:
     weights = {key: tensor.numpy() for key, tensor in state().items()}
     keys = sorted(weights)

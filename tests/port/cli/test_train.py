@@ -137,7 +137,7 @@ def test_a_folder_that_is_no_runs_is_never_emptied(tmp_path):
     [
         "raise RuntimeError('out of paper')",
         pytest.param("sys.exit('out of paper')", marks=pytest.mark.sweep),
-        "print('out of paper', flush=True); os._exit(9)",
+        pytest.param("print('out of paper', flush=True); os._exit(9)", marks=pytest.mark.sweep),
     ],
 )
 def test_a_trainer_that_dies_ends_the_other(death, tmp_path):

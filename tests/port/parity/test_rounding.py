@@ -147,6 +147,7 @@ def test_a_layer_that_is_wrong_by_more_than_rounding_stays_the_first() -> None:
     assert report.first.layer == "attn"
 
 
+@pytest.mark.sweep
 def test_a_layer_that_stays_in_float64_is_not_passed_over() -> None:
     """A small fault of a layer's own is none of rounding, where the layer goes through no float32."""
     ours = FlaxModel(tanh=True, exact=True)

@@ -151,7 +151,14 @@ FIXED = {"history_size": 6, "tolerance_change": 1e-15}
 SEARCH = FIXED | {"line_search_fn": "strong_wolfe"}
 
 
-@pytest.mark.parametrize("shares", [QUADRATIC, LOGISTIC, QUADRATIC + LOGISTIC], ids=["quadratic", "logistic", "both"])
+@pytest.mark.parametrize(
+    "shares",
+    [
+        pytest.param(QUADRATIC, id="quadratic", marks=pytest.mark.sweep),
+        pytest.param(LOGISTIC, id="logistic", marks=pytest.mark.sweep),
+        pytest.param(QUADRATIC + LOGISTIC, id="both"),
+    ],
+)
 @pytest.mark.parametrize(
     "options",
     [

@@ -178,6 +178,7 @@ def largest_difference_of_activations(epsilon: float | None = None) -> float:
     return float(np.abs(got - expected).max())
 
 
+@pytest.mark.sweep
 def test_the_pitch_tracker_in_flax_meets_the_originals_activations() -> None:
     difference = largest_difference_of_activations()
     print(f"\n1,001 frames: {difference:.1e}")

@@ -44,6 +44,7 @@ def parting(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a / b - 1).max())
 
 
+@pytest.mark.sweep
 def test_P3_rounding_alone_parts_float32_runs_and_not_float64_ones() -> None:
     """A batch that is summed in four parts strays as a control does, whose weights are moved in the last place."""
     whole = losses(torch.float32, 1)
