@@ -85,6 +85,7 @@ def test_attention_that_stays_in_float64_agrees() -> None:
     assert "float32" not in notes(report)
 
 
+@pytest.mark.sweep
 def test_a_fault_behind_rounding_is_named_first(monkeypatch: pytest.MonkeyPatch) -> None:
     report = checked(FlaxModel(tanh=True))
     assert report.first is not None

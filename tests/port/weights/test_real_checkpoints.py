@@ -139,6 +139,7 @@ def test_both_sides_agree(published: Published, training: bool) -> None:
         assert difference(got.output, output) <= AGREES
 
 
+@pytest.mark.sweep
 @ALL
 def test_a_weight_that_is_moved_wrongly_is_seen(published: Published) -> None:
     """Two square weights, and a pair of norms, in each other's place."""

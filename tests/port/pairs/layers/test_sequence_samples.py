@@ -27,7 +27,11 @@ NAMES = (
 FORWARD, GRADIENTS = 1e-10, 1e-9
 
 
-@pytest.mark.parametrize("name", NAMES)
+# Of these, each holds the layers that are tested by themselves.
+WHOLE = ("TransformerEncoder", "Transformer")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.sweep) if n in WHOLE else n for n in NAMES])
 def test_a_sample(name: str, samples: Callable[..., list[Any]], differences: Any) -> None:
     check(name, samples(name, True)[-1], differences, training=True)
 
