@@ -26,6 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
     With the long tests, as in .ci/run, everything is compiled as users compile it, the short tests too.
     """
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
+    # torch's threads, and those of the trainers that tests start: the cores are the workers', and a thread that waits
+    # for another one takes a core's time.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     if "not sweep" not in config.option.markexpr:
         return
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
