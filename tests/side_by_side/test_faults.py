@@ -137,8 +137,8 @@ def clip_without_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
 def reverse_momentum(monkeypatch: pytest.MonkeyPatch) -> None:
     right = jax_model.batch_norm
 
-    def wrong(features: int, param_dtype: Any) -> BatchNorm:
-        norm = right(features, param_dtype)
+    def wrong(*arguments: Any) -> BatchNorm:
+        norm = right(*arguments)
         norm.momentum = 1 - norm.momentum
         return norm
 
