@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ("browser",)
+
 try:
     import torch.backends
 except ModuleNotFoundError:  # tests/test_without_torch.py

@@ -11,8 +11,9 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.records import Status, compare
-from port.report import print_verdict
+from port.records import Status, compare, read_record
+from port.report import print_verdict, write_run_page
+from port.training import Outcome
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,18 @@ class Arguments:
     """controls of A: the same run, its initial weights moved in their last places"""
     precision: Annotated[str | None, arg(metavar="{float64,float32,bfloat16,float16}")] = None
     """what to judge the records as, where they do not say it themselves"""
+    html: Annotated[Path | None, arg(metavar="PAGE")] = None
+    """write a page with the curves of both, one file that any browser shows"""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     given = tyro.cli(Arguments, prog="port compare", args=arguments)
-    verdict = compare(
-        given.a,
-        given.b,
-        controls=[path for paths in given.control for path in paths],
-        precision=given.precision,
-    )
+    a, b = read_record(given.a), read_record(given.b)
+    controls = tuple(read_record(path) for paths in given.control for path in paths)
+    verdict = compare(a, b, controls=controls, precision=given.precision)
     print_verdict(verdict, Console())
+    if given.html is not None:
+        outcome = Outcome(verdict.precision, a, b, controls, verdict, weights=None)
+        write_run_page([outcome], given.html, title=f"{given.a} and {given.b}")
     return 0 if verdict.status is Status.AGREE else 1

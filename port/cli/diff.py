@@ -1,4 +1,4 @@
-"""`port diff [LESSON | A B]`"""
+"""`port diff [LESSON | A B] [--html SITE | --table | --tutorials]`"""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tyro.conf import Positional, arg
 
 from port.errors import UnknownChoice, UsageError
 from port.lessons import (
+    Lesson,
     Source,
     align,
     find_lesson,
@@ -25,6 +26,8 @@ from port.lessons import (
     read_source,
     whole_width,
 )
+
+TABLE_WIDTH = 160  # columns of a table in a file or a pipe
 
 
 @dataclass(frozen=True)
@@ -38,35 +41,86 @@ class Arguments:
 
     what: Annotated[Positional[tuple[str, ...]], arg(metavar="[LESSON | A B]", help_behavior_hint="")] = ()
     """a lesson's name, or two files"""
+    html: Annotated[Path | None, arg(metavar="SITE")] = None
+    """write it as a static site into this folder, and the differences, old tutorials and the cheat sheet with it;
+    without a lesson or files, the whole tour"""
+    table: bool = False
+    """print where the two frameworks silently differ, with the remedy and the test that shows it"""
+    tutorials: bool = False
+    """print what old JAX tutorials say, and how it is said today"""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
-    what = tyro.cli(Arguments, prog="port diff", args=arguments).what
-    if len(what) > 2:
-        raise UsageError(f"port diff takes a lesson, or two files; got {len(what)} arguments")
-    if not what:
+    given = tyro.cli(Arguments, prog="port diff", args=arguments)
+    _check(given)
+    if given.table or given.tutorials:
+        _print_table(tutorials=given.tutorials)
+        return 0
+    if given.html is not None:
+        _write_site(given.what, given.html)
+        return 0
+    if not given.what:
         print_lessons(lessons(), Console())
         return 0
-    alignment = align(*(_lesson(what[0]) if len(what) == 1 else _files(what)))
+    alignment = align(*_sources(given.what))
     # In a file or a pipe the columns are as wide as the lines, unless a width is given.
-    fits = sys.stdout.isatty() or "COLUMNS" in os.environ
-    print_alignment(alignment, Console() if fits else Console(width=whole_width(alignment)))
+    print_alignment(alignment, Console() if _has_width() else Console(width=whole_width(alignment)))
     return 0
 
 
-def _lesson(name: str) -> tuple[Source, Source]:
+def _check(given: Arguments) -> None:
+    if len(given.what) > 2:
+        raise UsageError(f"port diff takes a lesson, or two files; got {len(given.what)} arguments")
+    if sum((given.table, given.tutorials, given.html is not None)) > 1:
+        raise UsageError("--table, --tutorials and --html are three things to ask for: give one of them")
+    if given.what and (given.table or given.tutorials):
+        raise UsageError(
+            f"{'--table' if given.table else '--tutorials'} prints all of it; give no lesson or files with it"
+        )
+
+
+def _sources(what: tuple[str, ...]) -> tuple[Source, Source]:
+    return _lesson(*what).sources() if len(what) == 1 else _files(*what)
+
+
+def _lesson(name: str) -> Lesson:
     try:
-        return find_lesson(name).sources()
+        return find_lesson(name)
     except UnknownChoice:
         if exists(name):
             raise UsageError(f"{name!r} is one path; port diff takes two files, or the name of a lesson") from None
         raise
 
 
-def _files(paths: Sequence[str]) -> tuple[Source, Source]:
-    for path in paths:
+def _files(torch: str, jax: str) -> tuple[Source, Source]:
+    for path in (torch, jax):
         if not exists(path) and path in (lesson.name for lesson in lessons()):
             raise UsageError(f"{path!r} is a lesson, and no file here; port diff takes a lesson alone, or two files")
-    left, right = (read_source(Path(path)) for path in paths)
-    return left, right
+    return read_source(Path(torch)), read_source(Path(jax))
+
+
+def _print_table(*, tutorials: bool) -> None:
+    from port.pairs.notes import NOTES
+    from port.pairs.tutorials import OUTDATED
+    from port.report import print_notes, print_outdated
+
+    console = Console() if _has_width() else Console(width=TABLE_WIDTH)
+    if tutorials:
+        print_outdated(OUTDATED, console)
+    else:
+        print_notes(NOTES, console)
+
+
+def _write_site(what: tuple[str, ...], folder: Path) -> None:
+    from port.report.site import reading_of_files, reading_of_lesson, write_site
+
+    if len(what) == 2:
+        readings = [reading_of_files(*_files(*what))]
+    else:
+        readings = [reading_of_lesson(lesson) for lesson in ([_lesson(*what)] if what else lessons())]
+    print(f"{write_site(readings, folder)} is the first page")
+
+
+def _has_width() -> bool:
+    return sys.stdout.isatty() or "COLUMNS" in os.environ

@@ -14,8 +14,8 @@ from rich.console import Console
 from tyro.conf import arg
 
 from port.data import dataset_info, load_dataset
-from port.errors import TrainerDied, UsageError
-from port.report import plot_losses, print_outcomes
+from port.errors import BrokenRecord, TrainerDied, UsageError
+from port.report import open_page, plot_losses, print_outcomes, write_page_of_folder, write_page_of_remains
 from port.training import (
     Outcome,
     Pairing,
@@ -49,6 +49,8 @@ class Arguments:
     """empty the run folder if it is there"""
     plain: bool = False
     """plain lines in place of the live view"""
+    open: bool = False
+    """show the run's page, run.html in its folder, in a browser when it is there"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -80,17 +82,22 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with terminate_on_signal(), view(console, plain=given.plain) as watch:
             outcomes = train(pairings, folder, config=told, resume=resume, watch=watch)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        _show_remains(pairings, folder, error, console, given)
         print(
             f"port: interrupted; both trainers have been ended, the records so far stay in {folder}{go_on}",
             file=sys.stderr,
         )
         return 130
+    except BrokenRecord as error:
+        _show_remains(pairings, folder, error, console, given)
+        raise
     except TrainerDied as error:
+        _show_remains(pairings, folder, error, console, given)
         # What was refused is refused again.
         advice = "" if error.exit_code == UsageError.exit_code else go_on.replace("; ", "\n")
         raise TrainerDied(f"{error}{advice}", code=error.exit_code) from error
-    _show(outcomes, folder, console)
+    _show(outcomes, folder, console, given)
     return 0 if agreed(outcomes) else 1
 
 
@@ -189,7 +196,20 @@ def _scripts(given: Arguments, for_scripts: list[str]) -> list[Pairing]:
     return [Pairing("scripts", torch, jax, controls=None)]
 
 
-def _show(outcomes: list[Outcome], folder: Path, console: Console) -> None:
+def _show(outcomes: list[Outcome], folder: Path, console: Console, given: Arguments) -> None:
     plot_losses(outcomes, folder / "losses.png")
     print_outcomes(outcomes, console)
-    console.print(f"\n[dim]everything is in[/] {folder}", soft_wrap=True)
+    page = write_page_of_folder(outcomes, folder)
+    console.print(f"\n[dim]everything is in[/] {folder}[dim], the page of the run is[/] {page}", soft_wrap=True)
+    if given.open:
+        open_page(page, console)
+
+
+def _show_remains(
+    pairings: list[Pairing], folder: Path, error: BaseException, console: Console, given: Arguments
+) -> None:
+    page = write_page_of_remains(pairings, folder, error)
+    if page is not None:
+        console.print(f"[dim]what there is of the run is shown by[/] {page}", soft_wrap=True)
+        if given.open:
+            open_page(page, console)

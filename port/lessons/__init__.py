@@ -7,6 +7,7 @@ from port.lessons.alignment import Alignment, Kind, Line, Row, align
 from port.lessons.catalogue import READING_ORDER, Lesson, find_lesson, lessons
 from port.lessons.source import Source, read_source, source_of
 from port.lessons.terminal import print_alignment, print_lessons, whole_width
+from port.lessons.within import Span, words_apart
 
 __all__ = [
     "READING_ORDER",
@@ -16,6 +17,7 @@ __all__ = [
     "Line",
     "Row",
     "Source",
+    "Span",
     "align",
     "find_lesson",
     "lessons",
@@ -24,4 +26,5 @@ __all__ = [
     "read_source",
     "source_of",
     "whole_width",
+    "words_apart",
 ]

@@ -14,6 +14,7 @@ from port.lessons.source import Source, read_source
 
 # One builds on another. A lesson that is not named here comes behind them.
 READING_ORDER = (
+    "basics",
     "model",
     "data",
     "optimizer",
@@ -22,6 +23,7 @@ READING_ORDER = (
     "accumulate",
     "linear_regression",
     "checkpoint",
+    "mixed_precision",
     "script",
     "replicas",
     "processes",

@@ -16,6 +16,7 @@ from port.lessons.catalogue import Lesson
 from port.lessons.folding import fold
 from port.lessons.source import Source
 from port.lessons.visible import ESCAPED, visible
+from port.lessons.within import words_apart
 
 # What stands between the columns: the signs of `diff -y`. Colour repeats what they say and never says more.
 SIGNS = {Kind.EQUAL: " ", Kind.CHANGED: "|", Kind.ONLY_LEFT: "<", Kind.ONLY_RIGHT: ">"}
@@ -80,8 +81,15 @@ def _lines(source: Source, console: Console) -> list[Text]:
 
 
 def _cells(row: Row, lines: tuple[list[Text], list[Text]]) -> tuple[Text, ...]:
-    cells = (Text() if line is None else shown[line.number - 1] for line, shown in zip(row, lines, strict=True))
-    return tuple(Text(cell.plain, STYLES[Kind.EQUAL]) if row.kind is Kind.EQUAL else cell for cell in cells)
+    """Both lines: quiet where they are equal, and with the words underlined that only one of two twins has."""
+    left, right = (Text() if line is None else shown[line.number - 1] for line, shown in zip(row, lines, strict=True))
+    if row.kind is Kind.EQUAL:
+        return Text(left.plain, STYLES[Kind.EQUAL]), Text(right.plain, STYLES[Kind.EQUAL])
+    if row.kind is Kind.CHANGED:
+        for cell, spans in zip((left, right), words_apart(left.plain, right.plain), strict=True):
+            for span in spans:
+                cell.stylize("underline", *span)
+    return left, right
 
 
 def _print_columns(

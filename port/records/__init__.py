@@ -2,6 +2,7 @@
 
 from port.records.comparison import compare
 from port.records.heartbeat import Heartbeat
+from port.records.layers import layer_names
 from port.records.read import Line, Record, read_record
 from port.records.recorder import Recorder, record_path
 from port.records.resuming import what_ran
@@ -21,6 +22,7 @@ __all__ = [
     "Verdict",
     "compare",
     "first_step_seconds",
+    "layer_names",
     "read_record",
     "record_path",
     "steps_per_second",

@@ -60,8 +60,12 @@ class Record:
         return self.about.get("side") or self.path.stem
 
 
-def read_record(path: Path | str) -> Record:
+def read_record(path: Path | str, *, torn: bool = False) -> Record:
     """Read a record.
+
+    Args:
+        path: the file.
+        torn: leave out a last line that no newline ends, as a trainer that is killed leaves it.
 
     Raises:
         BrokenRecord: the file is missing or empty, or a line is not what a record's line is; names the line.
@@ -74,7 +78,7 @@ def read_record(path: Path | str) -> Record:
     end: dict[str, Any] | None = None
     lines = text.split("\n")  # not splitlines, which knows more ends of a line than JSON lines have
     for number, written in enumerate(lines, start=1):
-        if not written.strip():
+        if not written.strip() or (torn and number == len(lines)):
             continue
         values = _parse(path, number, written, is_last=number == len(lines))
         kind = values.pop("kind", "step")

@@ -41,7 +41,9 @@ class Recorder:
             go on from the last line's.
         about: anything worth keeping about the run (``total_steps`` feeds the time left in the live view;
             ``precision``, "float64" or "float32", is otherwise taken from the first loss; the launcher has the
-            last word on ``side``). A resumed record says it already.
+            last word on ``side``; the page of a run shows the notes of what ``layers`` names, as
+            `port.records.layer_names` of a model does, and ``criterion`` and ``optimizer``, as
+            "torch.nn.CrossEntropyLoss" and "torch.optim.AdamW"). A resumed record says it already.
 
     Raises:
         NoLauncher: no path, and not started by ``port train``.

@@ -8,13 +8,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from port.report.colours import CONTROL, JAX, LIMIT, TORCH, smallest_drawn
 from port.training import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-TORCH, JAX, LIMIT, CONTROL = "#d1495b", "#1d6fa5", "#555555", "#bbbbbb"
-SMALLEST = {"float64": 1e-17}  # below the spacing of the type: where a difference of exactly 0 is drawn
 
 
 def plot_losses(outcomes: Sequence[Outcome], path: Path) -> None:
@@ -55,7 +53,7 @@ def _draw_losses(axes: Axes, outcome: Outcome) -> None:
 
 def _draw_differences(axes: Axes, outcome: Outcome) -> None:
     differences = outcome.verdict.steps
-    smallest = SMALLEST.get(outcome.verdict.precision, 1e-9)
+    smallest = smallest_drawn(outcome.verdict.precision)
     steps = differences.steps
     if differences.controls:
         band = [max(values) for values in zip(*differences.controls, strict=True)]

@@ -1,5 +1,6 @@
 """Starts both trainers, watches them, ends them, hands their records over."""
 
+from port.training.broken_off import Remains, remains
 from port.training.folder import make_run_folder, told_before
 from port.training.jobs import Job
 from port.training.judgement import Outcome, judge
@@ -12,10 +13,12 @@ __all__ = [
     "Job",
     "Outcome",
     "Pairing",
+    "Remains",
     "Trainer",
     "agreed",
     "judge",
     "make_run_folder",
+    "remains",
     "terminate_on_signal",
     "told_before",
     "train",

@@ -1,4 +1,6 @@
-"""Checkpoints in JAX: all that the next step begins with, in a folder of Orbax.
+"""Checkpoints in JAX: all that the next step begins with, in a folder of Orbax. Alone, to see it:
+
+    python -m side_by_side.jax.checkpoint
 
 Besides it a run needs only what its config says already: the order of the samples and the keys of dropout are
 functions of the seed and the step.
@@ -6,10 +8,14 @@ functions of the seed and the step.
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
 import orbax.checkpoint as ocp
 from jax.tree_util import keystr
 
@@ -104,3 +110,47 @@ def _check_fit(path: Path, saved: dict[str, str], wanted: dict[str, str]) -> Non
         ]
         more = f"; and {len(described) - 10} more" if len(described) > 10 else ""
         raise WeightsMismatch(f"{path} is the checkpoint of another run: in it {'; '.join(described[:10])}{more}")
+
+
+# %% Saving, and going on
+
+
+def main() -> None:
+    """Six updates, and three that go on from a checkpoint of the first three: the same weights, bit for bit."""
+    jax.config.update("jax_enable_x64", True)
+    optimizer = optax.adam(0.1)
+
+    def begin() -> tuple[Any, optax.OptState]:
+        numbers = np.random.default_rng(0).standard_normal((2, 3))
+        params = {"kernel": jnp.array(numbers.T), "bias": jnp.zeros(2)}  # torch's weight is (2, 3): W1
+        return params, optimizer.init(params)
+
+    @jax.jit
+    def update(state: tuple[Any, optax.OptState], x: jax.Array) -> tuple[Any, optax.OptState]:
+        params, moments = state
+        gradients = jax.grad(lambda params: jnp.square(x @ params["kernel"] + params["bias"]).mean())(params)
+        updates, moments = optimizer.update(gradients, moments)
+        return optax.apply_updates(params, updates), moments
+
+    def drawn(step: int) -> np.ndarray:
+        return np.random.default_rng(step).standard_normal((4, 3))
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoint"
+        whole = begin()
+        for step in range(6):
+            if step == 3:
+                save_checkpoint(path, step, whole)
+            whole = update(whole, drawn(step))
+        first, resumed = restore_checkpoint(path, like=begin())
+        for step in range(first, 6):
+            print(f"step {step}, gone on from {latest_step(path)}")
+            resumed = update(resumed, drawn(step))
+
+    kernel = whole[0]["kernel"]
+    print("weight", *(f"{value:.12f}" for value in kernel.T.flatten().tolist()))
+    print("the same bits:", jnp.array_equal(kernel, resumed[0]["kernel"]))
+
+
+if __name__ == "__main__":
+    main()

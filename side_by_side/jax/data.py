@@ -1,4 +1,6 @@
-"""The data in JAX: a grain pipeline that follows the index plan.
+"""The data in JAX: a grain pipeline that follows the index plan. Alone, to see the first batches:
+
+    python -m side_by_side.jax.data
 
 Both sides read the same torchvision dataset and the same plan, so batch k holds the same pixels on both.
 """
@@ -23,6 +25,8 @@ from port.data import (
 )
 from side_by_side.config import Config
 
+# %% What there is to read, and in which order
+
 
 def read(config: Config, *, train: bool) -> Examples:
     """The training or the test split."""
@@ -32,6 +36,9 @@ def read(config: Config, *, train: bool) -> Examples:
 def make_plan(config: Config, examples: Examples) -> IndexPlan:
     """The order of the training samples."""
     return IndexPlan(len(examples), config.batch_size, seed=config.seed, drop_last=config.drop_last)
+
+
+# %% Batches to train on
 
 
 def train_batches(
@@ -53,6 +60,28 @@ def train_batches(
         epoch, skip = epoch + 1, 0
 
 
+# %% Batches to evaluate on
+
+
 def test_batches(config: Config, examples: Examples) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The split once: (images (N, H, W, C) uint8, labels (N,) int32, mask (N,) bool), the last batch padded."""
     yield from padded_batches(examples, config.batch_size)
+
+
+# %% The first batches
+
+
+def main() -> None:
+    """The same samples on both sides, batch by batch."""
+    config = Config()
+    examples, held_out = read(config, train=True), read(config, train=False)
+    plan = make_plan(config, examples)
+    print(f"{len(examples)} samples to train on, {plan.batches_per_epoch} batches of {plan.batch_size} an epoch")
+    for step, (epoch, images, labels) in zip(range(3), train_batches(config, examples, plan), strict=False):
+        print(f"step {step}, epoch {epoch}: labels {labels[:12].tolist()} …, pixels {images.sum()} in all")
+    masks = [mask for _, _, mask in test_batches(config, held_out)]
+    print(f"{len(held_out)} to evaluate on, {len(masks)} batches; {masks[-1].sum()} of the last are real")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
-"""Three models in JAX and Flax. Read beside their twins:
+"""Three models in JAX and Flax. Alone, to see what each takes and gives:
 
-    diff -y side_by_side/pytorch/model.py side_by_side/jax/model.py
+    python -m side_by_side.jax.model
 
 All take uint8 images, channels last, (N, H, W, C), and scale them to [0, 1] themselves.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 
@@ -167,3 +168,26 @@ def synchronised_over(config: Config) -> str | None:
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
     """(N, classes), (N,) → the loss of each sample, (N,)."""
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+
+
+# %% What each takes and gives
+
+
+def main() -> None:
+    """Every model's size and shapes; and the one by hand on numbers that both sides share."""
+    jax.config.update("jax_enable_x64", True)  # else the numbers below were float32
+    draw = np.random.default_rng(0).standard_normal
+    images = jnp.array(draw((4, 1, 8, 8)).transpose(0, 2, 3, 1) * 40 + 128).astype(jnp.uint8)
+    for name in ("mlp-by-hand", "mlp", "convnet"):
+        model = build(Config(model=name))
+        model.eval()
+        count = sum(parameter.size for parameter in jax.tree.leaves(nnx.state(model, nnx.Param)))
+        logits = model(images, DropoutMasks(jax.random.key(0)))
+        print(f"{name:<12} {count:>7} parameters, {tuple(images.shape)} {images.dtype} → {tuple(logits.shape)}")
+
+    params = [(jnp.array(draw((n, m))), jnp.array(draw(n))) for m, n in ((3, 5), (5, 2))]
+    print("mlp_by_hand ", *(f"{logit:.12f}" for logit in mlp_by_hand(params, jnp.array(draw(3))).tolist()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,7 @@
-"""Optimizers, schedules and clipping in JAX and Optax."""
+"""Optimizers, schedules and clipping in JAX and Optax. Alone, to see the rates and some updates:
+
+python -m side_by_side.jax.optimizer
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 
 from port import transforms
 from port.optim import by_name
-from side_by_side.config import Config
+from side_by_side.config import SCHEDULES, Config
+
+# %% The learning rate over the run
 
 
 def make_schedule(config: Config, total_steps: int) -> optax.Schedule:
@@ -40,6 +46,9 @@ def make_schedule(config: Config, total_steps: int) -> optax.Schedule:
     return others[config.schedule]()
 
 
+# %% The optimizer
+
+
 def make_optimizer(config: Config, schedule: optax.Schedule, model: nnx.Module) -> optax.GradientTransformation:
     """torch's own defaults; weight decay is added to the gradient in sgd and adam (O1, O3), decoupled in adamw."""
     weight_decay = config.decay
@@ -55,6 +64,9 @@ def make_optimizer(config: Config, schedule: optax.Schedule, model: nnx.Module) 
     return by_name(config.optimizer, model=model, **{**config.optimizer_options, "lr": schedule})
 
 
+# %% Clipping
+
+
 def clip_grad_norm(gradients: Any, max_norm: float | None) -> tuple[Any, jax.Array]:
     """The gradients scaled down to ``max_norm``, and the norm that they had.
 
@@ -65,3 +77,34 @@ def clip_grad_norm(gradients: Any, max_norm: float | None) -> tuple[Any, jax.Arr
         return gradients, norm
     factor = jnp.minimum(max_norm / (norm + 1e-6), 1.0)
     return jax.tree.map(lambda gradient: gradient * factor, gradients), norm
+
+
+# %% Rates and updates
+
+
+def main() -> None:
+    """Every schedule over ten steps, then three updates of a weight, clipped, by gradients that numpy draws."""
+    jax.config.update("jax_enable_x64", True)  # else the numbers below were float32
+    for name in SCHEDULES:
+        config = Config(schedule=name, optimizer="sgd", lr=0.1)
+        schedule = make_schedule(config, total_steps=10)
+        rates = [float(schedule(jnp.array(step))) for step in range(10)]
+        print(f"{name:<13}", *(f"{rate:.6f}" for rate in rates))
+
+    model = nnx.Linear(3, 2, use_bias=False, param_dtype=float, rngs=nnx.Rngs(0))
+    for name in ("sgd", "adam", "adamw", "nadam", "rmsprop"):
+        draw = np.random.default_rng(0).standard_normal
+        weight = jnp.array(draw((2, 3)).T)  # a kernel is torch's weight transposed (W1)
+        optimizer = make_optimizer(
+            Config(optimizer=name, lr=0.1, weight_decay=0.01), optax.constant_schedule(0.1), model
+        )
+        state = optimizer.init(weight)
+        for _ in range(3):
+            gradient, _ = clip_grad_norm(jnp.array(draw((2, 3)).T), max_norm=1.0)
+            updates, state = optimizer.update(gradient, state, weight)
+            weight = optax.apply_updates(weight, updates)
+        print(f"{name:<13}", *(f"{value:.12f}" for value in weight.T.flatten().tolist()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,7 @@
-"""The processes that share a run, in JAX: finding one another, and seeing that all were told the same."""
+"""The processes that share a run, in JAX: finding one another, and seeing that all were told the same. Alone:
+
+python -m side_by_side.jax.processes
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from port.errors import UsageError
 from side_by_side.config import Config
 from side_by_side.jax.replicas import Pmap, Replicas, Sharding, ShardMap
 from side_by_side.ranks import check_the_same, told
+
+# %% Finding one another
 
 
 @contextmanager
@@ -52,6 +57,9 @@ def local_devices(platform: str | None) -> list[jax.Device]:
         return jax.local_devices(backend=platform)
     except RuntimeError:
         raise UsageError("JAX sees no GPU here; take --device auto or cpu (and --proof-device cpu)") from None
+
+
+# %% Told the same
 
 
 def check_the_others(replicas: Replicas, weights: Any, first_step: int) -> None:
@@ -143,3 +151,23 @@ def _check_as_many(platform: str | None) -> None:
             f"rank {others[0]} has {counts[others[0]]} devices, rank 0 has {counts[0]}: all processes need as many; "
             "start them with the same --devices"
         )
+
+
+# %% A process that is alone
+
+
+def main() -> None:
+    """One process, which agrees with itself; and what is said where others are wanted that were not started."""
+    with joined(Config()) as replicas:
+        weights = {"kernel": np.ones((3, 2))}
+        check_the_others(replicas, weights, first_step=0)
+        print(f"rank {replicas.rank} of {replicas.processes}, {replicas.own} replica of {replicas.config.replicas}")
+    try:
+        with joined(Config(devices=2)):
+            pass
+    except UsageError as error:
+        print(str(error).partition("\n")[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -2,6 +2,8 @@
 
 `side_by_side/jax/parallel.py` explains the forms; here they are what the trainer needs of them. A train step is
 written once. Between its local part and its update it calls what a form says about `local`, `mean` and `first`.
+
+Alone, to see which samples they are given: python -m side_by_side.jax.replicas
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from port.data import Places
+from port.data import IndexPlan, Places
+from side_by_side.config import Config
 from side_by_side.ranks import Rank
 
 REPLICA = "replica"  # the mapped axis
@@ -211,3 +214,25 @@ class ShardMap(_OnMesh, _Mapped):
 
 class Sharding(_OnMesh):
     """jax.jit over a sharded batch: one device's step, as it stands; batch statistics are the whole batch's (D5)."""
+
+
+# %% Which samples each is given
+
+
+def main() -> None:
+    """Two replicas that share a batch of eight, in two microbatches each: who sees what, and for which masks."""
+    for split in ("interleaved", "contiguous"):
+        config = Config(batch_size=8, devices=2, accumulate=2, split=split)
+        plan = IndexPlan(length=8, batch_size=8, seed=0)
+        for rank in range(2):
+            replicas = Replicas(config, rank, processes=2)
+            share = replicas.share(plan, filled=False)
+            samples = share.epoch(0)  # in place of images: which they are
+            batch, sizes = replicas.place(samples, samples, share.places(0))
+            labels = batch.labels.tolist()
+            rows = batch.rows.tolist()
+            print(f"{split:<11} replica {rank}: samples {labels}, rows {rows} of {sizes.masks}")
+
+
+if __name__ == "__main__":
+    main()

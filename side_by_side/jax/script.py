@@ -17,6 +17,8 @@ from flax import nnx
 
 import port
 
+# %% A model
+
 
 class Net(nnx.Module):
     """64 → 128 → 10, with dropout between."""
@@ -29,6 +31,9 @@ class Net(nnx.Module):
     def __call__(self, x: jax.Array, key: jax.Array) -> jax.Array:
         x = jax.nn.gelu(self.hidden(x), approximate=False)  # torch's gelu is erf's (W12)
         return self.out(self.dropout(x, rngs=jax.random.fold_in(key, 0)))
+
+
+# %% The run
 
 
 def main(steps: int, lr: float, precision: str) -> None:

@@ -32,6 +32,8 @@ from side_by_side.jax.optimizer import clip_grad_norm, make_optimizer, make_sche
 from side_by_side.jax.processes import check_the_others, joined, local_devices
 from side_by_side.jax.replicas import Batch, Replicas, Sizes
 
+# %% A step
+
 
 class TrainState(NamedTuple):
     """All that a step changes: PyTorch keeps it inside the model, the optimizer and the scheduler."""
@@ -106,6 +108,9 @@ def train_step(
     return TrainState(params, replicas.first(stats), opt_state, state.step + 1), measured
 
 
+# %% Evaluation
+
+
 @partial(jax.jit, static_argnames=("graphdef",))
 def eval_step(
     params: nnx.State,
@@ -135,6 +140,9 @@ def evaluate(
         loss, correct = loss + batch_loss, correct + batch_correct
     result = {"loss": loss.item() / len(examples), "accuracy": correct.item() / len(examples)}
     return {**result, "duration": time.perf_counter() - started}
+
+
+# %% The run
 
 
 def train(config: Config, precision: str) -> None:
@@ -194,6 +202,9 @@ def train(config: Config, precision: str) -> None:
             state = replicas.one(state)
             model = nnx.merge(graphdef, state.params, state.stats)
             save_final_weights(model, config.file(precision, "jax.safetensors"))
+
+
+# %% Where and how it is computed
 
 
 @contextmanager

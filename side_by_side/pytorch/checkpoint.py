@@ -1,4 +1,6 @@
-"""Checkpoints in PyTorch: all that the next step begins with, in one file of torch.save.
+"""Checkpoints in PyTorch: all that the next step begins with, in one file of torch.save. Alone, to see it:
+
+    python -m side_by_side.pytorch.checkpoint
 
 Besides it a run needs only what its config says already: the order of the samples and the keys of dropout are
 functions of the seed and the step.
@@ -7,9 +9,11 @@ functions of the seed and the step.
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.optim import Optimizer
@@ -115,3 +119,44 @@ def _check_fit(path: Path, saved: dict[str, str], wanted: dict[str, str]) -> Non
         ]
         more = f"; and {len(described) - 10} more" if len(described) > 10 else ""
         raise WeightsMismatch(f"{path} is the checkpoint of another run: in it {'; '.join(described[:10])}{more}")
+
+
+# %% Saving, and going on
+
+
+def main() -> None:
+    """Six updates, and three that go on from a checkpoint of the first three: the same weights, bit for bit."""
+
+    def begin() -> tuple[nn.Module, Optimizer, LRScheduler]:
+        model = nn.Linear(3, 2, dtype=torch.float64)
+        numbers = np.random.default_rng(0).standard_normal((2, 3))
+        model.load_state_dict({"weight": torch.tensor(numbers), "bias": torch.zeros(2)})
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        return model, optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
+
+    def update(step: int, model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> None:
+        optimizer.zero_grad()
+        x = torch.tensor(np.random.default_rng(step).standard_normal((4, 3)))
+        model(x).square().mean().backward()
+        optimizer.step()
+        schedule.step()
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoint.pt"
+        whole = begin()
+        for step in range(6):
+            if step == 3:
+                save_checkpoint(path, step, *whole)
+            update(step, *whole)
+        resumed = begin()
+        for step in range(restore_checkpoint(path, *resumed), 6):
+            print(f"step {step}, gone on from {latest_step(path)}")
+            update(step, *resumed)
+
+    weight = whole[0].get_parameter("weight")
+    print("weight", *(f"{value:.12f}" for value in weight.flatten().tolist()))
+    print("the same bits:", torch.equal(weight, resumed[0].get_parameter("weight")))
+
+
+if __name__ == "__main__":
+    main()

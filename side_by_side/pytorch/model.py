@@ -1,6 +1,6 @@
-"""Three models in PyTorch. Read beside their twins:
+"""Three models in PyTorch. Alone, to see what each takes and gives:
 
-    diff -y side_by_side/pytorch/model.py side_by_side/jax/model.py
+    python -m side_by_side.pytorch.model
 
 All take uint8 images, channels first, (N, C, H, W), and scale them to [0, 1] themselves.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -154,3 +155,25 @@ def synchronised_over(config: Config) -> bool:
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """(N, classes), (N,) → the loss of each sample, (N,)."""
     return F.cross_entropy(logits, labels, reduction="none")
+
+
+# %% What each takes and gives
+
+
+def main() -> None:
+    """Every model's size and shapes; and the one by hand on numbers that both sides share."""
+    draw = np.random.default_rng(0).standard_normal
+    images = torch.tensor(draw((4, 1, 8, 8)) * 40 + 128).to(torch.uint8)
+    for name in ("mlp-by-hand", "mlp", "convnet"):
+        model = build(Config(model=name))
+        model.eval()
+        count = sum(parameter.numel() for parameter in model.parameters())
+        logits = model(images)
+        print(f"{name:<12} {count:>7} parameters, {tuple(images.shape)} {images.dtype} → {tuple(logits.shape)}")
+
+    params = [(torch.tensor(draw((n, m))), torch.tensor(draw(n))) for m, n in ((3, 5), (5, 2))]
+    print("mlp_by_hand ", *(f"{logit:.12f}" for logit in mlp_by_hand(params, torch.tensor(draw(3))).tolist()))
+
+
+if __name__ == "__main__":
+    main()

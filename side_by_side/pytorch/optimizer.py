@@ -1,16 +1,22 @@
-"""Optimizers, schedules and clipping in PyTorch."""
+"""Optimizers, schedules and clipping in PyTorch. Alone, to see the rates and some updates:
+
+python -m side_by_side.pytorch.optimizer
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer, lr_scheduler
 from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LRScheduler, StepLR
 
-from side_by_side.config import Config
+from side_by_side.config import SCHEDULES, Config
+
+# %% The learning rate over the run
 
 
 def make_schedule(config: Config, optimizer: Optimizer, total_steps: int) -> LRScheduler:
@@ -34,6 +40,9 @@ def make_schedule(config: Config, optimizer: Optimizer, total_steps: int) -> LRS
     return others[config.schedule]()
 
 
+# %% The optimizer
+
+
 def make_optimizer(config: Config, parameters: Iterable[Tensor]) -> Optimizer:
     """torch's own defaults; weight decay is added to the gradient in sgd and adam, decoupled in adamw."""
     lr, weight_decay = config.learning_rate, config.decay
@@ -49,6 +58,40 @@ def make_optimizer(config: Config, parameters: Iterable[Tensor]) -> Optimizer:
     return made
 
 
+# %% Clipping
+
+
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:
     """Scale the gradients, in place, down to ``max_norm``; returns the norm that they had."""
     return torch.nn.utils.clip_grad_norm_(parameters, math.inf if max_norm is None else max_norm)
+
+
+# %% Rates and updates
+
+
+def main() -> None:
+    """Every schedule over ten steps, then three updates of a weight, clipped, by gradients that numpy draws."""
+    for name in SCHEDULES:
+        config = Config(schedule=name, optimizer="sgd", lr=0.1)
+        optimizer = make_optimizer(config, [torch.zeros(1, requires_grad=True)])
+        schedule = make_schedule(config, optimizer, total_steps=10)
+        rates = []
+        for _ in range(10):
+            rates.append(schedule.get_last_lr()[0])
+            optimizer.step()
+            schedule.step()
+        print(f"{name:<13}", *(f"{rate:.6f}" for rate in rates))
+
+    for name in ("sgd", "adam", "adamw", "nadam", "rmsprop"):
+        draw = np.random.default_rng(0).standard_normal
+        weight = torch.tensor(draw((2, 3)), requires_grad=True)
+        optimizer = make_optimizer(Config(optimizer=name, lr=0.1, weight_decay=0.01), [weight])
+        for _ in range(3):
+            weight.grad = torch.tensor(draw((2, 3)))
+            clip_grad_norm([weight], max_norm=1.0)
+            optimizer.step()
+        print(f"{name:<13}", *(f"{value:.12f}" for value in weight.flatten().tolist()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,7 @@
-"""The processes that share a run, in PyTorch: finding one another, and seeing that all were told the same."""
+"""The processes that share a run, in PyTorch: finding one another, and seeing that all were told the same. Alone:
+
+python -m side_by_side.pytorch.processes
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from port.errors import UsageError
 from side_by_side.config import Config
 from side_by_side.pytorch.replicas import Replicas
 from side_by_side.ranks import check_the_same, told
+
+# %% Finding one another
 
 
 @contextmanager
@@ -48,6 +53,9 @@ def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
         dist.destroy_process_group()
 
 
+# %% Told the same
+
+
 def check_the_others(replicas: Replicas, model: nn.Module, first_step: int) -> None:
     """Compare what every rank was told, before DDP gives all of them rank 0's weights.
 
@@ -60,3 +68,23 @@ def check_the_others(replicas: Replicas, model: nn.Module, first_step: int) -> N
     if replicas.config.replicas > 1:
         dist.all_gather_object(everybody, mine)
     check_the_same(everybody)
+
+
+# %% A process that is alone
+
+
+def main() -> None:
+    """One process, which agrees with itself; and what is said where others are wanted that were not started."""
+    with joined(Config()) as replicas:
+        model = nn.Linear(3, 2)
+        check_the_others(replicas, model, first_step=0)
+        print(f"rank {replicas.rank} of {replicas.processes}, {replicas.own} replica of {replicas.config.replicas}")
+    try:
+        with joined(Config(devices=2)):
+            pass
+    except UsageError as error:
+        print(str(error).partition("\n")[0])
+
+
+if __name__ == "__main__":
+    main()

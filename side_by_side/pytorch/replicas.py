@@ -2,6 +2,8 @@
 
 `side_by_side/pytorch/parallel.py` explains DDP and the collectives; here they are what the trainer needs of them.
 torchrun starts the ranks, here or on several machines, and says to each which it is.
+
+Alone, to see which samples they are given: python -m side_by_side.pytorch.replicas
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from port.data import Places
+from port.data import IndexPlan, Places
 from port.random import fold_in
+from side_by_side.config import Config
 from side_by_side.ranks import Rank
 
 # %% What a step is given
@@ -134,3 +137,25 @@ class SynchronisedBatchNorm(nn.BatchNorm2d):
         if self.weight is not None:
             output = output * self.weight.view(shape)
         return output if self.bias is None else output + self.bias.view(shape)
+
+
+# %% Which samples each is given
+
+
+def main() -> None:
+    """Two replicas that share a batch of eight, in two microbatches each: who sees what, and for which masks."""
+    for split in ("interleaved", "contiguous"):
+        config = Config(batch_size=8, devices=2, accumulate=2, split=split)
+        plan = IndexPlan(length=8, batch_size=8, seed=0)
+        for rank in range(2):
+            replicas = Replicas(config, rank, processes=2)
+            share = replicas.share(plan, filled=False)
+            samples = torch.from_numpy(share.epoch(0))  # in place of images: which they are
+            batch, sizes = replicas.place(samples, samples, share.places(0), torch.device("cpu"))
+            labels = [part.labels.tolist() for part in batch]
+            rows = [part.rows.tolist() for part in batch if part.rows is not None]
+            print(f"{split:<11} replica {rank}: samples {labels}, rows {rows} of {sizes.masks}")
+
+
+if __name__ == "__main__":
+    main()

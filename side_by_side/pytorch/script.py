@@ -17,6 +17,8 @@ from torch.utils.data import DataLoader
 
 import port
 
+# %% A model
+
 
 class Net(nn.Module):
     """64 → 128 → 10, with dropout between."""
@@ -29,6 +31,9 @@ class Net(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.out(self.dropout(F.gelu(self.hidden(x))))
+
+
+# %% The run
 
 
 def main(steps: int, lr: float, precision: str) -> None:

@@ -20,7 +20,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from port.data import Examples
 from port.errors import UsageError
 from port.random import dropout_key, shared_dropout
-from port.records import record_path
+from port.records import layer_names, record_path
 from port.weights import save_final_weights, share_initial_weights
 from side_by_side.alone import run_alone
 from side_by_side.config import Config
@@ -30,6 +30,8 @@ from side_by_side.pytorch.model import build, cross_entropy
 from side_by_side.pytorch.optimizer import clip_grad_norm, make_optimizer, make_schedule
 from side_by_side.pytorch.processes import check_the_others, joined
 from side_by_side.pytorch.replicas import Batch, Replicas, Sizes
+
+# %% A step
 
 
 def loss_fn(model: nn.Module, batch: Batch, samples: float) -> Tensor:
@@ -76,6 +78,9 @@ def train_step(
     return {"loss": loss, "lr": lr, "grad_norm": grad_norm}
 
 
+# %% Evaluation
+
+
 @torch.no_grad()
 def eval_step(model: nn.Module, images: Tensor, labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Summed loss and number of right answers over the batch's real samples."""
@@ -95,6 +100,9 @@ def evaluate(config: Config, model: nn.Module, examples: Examples, device: torch
     model.train()
     result = {"loss": loss.item() / len(examples), "accuracy": correct.item() / len(examples)}
     return {**result, "duration": time.perf_counter() - started}
+
+
+# %% The run
 
 
 def train(config: Config, precision: str) -> None:
@@ -121,6 +129,7 @@ def train(config: Config, precision: str) -> None:
         share = replicas.share(plan, filled=False)
         about = {**describe(config, precision, device), "total_steps": total_steps}
         about["replicas"] = replicas.described("DDP")
+        about |= {"layers": layer_names(model), "criterion": "torch.nn.CrossEntropyLoss"}
         with (
             replicas.recorder(path, first_step, about) as record,
             replicas.heartbeat(path) as beat,
@@ -141,6 +150,9 @@ def train(config: Config, precision: str) -> None:
                     save_checkpoint(checkpoint, step + 1, model, optimizer, schedule)
         if replicas.leads:
             save_final_weights(model, config.file(precision, "torch.safetensors"))
+
+
+# %% Where and how it is computed
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """The differences between PyTorch and JAX, Flax and Optax that no error tells of: all that the project knows, by id.
 
 Everything else cites the ids. W: weights and modules; G: losses and gradients; O: optimizers and schedules;
-D: data parallelism; A: gradient accumulation; P: precision, and how close two right trainers come.
+D: data parallelism; A: gradient accumulation; J: arrays and programs; P: precision, and how close two right trainers
+come.
 
 Figures were measured on a CPU with torch 2.15, jax 0.10.2, flax 0.12.8 and optax 0.2.8, unless a note names others.
 """
@@ -17,6 +18,7 @@ from port.pairs.notes import (
     losses_and_gradients,
     optimizers,
     precision,
+    programs,
     weights_and_modules,
 )
 from port.pairs.notes.difference import Note
@@ -27,6 +29,7 @@ NOTES: tuple[Note, ...] = (
     *optimizers.NOTES,
     *data_parallel.NOTES,
     *accumulation.NOTES,
+    *programs.NOTES,
     *precision.NOTES,
 )
 

@@ -70,8 +70,8 @@ NOTES = (
         "P6",
         "Muon",
         torch="Orthogonalises in bfloat16, whatever the parameters are.",
-        jax="The same in `port.transforms`; sums in another order now and then round to the other bfloat16, in "
-        "matrices above 64 (5.5e-3 apart at 256×512; torch 2.13).",
+        jax="The same in `port.transforms`; sums in another order now and then round to the other bfloat16, at "
+        "any size (up to 1e-3 of the weights; 5.5e-3 apart at 256×512, torch 2.13).",
         remedy="Allow for such a slip; optax.contrib.muon is another optimizer.",
         tests=(
             "tests/port/transforms/test_muon.py::test_larger_matrices_differ_where_a_sum_lies_between_two_bfloat16s",

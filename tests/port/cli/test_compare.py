@@ -58,3 +58,14 @@ def test_broken_records_exit_with_2(record, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "broken.jsonl, line 2" in said
     assert main(["compare", record("b"), "missing.jsonl"]) == 2
+
+
+def test_the_page_of_two_records(record, tmp_path, capsys):
+    a, b = record("a"), record("b", at=31, factor=1 + 1e-8)
+    assert main(["compare", a, b, "--control", a, "--html", "both.html"]) == 1
+    page = (tmp_path / "both.html").read_text()
+    assert "part at step 31" in page
+    assert "plotly.js" in page
+    assert main(["compare", a, b, "--html", b]) == 2
+    assert "ends with .html" in capsys.readouterr().err
+    assert main(["compare", a, a]) == 0

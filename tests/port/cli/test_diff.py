@@ -205,3 +205,52 @@ def test_no_color_in_a_terminal():
     said = in_a_terminal("train", columns=80, NO_COLOR="1")
     assert not re.search(r"\x1b\[(\d+;)*(3|4|9)\d(;\d+)*m", said)
     assert "class TrainState(NamedTuple):" in re.sub(r"\x1b\[[0-9;]*m", "", said)
+
+
+def test_the_tour_as_a_site(files, capsys):
+    assert main(["diff", "--html", "site"]) == 0
+    assert capsys.readouterr().out == f"{files / 'site' / 'index.html'} is the first page\n"
+    assert {path.stem for path in (files / "site" / "lessons").iterdir()} == set(READING_ORDER)
+
+
+def test_two_files_or_a_lesson_as_a_site(files, capsys):
+    (files / "odd.py").write_text("# <script>alert(1)</script>\r\nx = 1\n" + "y = " + "1 + " * 3_000 + "1\n")
+    (files / "\udcff.py").write_text("x = 2\n")
+    assert main(["diff", "odd.py", "\udcff.py", "--html", "site"]) == 0
+    (page,) = (files / "site" / "lessons").iterdir()
+    text = page.read_text("utf-8")
+    assert "alert(1)" in text
+    assert "<script>alert" not in text
+    assert "mixed line ends" in text
+    assert main(["diff", "empty.py", "broken.py", "--html", "site"]) == 0
+    assert main(["diff", "model", "--html", "site"]) == 0
+    assert [path.name for path in (files / "site" / "lessons").iterdir()] == ["model.html"]
+
+
+def test_the_tables(files, capsys):
+    assert main(["diff", "--table"]) == 0
+    assert "W1   Linear's weight" in capsys.readouterr().out
+    assert main(["diff", "--tutorials"]) == 0
+    assert "jax.tree.map" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--table", "--tutorials"], "give one of them"),
+        (["--table", "--html", "site"], "give one of them"),
+        (["model", "--table"], "give no lesson or files"),
+        (["modell", "--html", "site"], "there are: model,"),
+        (["binary.py", "torch.py", "--html", "site"], "is binary"),
+        (["torch.py", "nowhere.py", "--html", "site"], "there is no file"),
+        (["--html", "folder/../torch.py"], "is a file"),
+        (["--html", "."], "holds other things"),
+    ],
+)
+def test_what_is_no_site_and_no_table(arguments, said, files, capsys):
+    before = sorted(files.iterdir())
+    assert main(["diff", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Traceback" not in err
+    assert sorted(files.iterdir()) == before

@@ -46,7 +46,7 @@ def test_the_main_job(precisions, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "torch and jax are the same over 30 steps in float64" in done.stdout
     assert ("as equal as float32 can say" in done.stdout) == ("float32" in precisions)
-    for name in ("config.json", "environment.json", "verdict.json", "initial.safetensors", "losses.png"):
+    for name in ("config.json", "environment.json", "verdict.json", "initial.safetensors", "losses.png", "run.html"):
         assert (tmp_path / "run" / name).stat().st_size > 0
     for precision in precisions:
         for side in ("torch", "jax"):
@@ -54,15 +54,19 @@ def test_the_main_job(precisions, tmp_path):
             assert (len(record.steps), record.finished, record.precision) == (30, True, precision)
             assert list(record.evaluations) == [21, 29]
             assert {"epoch", "lr", "grad_norm"} <= set(record.steps[0].more)
+            assert ("torch.nn.modules.linear.Linear" in record.about.get("layers", [])) == (side == "torch")
             assert (tmp_path / "run" / precision / f"{side}.safetensors").stat().st_size > 0
     assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 30
     assert json.loads((tmp_path / "run" / "verdict.json").read_text())["float64"]["status"] == "agree"
 
 
 def test_scripts_that_agree(tmp_path):
-    done = port("train", *scripts(tmp_path), "--out", "run", "--", 1, 0, cwd=tmp_path)
+    browser = {**os.environ, "BROWSER": "echo opened %s"}
+    done = port("train", *scripts(tmp_path), "--out", "run", "--open", "--", 1, 0, cwd=tmp_path, env=browser)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "same over 40 steps in float64" in done.stdout
+    assert "torch</span> and" in (tmp_path / "run" / "run.html").read_text()
+    assert f"opened {(tmp_path / 'run' / 'run.html').as_uri()}" in done.stdout
 
 
 def test_scripts_that_differ_exit_with_1_and_name_the_step(tmp_path):
@@ -150,6 +154,9 @@ def test_a_trainer_that_dies_ends_the_other(death, tmp_path):
     assert "out of paper" in done.stderr
     assert "Traceback" not in done.stderr or "raise" in death
     assert (tmp_path / "run" / "scripts" / "jax.jsonl").exists()
+    page = (tmp_path / "run" / "run.html").read_text()
+    assert "The run broke off" in page
+    assert "out of paper" in page
 
 
 def test_ctrl_c_ends_both_and_keeps_the_records(tmp_path):

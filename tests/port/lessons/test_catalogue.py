@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -29,6 +30,13 @@ def folder(tmp_path: Path) -> Path:
 
 def test_every_lesson_has_its_place_in_the_reading_order():
     assert list(READING_ORDER) == NAMES
+
+
+def test_the_readme_names_them_in_that_order():
+    readme = (Path(lessons()[0].torch).parents[1] / "README.md").read_text("utf-8")
+    table = [line for line in readme.splitlines() if line.startswith("| ") and "`" in line]
+    named = [name for line in table for name in re.findall(r"`(\w+)`", line.split("|")[2])]
+    assert named == list(READING_ORDER)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -17,7 +17,7 @@ from port.errors import UsageError
 from port.pairs.notes import NOTES, Note, note
 
 ROOT = Path(__file__).parents[4]
-FAMILIES = "WGODAP"
+FAMILIES = "WGODAJP"
 CITED = re.compile(rf"(?<![A-Za-z0-9])[{FAMILIES}][0-9]{{1,3}}(?![A-Za-z0-9])")  # in names of tests too: test_W12_…
 IDS = {each.id for each in NOTES}
 

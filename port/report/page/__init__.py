@@ -1,0 +1,7 @@
+"""The page of a run: one file that holds all of it, for a browser without a network."""
+
+from port.report.page.folder import write_page_of_folder, write_page_of_remains
+from port.report.page.opening import open_page
+from port.report.page.page import write_run_page
+
+__all__ = ["open_page", "write_page_of_folder", "write_page_of_remains", "write_run_page"]

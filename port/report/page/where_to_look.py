@@ -1,0 +1,97 @@
+"""Where to look if the two part: the first step, the hints, and the known differences that this run touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from port.pairs import all_pairs, name_of
+from port.pairs.notes import NOTES, Note
+from port.pairs.optimizers import OPTIMIZERS
+from port.report.page.subject import Subject
+
+_OF_PRECISION = {"float64": ("P2",), "float32": ("P1", "P3")}
+
+
+@dataclass(frozen=True)
+class Touched:
+    """A note, and what of this run it is about."""
+
+    note: Note
+    because: list[str]
+
+
+def notes_of(subjects: Sequence[Subject], config: Mapping[str, Any]) -> list[Touched]:
+    """The notes on this run's layers, loss and optimizer, and on replicas and accumulation where it has them.
+
+    The layers are those that a record's first line names; a record that names none has none that are known.
+    """
+    because: dict[str, list[str]] = {}
+
+    def touch(ids: Iterable[str], what: str) -> None:
+        for id in ids:
+            reasons = because.setdefault(id, [])
+            if what not in reasons:
+                reasons.append(what)
+
+    for name in _named(subjects, config, "layers", "criterion"):
+        touch(_notes_of_layer(name), _short(name))
+    for name in _named(subjects, config, "optimizer"):
+        touch(_notes_of_optimizer(name), _short(name))
+    if any(count > 1 for count in _counts(config, "accumulate")):
+        touch((note.id for note in NOTES if note.id.startswith("A")), "accumulated gradients")
+    if any(count > 1 for count in (*_counts(config, "devices"), *_counts(config, "processes"))):
+        touch((note.id for note in NOTES if note.id.startswith("D")), "several replicas")
+    for subject in subjects:
+        touch(_OF_PRECISION.get(subject.precision, ()), subject.precision)
+    return [Touched(note, because[note.id]) for note in NOTES if note.id in because]
+
+
+def layers_are_known(subjects: Sequence[Subject]) -> bool:
+    """Whether a record says which layers its model has."""
+    return any(_strings(record.about.get("layers")) for subject in subjects for _, record in subject.records)
+
+
+def _named(subjects: Sequence[Subject], config: Mapping[str, Any], *keys: str) -> list[str]:
+    """What the records, or else the config, say under these keys: names of classes."""
+    found: list[str] = []
+    for subject in subjects:
+        for _, record in subject.records:
+            its_config = record.about.get("config")
+            for key in keys:
+                found += _strings(record.about.get(key))
+                found += _strings(its_config.get(key)) if isinstance(its_config, Mapping) else []
+    for key in keys:
+        found += _strings(config.get(key))
+    return list(dict.fromkeys(found))
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def _notes_of_layer(name: str) -> list[str]:
+    public = f"torch.nn.{_short(name)}" if name.startswith("torch.nn.modules.") else name
+    return [id for pair in all_pairs() if name_of(pair.torch) in (name, public) for id in pair.notes]
+
+
+def _notes_of_optimizer(name: str) -> list[str]:
+    is_class = name.startswith("torch.optim.")
+    return [
+        id
+        for pair in OPTIMIZERS
+        if (pair.torch == f"torch.optim.{_short(name)}" if is_class else pair.name == name.lower())
+        for id in pair.notes
+    ]
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _counts(config: Mapping[str, Any], key: str) -> list[int]:
+    value = config.get(key)
+    return [value] if isinstance(value, int) else []

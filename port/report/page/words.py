@@ -1,0 +1,97 @@
+"""How the page says things: its first sentence, numbers, and what comes from files that anybody may have written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from port.records import Status
+from port.report.page.subject import Subject
+
+LONGEST = 2000
+"""Characters of one value that are shown."""
+_POWER = re.compile(r"\b\d[\d.]*e-\d+\b")
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def headline(subjects: Sequence[Subject]) -> str:
+    """The page's first sentence: how the run broke off, or the verdict over all of it."""
+    broken = [(subject.name, ", and ".join(subject.broken)) for subject in subjects if subject.broken]
+    if broken:
+        where = "; ".join(f"{name}: {how}" if len(subjects) > 1 else how for name, how in broken)
+        return f"The run broke off: {where}."
+    verdicts = [subject.verdict for subject in subjects if subject.verdict is not None]
+    if not verdicts:
+        return "There is nothing to compare."
+    names = " and ".join(subjects[0].labels)
+    parted = next((verdict for verdict in verdicts if verdict.status is Status.DIFFER), None)
+    if parted is not None:
+        first = parted.first
+        if first is None or first.step is None:
+            return f"{names} differ in their final weights."
+        return f"{names} part at {'the evaluation after ' if first.where == 'evaluation' else ''}step {first.step}."
+    if any(verdict.status is Status.UNDECIDED for verdict in verdicts):
+        return f"{names} were not shown to be the same, nor to differ."
+    return f"{names} are the same run."
+
+
+def status_of(subject: Subject) -> str:
+    """A word for the comparison's colour: a status, or "broken"."""
+    return "broken" if subject.broken or subject.verdict is None else str(subject.verdict.status)
+
+
+def kind_of(subject: Subject) -> str:
+    """What sort of evidence a comparison is."""
+    precision, count = subject.precision, len(subject.controls)
+    if precision == "float64":
+        evidence = "the proof: rounding stays near 1e-12, a fault does not"
+    elif count:
+        evidence = f"measured against {count} control{'' if count == 1 else 's'}"
+    else:
+        evidence = "without controls"
+    return evidence if subject.name == precision else f"{precision}, {evidence}"
+
+
+def number(value: float | None, *, whole: bool = False) -> str:
+    """A number as the record has it, to the last digit."""
+    if value is None:
+        return "–"
+    return str(int(value)) if whole else repr(float(value))
+
+
+def apart(value: float | None) -> str:
+    """A relative difference."""
+    return "–" if value is None else "0" if value == 0 else f"{value:.2e}"
+
+
+def shown(value: Any) -> Any:
+    """What comes from outside, for the template: what cannot be seen made visible, and cut where it is endless.
+
+    Control characters (a terminal's escapes among them), marks that turn the direction of writing, and halves of
+    characters, which no file can hold, are written as their numbers. Escaping for HTML is the template's.
+    """
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    text = _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text)} characters)"
+
+
+def coded(text: str) -> Markup:
+    """A sentence of ours, with what stands between backticks as code."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts)
+    )
+
+
+def said(sentence: str, labels: Sequence[str] = ()) -> Markup:
+    """A sentence whose numbers stay on one line; where it begins with both sides, they have their colours."""
+    start = Markup("")
+    if labels and sentence.startswith(f"{labels[0]} and {labels[1]} "):
+        sentence = sentence.removeprefix(f"{labels[0]} and {labels[1]}")
+        names = map(shown, labels)
+        start = Markup('<span class="torch">{}</span> and <span class="jax">{}</span>').format(*names)
+    return start + Markup(_POWER.sub(r'<span class="whole">\g<0></span>', str(escape(shown(sentence)))))

@@ -1,0 +1,136 @@
+"""The cheat sheet: every pair there is, as a row. All of it is read from `port.pairs`; nothing is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from port.pairs import LayerPair, ParamPair, layers, name_of
+from port.pairs.expression import Expression
+from port.pairs.losses import FUNCTIONS
+from port.pairs.losses import PAIRS as LOSSES
+from port.pairs.optimizers import OPTIMIZERS
+from port.pairs.schedules import plateau_of, schedule_of
+from port.pairs.schedules.examples import EXAMPLES
+from port.report.site.places import Place, place_of
+
+WIDTH = 64  # columns that a call may take before it is broken into lines
+SHOWN_STEPS = 4  # of a schedule that has no formula, and is tabulated
+
+
+@dataclass(frozen=True)
+class Twin:
+    """One of the things that say in JAX what torch's thing says.
+
+    Attributes:
+        jax: its name, or a call of it.
+        moves: where each parameter goes, a line each.
+    """
+
+    jax: str
+    moves: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the cheat sheet.
+
+    Attributes:
+        kind: "layer", "loss", "optimizer" or "schedule".
+        torch: PyTorch's name, or a call of it.
+        twins: what says it in JAX; the first is the twin that is built, the others are known too.
+        notes: ids of the differences that touch it.
+        place: where its pair is written.
+    """
+
+    kind: str
+    torch: str
+    twins: tuple[Twin, ...]
+    notes: tuple[str, ...]
+    place: Place
+
+
+def cheat_sheet() -> list[Entry]:
+    """Every layer, loss, optimizer and schedule that has a pair, in the order in which the pairs stand.
+
+    Schedules are read from live schedulers, which takes torch.
+    """
+    families = {name: family.PAIRS for name, family in vars(layers).items() if hasattr(family, "PAIRS")}
+    return [
+        *(entry for name, pairs in families.items() for entry in _entries("layer", pairs, f"layers/{name}.py")),
+        *_entries("loss", LOSSES, "losses.py"),
+        *_functions(),
+        *_optimizers(),
+        *_schedules(),
+    ]
+
+
+def _entries(kind: str, pairs: tuple[LayerPair, ...], where: str) -> Iterator[Entry]:
+    """The pairs of one class of torch's are one row."""
+    for torch in dict.fromkeys(name_of(pair.torch) for pair in pairs):
+        its = [pair for pair in pairs if name_of(pair.torch) == torch]
+        twins = dict.fromkeys(Twin(short(name_of(pair.flax)), _moves(pair)) for pair in its)
+        notes = dict.fromkeys(note for pair in its for note in pair.notes)
+        yield Entry(kind, short(torch), tuple(twins), tuple(notes), place_of(torch, where))
+
+
+def _moves(pair: LayerPair) -> tuple[str, ...]:
+    if callable(pair.params):
+        return ("parameters move as the layer was built",)
+    return tuple(map(_moved, pair.params))
+
+
+def _moved(param: ParamPair) -> str:
+    moves = ", ".join(map(str, param.moves))
+    torch, jax = " and ".join(param.torch_names), " and ".join(param.flax_names)
+    if torch == jax and not moves:
+        return f"{torch}, as it is"
+    return f"{torch} → {jax}" + (f", {moves}" if moves else "")
+
+
+def _functions() -> Iterator[Entry]:
+    for pair in FUNCTIONS:
+        yield Entry("loss", pair.torch, (Twin(pair.jax),), pair.notes, place_of(pair.torch, "losses.py"))
+
+
+def _optimizers() -> Iterator[Entry]:
+    """What torch's defaults become, or why nothing."""
+    for pair in OPTIMIZERS:
+        chain = pair.refused(pair.defaults) or pair.chain(pair.defaults).source(width=WIDTH)
+        yield Entry("optimizer", short(pair.torch), (Twin(chain),), pair.notes, place_of(pair.torch, "optimizers"))
+
+
+def _schedules() -> Iterator[Entry]:
+    import torch
+
+    for example in EXAMPLES:
+        weight = torch.nn.Parameter(torch.zeros(1))
+        scheduler = example.build()(torch.optim.SGD([weight], lr=0.1, momentum=0.9))
+        name = example.body.function
+        call = short(example.body.source(width=WIDTH + len("torch.optim.")))
+        place = place_of(name, "schedules/formulas.py", "schedules/read.py")
+        yield Entry("schedule", call, (Twin(_schedule(scheduler, name)),), (), place)
+
+
+def _schedule(scheduler: Any, name: str) -> str:
+    if name.endswith("ReduceLROnPlateau"):
+        options = plateau_of(scheduler, 0).options
+        return Expression("port.transforms.reduce_on_torch_plateau", (), options).source(width=WIDTH)
+    schedule = schedule_of(scheduler, 0, steps=SHOWN_STEPS)
+    said = (schedule.learning_rate, schedule.momentum)
+    return "\n".join(
+        what.source(width=WIDTH) if isinstance(what, Expression) else str(what) for what in said if what is not None
+    )
+
+
+def short(name: str) -> str:
+    """A name, or a call, as people write it who have imported nnx, linen and the schedulers' modules."""
+    for whole, said in (
+        ("torch.optim.lr_scheduler.", "lr_scheduler."),
+        ("torch.optim.swa_utils.", "swa_utils."),
+        ("flax.nnx.", "nnx."),
+        ("flax.linen.", "linen."),
+    ):
+        name = name.replace(whole, said)
+    return name

@@ -1,0 +1,115 @@
+"""The site's pages, as text by their paths: templates filled with what the lessons, the notes and the pairs say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
+from functools import cache, partial
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from port.pairs.notes import NOTES, Note
+from port.pairs.tutorials import GIVEN, OUTDATED
+from port.report.site.cheat_sheet import Entry, cheat_sheet
+from port.report.site.markup import highlighted, html_of, linked
+from port.report.site.places import PAIRS
+from port.report.site.reading import Reading
+from port.report.site.search import search_index
+
+NOTES_PAGE, CHEAT_SHEET, TUTORIALS = "differences.html", "cheat_sheet.html", "tutorials.html"
+STATIC = ("style.css", "site.js")
+FAMILIES = {
+    "W": "Weights and modules",
+    "G": "Losses and gradients",
+    "O": "Optimizers and schedules",
+    "D": "Data parallelism",
+    "A": "Gradient accumulation",
+    "J": "Arrays and programs",
+    "P": "Precision, and how close two right trainers come",
+}
+KINDS = {"layer": "Layers", "loss": "Losses", "optimizer": "Optimizers", "schedule": "Schedules"}
+
+
+def pages(readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
+    """Each file of the site: its path from the site's folder, and its text."""
+    entries = cheat_sheet()
+    for number, reading in enumerate(readings):
+        around = {
+            "previous": readings[number - 1] if number else None,
+            "next": readings[number + 1] if number + 1 < len(readings) else None,
+        }
+        rows = reading.rows(notes_at=_up(reading.path) + NOTES_PAGE)
+        yield _page("reading.html.jinja", reading.path, readings, reading=reading, rows=rows, **around)
+    yield _page("index.html.jinja", "index.html", readings)
+    families = {title: [note for note in NOTES if note.id[0] == letter] for letter, title in FAMILIES.items()}
+    yield _page("differences.html.jinja", NOTES_PAGE, readings, families=families, cited=_cited(readings, entries))
+    yield _page("tutorials.html.jinja", TUTORIALS, readings, outdated=OUTDATED, given=GIVEN)
+    kinds = {
+        title: [(number, entry) for number, entry in enumerate(entries) if entry.kind == kind]
+        for kind, title in KINDS.items()
+    }
+    yield _page("cheat_sheet.html.jinja", CHEAT_SHEET, readings, kinds=kinds, source_page=source_page)
+    for file in sorted({entry.place.file for entry in entries}):
+        lines = (PAIRS / file).read_text("utf-8").splitlines()
+        path = source_page(file)
+        shown = [html_of(line, notes_at=_up(path) + NOTES_PAGE) for line in highlighted(lines)]
+        yield _page("source.html.jinja", path, readings, file=f"port/pairs/{file}", lines=shown)
+    yield "search_index.js", _search_index(readings, entries)
+    for name in STATIC:
+        yield name, (files("port.report.site") / "static" / name).read_text("utf-8")
+
+
+def source_page(file: str) -> str:
+    """The page of a file that is below ``port/pairs``."""
+    return f"pairs/{file.removesuffix('.py')}.html"
+
+
+def _page(template: str, path: str, readings: Sequence[Reading], **told: Any) -> tuple[str, str]:
+    up = _up(path)
+    to_notes = partial(linked, notes_at=up + NOTES_PAGE if path != NOTES_PAGE else "")
+    text = _templates().get_template(template).render(path=path, up=up, readings=readings, linked=to_notes, **told)
+    return path, text
+
+
+def _up(path: str) -> str:
+    """From a page to the site's folder."""
+    return "../" * path.count("/")
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("port.report.site"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _cited(readings: Sequence[Reading], entries: Sequence[Entry]) -> Mapping[str, list[tuple[str, str]]]:
+    """Of each note: what cites it, and where that is."""
+    cited: dict[str, list[tuple[str, str]]] = {note.id: [] for note in NOTES}
+    for reading in readings:
+        text = "\n".join(line for source in reading.sources for line in source.lines)
+        for note in NOTES:
+            if _says(text, note):
+                cited[note.id].append((reading.name, reading.path))
+    for number, entry in enumerate(entries):
+        for note_id in entry.notes:
+            cited[note_id].append((entry.torch.partition("(")[0], f"{CHEAT_SHEET}#row-{number}"))
+    return cited
+
+
+def _says(text: str, note: Note) -> bool:
+    return re.search(rf"\b{note.id}\b", text) is not None
+
+
+def _search_index(readings: Sequence[Reading], entries: Sequence[Entry]) -> str:
+    """The list as a script: a page that was opened from a file may load a script, and nothing else."""
+    found = search_index(readings, NOTES, OUTDATED, entries)
+    return "const SEARCH_INDEX = " + json.dumps([astuple(one) for one in found], separators=(",", ":")) + ";\n"

@@ -1,0 +1,147 @@
+"""A page of two sources beside each other: its rows, and what can be jumped to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePath
+
+from markupsafe import Markup
+
+from port.lessons import Alignment, Kind, Lesson, Line, Source, Span, align, words_apart
+from port.lessons.outline import DoesNotParse, flat, outline
+from port.lessons.visible import visible
+from port.report.site.markup import highlighted, html_of
+
+SIDES = ("torch", "jax")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A line as the page shows it.
+
+    Attributes:
+        number: counted from 1.
+        anchor: its id on the page.
+        indent: how many columns it is indented by; what is wrapped is indented further.
+        html: its text.
+    """
+
+    number: int
+    anchor: str
+    indent: int
+    html: Markup
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """Two cells, None where a line has no twin."""
+
+    kind: str
+    cells: tuple[Cell | None, Cell | None]
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A definition or a cell's title: its name, how deep it stands, and its line."""
+
+    name: str
+    depth: int
+    anchor: str
+    is_title: bool
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one page shows.
+
+    Attributes:
+        name: the lesson's.
+        about: its first sentence.
+        alignment: both sources.
+        path: the page, from the site's folder.
+    """
+
+    name: str
+    about: str
+    alignment: Alignment
+    path: str
+
+    @property
+    def sources(self) -> tuple[Source, Source]:
+        """The left one and the right one."""
+        return self.alignment.left, self.alignment.right
+
+    @property
+    def files(self) -> tuple[str, str]:
+        """Their names."""
+        return visible(self.alignment.left.name), visible(self.alignment.right.name)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader should know of them."""
+        return [visible(remark) for remark in self.alignment.remarks]
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many rows there are of each kind."""
+        return {str(kind): sum(row.kind is kind for row in self.alignment.rows) for kind in Kind}
+
+    def rows(self, *, notes_at: str) -> list[ShownRow]:
+        """The rows in order; ``notes_at`` is the page of the notes, from this one."""
+        pieces = [highlighted(source.lines, is_python=_is_python(source)) for source in self.sources]
+        shown = []
+        for row in self.alignment.rows:
+            marks: tuple[tuple[Span, ...], tuple[Span, ...]] = ((), ())
+            if row.kind is Kind.CHANGED and row.left and row.right:
+                marks = words_apart(visible(row.left.text), visible(row.right.text))
+            left, right = (
+                line and _cell(side, line, html_of(of[line.number - 1], marked, notes_at=notes_at))
+                for side, line, of, marked in zip(SIDES, row, pieces, marks, strict=True)
+            )
+            shown.append(ShownRow(row.kind.replace(" ", "-"), (left, right)))
+        return shown
+
+    def jumps(self) -> list[Jump]:
+        """The definitions and titles of the left source; those of the right where the left has none."""
+        for side, source in zip(SIDES, self.sources, strict=True):
+            try:
+                parts = list(flat(outline(source.lines)))
+            except DoesNotParse:
+                continue
+            if parts:
+                return [_jump(side, name, part.line) for name, part in parts]
+        return []
+
+
+def reading_of_lesson(lesson: Lesson) -> Reading:
+    """A lesson's page."""
+    return Reading(lesson.name, lesson.about(), align(*lesson.sources()), f"lessons/{_slug(lesson.name)}.html")
+
+
+def reading_of_files(left: Source, right: Source) -> Reading:
+    """The page of any two files."""
+    names = [visible(PurePath(source.name).name) for source in (left, right)]
+    path = f"lessons/{'-'.join(map(_slug, names))}.html"
+    return Reading(" ⇄ ".join(names), "Two files side by side.", align(left, right), path)
+
+
+def _slug(name: str) -> str:
+    """A name as a file's name that needs no quoting in a link."""
+    return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")[:60] or "page"
+
+
+def _is_python(source: Source) -> bool:
+    return source.name.endswith((".py", ".pyi"))
+
+
+def _cell(side: str, line: Line, html: Markup) -> Cell:
+    text = visible(line.text)
+    return Cell(line.number, f"{side}-{line.number}", min(len(text) - len(text.lstrip()), 40), html)
+
+
+def _jump(side: str, name: str, line: int) -> Jump:
+    is_title = name.startswith("# %%")
+    said = visible(name.removeprefix("# %%").strip() if is_title else name.rpartition(".")[2])
+    return Jump(said, 0 if is_title else name.count("."), f"{side}-{line + 1}", is_title)

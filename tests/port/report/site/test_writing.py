@@ -1,0 +1,117 @@
+"""The site as a folder: whole or not at all, and every link in it leads somewhere."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+
+import pytest
+
+from port.errors import UsageError
+from port.lessons import lessons
+from port.pairs.notes import NOTES
+from port.report.site import reading_of_lesson, write_site, writing
+
+
+@pytest.fixture(scope="module")
+def readings():
+    return [reading_of_lesson(lesson) for lesson in lessons()]
+
+
+@pytest.fixture(scope="module")
+def site(readings, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("written") / "a" / "site"
+    assert write_site(readings, folder) == folder / "index.html"
+    return folder
+
+
+def test_every_page_is_there(site, readings):
+    assert {path.name for path in (site / "lessons").iterdir()} == {f"{lesson.name}.html" for lesson in lessons()}
+    assert {path.name for path in site.iterdir() if path.is_file()} == {
+        *("index.html", "differences.html", "tutorials.html", "cheat_sheet.html"),
+        *("style.css", "site.js", "search_index.js"),
+    }
+    index = (site / "index.html").read_text("utf-8")
+    assert [re.search(rf'href="{reading.path}"', index) is not None for reading in readings] == [True] * len(readings)
+    assert [path.name for path in site.parent.iterdir()] == ["site"]  # nothing is left beside it
+
+
+def test_every_link_leads_somewhere(site):
+    text = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
+    anchors = {path.resolve(): set(re.findall(r'\bid="([^"]*)"', page)) for path, page in text.items()}
+    checked = 0
+    for path, page in text.items():
+        for link in map(html.unescape, re.findall(r'\b(?:href|src)="([^"]*)"', page)):
+            target, _, anchor = link.partition("#")
+            if link.startswith("data:"):
+                continue
+            there = (path.parent / target).resolve() if target else path.resolve()
+            assert there.is_file(), (path, link)
+            assert not anchor or anchor in anchors[there], (path, link)
+            checked += 1
+    assert checked > 5000
+
+
+def test_the_differences_page_says_every_note(site):
+    page = html.unescape(re.sub(r"<[^<>]*>", "", (site / "differences.html").read_text("utf-8")))
+    for note in NOTES:
+        for said in (note.title, note.torch, note.jax, note.remedy, *note.tests):
+            assert said.replace("`", "") in page.replace("`", ""), note.id
+
+
+def test_the_search_index_leads_to_every_line(site, readings):
+    index = (site / "search_index.js").read_text("utf-8")
+    rows = json.loads(index.removeprefix("const SEARCH_INDEX = ").removesuffix(";\n"))
+    links = {link for _, _, _, link in rows}
+    for reading in readings:
+        for side, source in zip(("torch", "jax"), reading.sources, strict=True):
+            said = [number for number, line in enumerate(source.lines, 1) if line.strip()]
+            assert {f"{reading.path}#{side}-{number}" for number in said} <= links
+    assert rows == sorted(rows, key=lambda row: row[0])
+
+
+def test_nothing_is_asked_of_the_network(site):
+    for path in site.rglob("*"):
+        if path.is_file():
+            text = path.read_text("utf-8")
+            shown = re.sub(r"<code.*?</code>", "", text, flags=re.S) if path.suffix == ".html" else text
+            if path.name != "search_index.js":  # sources may speak of addresses
+                assert not re.search(r"https?://|@import|url\(", shown), path
+
+
+def test_an_earlier_site_is_replaced(tmp_path, readings):
+    folder = tmp_path / "site"
+    write_site(readings[:2], folder)
+    (folder / "lessons" / "old.html").write_text("old")
+    write_site(readings[:1], folder)
+    assert [path.name for path in (folder / "lessons").iterdir()] == [f"{readings[0].name}.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_other_things_are_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="holds other things"):
+        write_site([], tmp_path)
+    with pytest.raises(UsageError, match="is a file"):
+        write_site([], tmp_path / "mine.txt")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_site([], tmp_path / "mine.txt" / "site")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_half_a_site_is_none(tmp_path, readings, monkeypatch):
+    folder = tmp_path / "site"
+    write_site(readings[:1], folder)
+    before = {path: os.stat(path).st_mtime_ns for path in folder.rglob("*")}
+
+    def broken(readings):
+        yield "index.html", "half"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writing, "pages", broken)
+    with pytest.raises(UsageError, match="No space left on device"):
+        write_site(readings[:1], folder)
+    assert {path: os.stat(path).st_mtime_ns for path in folder.rglob("*")} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
