@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,19 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """``@pytest.mark.thin(n)``: the short run takes every n-th case of a test, the long run all of them."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        thin = item.get_closest_marker("thin")
+        if thin is not None and item.get_closest_marker("sweep") is None:
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % thin.args[0]:
+                item.add_marker(pytest.mark.sweep)
+            seen[test] += 1
 
 
 @pytest.fixture

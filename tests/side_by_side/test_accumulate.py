@@ -130,7 +130,8 @@ def test_in_jax_tree_functions_modify_nothing():
     assert (tensors[0] == 1.5).all()
 
 
-@pytest.mark.parametrize("batch_norm", [pytest.param(False, marks=pytest.mark.sweep), True])
+@pytest.mark.sweep
+@pytest.mark.parametrize("batch_norm", [False, True])
 def test_the_wrong_version_updates_with_one_microbatch_alone(batch_norm):
     model, (x, y) = ours.build(batch_norm=batch_norm), ours.draw_batch()
     wrong = partial(ours.wrong, k=K)

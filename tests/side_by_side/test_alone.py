@@ -33,7 +33,9 @@ def printed(side: str, name: str, capsys: pytest.CaptureFixture[str]) -> list[st
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.sweep) if name == "model" else name for name in HERE]
+)
 def test_both_sides_print_the_same(name, capsys):
     ours, theirs = (printed(side, name, capsys) for side in ("pytorch", "jax"))
     if name == "processes":  # how many devices there are depends on who asks

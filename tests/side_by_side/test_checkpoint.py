@@ -176,6 +176,7 @@ PARTS = {"torch": ("model", "optimizer", "schedule"), "jax": ("params", "opt_sta
 
 class TestResume:
     @pytest.mark.parametrize(("side", "optimizer", "schedule"), sorted(CASES))
+    @pytest.mark.thin(3)
     def test_bit_for_bit(self, side: str, optimizer: str, schedule: str, path: Path) -> None:
         config = Config(model="mlp", optimizer=optimizer, schedule=schedule, steps=STEPS, dropout=0.3)
         assert differing(side, config, path) == []
@@ -269,6 +270,7 @@ class TestErrors:
         ],
         ids=["another model", "a model by hand", "other shapes", "another optimizer"],
     )
+    @pytest.mark.thin(3)
     def test_another_run(self, side: str, other: Config, named: str, path: Path) -> None:
         RUNS[side](Config(model="mlp")).save(path, 1)
         run = RUNS[side](other)
@@ -482,6 +484,7 @@ print("restored")
 """
 
 
+@pytest.mark.sweep
 def test_one_of_two_processes_saves_and_both_restore(path: Path) -> None:
     path.parent.mkdir()
     with socket.socket() as free:

@@ -227,6 +227,7 @@ def test_small_gradients_are_lost_in_float16_and_a_scale_keeps_them() -> None:
     assert max(lost[2.0**16]) < 0.001
 
 
+@pytest.mark.sweep
 def test_steps_that_overflow_are_skipped_on_both_sides() -> None:
     ours, theirs = (lesson.train_float16(5, 2.0**19) for lesson in LESSONS.values())
     assert [step[1:] for step in ours] == [step[1:] for step in theirs]

@@ -54,6 +54,7 @@ def test_a_mistake_in_the_jax_script_is_found(right, wrong, tmp_path):
     assert "torch and jax differ" in done.stdout
 
 
+@pytest.mark.sweep
 def test_alone_it_says_who_starts_it(tmp_path):
     script = ROOT / "pytorch" / "script.py"
     done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)

@@ -29,6 +29,7 @@ CASES |= {f"optimizer {name}": Config(optimizer=name, steps=40) for name in OPTI
 CASES |= {f"schedule {name}": Config(schedule=name, steps=40) for name in SCHEDULES}
 SHORT = {"schedule one-cycle"}
 LONG = {name for name in CASES if name.startswith(("optimizer", "schedule"))} - SHORT
+LONG |= {"clipped", "last partial batch kept", "adam with decay"}
 LONG |= {"adam", "sgd with decay", "step", "adamw", "augmented", "sgd plain", "another seed and batch size"}
 
 

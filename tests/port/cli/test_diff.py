@@ -207,6 +207,7 @@ def test_no_color_in_a_terminal():
     assert "class TrainState(NamedTuple):" in re.sub(r"\x1b\[[0-9;]*m", "", said)
 
 
+@pytest.mark.sweep
 def test_the_tour_as_a_site(files, capsys):
     assert main(["diff", "--html", "site"]) == 0
     assert capsys.readouterr().out == f"{files / 'site' / 'index.html'} is the first page\n"

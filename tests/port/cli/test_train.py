@@ -95,7 +95,10 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
+STARTED = {"batch too large", "missing data"}  # a trainer, or torchvision, finds it out
+
+
+@pytest.mark.parametrize("what", [pytest.param(w, marks=pytest.mark.sweep) if w in STARTED else w for w in BAD])
 def test_bad_usage_exits_with_2_and_no_traceback(what, tmp_path):
     arguments, message = BAD[what]
     done = port("train", *arguments, cwd=tmp_path)

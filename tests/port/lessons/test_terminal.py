@@ -128,6 +128,7 @@ def test_what_would_steer_a_terminal_is_written_out(text, expected):
         assert f"# {expected}" in said or "\t" in text
 
 
+@pytest.mark.sweep
 def test_a_line_of_100_000_characters_is_shown_to_its_end():
     line = "x = [" + ", ".join(str(n) for n in range(18_000)) + "]"
     assert len(line) > 100_000

@@ -91,6 +91,7 @@ PLAIN = {
     ("name", "kind", "need_weights", "batched"),
     [pytest.param(*case, marks=() if case in PLAIN else pytest.mark.sweep) for case in COMBINATIONS],
 )
+@pytest.mark.thin(3)
 def test_result_weights_and_gradients_are_torchs(
     name: str, kind: str, need_weights: bool, batched: bool, twin_of: Any, differences: Any
 ) -> None:

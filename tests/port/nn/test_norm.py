@@ -143,6 +143,7 @@ OPTIONS: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     ("shape", "options"), [*((shape, {}) for shape in SHAPES), *((SHAPES[2], options) for options in OPTIONS)], ids=str
 )
+@pytest.mark.thin(3)
 def test_it_trains_and_evaluates_as_torch(shape: tuple[int, ...], options: dict[str, Any], float64: None) -> None:
     xs = batches(*shape)
     norm = torch_norm(xs[0], **options)

@@ -232,6 +232,7 @@ def test_a_mask_of_all_is_no_mask(float64: None) -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 @pytest.mark.parametrize("eps", [1e-5, 0.0])
+@pytest.mark.thin(4)
 def test_too_few_positions_change_no_statistics_and_make_no_nan(count: int, eps: float) -> None:
     """Through eight layers, whose padding may not grow without bound either."""
     norms = nnx.List([BatchNorm(CHANNELS, eps=eps) for _ in range(8)])

@@ -68,6 +68,7 @@ def states(name: str, options: dict[str, Any], batched: bool = True) -> tuple[An
     [(True, True), *(pytest.param(*case, marks=SWEPT) for case in ((False, True), (True, False), (False, False)))],
 )
 @pytest.mark.parametrize(("name", "options"), SOME)
+@pytest.mark.thin(3)
 def test_outputs_states_and_gradients_are_torchs(
     name: str, options: dict[str, Any], with_state: bool, batched: bool, twin_of: Any, differences: Any
 ) -> None:
@@ -97,6 +98,7 @@ def with_lengths(twin: Any, x: Any, *initial: Any, lengths: np.ndarray = LENGTHS
 
 @pytest.mark.parametrize("with_state", [True, pytest.param(False, marks=SWEPT)])
 @pytest.mark.parametrize(("name", "options"), SOME)
+@pytest.mark.thin(3)
 def test_lengths_are_torchs_packed_sequences(
     name: str, options: dict[str, Any], with_state: bool, twin_of: Any, differences: Any
 ) -> None:

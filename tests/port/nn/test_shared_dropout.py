@@ -46,6 +46,7 @@ def by_flax(x: jax.Array, key: jax.Array, rate: float, broadcast_dims: tuple[int
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.thin(2)
 def test_without_rows_it_is_nnx_dropout(dtype: str) -> None:
     with jax.enable_x64(dtype == "float64"):
         x = numbers(WHOLE, 7, dtype=dtype)
@@ -66,6 +67,7 @@ def test_without_rows_it_is_nnx_dropout(dtype: str) -> None:
         ("interleaved", "float32", (2, 3, 5), (1, -2)),
     ],
 )
+@pytest.mark.thin(3)
 def test_replicas_together_drop_what_the_whole_batch_drops(
     split: str, dtype: str, shape: tuple[int, ...], broadcast_dims: tuple[int, ...]
 ) -> None:
@@ -148,6 +150,7 @@ class Model(nnx.Module):
 
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.thin(3)
 def test_torch_drops_the_same(split: str, dtype: str) -> None:
     x64 = dtype == "float64"
     tolerance = 1e-15 if x64 else 1e-6

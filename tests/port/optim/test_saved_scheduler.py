@@ -78,6 +78,7 @@ def rates(optimizer: Any, scheduler: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", SAVED)
+@pytest.mark.thin(3)
 def test_what_is_before_it_is_torchs(name: str, tmp_path: Path) -> None:
     optimizer, scheduler = live(SAVED[name])
     found = read(tmp_path / "last.pt", optimizer, scheduler)

@@ -83,6 +83,7 @@ def test_every_step_and_every_state_is_torchs(name: str, model: str, models: dic
 
 @pytest.mark.parametrize("model", [pytest.param("mlp", marks=pytest.mark.sweep), "convnet"])
 @pytest.mark.parametrize("name", one_of_each(CASES))
+@pytest.mark.thin(3)
 def test_it_is_handed_over_in_the_middle_and_back(name: str, model: str, models: dict[str, Recorded]) -> None:
     recorded, (cls, options) = models[model], CASES[name]
     limit = SLIP if cls is torch.optim.Muon else LIMIT

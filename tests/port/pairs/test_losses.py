@@ -180,6 +180,7 @@ def check(sample: Sample) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.thin(2)
 def test_one_sample(name: str) -> None:
     check(samples(name)[-1])
 
@@ -250,6 +251,7 @@ OTHERS: dict[str, Callable[[], Sample]] = {
 
 
 @pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
+@pytest.mark.thin(3)
 def test_others(make: Callable[[], Sample]) -> None:
     check(make())
 

@@ -338,6 +338,7 @@ class FlaxWords(nnx.Module):
 
 
 @pytest.mark.parametrize("option", [{"padding_idx": 2}, {"max_norm": 0.5}, {"scale_grad_by_freq": True}])
+@pytest.mark.thin(2)
 def test_an_option_that_flaxs_embedding_lacks(option: dict[str, Any]) -> None:
     report = checked(seeded(lambda: Words(**option)), FlaxWords(), torch.tensor([[0, 2, 2], [6, 1, 2]]))
     assert report.first is not None

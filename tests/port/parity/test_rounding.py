@@ -98,6 +98,7 @@ def test_a_fault_behind_rounding_is_named_first(monkeypatch: pytest.MonkeyPatch)
     assert hidden.first.layer == "attn", "without the rule the rounding hides it"
 
 
+@pytest.mark.sweep
 def test_a_stopped_gradient_behind_rounding_is_named_first() -> None:
     report = checked(FlaxModel(stop=True))
     assert report.first is not None
@@ -138,6 +139,7 @@ def test_a_gradient_of_rounding_alone_is_no_fault() -> None:
     assert again, str(again)
 
 
+@pytest.mark.sweep
 def test_a_layer_that_is_wrong_by_more_than_rounding_stays_the_first() -> None:
     ours = FlaxModel(tanh=True)
     ours.attn.num_heads, ours.attn.head_dim = 2, 4

@@ -244,6 +244,7 @@ class TestCommand:
             started.wait()
         assert processes.running() == []
 
+    @pytest.mark.sweep
     def test_so_does_a_second_one_of_an_impatient_person(self, processes: Processes) -> None:
         stubborn = 'signal.signal(signal.SIGTERM, lambda *_: note("asked", rank))\nbegin()\n'
         forever = "while True: time.sleep(1)\n"

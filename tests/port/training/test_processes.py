@@ -290,6 +290,7 @@ class TestInterruption:
         assert [kinds(job) for job in jobs] == [["run", "step"]] * 2
 
     @posix_only
+    @pytest.mark.sweep
     def test_one_that_ignores_sigterm_is_killed(self, make_job: MakeJob) -> None:
         stubborn = make_job("stubborn", IGNORE_SIGTERM + "spawn()\n" + FOREVER)
         gentle = make_job(

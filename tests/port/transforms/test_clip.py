@@ -92,6 +92,7 @@ def test_without_the_small_number_in_the_divisor_it_is_not_torch() -> None:
     [["float16"] * 4, ["bfloat16"] * 4, ["float32"] * 4, ["float16", "float32", "bfloat16", "float64"]],
     ids=" ".join,
 )
+@pytest.mark.thin(3)
 def test_dtypes(dtypes: list[str], optimized: None) -> None:
     """All of one dtype: the norm is rounded to it. Of several: it is in the widest."""
     values = gradients()

@@ -170,6 +170,7 @@ SEARCH = FIXED | {"line_search_fn": "strong_wolfe"}
     ],
     ids=str,
 )
+@pytest.mark.thin(3)
 def test_step_by_step_down_to_the_minimum(shares: np.ndarray, options: dict[str, Any]) -> None:
     ours, _, steps = trajectories(shares, 60, **options)
     assert 1 < steps < 60

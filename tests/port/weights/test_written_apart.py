@@ -103,6 +103,7 @@ def test_a_resnet_in_nnx_comes_back(norm: Any) -> None:
 
 
 @MODES
+@pytest.mark.thin(2)
 def test_a_resnet_in_linen(training: bool) -> None:
     theirs, another = randomise(short_torchvision_resnet()).train(training), short_torchvision_resnet()
     ours, example = LinenResNet(), channels_last(IMAGES)
@@ -190,6 +191,7 @@ def test_W6_a_flatten_that_is_not_folded_or_folded_wrongly_is_seen(fold: dict[st
 PATCHED = random(3, 3, VIT_SIDE, VIT_SIDE)
 
 
+@pytest.mark.sweep
 def test_a_vision_transformer(tmp_path: Path) -> None:
     theirs, another = randomise(small_torchvision_vit()).train(), small_torchvision_vit()
     torch.save(theirs.state_dict(), tmp_path / "vit.pt")

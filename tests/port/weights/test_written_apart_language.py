@@ -127,6 +127,7 @@ def scan_rules(tmp_path: Path) -> Path:
     return written(tmp_path, MAPPING_FILE)
 
 
+@pytest.mark.sweep
 def test_a_gpt_whose_blocks_are_scanned(theirs: TorchGPT, expected: Seen, scan_rules: Path) -> None:
     ours = ScannedGPT()
     variables = port.to_flax(theirs.state_dict(), target=ours, rename=scan_rules, inputs=TOKENS)

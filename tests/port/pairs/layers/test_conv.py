@@ -63,6 +63,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")  # torch's own
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.thin(2)
 def test_W2_the_twin_computes_the_same_with_the_same_gradients(name: str, sides: Any) -> None:
     make, shape = CASES[name]
     both = sides(make())
@@ -160,6 +161,7 @@ def test_W4_another_padding_mode_is_seen(mode: str, other: str, sides: Any) -> N
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 @pytest.mark.parametrize("name", [name for name in CASES if "no batch" not in name and "replicate" not in name])
+@pytest.mark.thin(3)
 def test_linens_conv(name: str, sides: Any, linen: Any) -> None:
     make, shape = CASES[name]
     layer = sides(make()).layer

@@ -49,6 +49,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("layer", "shape"), CASES, ids=str)
+@pytest.mark.thin(3)
 def test_W26_the_same_elements_drop(layer: nn.Module, shape: tuple[int, ...]) -> None:
     expected, got = both(layer, np.random.default_rng(0).normal(3, 1, shape))
     np.testing.assert_allclose(got, expected, rtol=1e-15)

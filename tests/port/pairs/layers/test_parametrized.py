@@ -75,6 +75,7 @@ def random(*shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("layer", "way"), CASES)
+@pytest.mark.thin(3)
 def test_W22_the_twin_computes_and_trains_the_same(layer: str, way: str, sides: Any) -> None:
     check(layer, way, sides)
 
@@ -134,6 +135,7 @@ def signs_on_the_diagonal(layer: nn.Module) -> None:
         ((5, 3), "householder", False),
     ],
 )
+@pytest.mark.thin(3)
 def test_orthogonal_weights(shape: tuple[int, int], orthogonal_map: str, trivialised: bool, sides: Any) -> None:
     check_orthogonal(shape, orthogonal_map, trivialised, sides)
 

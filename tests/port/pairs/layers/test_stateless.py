@@ -207,6 +207,7 @@ OWN: dict[str, tuple[nn.Module, tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("case", OWN)
+@pytest.mark.thin(2)
 def test_a_case_of_ours(case: str) -> None:
     module, inputs = OWN[case]
     check(module, *inputs)
