@@ -89,6 +89,7 @@ def test_load_and_save(folder: Path) -> None:
         np.testing.assert_array_equal(back[key], array)
 
 
+@pytest.mark.sweep
 def test_convert_there_and_back(folder: Path) -> None:
     run(
         "from port.cli import main\n"
@@ -118,6 +119,7 @@ def test_a_torch_model_is_asked_for_in_vain(folder: Path) -> None:
     assert "PyTorch, which is not installed" in told
 
 
+@pytest.mark.sweep
 def test_a_torch_file_is_refused_with_the_reason(folder: Path) -> None:
     with ZipFile(folder / "net.pth", "w") as file:
         file.writestr("net/data.pkl", pickle.dumps({}, protocol=2))

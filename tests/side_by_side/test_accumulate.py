@@ -81,6 +81,7 @@ def programs(form: Callable[..., Any], k: int, model: Any = None, batch: Any = N
 
 @pytest.mark.parametrize("k", [4, pytest.param(16, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("form", [*SOON, "data_parallel"])
+@pytest.mark.thin(2)
 def test_without_batch_statistics_it_is_the_whole_batch(form, k):
     loss, gradients, _ = accumulated(form, ours.build(), k)
     right = whole_gradient()
@@ -145,6 +146,7 @@ def test_the_wrong_version_updates_with_one_microbatch_alone(batch_norm):
     assert abs(other_loss - loss) > 1e-6
 
 
+@pytest.mark.sweep
 def test_the_wrong_version_mixes_sum_and_mean_where_tensors_are_modified():
     """torch's twin adds; the sum of 16 means divided by 64 samples is a quarter of the mean."""
     twin = theirs.build()

@@ -322,6 +322,7 @@ class TestErrors:
     # Orbax drops the arrays that it had not read when the first one failed.
     @pytest.mark.filterwarnings("ignore:(?s).*_read_array_index:pytest.PytestUnraisableExceptionWarning")
     @pytest.mark.parametrize("fault", ["half", "gone"])
+    @pytest.mark.thin(2)
     def test_a_folder_with_a_file_cut_off_or_gone(self, fault: str, path: Path) -> None:
         run = JaxRun(Config(model="mlp-by-hand"))
         run.save(path, 1)

@@ -271,6 +271,7 @@ def test_both_print_the_same_but_for_what_differs(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(("side", "other"), [("jax", "torch"), ("pytorch", "jax")])
+@pytest.mark.sweep
 def test_neither_imports_the_other(side: str, other: str) -> None:
     tree = ast.parse(Path(LESSONS[side].__file__).read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

@@ -78,7 +78,10 @@ MODELS = {
 SHAPES = {"cifar10": (32, 32, 3), "digits": (8, 8, 1), "mnist": (28, 28, 1)}
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize(
+    "training",
+    [pytest.param(True, id="training"), pytest.param(False, id="evaluation", marks=pytest.mark.sweep)],
+)
 @pytest.mark.parametrize(
     "name",
     [

@@ -76,6 +76,7 @@ def test_W16_true_blocks(twin_of: Any, differences: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [bool, float])
+@pytest.mark.thin(2)
 def test_W16_a_row_that_is_blocked_is_NaN_with_weights_and_0_without(
     kind: type, twin_of: Any, differences: Any
 ) -> None:

@@ -13,6 +13,7 @@ from port.nn import Orthogonal
 
 @pytest.mark.parametrize("orthogonal_map", ["matrix_exp", "cayley", "householder"])
 @pytest.mark.parametrize("shape", [pytest.param((4, 4), marks=pytest.mark.sweep), (3, 5), (5, 3)])
+@pytest.mark.thin(3)
 def test_the_kernel_is_orthogonal(orthogonal_map: str, shape: tuple[int, int]) -> None:
     layer = Orthogonal(nnx.Linear(*shape, rngs=nnx.Rngs(0)), orthogonal_map=orthogonal_map)
     if orthogonal_map == "householder":  # its diagonal holds signs

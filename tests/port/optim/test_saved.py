@@ -233,6 +233,7 @@ def works_or_is_refused(
     ("name", "times"),
     [(name, 20) for name in CLASSES] + [pytest.param(name, 400, marks=pytest.mark.sweep) for name in CLASSES],
 )
+@pytest.mark.thin(3)
 def test_whatever_an_optimizers_state_dict_holds(
     name: str, times: int, recorded: Recorded, mapping: Mapping, tmp_path: Path
 ) -> None:
@@ -246,6 +247,7 @@ def test_whatever_an_optimizers_state_dict_holds(
     ("name", "times"),
     [(name, 12) for name in SCHEDULERS] + [pytest.param(name, 400, marks=pytest.mark.sweep) for name in SCHEDULERS],
 )
+@pytest.mark.thin(3)
 def test_whatever_a_schedulers_state_dict_holds(
     name: str, times: int, recorded: Recorded, mapping: Mapping, tmp_path: Path
 ) -> None:

@@ -245,6 +245,7 @@ class ForLinen(nn.Module):
         return self.fc(self.drop(self.norm(self.conv(x))).flatten(1))
 
 
+@pytest.mark.sweep
 def test_a_linen_module_with_its_variables() -> None:
     theirs, fold, images = ForLinen(), {"fc": (4, 4, 3)}, random(2, 3, 8, 6)
     example = (jnp.zeros((2, 8, 6, 3)), False)

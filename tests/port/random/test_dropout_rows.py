@@ -48,6 +48,7 @@ def drop(module: nn.Module, x: Tensor, times: int = 1, step: int = STEP, **optio
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(("kind", "shape", "channels_last"), KINDS)
+@pytest.mark.thin(4)
 def test_all_parts_together_drop_what_the_whole_drops(
     kind: type[nn.Module], shape: tuple[int, ...], channels_last: bool, dtype: torch.dtype, split: str
 ) -> None:

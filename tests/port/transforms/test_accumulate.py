@@ -87,6 +87,7 @@ def largest_difference(
 
 
 @pytest.mark.parametrize(("every", "mean"), [(1, False), (4, False), (4, True), (7, True)])
+@pytest.mark.thin(2)
 def test_after_every_micro_batch(every: int, mean: bool) -> None:
     transform = accumulate_torch(optax.adam(schedule), every, mean=mean)
     assert largest_difference(transform, every, mean, restart=30) < 1e-12

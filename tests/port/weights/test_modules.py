@@ -365,6 +365,7 @@ def test_importing_port_imports_no_framework() -> None:
     )
 
 
+@pytest.mark.sweep
 def test_jax_is_loaded_and_saved_without_torch(tmp_path: Path) -> None:
     port.save(torch.nn.Linear(3, 2), tmp_path / "w")
     code = """

@@ -103,7 +103,7 @@ def test_a_resnet_in_nnx_comes_back(norm: Any) -> None:
 
 
 @MODES
-@pytest.mark.thin(2)
+@pytest.mark.sweep
 def test_a_resnet_in_linen(training: bool) -> None:
     theirs, another = randomise(short_torchvision_resnet()).train(training), short_torchvision_resnet()
     ours, example = LinenResNet(), channels_last(IMAGES)

@@ -41,6 +41,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.thin(3)
 def test_W9_the_twin_computes_the_same_with_the_same_gradients(name: str, sides: Any) -> None:
     make, shape = CASES[name]
     both = sides(make())

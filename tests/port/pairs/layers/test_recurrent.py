@@ -84,6 +84,7 @@ FLAX_CELLS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", FLAX_CELLS)
+@pytest.mark.thin(3)
 def test_W13_flaxs_cells_give_torchs_step_with_the_sum_of_its_biases(name: str, float64: None) -> None:
     theirs, flaxs = FLAX_CELLS[name]
     cell = randomised(theirs(INPUT, HIDDEN))

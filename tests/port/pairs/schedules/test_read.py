@@ -114,6 +114,7 @@ def test_formulas(name: str, live: Any, run: Any, values: Any) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.thin(2)
 def test_tables(name: str, live: Any, run: Any, values: Any) -> None:
     scheduled = check(TABLES[name], "SGD", 11, live, run, values)
     assert scheduled.learning_rate.function == "port.transforms.tabulated"

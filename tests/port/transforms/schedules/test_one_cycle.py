@@ -26,6 +26,7 @@ CASES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", CASES, ids=str)
+@pytest.mark.thin(2)
 def test_rate_and_momentum(options: Any, torch_rates: Any, rates: Any, off: Any) -> None:
     def make(optimizer: Any) -> Any:
         ends = {"base_momentum": 0.7, "max_momentum": 0.9, "div_factor": 10.0, "final_div_factor": 50.0}
