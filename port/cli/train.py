@@ -200,7 +200,7 @@ def _show(outcomes: list[Outcome], folder: Path, console: Console, given: Argume
     plot_losses(outcomes, folder / "losses.png")
     print_outcomes(outcomes, console)
     page = write_page_of_folder(outcomes, folder)
-    console.print(f"\n[dim]everything is in[/] {folder}[dim], the page of the run is[/] {page}", soft_wrap=True)
+    console.print(f"\n[dim]look at[/] {page}[dim]; everything else is beside it[/]", soft_wrap=True)
     if given.open:
         open_page(page, console)
 
