@@ -38,8 +38,8 @@ def main(arguments: Sequence[str]) -> int:
     a, b = read_record(given.a), read_record(given.b)
     controls = tuple(read_record(path) for paths in given.control for path in paths)
     verdict = compare(a, b, controls=controls, precision=given.precision)
-    print_verdict(verdict, Console())
-    if given.html is not None:
+    if given.html is not None:  # before anything is printed: a page that cannot be written is bad usage
         outcome = Outcome(verdict.precision, a, b, controls, verdict, weights=None)
         write_run_page([outcome], given.html, title=f"{given.a} and {given.b}")
+    print_verdict(verdict, Console())
     return 0 if verdict.status is Status.AGREE else 1

@@ -26,6 +26,7 @@ from port.lessons import (
     read_source,
     whole_width,
 )
+from port.lessons.visible import visible
 
 TABLE_WIDTH = 160  # columns of a table in a file or a pipe
 
@@ -119,7 +120,8 @@ def _write_site(what: tuple[str, ...], folder: Path) -> None:
         readings = [reading_of_files(*_files(*what))]
     else:
         readings = [reading_of_lesson(lesson) for lesson in ([_lesson(*what)] if what else lessons())]
-    print(f"{write_site(readings, folder)} is the first page")
+    first = visible(str(write_site(readings, folder)), sys.stdout.encoding)
+    print(f"{first} is the first page")
 
 
 def _has_width() -> bool:

@@ -59,7 +59,8 @@ def whole_width(alignment: Alignment) -> int:
     """How wide both columns are together if no line is folded, short of ones that are very long."""
     sources = alignment.left, alignment.right
     longest = max((cell_len(visible(line)) for source in sources for line in source.lines), default=0)
-    return sum(map(_gutter, sources)) + 5 + 2 * min(max(longest, *(len(source.name) for source in sources)), WIDEST)
+    names = max(cell_len(visible(source.name)) for source in sources)
+    return sum(map(_gutter, sources)) + 5 + 2 * min(max(longest, names), WIDEST)
 
 
 def _gutter(source: Source) -> int:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from port.lessons.visible import visible
 from port.records import Differences, Record, Status, Verdict, first_step_seconds, steps_per_second
 from port.training import Outcome
 
@@ -52,11 +53,16 @@ def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
 
 def print_verdict(verdict: Verdict, console: Console) -> None:
     """The sentence, and where to look if they parted."""
-    console.print(f"[{STYLES[verdict.status]}]{verdict.status}[/]  {escape(verdict.sentence)}", soft_wrap=True)
+
+    def shown(text: str) -> str:
+        """What a record says may be anything: nothing in it is rich's markup, or a terminal's command."""
+        return escape("\n".join(visible(line, console.encoding) for line in text.split("\n")))
+
+    console.print(f"[{STYLES[verdict.status]}]{verdict.status}[/]  {shown(verdict.sentence)}", soft_wrap=True)
     for finding in verdict.findings[1:]:
-        console.print(f"  also: {escape(finding.why)}", soft_wrap=True)
+        console.print(f"  also: {shown(finding.why)}", soft_wrap=True)
     for hint in verdict.hints:
-        console.print(f"  look at: {escape(hint)}", soft_wrap=True)
+        console.print(f"  look at: {shown(hint)}", soft_wrap=True)
 
 
 def _print_unequal_devices(outcomes: Sequence[Outcome], console: Console) -> None:
@@ -64,13 +70,13 @@ def _print_unequal_devices(outcomes: Sequence[Outcome], console: Console) -> Non
         for fact in ("device", "matmul_precision"):
             torch, jax = (record.about.get(fact) for record in (outcome.torch, outcome.jax))
             if torch != jax:
-                word = fact.replace("_", " ")
-                console.print(f"[yellow]note[/]  {outcome.name}: unequal {word}: {escape(f'torch {torch}, jax {jax}')}")
+                said = visible(f"torch {torch}, jax {jax}")
+                console.print(f"[yellow]note[/]  {outcome.name}: unequal {fact.replace('_', ' ')}: {escape(said)}")
 
 
 def _both(outcome: Outcome, cell: Callable[[Record], str]) -> str:
     torch, jax = cell(outcome.torch), cell(outcome.jax)
-    return escape(f"{torch} / {jax}")
+    return escape(visible(f"{torch} / {jax}"))
 
 
 def _first(verdict: Verdict) -> str:
@@ -105,7 +111,7 @@ def _weights(outcome: Outcome) -> str:
     if outcome.weights is None:
         return "–"
     tensor, difference = outcome.weights
-    return escape(f"{difference:.1e} ({tensor})")
+    return escape(visible(f"{difference:.1e} ({tensor})"))
 
 
 def _accuracy(record: Record) -> str:

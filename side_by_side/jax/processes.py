@@ -166,7 +166,7 @@ def main() -> None:
         with joined(Config(devices=2)):
             pass
     except UsageError as error:
-        print(str(error).partition("\n")[0])
+        print(error)
 
 
 if __name__ == "__main__":

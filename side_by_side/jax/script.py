@@ -79,4 +79,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--precision", choices=["float64", "float32"], default="float64")
-    main(**vars(parser.parse_args()))
+    try:
+        main(**vars(parser.parse_args()))
+    except port.errors.NoLauncher as error:
+        parser.exit(2, f"{error}\n")

@@ -5,7 +5,7 @@
 
 Its twin, with `pmap`, prints the same losses and the same line:
 
-    diff -y side_by_side/pytorch/linear_regression.py side_by_side/jax/linear_regression.py
+    port diff linear_regression
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m side_by_side.pytorch.mixed_precision
 
-Its twin, with dtype= and param_dtype=, begins with the same weights and prints the same tables:
+Its twin, with dtype= and param_dtype=, begins with the same weights and prints the same tables, but for rounding:
 
-    diff -y side_by_side/pytorch/mixed_precision.py side_by_side/jax/mixed_precision.py
+    port diff mixed_precision
 """
 
 from __future__ import annotations

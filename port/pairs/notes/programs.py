@@ -27,9 +27,9 @@ NOTES = (
         "J3",
         "an index that is not there",
         torch="Raises IndexError, for reading and for writing.",
-        jax="Reading gives the nearest that is there, `take` gives NaN, writing by `.at[]` is dropped, and "
-        "`dynamic_slice` begins earlier.",
-        remedy='`x.at[i].get(mode="fill")` shows it as NaN; `checkify.index_checks` raises.',
+        jax="Reading gives the nearest that is there, `take` gives NaN (of integers an extreme number), writing by "
+        "`.at[]` is dropped, and `dynamic_slice` begins earlier.",
+        remedy="`checkify` with `errors=checkify.index_checks` finds it: its error's `throw()` raises.",
         tests=(f"{_BASICS}::test_indices",),
     ),
     Note(
@@ -44,7 +44,8 @@ NOTES = (
         "J5",
         "two ways to make keys",
         torch="One generator moves on with each draw: no two draws are of one state.",
-        jax="`split(key, n)[i]` and `fold_in(key, i)` are the same key: both from one key repeat numbers.",
+        jax="`split(key, n)[i]` and `fold_in(key, i)` are the same key (threefry and rbg): both from one key repeat "
+        "numbers.",
         remedy="One of the two for a key, and no key twice.",
         tests=(f"{_BASICS}::test_random_numbers",),
     ),

@@ -50,6 +50,7 @@ def write_run_page(
     if path.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"a page's name ends with .html, so that browsers and people know it; got {path}")
     page = _filled([subject_of(outcome) for outcome in outcomes], title or path.stem, config, environment, ended)
+    path = path.resolve()  # a link stays one
     temporary = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
         temporary.write_text(page, encoding="utf-8", newline="\n")

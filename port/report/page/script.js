@@ -191,6 +191,7 @@
   };
   for (const toolbar of document.querySelectorAll("[data-toolbar]")) {
     const figure = figures[toolbar.dataset.toolbar], group = groups.get(figure.group);
+    toolbar.hidden = false;
     for (const button of toolbar.querySelectorAll("button")) {
       button.addEventListener("click", () => {
         if (button.dataset.do === "first") {
@@ -205,7 +206,9 @@
   const read = (id, place) => {
     const figure = figures[id], row = document.querySelector(`[data-reading="${id}"]`);
     if (!row || !figure.steps.length) return;
-    row.querySelector("input").value = place;
+    const slider = row.querySelector("input");
+    slider.value = place;
+    slider.setAttribute("aria-valuetext", `step ${figure.steps[place]}`);
     const output = row.querySelector("output");
     const said = [
       ["step", figure.steps[place].toLocaleString("en")], [figure.labels[0], written(figure.a[place])],
@@ -281,6 +284,7 @@
   const redraw = () => { for (const { begun } of groups.values()) for (const id of begun) { draw(id); keys(id); } };
 
   const theme = document.getElementById("theme");
+  try { if (localStorage.getItem("port-theme")) root.dataset.theme = localStorage.getItem("port-theme"); } catch { /* likewise */ }
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
   const recolour = () => {
     theme.textContent = isDark() ? "light" : "dark";
@@ -290,7 +294,11 @@
   theme.hidden = false;
   theme.textContent = isDark() ? "light" : "dark";
   theme.setAttribute("aria-label", `switch to ${isDark() ? "light" : "dark"} colours`);
-  theme.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; recolour(); });
+  theme.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    try { localStorage.setItem("port-theme", root.dataset.theme); } catch { /* a browser may forbid it */ }
+    recolour();
+  });
   prefersDark.addEventListener("change", recolour);
   let wasNarrow = narrow();
   addEventListener("resize", () => { if (narrow() !== wasNarrow) { wasNarrow = narrow(); redraw(); } });

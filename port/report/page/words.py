@@ -29,6 +29,8 @@ def headline(subjects: Sequence[Subject]) -> str:
     names = " and ".join(subjects[0].labels)
     parted = next((verdict for verdict in verdicts if verdict.status is Status.DIFFER), None)
     if parted is not None:
+        if not parted.steps.steps:
+            return f"{names} have no step in common."
         first = parted.first
         if first is None or first.step is None:
             return f"{names} differ in their final weights."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from port.pairs import LayerPair, ParamPair, layers, name_of
+from port.pairs import LayerPair, ParamPair, layers, name_of, resolve
 from port.pairs.expression import Expression
 from port.pairs.losses import FUNCTIONS
 from port.pairs.losses import PAIRS as LOSSES
@@ -26,10 +27,12 @@ class Twin:
     Attributes:
         jax: its name, or a call of it.
         moves: where each parameter goes, a line each.
+        refused: why there is none; then there is no name.
     """
 
     jax: str
     moves: tuple[str, ...] = ()
+    refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Entry:
     Attributes:
         kind: "layer", "loss", "optimizer" or "schedule".
         torch: PyTorch's name, or a call of it.
-        twins: what says it in JAX; the first is the twin that is built, the others are known too.
+        twins: what says it in JAX. Of several, the first that can say the layer's options is what is built.
         notes: ids of the differences that touch it.
         place: where its pair is written.
     """
@@ -70,9 +73,29 @@ def _entries(kind: str, pairs: tuple[LayerPair, ...], where: str) -> Iterator[En
     """The pairs of one class of torch's are one row."""
     for torch in dict.fromkeys(name_of(pair.torch) for pair in pairs):
         its = [pair for pair in pairs if name_of(pair.torch) == torch]
-        twins = dict.fromkeys(Twin(short(name_of(pair.flax)), _moves(pair)) for pair in its)
+        twins = dict.fromkeys(_twin(pair) for pair in its)
         notes = dict.fromkeys(note for pair in its for note in pair.notes)
         yield Entry(kind, short(torch), tuple(twins), tuple(notes), place_of(torch, where))
+
+
+def _twin(pair: LayerPair) -> Twin:
+    flax = name_of(pair.flax)
+    if flax == "flax.nnx.Module":  # of a pair that is there to say why not
+        return Twin("", refused=pair.unfit(None) or "")
+    return Twin(short(flax) + _options(pair, flax), _moves(pair))
+
+
+def _options(pair: LayerPair, flax: str) -> str:
+    """torch's defaults as a function's arguments, ``(…, approximate=False)``; nothing where they need no saying."""
+    if not flax.rpartition(".")[2].islower():
+        return ""
+    try:
+        layer = resolve(pair.torch)()
+    except TypeError:  # it has arguments without defaults
+        return ""
+    options = pair.arguments(layer) if pair.fits_torch(layer) else {}
+    simple = {name: value for name, value in options.items() if isinstance(value, bool | int | float | str)}
+    return f"(…, {', '.join(f'{name}={value!r}' for name, value in simple.items())})" if simple else ""
 
 
 def _moves(pair: LayerPair) -> tuple[str, ...]:
@@ -97,8 +120,9 @@ def _functions() -> Iterator[Entry]:
 def _optimizers() -> Iterator[Entry]:
     """What torch's defaults become, or why nothing."""
     for pair in OPTIMIZERS:
-        chain = pair.refused(pair.defaults) or pair.chain(pair.defaults).source(width=WIDTH)
-        yield Entry("optimizer", short(pair.torch), (Twin(chain),), pair.notes, place_of(pair.torch, "optimizers"))
+        why = pair.refused(pair.defaults)
+        twin = Twin("", refused=why) if why else Twin(short(pair.chain(pair.defaults).source(width=WIDTH)))
+        yield Entry("optimizer", short(pair.torch), (twin,), pair.notes, place_of(pair.torch, "optimizers"))
 
 
 def _schedules() -> Iterator[Entry]:
@@ -116,12 +140,18 @@ def _schedules() -> Iterator[Entry]:
 def _schedule(scheduler: Any, name: str) -> str:
     if name.endswith("ReduceLROnPlateau"):
         options = plateau_of(scheduler, 0).options
-        return Expression("port.transforms.reduce_on_torch_plateau", (), options).source(width=WIDTH)
+        return short(Expression("port.transforms.reduce_on_torch_plateau", (), options).source(width=WIDTH))
     schedule = schedule_of(scheduler, 0, steps=SHOWN_STEPS)
     said = (schedule.learning_rate, schedule.momentum)
-    return "\n".join(
-        what.source(width=WIDTH) if isinstance(what, Expression) else str(what) for what in said if what is not None
-    )
+    return "\n".join(_written(what) for what in said if what is not None)
+
+
+def _written(what: Expression | float) -> str:
+    if not isinstance(what, Expression):
+        return str(what)
+    source = short(what.source(width=WIDTH))
+    # A schedule that has no formula is written out, step by step, as far as is shown.
+    return source.replace("]))", ", …]))") if what.function == "port.transforms.tabulated" else source
 
 
 def short(name: str) -> str:
@@ -133,4 +163,4 @@ def short(name: str) -> str:
         ("flax.linen.", "linen."),
     ):
         name = name.replace(whole, said)
-    return name
+    return re.sub(r"(?<![\w.])transforms\.", "port.transforms.", name)

@@ -61,12 +61,14 @@ class Reading:
         about: its first sentence.
         alignment: both sources.
         path: the page, from the site's folder.
+        is_lesson: whether it is one of the tour's, of which more can be said than of any two files.
     """
 
     name: str
     about: str
     alignment: Alignment
     path: str
+    is_lesson: bool = True
 
     @property
     def sources(self) -> tuple[Source, Source]:
@@ -104,15 +106,17 @@ class Reading:
         return shown
 
     def jumps(self) -> list[Jump]:
-        """The definitions and titles of the left source; those of the right where the left has none."""
-        for side, source in zip(SIDES, self.sources, strict=True):
+        """Definitions and titles in the order of the rows: the left source's, and those that the right has alone."""
+        found: dict[str, tuple[int, Jump]] = {}
+        for place, (side, source) in enumerate(zip(SIDES, self.sources, strict=True)):
             try:
                 parts = list(flat(outline(source.lines)))
             except DoesNotParse:
                 continue
-            if parts:
-                return [_jump(side, name, part.line) for name, part in parts]
-        return []
+            rows = {line.number: row for row, pair in enumerate(self.alignment.rows) if (line := pair[place])}
+            for name, part in parts:
+                found.setdefault(name, (rows[part.line + 1], _jump(side, name, part.line)))
+        return [jump for _, jump in sorted(found.values(), key=lambda one: one[0])]
 
 
 def reading_of_lesson(lesson: Lesson) -> Reading:
@@ -124,7 +128,7 @@ def reading_of_files(left: Source, right: Source) -> Reading:
     """The page of any two files."""
     names = [visible(PurePath(source.name).name) for source in (left, right)]
     path = f"lessons/{'-'.join(map(_slug, names))}.html"
-    return Reading(" ⇄ ".join(names), "Two files side by side.", align(left, right), path)
+    return Reading(" ⇄ ".join(names), "Two files side by side.", align(left, right), path, is_lesson=False)
 
 
 def _slug(name: str) -> str:

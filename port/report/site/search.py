@@ -44,8 +44,10 @@ def search_index(
     for row in outdated:
         title = " ".join(f"{row.says} → {row.today}".split())
         found.append(Found(2, title, "old tutorials", f"tutorials.html#{row.id}"))
+        said = " ".join((row.happened, row.torch)).strip()
+        found.append(Found(3, said, f"old tutorials, {row.id}", f"tutorials.html#{row.id}"))
     for number, entry in enumerate(entries):
-        title = " ".join(" ⇄ ".join((entry.torch, *(twin.jax for twin in entry.twins))).split())
+        title = " ".join(" ⇄ ".join((entry.torch, *(twin.jax or "none" for twin in entry.twins))).split())
         found.append(Found(1, title, f"cheat sheet, {entry.kind}", f"cheat_sheet.html#row-{number}"))
     return sorted(found, key=lambda one: one.rank)
 

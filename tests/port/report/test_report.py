@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 
 import pytest
 from rich.console import Console
@@ -53,6 +53,24 @@ def test_names_with_brackets_are_no_markup(outcomes):
     text = StringIO()
     print_outcomes([odd], Console(file=text, width=110))
     assert "[red]gpu" in text.getvalue()
+
+
+def test_what_a_record_says_is_no_command_for_the_terminal(outcomes):
+    from dataclasses import replace
+
+    from port.report import print_verdict
+
+    sentence = "\x1b[31mtorch\u202e and é\nare the same"
+    odd = replace(outcomes[0].verdict, sentence=sentence, hints=["\x1b]0;title\x07"])
+    raw = BytesIO()
+    stream = TextIOWrapper(raw, encoding="ascii")
+    print_verdict(odd, Console(file=stream, width=110))
+    stream.flush()
+    said = raw.getvalue().decode("ascii")
+    assert "\x1b" not in said
+    assert "\x07" not in said
+    assert r"\x1b[31mtorch\u202e and \xe9" in said
+    assert "\nare the same" in said
 
 
 def test_the_plot_is_drawn_whole(outcomes, tmp_path):

@@ -6,8 +6,14 @@ const remembered = {
   set(name, value) { try { localStorage.setItem(`port-${name}`, value); } catch { /* a browser may forbid it */ } },
 };
 
+for (const element of document.querySelectorAll("[data-script]")) element.hidden = false;
+
 // ---- theme and view
 const root = document.documentElement;
+const header = document.querySelector("header");
+const below = () => root.style.setProperty("--header", getComputedStyle(header).position === "sticky" ? `${header.offsetHeight}px` : "0px");
+addEventListener("resize", below);
+below();
 const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 if (remembered.get("theme")) root.dataset.theme = remembered.get("theme");
 document.getElementById("theme").addEventListener("click", () => {
@@ -37,17 +43,28 @@ if (views.length) {
   addEventListener("hashchange", reveal);
   if (location.hash) reveal();
   const contents = document.querySelector(".contents");
-  contents?.addEventListener("click", (event) => { if (event.target.closest("a")) contents.open = false; });
+  document.addEventListener("click", (event) => { if (event.target.closest(".contents a") || !event.target.closest(".contents")) contents.open = false; });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") contents.open = false; });
 }
 
 // ---- filters: a row stays if it has all the words
 for (const input of document.querySelectorAll("[data-filters]")) {
   const rows = [...document.querySelectorAll(input.dataset.filters)].map((row) => [row, row.textContent.toLowerCase()]);
   const sections = [...document.querySelectorAll("section")];
-  input.addEventListener("input", () => {
+  const filter = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const [row, text] of rows) row.hidden = !words.every((word) => text.includes(word));
     for (const section of sections) section.hidden = !section.querySelector(`:is(${input.dataset.filters}):not([hidden])`);
+    input.parentElement.querySelector(".nothing").hidden = rows.some(([row]) => !row.hidden);
+  };
+  input.addEventListener("input", filter);
+  // A link to a row that is filtered away shows all of them.
+  addEventListener("hashchange", () => {
+    const target = document.getElementById(location.hash.slice(1));
+    if (!target?.closest("[hidden]")) return;
+    input.value = "";
+    filter();
+    target.scrollIntoView();
   });
 }
 
@@ -63,7 +80,7 @@ function find(typed) {
   const hits = [];
   for (const [rank, title, where, link] of SEARCH_INDEX) {
     const text = `${title} ${where}`.toLowerCase();
-    if (!words.every((word) => text.includes(word))) continue;
+    if (!words.every((word) => text.includes(word) || (word.startsWith("f.") && text.includes(word.replace("f.", "functional."))))) continue;
     // Within a rank, what is the word itself comes before what contains it.
     const whole = title.toLowerCase() === words.join(" ") ? 0 : title.toLowerCase().startsWith(words[0]) ? 1 : 2;
     hits.push([rank * 3 + whole, title, where, link]);

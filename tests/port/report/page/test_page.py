@@ -108,6 +108,13 @@ def test_where_they_part_is_said_and_the_sides_configs_are_compared(make_outcome
     assert "grad_norm first parts at step 12" in page.text
 
 
+def test_runs_without_a_common_step_do_not_part_at_one(make_outcome, written):
+    outcome = make_outcome(falling(10), falling(10))
+    jax = replace(outcome.jax, steps={step + 1000: line for step, line in outcome.jax.steps.items()})
+    page = written(replace(outcome, jax=jax, verdict=compare(outcome.torch, jax)))
+    assert page.h1 == "torch and jax have no step in common."
+
+
 def test_a_run_that_broke_off_says_so_in_its_first_sentence(make_outcome, written):
     outcome = make_outcome(falling(30), falling(20), total_steps=30)
     jax = replace(outcome.jax, finished=False)
@@ -227,6 +234,10 @@ def test_it_is_written_whole_or_not_at_all(make_outcome, tmp_path):
     assert (tmp_path / "a.jsonl").read_text() == "mine"
     with pytest.raises(UsageError, match="cannot be written"):
         write_run_page([outcome], tmp_path / "nowhere" / "run.html")
+    (tmp_path / "link.html").symlink_to(tmp_path / "there.html")
+    write_run_page([outcome], tmp_path / "link.html")
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "there.html").stat().st_size > 1e6
 
 
 def test_the_templates_go_into_the_wheel():

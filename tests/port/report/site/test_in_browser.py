@@ -104,6 +104,11 @@ def test_usable_on_a_phone(site, browser_page, path):
     if "lessons" in path:
         assert page.locator("code.none").first.is_hidden()
         assert page.locator(".row code").first.bounding_box()["width"] > 300  # one column
+        page.keyboard.press("Escape")
+        page.locator(".contents summary").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.keyboard.press("Escape")
+        assert page.locator(".contents ul").is_hidden()
 
 
 def test_filters(site, browser_page):
@@ -116,6 +121,26 @@ def test_filters(site, browser_page):
     page.wait_for_url("**/pairs/layers/conv.html#line-*")
     assert "Conv" in page.locator(".number:target + code").inner_text()
     assert page.locator("h1").inner_text() == "port/pairs/layers/conv.py"
+
+
+def test_a_link_to_what_is_filtered_away_shows_it(site, browser_page):
+    page = browser_page.open(site / "differences.html")
+    page.locator(".filter").fill("Adafactor")
+    assert page.locator("#W7").is_hidden()
+    page.evaluate("location.hash = '#W7'")
+    page.wait_for_function("document.getElementById('W7').checkVisibility()")
+    page.locator(".filter").fill("nothing of the sort at all")
+    assert page.locator(".heading .nothing").is_visible()
+
+
+def test_lines_said_otherwise_have_an_edge(site, browser_page):
+    page = browser_page.open(site / "lessons/model.html")
+    edges = page.evaluate(
+        """() => Object.fromEntries(["equal", "changed"].map((kind) =>
+            [kind, getComputedStyle(document.querySelector(`.row.${kind} code.torch`)).boxShadow]))"""
+    )
+    assert edges["equal"] == "none"
+    assert edges["changed"] != "none"
 
 
 def test_light_and_dark(site, browser_page):
@@ -145,3 +170,5 @@ def test_whole_without_scripts(site, browser_page):
     left, right = (page.locator(f".row code.{side}").nth(20).bounding_box() for side in ("torch", "jax"))
     assert left["y"] == right["y"]
     assert left["x"] < right["x"]
+    for dead in ("#search", "#theme", ".views"):
+        assert page.locator(dead).is_hidden()

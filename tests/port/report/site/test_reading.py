@@ -38,7 +38,12 @@ def test_kinds_marks_and_jumps():
     assert last.kind == "changed"
     assert "<mark>torch</mark>" in str(last.cells[0].html)
     assert "<mark>" in str(last.cells[1].html)
-    assert [(jump.name, jump.depth) for jump in reading.jumps()] == [("Net", 0), ("__call__", 1)]
+    # In the order of the rows; the title is the right one's alone.
+    assert [(jump.name, jump.anchor, jump.depth) for jump in reading.jumps()] == [
+        ("A title", "jax-4", 0),
+        ("Net", "torch-4", 0),
+        ("__call__", "torch-5", 1),
+    ]
     only = [row for row in rows if row.kind == "only-right"]
     assert [text_of(row.cells[1]) for row in only] == ["# %% A title"]
 

@@ -31,7 +31,7 @@ def test_every_page_is_there(site, readings):
     assert {path.name for path in (site / "lessons").iterdir()} == {f"{lesson.name}.html" for lesson in lessons()}
     assert {path.name for path in site.iterdir() if path.is_file()} == {
         *("index.html", "differences.html", "tutorials.html", "cheat_sheet.html"),
-        *("style.css", "site.js", "search_index.js"),
+        *("style.css", "site.js", "search_index.js", "site.json"),
     }
     index = (site / "index.html").read_text("utf-8")
     assert [re.search(rf'href="{reading.path}"', index) is not None for reading in readings] == [True] * len(readings)
@@ -65,6 +65,7 @@ def test_the_search_index_leads_to_every_line(site, readings):
     index = (site / "search_index.js").read_text("utf-8")
     rows = json.loads(index.removeprefix("const SEARCH_INDEX = ").removesuffix(";\n"))
     links = {link for _, _, _, link in rows}
+    assert any("ModuleList" in title for _, title, _, _ in rows)  # which an old tutorial's row speaks of
     for reading in readings:
         for side, source in zip(("torch", "jax"), reading.sources, strict=True):
             said = [number for number, line in enumerate(source.lines, 1) if line.strip()]
@@ -84,10 +85,34 @@ def test_nothing_is_asked_of_the_network(site):
 def test_an_earlier_site_is_replaced(tmp_path, readings):
     folder = tmp_path / "site"
     write_site(readings[:2], folder)
-    (folder / "lessons" / "old.html").write_text("old")
     write_site(readings[:1], folder)
     assert [path.name for path in (folder / "lessons").iterdir()] == [f"{readings[0].name}.html"]
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_what_is_not_ours_stays_where_it_is(tmp_path, readings):
+    folder = tmp_path / "site"
+    folder.mkdir(mode=0o755)
+    write_site(readings[:2], folder)
+    (folder / "CNAME").write_text("mine")
+    (folder / "lessons" / "mine.html").write_text("mine")
+    before = folder.stat().st_ino
+    write_site(readings[:1], folder)
+    assert folder.stat().st_ino == before  # a shell may stand in it, or a disk be mounted there
+    assert (folder / "CNAME").read_text() == (folder / "lessons" / "mine.html").read_text() == "mine"
+    assert not (folder / readings[1].path).exists()
+
+
+def test_a_list_of_files_cannot_lead_out_of_the_folder(tmp_path, readings):
+    folder = tmp_path / "site"
+    write_site(readings[:1], folder)
+    outside = tmp_path / "outside.html"
+    outside.write_text("mine")
+    (folder / "site.json").write_text(
+        json.dumps({"files": ["../outside.html", str(outside), "a/../../outside.html", 3]})
+    )
+    write_site(readings[:1], folder)
+    assert outside.read_text() == "mine"
 
 
 def test_other_things_are_left_alone(tmp_path):
@@ -104,7 +129,7 @@ def test_other_things_are_left_alone(tmp_path):
 def test_half_a_site_is_none(tmp_path, readings, monkeypatch):
     folder = tmp_path / "site"
     write_site(readings[:1], folder)
-    before = {path: os.stat(path).st_mtime_ns for path in folder.rglob("*")}
+    before = {path: os.stat(path).st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
     def broken(readings):
         yield "index.html", "half"
@@ -113,5 +138,5 @@ def test_half_a_site_is_none(tmp_path, readings, monkeypatch):
     monkeypatch.setattr(writing, "pages", broken)
     with pytest.raises(UsageError, match="No space left on device"):
         write_site(readings[:1], folder)
-    assert {path: os.stat(path).st_mtime_ns for path in folder.rglob("*")} == before
+    assert {path: os.stat(path).st_mtime_ns for path in folder.rglob("*") if path.is_file()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
