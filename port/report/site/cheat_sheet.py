@@ -11,6 +11,7 @@ from port.pairs import LayerPair, ParamPair, layers, name_of, resolve
 from port.pairs.expression import Expression
 from port.pairs.losses import FUNCTIONS
 from port.pairs.losses import PAIRS as LOSSES
+from port.pairs.ops import OPERATORS
 from port.pairs.optimizers import OPTIMIZERS
 from port.pairs.schedules import plateau_of, schedule_of
 from port.pairs.schedules.examples import EXAMPLES
@@ -26,7 +27,7 @@ class Twin:
 
     Attributes:
         jax: its name, or a call of it.
-        moves: where each parameter goes, a line each.
+        moves: where each parameter goes, a line each; of an operator, where the two are the same.
         refused: why there is none; then there is no name.
     """
 
@@ -40,7 +41,7 @@ class Entry:
     """A row of the cheat sheet.
 
     Attributes:
-        kind: "layer", "loss", "optimizer" or "schedule".
+        kind: "layer", "operator", "loss", "optimizer" or "schedule".
         torch: PyTorch's name, or a call of it.
         twins: what says it in JAX. Of several, the first that can say the layer's options is what is built.
         notes: ids of the differences that touch it.
@@ -55,13 +56,14 @@ class Entry:
 
 
 def cheat_sheet() -> list[Entry]:
-    """Every layer, loss, optimizer and schedule that has a pair, in the order in which the pairs stand.
+    """Every layer, operator, loss, optimizer and schedule that has a pair, in the order in which the pairs stand.
 
     Schedules are read from live schedulers, which takes torch.
     """
     families = {name: family.PAIRS for name, family in vars(layers).items() if hasattr(family, "PAIRS")}
     return [
         *(entry for name, pairs in families.items() for entry in _entries("layer", pairs, f"layers/{name}.py")),
+        *_operators(),
         *_entries("loss", LOSSES, "losses.py"),
         *_functions(),
         *_optimizers(),
@@ -110,6 +112,14 @@ def _moved(param: ParamPair) -> str:
     if torch == jax and not moves:
         return f"{torch}, as it is"
     return f"{torch} → {jax}" + (f", {moves}" if moves else "")
+
+
+def _operators() -> Iterator[Entry]:
+    for pair in OPERATORS:
+        holds = [f"where {pair.only_if}"] if pair.only_if else []
+        holds += [f"another gradient where {pair.other_gradient}"] if pair.other_gradient else []
+        place = place_of(pair.torch.removeprefix("torch.nn.functional."), "ops")
+        yield Entry("operator", pair.says, (Twin(pair.jax, tuple(holds)),), pair.notes, place)
 
 
 def _functions() -> Iterator[Entry]:

@@ -31,7 +31,13 @@ FAMILIES = {
     "J": "Arrays and programs",
     "P": "Precision, and how close two right trainers come",
 }
-KINDS = {"layer": "Layers", "loss": "Losses", "optimizer": "Optimizers", "schedule": "Schedules"}
+KINDS = {
+    "layer": "Layers",
+    "operator": "Operators",
+    "loss": "Losses",
+    "optimizer": "Optimizers",
+    "schedule": "Schedules",
+}
 
 
 def pages(readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from port.pairs import LAYERS, name_of
 from port.pairs.losses import FUNCTIONS
 from port.pairs.notes import note
+from port.pairs.ops import OPERATORS
 from port.pairs.optimizers import OPTIMIZERS
 from port.report.site.cheat_sheet import cheat_sheet, short
 from port.report.site.places import PAIRS, place_of
@@ -18,7 +19,10 @@ def test_every_pair_is_a_row():
     assert {(function.torch, function.jax) for function in FUNCTIONS} <= rows
     said = {entry.torch for entry in entries}
     assert {pair.torch for pair in OPTIMIZERS} <= said
-    assert len([entry for entry in entries if entry.kind != "schedule"]) == len(
+    assert [(e.torch, e.twins[0].jax, e.notes) for e in entries if e.kind == "operator"] == [
+        (pair.says, pair.jax, pair.notes) for pair in OPERATORS
+    ]
+    assert len([entry for entry in entries if entry.kind not in ("operator", "schedule")]) == len(
         {name_of(pair.torch) for pair in LAYERS} | {f.torch for f in FUNCTIONS} | {pair.torch for pair in OPTIMIZERS}
     )
 
@@ -35,6 +39,12 @@ def test_rows_say_what_a_person_would_look_up():
     table = next(entry for name, entry in rows.items() if name.startswith("lr_scheduler.LambdaLR("))
     assert table.twins[0].jax == "port.transforms.tabulated(np.array([0.05, 0.05, 0.05, 0.05, …]))"
     assert rows["torch.nn.GELU"].twins[0].jax == "jax.nn.gelu(…, approximate=False)"
+    var = rows["torch.var(input, dim, correction=correction, keepdim=keepdim)"]
+    assert var.twins[0].jax == "jnp.var(input, axis=dim, ddof=correction, keepdims=keepdim)"
+    assert (var.kind, var.notes, var.place.file) == ("operator", ("G4",), "ops/reductions.py")
+    assert rows["torch.atan2(input, other)"].twins[0].moves == (
+        "another gradient where jnp.any((input == 0) & (other == 0))",
+    )
     for refused in ("torch.nn.LazyLinear", "torch.optim.SparseAdam"):
         (twin,) = rows[refused].twins
         assert twin.refused

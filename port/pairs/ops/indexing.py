@@ -1,0 +1,180 @@
+"""Reading and writing by indices, and orders.
+
+An index that is not there raises in torch and does not in JAX. Of equals, torch's orders name the places as they like
+unless they are told ``stable=True``; JAX's are stable.
+"""
+
+from __future__ import annotations
+
+from port.pairs.ops.operator_pair import OperatorPair, elementwise
+
+# The places of index, but for the axis dim, along which index itself says where.
+_PLACES = "(*jnp.indices(index.shape, sparse=True)[:dim], index, *jnp.indices(index.shape, sparse=True)[dim:][1:])"
+_ALIKE_BUT_FOR_DIM = "np.delete(index.shape, dim).tolist() == np.delete(input.shape, dim).tolist()"
+_ORDER = {"dim": -1, "descending": False}
+_MISSING = ("J3",)
+
+
+def _along_first(written: str, given: str) -> str:
+    """What writes to slices of an axis, which is moved to the front and back."""
+    return f"jnp.moveaxis(jnp.moveaxis(input, dim, 0).at[index].{written}({given}), 0, dim)"
+
+
+PAIRS: tuple[OperatorPair, ...] = (
+    OperatorPair(
+        "torch.gather",
+        "aten.gather",
+        "torch.gather(input, dim, index)",
+        "jnp.take_along_axis(input, index, axis=dim)",
+        only_if=f"{_ALIKE_BUT_FOR_DIM}",
+        notes=_MISSING,
+    ),
+    # index may be shorter than input along the other axes.
+    OperatorPair(
+        "torch.gather",
+        "aten.gather",
+        "torch.gather(input, dim, index)",
+        f"input[{_PLACES}]",
+        only_if="input.ndim == index.ndim",
+        notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.take_along_dim",
+        "aten.take_along_dim",
+        "torch.take_along_dim(input, indices, dim)",
+        "jnp.take_along_axis(input, indices, axis=dim)",
+        only_if="dim is not None",
+        notes=_MISSING,
+    ),
+    OperatorPair("torch.take", "aten.take", "torch.take(input, index)", "jnp.take(input, index)", notes=_MISSING),
+    OperatorPair(
+        "torch.index_select",
+        "aten.index_select",
+        "torch.index_select(input, dim, index)",
+        "jnp.take(input, jnp.atleast_1d(index), axis=dim)",
+        notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.masked_select",
+        "aten.masked_select",
+        "torch.masked_select(input, mask)",
+        "input[mask]",
+        only_if="input.shape == mask.shape",
+    ),
+    # %% Writing
+    OperatorPair(
+        "torch.scatter",
+        "aten.scatter",
+        "torch.scatter(input, dim, index, src)",
+        f"input.at[{_PLACES}].set(src[tuple(map(slice, index.shape))])",
+        only_if="isinstance(src, jax.Array)",
+        notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.scatter",
+        "aten.scatter",
+        "torch.scatter(input, dim, index, value)",
+        f"input.at[{_PLACES}].set(value)",
+        only_if="isinstance(value, int | float)",
+        notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.scatter_add",
+        "aten.scatter_add",
+        "torch.scatter_add(input, dim, index, src)",
+        f"input.at[{_PLACES}].add(src[tuple(map(slice, index.shape))])",
+        notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.index_add",
+        "aten.index_add",
+        "torch.index_add(input, dim, index, source, alpha=alpha)",
+        _along_first("add", "alpha * jnp.moveaxis(source, dim, 0)"),
+        left_out={"alpha": 1},
+        notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.index_copy",
+        "aten.index_copy",
+        "torch.index_copy(input, dim, index, source)",
+        _along_first("set", "jnp.moveaxis(source, dim, 0)"),
+        notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.index_fill",
+        "aten.index_fill",
+        "torch.index_fill(input, dim, index, value)",
+        _along_first("set", "value"),
+        notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.index_put",
+        "aten.index_put",
+        "torch.index_put(input, indices, values, accumulate)",
+        "input.at[indices].add(values) if accumulate else input.at[indices].set(values)",
+        left_out={"accumulate": False},
+        notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.select_scatter",
+        "aten.select_scatter",
+        "torch.select_scatter(input, src, dim, index)",
+        "jnp.moveaxis(jnp.moveaxis(input, dim, 0).at[index].set(src), 0, dim)",
+    ),
+    # %% Orders
+    OperatorPair(
+        "torch.sort",
+        "aten.sort",
+        "torch.sort(input, dim, descending)",
+        "(jnp.sort(input, axis=dim, descending=descending), jnp.argsort(input, axis=dim, descending=descending))",
+        left_out=_ORDER,
+    ),
+    OperatorPair(
+        "torch.argsort",
+        "aten.argsort",
+        "torch.argsort(input, dim, descending)",
+        "jnp.argsort(input, axis=dim, descending=descending)",
+        left_out=_ORDER,
+    ),
+    OperatorPair("torch.msort", "aten.msort", "torch.msort(input)", "jnp.sort(input, axis=0)"),
+    OperatorPair(
+        "torch.topk",
+        "aten.topk",
+        "torch.topk(input, k, dim)",
+        "(lax.top_k(input, k, axis=dim)[0], lax.top_k(input, k, axis=dim)[1].astype(int))",
+        left_out={"dim": -1},
+    ),
+    OperatorPair(
+        "torch.kthvalue",
+        "aten.kthvalue",
+        "torch.kthvalue(input, k, dim)",
+        "(jnp.sort(input, axis=dim).take(k - 1, axis=dim), jnp.argsort(input, axis=dim).take(k - 1, axis=dim))",
+        left_out={"dim": -1},
+    ),
+    OperatorPair(
+        "torch.searchsorted",
+        "aten.searchsorted",
+        "torch.searchsorted(sorted_sequence, input, right=right)",
+        'jnp.searchsorted(sorted_sequence, input, side="right" if right else "left").astype(int)',
+        only_if="sorted_sequence.ndim == 1",
+        left_out={"right": False},
+    ),
+    OperatorPair(
+        "torch.bucketize",
+        "aten.bucketize",
+        "torch.bucketize(input, boundaries, right=right)",
+        'jnp.searchsorted(boundaries, input, side="right" if right else "left").astype(int)',
+        left_out={"right": False},
+    ),
+    # %% Results whose shape depends on values: not under jit
+    elementwise("nonzero", "jnp.argwhere(input)"),
+    elementwise("argwhere", "jnp.argwhere(input)"),
+    OperatorPair("torch.unique", "aten._unique2", "torch.unique(input)", "jnp.unique(input)"),
+    OperatorPair(
+        "torch.bincount",
+        "aten.bincount",
+        "torch.bincount(input, weights, minlength)",
+        "jnp.bincount(input, weights, minlength)",
+        left_out={"weights": None, "minlength": 0},
+    ),
+)

@@ -1,0 +1,158 @@
+"""Products, and linear algebra.
+
+Eigenvectors and singular vectors are not here: their signs are free, and each library has its own.
+"""
+
+from __future__ import annotations
+
+from port.pairs.ops.operator_pair import OperatorPair, elementwise, of_two
+
+_PRODUCT = ("G6",)
+_SCALED = {"beta": 1, "alpha": 1}
+
+
+def _added(name: str, first: str, second: str, product: str) -> OperatorPair:
+    """``torch.addmm`` and its like: a product added to ``input``, each times a number."""
+    return OperatorPair(
+        f"torch.{name}",
+        f"aten.{name}",
+        f"torch.{name}(input, {first}, {second}, beta=beta, alpha=alpha)",
+        f"beta * input + alpha * {product}",
+        only_if="beta != 0",  # torch does not look at input then, were it NaN
+        left_out=_SCALED,
+        notes=_PRODUCT,
+    )
+
+
+def _linalg(name: str, jax: str) -> OperatorPair:
+    return OperatorPair(f"torch.linalg.{name}", f"aten.linalg_{name}", f"torch.linalg.{name}(A)", jax)
+
+
+PAIRS: tuple[OperatorPair, ...] = (
+    of_two("matmul", "input @ other", notes=_PRODUCT),
+    OperatorPair("torch.mm", "aten.mm", "torch.mm(input, mat2)", "input @ mat2", notes=_PRODUCT),
+    OperatorPair("torch.bmm", "aten.bmm", "torch.bmm(input, mat2)", "input @ mat2", notes=_PRODUCT),
+    OperatorPair("torch.mv", "aten.mv", "torch.mv(input, vec)", "input @ vec", notes=_PRODUCT),
+    OperatorPair("torch.dot", "aten.dot", "torch.dot(input, tensor)", "jnp.dot(input, tensor)", notes=_PRODUCT),
+    of_two("vdot", "jnp.vdot(input, other)", notes=_PRODUCT),
+    of_two("inner", "jnp.inner(input, other)", notes=_PRODUCT),
+    OperatorPair("torch.outer", "aten.outer", "torch.outer(input, vec2)", "jnp.outer(input, vec2)"),
+    of_two("kron", "jnp.kron(input, other)"),
+    _added("addmm", "mat1", "mat2", "(mat1 @ mat2)"),
+    _added("addmv", "mat", "vec", "(mat @ vec)"),
+    _added("baddbmm", "batch1", "batch2", "(batch1 @ batch2)"),
+    _added("addbmm", "batch1", "batch2", 'jnp.einsum("bij,bjk->ik", batch1, batch2)'),
+    _added("addr", "vec1", "vec2", "jnp.outer(vec1, vec2)"),
+    OperatorPair(
+        "torch.einsum",
+        "aten.einsum",
+        "torch.einsum(equation, *operands)",
+        "jnp.einsum(equation, *operands)",
+        notes=_PRODUCT,
+    ),
+    OperatorPair(
+        "torch.tensordot",
+        "aten.tensordot",
+        "torch.tensordot(a, b, dims)",
+        "jnp.tensordot(a, b, dims)",
+        only_if="isinstance(dims, int)",
+        left_out={"dims": 2},
+        notes=_PRODUCT,
+    ),
+    OperatorPair(
+        "torch.linalg.vecdot",
+        "aten.linalg_vecdot",
+        "torch.linalg.vecdot(x, y, dim=dim)",
+        "jnp.vecdot(x, y, axis=dim)",
+        left_out={"dim": -1},
+        notes=_PRODUCT,
+    ),
+    OperatorPair(
+        "torch.linalg.cross",
+        "aten.linalg_cross",
+        "torch.linalg.cross(input, other, dim=dim)",
+        "jnp.cross(input, other, axis=dim)",
+        left_out={"dim": -1},
+    ),
+    # %% Norms: of a vector of zeros JAX's gradient is NaN, torch's 0
+    OperatorPair(
+        "torch.linalg.vector_norm",
+        "aten.linalg_vector_norm",
+        "torch.linalg.vector_norm(x, ord, dim, keepdim=keepdim)",
+        "jnp.linalg.vector_norm(x, ord=ord, axis=dim, keepdims=keepdim)",
+        other_gradient="jnp.any(x == 0)",
+        left_out={"ord": 2, "dim": None, "keepdim": False},
+        notes=("G3",),
+    ),
+    OperatorPair(
+        "torch.linalg.matrix_norm",
+        "aten.linalg_matrix_norm",
+        "torch.linalg.matrix_norm(A, ord, dim, keepdim)",
+        "jnp.linalg.norm(A, ord=ord, axis=dim, keepdims=keepdim)",
+        other_gradient="jnp.any(A == 0)",
+        left_out={"ord": "fro", "dim": (-2, -1), "keepdim": False},
+        notes=("G3",),
+    ),
+    # %% Square matrices
+    OperatorPair(
+        "torch.linalg.det", "aten.linalg_det", "torch.linalg.det(A)", "jnp.linalg.det(A)", only_if="A.size > 0"
+    ),
+    _linalg("slogdet", "jnp.linalg.slogdet(A)"),
+    _linalg("inv", "jnp.linalg.inv(A)"),
+    OperatorPair(
+        "torch.linalg.cholesky",
+        "aten.linalg_cholesky",
+        "torch.linalg.cholesky(A, upper=upper)",
+        "jnp.linalg.cholesky(A, upper=upper)",
+        left_out={"upper": False},
+    ),
+    OperatorPair(
+        "torch.linalg.eigvalsh",
+        "aten.linalg_eigvalsh",
+        "torch.linalg.eigvalsh(A)",
+        "jnp.linalg.eigvalsh(A)",
+        only_if="jnp.array_equal(A, A.mT)",
+    ),
+    OperatorPair(
+        "torch.linalg.matrix_power",
+        "aten.linalg_matrix_power",
+        "torch.linalg.matrix_power(A, n)",
+        "jnp.linalg.matrix_power(A, n)",
+    ),
+    elementwise("matrix_exp", "jax.scipy.linalg.expm(input)", aten="linalg_matrix_exp"),
+    # %% Systems and decompositions
+    OperatorPair(
+        "torch.linalg.solve",
+        "aten.linalg_solve",
+        "torch.linalg.solve(A, B)",
+        "jnp.linalg.solve(A, B)",
+        # torch takes a stack of vectors as well, JAX does not.
+        only_if="B.ndim == 1 or B.ndim == A.ndim",
+    ),
+    OperatorPair(
+        "torch.linalg.solve_triangular",
+        "aten.linalg_solve_triangular",
+        "torch.linalg.solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular)",
+        "lax.linalg.triangular_solve(A, B, left_side=left, lower=not upper, unit_diagonal=unitriangular)",
+        only_if="A.shape[:-2] == B.shape[:-2]",
+        left_out={"left": True, "unitriangular": False},
+    ),
+    _linalg("svdvals", "jnp.linalg.svd(A, compute_uv=False)"),
+    _linalg("pinv", "jnp.linalg.pinv(A)"),
+    OperatorPair(
+        "torch.linalg.multi_dot",
+        "aten.linalg_multi_dot",
+        "torch.linalg.multi_dot(tensors)",
+        "jnp.linalg.multi_dot(tensors)",
+        notes=_PRODUCT,
+    ),
+    # %% Statistics
+    OperatorPair(
+        "torch.cov",
+        "aten.cov",
+        "torch.cov(input, correction=correction)",
+        "jnp.cov(input, ddof=correction)",
+        left_out={"correction": 1},
+        notes=("G4",),
+    ),
+)

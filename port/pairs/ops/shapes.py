@@ -1,0 +1,239 @@
+"""Joining, cutting, reordering axes and elements, and other shapes of the same elements."""
+
+from __future__ import annotations
+
+from port.pairs.ops.operator_pair import OperatorPair, elementwise
+
+_TENSOR, _F = "torch.Tensor.", "torch.nn.functional."
+# How many go into each chunk but the last.
+_SIZE = "-(-input.shape[dim] // chunks)"
+
+PAIRS: tuple[OperatorPair, ...] = (
+    OperatorPair(
+        "torch.cat",
+        "aten.cat",
+        "torch.cat(tensors, dim)",
+        "jnp.concatenate(tensors, axis=dim)",
+        only_if="len({tensor.ndim for tensor in tensors}) == 1",
+        left_out={"dim": 0},
+    ),
+    OperatorPair(
+        "torch.stack", "aten.stack", "torch.stack(tensors, dim)", "jnp.stack(tensors, axis=dim)", left_out={"dim": 0}
+    ),
+    *(
+        OperatorPair(f"torch.{name}", f"aten.{name}", f"torch.{name}(tensors)", f"jnp.{name}(tensors)")
+        for name in ("hstack", "vstack", "dstack", "column_stack")
+    ),
+    # %% Cutting
+    OperatorPair(
+        "torch.split",
+        "aten.split",
+        "torch.split(tensor, split_size_or_sections, dim)",
+        "jnp.split(tensor, np.arange(split_size_or_sections, tensor.shape[dim], split_size_or_sections), axis=dim)",
+        only_if="isinstance(split_size_or_sections, int)",
+        left_out={"dim": 0},
+    ),
+    OperatorPair(
+        "torch.split",
+        "aten.split_with_sizes",
+        "torch.split(tensor, split_size_or_sections, dim)",
+        "jnp.split(tensor, np.cumsum(split_size_or_sections)[:-1], axis=dim)",
+        only_if="isinstance(split_size_or_sections, tuple)",
+        left_out={"dim": 0},
+    ),
+    # jnp.array_split makes other sizes: 7 in 4 is 2, 2, 2, 1 in both, but 6 in 4 is 2, 2, 2 in torch.
+    OperatorPair(
+        "torch.chunk",
+        "aten.chunk",
+        "torch.chunk(input, chunks, dim)",
+        f"jnp.split(input, np.arange({_SIZE}, input.shape[dim], {_SIZE}), axis=dim)",
+        left_out={"dim": 0},
+    ),
+    OperatorPair(
+        "torch.tensor_split",
+        "aten.tensor_split",
+        "torch.tensor_split(input, indices_or_sections, dim)",
+        "jnp.array_split(input, indices_or_sections, axis=dim)",
+        left_out={"dim": 0},
+    ),
+    *(
+        OperatorPair(
+            f"torch.{name}",
+            f"aten.{name}",
+            f"torch.{name}(input, indices_or_sections)",
+            f"jnp.{name}(input, indices_or_sections)",
+        )
+        for name in ("hsplit", "vsplit", "dsplit")
+    ),
+    OperatorPair(
+        "torch.unbind", "aten.unbind", "torch.unbind(input, dim)", "jnp.unstack(input, axis=dim)", left_out={"dim": 0}
+    ),
+    OperatorPair(
+        "torch.narrow",
+        "aten.narrow",
+        "torch.narrow(input, dim, start, length)",
+        "lax.slice_in_dim(input, start, start + length, axis=dim)",
+        only_if="isinstance(start, int) and start >= 0",
+    ),
+    OperatorPair(
+        "torch.select",
+        "aten.select",
+        "torch.select(input, dim, index)",
+        "lax.index_in_dim(input, index, axis=dim, keepdims=False)",
+    ),
+    # %% Axes
+    OperatorPair("torch.permute", "aten.permute", "torch.permute(input, dims)", "jnp.transpose(input, dims)"),
+    OperatorPair(
+        "torch.transpose", "aten.transpose", "torch.transpose(input, dim0, dim1)", "jnp.swapaxes(input, dim0, dim1)"
+    ),
+    OperatorPair("torch.t", "aten.t", "torch.t(input)", "input.T"),
+    OperatorPair("torch.Tensor.mT", "aten.mT", "input.mT", "input.mT"),
+    OperatorPair(
+        "torch.movedim",
+        "aten.movedim",
+        "torch.movedim(input, source, destination)",
+        "jnp.moveaxis(input, source, destination)",
+    ),
+    OperatorPair("torch.unsqueeze", "aten.unsqueeze", "torch.unsqueeze(input, dim)", "jnp.expand_dims(input, dim)"),
+    elementwise("squeeze", "jnp.squeeze(input)"),
+    OperatorPair(
+        "torch.squeeze",
+        "aten.squeeze",
+        "torch.squeeze(input, dim)",
+        "jnp.squeeze(input, dim)",
+        # Of other lengths torch leaves the axis, JAX raises.
+        only_if="isinstance(dim, int) and input.shape[dim] == 1",
+    ),
+    # %% Shapes
+    OperatorPair("torch.reshape", "aten.reshape", "torch.reshape(input, shape)", "jnp.reshape(input, shape)"),
+    OperatorPair(
+        f"{_TENSOR}view", "aten.view", "input.view(shape)", "input.reshape(shape)", only_if="isinstance(shape, tuple)"
+    ),
+    OperatorPair(f"{_TENSOR}view_as", "aten.view_as", "input.view_as(other)", "input.reshape(other.shape)"),
+    OperatorPair(f"{_TENSOR}reshape_as", "aten.reshape_as", "input.reshape_as(other)", "input.reshape(other.shape)"),
+    elementwise("ravel", "input.ravel()"),
+    OperatorPair(
+        "torch.flatten",
+        "aten.flatten",
+        "torch.flatten(input, start_dim, end_dim)",
+        "lax.collapse(input, start_dim % input.ndim, end_dim % input.ndim + 1)",
+        left_out={"start_dim": 0, "end_dim": -1},
+        notes=("W6",),
+    ),
+    OperatorPair(
+        "torch.unflatten",
+        "aten.unflatten",
+        "torch.unflatten(input, dim, sizes)",
+        "input.reshape(*input.shape[:dim], *sizes, *input.shape[dim:][1:])",
+    ),
+    OperatorPair(
+        f"{_TENSOR}expand",
+        "aten.expand",
+        "input.expand(size)",
+        "jnp.broadcast_to(input, size)",
+        only_if="isinstance(size, tuple) and -1 not in size",
+    ),
+    OperatorPair(
+        f"{_TENSOR}expand_as", "aten.expand_as", "input.expand_as(other)", "jnp.broadcast_to(input, other.shape)"
+    ),
+    OperatorPair(
+        "torch.broadcast_to",
+        "aten.broadcast_to",
+        "torch.broadcast_to(input, size)",
+        "jnp.broadcast_to(input, size)",
+        only_if="-1 not in size",
+    ),
+    OperatorPair(
+        "torch.broadcast_tensors",
+        "aten.broadcast_tensors",
+        "torch.broadcast_tensors(*tensors)",
+        "jnp.broadcast_arrays(*tensors)",
+    ),
+    *(
+        elementwise(name, f"jnp.{name}(input)", only_if="isinstance(input, jax.Array)")
+        for name in ("atleast_1d", "atleast_2d")
+    ),
+    elementwise("atleast_3d", "jnp.atleast_3d(input)", only_if="isinstance(input, jax.Array)"),
+    # %% Repeating and moving elements
+    OperatorPair(f"{_TENSOR}repeat", "aten.repeat", "input.repeat(repeats)", "jnp.tile(input, repeats)"),
+    OperatorPair("torch.tile", "aten.tile", "torch.tile(input, dims)", "jnp.tile(input, dims)"),
+    OperatorPair(
+        "torch.repeat_interleave",
+        "aten.repeat_interleave",
+        "torch.repeat_interleave(input, repeats, dim)",
+        "jnp.repeat(input, repeats, axis=dim)",
+        left_out={"dim": None},
+    ),
+    OperatorPair(
+        "torch.roll",
+        "aten.roll",
+        "torch.roll(input, shifts, dims)",
+        "jnp.roll(input, shifts, axis=dims)",
+        left_out={"dims": None},
+    ),
+    OperatorPair("torch.flip", "aten.flip", "torch.flip(input, dims)", "jnp.flip(input, axis=dims)"),
+    elementwise("fliplr", "jnp.fliplr(input)"),
+    elementwise("flipud", "jnp.flipud(input)"),
+    OperatorPair(
+        "torch.rot90",
+        "aten.rot90",
+        "torch.rot90(input, k, dims)",
+        "jnp.rot90(input, k, axes=dims)",
+        left_out={"k": 1, "dims": (0, 1)},
+    ),
+    OperatorPair(
+        f"{_F}pad",
+        "aten.pad",
+        f"{_F}pad(input, pad, mode=mode, value=value)",
+        "jnp.pad(input, [(0, 0)] * (input.ndim - len(pad) // 2) + [*zip(pad[::2], pad[1::2])][::-1],"
+        " constant_values=value or 0)",
+        only_if='mode == "constant" and min(pad) >= 0',
+        left_out={"mode": "constant", "value": None},
+        notes=("W4",),
+    ),
+    OperatorPair(
+        f"{_F}pad",
+        "aten.pad",
+        f"{_F}pad(input, pad, mode=mode)",
+        "jnp.pad(input, [(0, 0)] * (input.ndim - len(pad) // 2) + [*zip(pad[::2], pad[1::2])][::-1],"
+        ' mode={"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])',
+        only_if='mode != "constant" and min(pad) >= 0',
+        notes=("W4",),
+    ),
+    OperatorPair(
+        "torch.meshgrid",
+        "aten.meshgrid",
+        "torch.meshgrid(*tensors, indexing=indexing)",
+        "jnp.meshgrid(*tensors, indexing=indexing)",
+        only_if="all(tensor.ndim == 1 for tensor in tensors)",
+        left_out={"indexing": "ij"},
+    ),
+    # %% Diagonals
+    OperatorPair(
+        "torch.diagonal",
+        "aten.diagonal",
+        "torch.diagonal(input, offset, dim1, dim2)",
+        "jnp.diagonal(input, offset, dim1, dim2)",
+        left_out={"offset": 0, "dim1": 0, "dim2": 1},
+    ),
+    OperatorPair(
+        "torch.diag", "aten.diag", "torch.diag(input, diagonal)", "jnp.diag(input, diagonal)", left_out={"diagonal": 0}
+    ),
+    OperatorPair(
+        "torch.diagflat",
+        "aten.diagflat",
+        "torch.diagflat(input, offset)",
+        "jnp.diagflat(input, offset)",
+        left_out={"offset": 0},
+    ),
+    OperatorPair(
+        "torch.tril", "aten.tril", "torch.tril(input, diagonal)", "jnp.tril(input, diagonal)", left_out={"diagonal": 0}
+    ),
+    OperatorPair(
+        "torch.triu", "aten.triu", "torch.triu(input, diagonal)", "jnp.triu(input, diagonal)", left_out={"diagonal": 0}
+    ),
+    OperatorPair("torch.trace", "aten.trace", "torch.trace(input)", "jnp.trace(input)"),
+    OperatorPair(
+        "torch.block_diag", "aten.block_diag", "torch.block_diag(*tensors)", "jax.scipy.linalg.block_diag(*tensors)"
+    ),
+)
