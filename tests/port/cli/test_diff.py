@@ -214,7 +214,7 @@ def test_the_tour_as_a_site(files, capsys):
     assert {path.stem for path in (files / "site" / "lessons").iterdir()} == set(READING_ORDER)
 
 
-def test_two_files_or_a_lesson_as_a_site(files, capsys):
+def test_two_files_as_a_site(files, capsys):
     (files / "odd.py").write_text("# <script>alert(1)</script>\r\nx = 1\n" + "y = " + "1 + " * 3_000 + "1\n")
     (files / "\udcff.py").write_text("x = 2\n")
     assert main(["diff", "odd.py", "\udcff.py", "--html", "site"]) == 0
@@ -223,6 +223,10 @@ def test_two_files_or_a_lesson_as_a_site(files, capsys):
     assert "alert(1)" in text
     assert "<script>alert" not in text
     assert "mixed line ends" in text
+
+
+@pytest.mark.sweep
+def test_a_site_takes_the_place_of_another(files, capsys):
     assert main(["diff", "empty.py", "broken.py", "--html", "site"]) == 0
     assert main(["diff", "model", "--html", "site"]) == 0
     assert [path.name for path in (files / "site" / "lessons").iterdir()] == ["model.html"]

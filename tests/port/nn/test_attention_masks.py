@@ -14,6 +14,8 @@ import port.nn.attention as attention
 from port.errors import UsageError
 from port.nn import MultiheadAttention
 
+pytestmark = pytest.mark.sweep  # what the pairs' own tests see of it is in the short run
+
 TOLERANCE = 1e-12
 VISIBLE = 1e-3  # what a planted fault exceeds
 N, L, S, E, HEADS = 3, 4, 5, 6, 2

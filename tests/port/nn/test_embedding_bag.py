@@ -14,6 +14,8 @@ from flax import nnx
 from port.errors import UnknownChoice, UsageError
 from port.nn import EmbeddingBag
 
+pytestmark = pytest.mark.sweep  # what the pairs' own tests see of it is in the short run
+
 
 def layer(**options: Any) -> EmbeddingBag:
     return EmbeddingBag(5, 3, rngs=nnx.Rngs(0), **options)

@@ -16,6 +16,8 @@ from flax import nnx
 from port.errors import UsageError
 from port.nn import BatchNorm
 
+pytestmark = pytest.mark.sweep  # what the pairs' own tests see of it is in the short run
+
 TOLERANCE = 1e-12
 VISIBLE = 1e-4  # what a planted fault exceeds
 CHANNELS = 5

@@ -16,6 +16,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from port.errors import UnknownChoice, UsageError
 from port.nn import GRU, LSTM, RNN
 
+pytestmark = pytest.mark.sweep  # what the pairs' own tests see of it is in the short run
+
 TOLERANCE = 1e-11
 VISIBLE = 1e-3  # what a planted fault exceeds
 L, N, INPUT, HIDDEN = 6, 4, 3, 5

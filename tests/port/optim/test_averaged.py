@@ -27,6 +27,8 @@ from port.optim import averaged_state, load_averaged_model
 from port.transforms import TorchAverage, TorchAverageState, ema_average, swa_average
 from port.transforms.paths import path_of
 
+pytestmark = pytest.mark.sweep  # what the pairs' own tests see of it is in the short run
+
 LIMIT = 1e-12
 VISIBLE = 1e-7
 BUFFERS = ("norm.mean", "norm.var", "norm.num_batches_tracked")

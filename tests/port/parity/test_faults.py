@@ -427,6 +427,7 @@ class FlaxTracked(nnx.Module):
         return self.fc2(self.norm(self.fc1(x)))
 
 
+@pytest.mark.sweep
 def test_the_biased_running_variance() -> None:
     report = checked(seeded(Tracked), FlaxTracked(0.9), inputs(16, 5))
     assert [finding.where for finding in report.findings] == ["norm.running_var → norm.var"]
@@ -519,6 +520,7 @@ class FlaxTied(nnx.Module):
 TOKENS = np.array([[1, 6, 2], [0, 1, 1]])
 
 
+@pytest.mark.sweep
 def test_weights_tied_on_both_sides_agree() -> None:
     assert checked(seeded(Tied), FlaxTied(), TOKENS)
     assert checked(seeded(lambda: Tied(tied=False)), FlaxUntied(), TOKENS)

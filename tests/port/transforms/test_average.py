@@ -16,6 +16,8 @@ from torch.optim import swa_utils
 from port.errors import UsageError
 from port.transforms import TorchAverage, ema_average, swa_average
 
+pytestmark = pytest.mark.sweep  # what the pairs' own tests see of it is in the short run
+
 EPSILON = {"float64": 2.3e-16, "float32": 1.2e-7, "float16": 1e-3, "bfloat16": 8e-3}
 
 

@@ -33,6 +33,8 @@ from models.gpt_scanned import MAPPING_FILE, ScannedGPT
 from port.errors import WeightsMismatch
 from port.mapping import Entry, Mapping, between
 
+pytestmark = pytest.mark.sweep  # what the pairs' own tests see of it is in the short run
+
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, (3, 7))
 
 

@@ -82,6 +82,19 @@ def test_nothing_is_asked_of_the_network(site):
                 assert not re.search(r"https?://|@import|url\(", shown), path
 
 
+@pytest.fixture
+def few_pages(monkeypatch):
+    """In place of a whole site, a page for each reading."""
+
+    def pages(readings):
+        yield "index.html", "first"
+        for reading in readings:
+            yield reading.path, reading.name
+
+    monkeypatch.setattr(writing, "pages", pages)
+
+
+@pytest.mark.usefixtures("few_pages")
 def test_an_earlier_site_is_replaced(tmp_path, readings):
     folder = tmp_path / "site"
     write_site(readings[:2], folder)
@@ -90,6 +103,7 @@ def test_an_earlier_site_is_replaced(tmp_path, readings):
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_what_is_not_ours_stays_where_it_is(tmp_path, readings):
     folder = tmp_path / "site"
     folder.mkdir(mode=0o755)
@@ -103,6 +117,7 @@ def test_what_is_not_ours_stays_where_it_is(tmp_path, readings):
     assert not (folder / readings[1].path).exists()
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_a_list_of_files_cannot_lead_out_of_the_folder(tmp_path, readings):
     folder = tmp_path / "site"
     write_site(readings[:1], folder)
@@ -126,6 +141,7 @@ def test_other_things_are_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.usefixtures("few_pages")
 def test_half_a_site_is_none(tmp_path, readings, monkeypatch):
     folder = tmp_path / "site"
     write_site(readings[:1], folder)
