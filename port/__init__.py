@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from port.parity import CheckReport, check
     from port.random import dropout_key, shared_dropout
     from port.records import Recorder, Verdict, compare, read_record
+    from port.translation import Translation, translate
     from port.weights import (
         initial_weights,
         load,
@@ -31,6 +32,7 @@ _HOMES = {
     "PlanSampler": "port.data",
     "PlanSource": "port.data",
     "Recorder": "port.records",
+    "Translation": "port.translation",
     "Verdict": "port.records",
     "check": "port.parity",
     "compare": "port.records",
@@ -48,6 +50,7 @@ _HOMES = {
     "to_flax": "port.weights",
     "to_optax": "port.optim",
     "to_torch": "port.weights",
+    "translate": "port.translation",
 }
 _ROOMS = (
     "data",
@@ -63,6 +66,7 @@ _ROOMS = (
     "records",
     "report",
     "training",
+    "translation",
     "transforms",
     "weights",
 )
@@ -73,6 +77,7 @@ __all__ = [
     "PlanSampler",
     "PlanSource",
     "Recorder",
+    "Translation",
     "Verdict",
     "check",
     "compare",
@@ -90,6 +95,7 @@ __all__ = [
     "to_flax",
     "to_optax",
     "to_torch",
+    "translate",
 ]
 
 

@@ -17,6 +17,7 @@ from port.data import DATASETS
 from port.data.shards import SPLITS, UNEVEN
 from port.errors import UnknownChoice, UsageError
 from port.optim import NAMES, default_options
+from side_by_side.own import check_own
 
 MODELS = ("mlp-by-hand", "mlp", "convnet")
 UNPROVABLE = {
@@ -58,6 +59,11 @@ class Config:
 
     model: Annotated[str, _one_of(*MODELS)] = "mlp"
     """the network to train"""
+    torch_model: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
+    """in its place, a PyTorch model of your own, a class or a function that needs no arguments; with --jax-model. It is
+    given images in [0, 1], (N, C, H, W), and gives logits"""
+    jax_model: Annotated[str | None, arg(metavar="FILE.py:NAME")] = None
+    """its Flax class, such as port translate writes it: NAME.mapping.toml beside the file says how weights go over"""
     dataset: Annotated[str, _one_of(*DATASETS)] = "digits"
     """what to train it on; digits comes with scikit-learn, the others are torchvision's"""
     data_root: Path = Path("data")
@@ -170,6 +176,7 @@ class Config:
             _check(name, getattr(self, name), "from 0 to below 1", lambda value: 0 <= value < 1)
         if self.model == "mlp-by-hand" and self.dropout:
             raise UsageError("mlp-by-hand is written without dropout; take --model mlp")
+        check_own(self)
         if self.resume and self.out is None:
             raise UsageError("--resume goes on with a run that was begun: name its folder with --out")
         self._check_parallel()

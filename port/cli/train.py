@@ -37,6 +37,7 @@ class Arguments:
 
     Exits 0 if they are, 1 if they are not, 2 on bad usage, 3 if a trainer died.
 
+    Your own models: port train --torch-model my_package.model:Net --jax-model ported/net.py:Net [--dataset …]
     Your own scripts: port train --torch-script a.py --jax-script b.py [--out FOLDER] [-- ARGUMENTS FOR BOTH]
     """
 
@@ -69,7 +70,8 @@ def main(arguments: Sequence[str]) -> int:
                 raise UsageError("--resume goes on with the run that --overwrite would take away: give one of them")
             given = replace(given, config=_begun(given.config))
         _fetch_data(given.config)
-        name = f"{given.config.dataset}-{given.config.model}-{given.config.optimizer}"
+        own = (given.config.torch_model or given.config.model).rpartition(":")[2]
+        name = f"{given.config.dataset}-{own}-{given.config.optimizer}"
         told = {**asdict(given.config), "resume": False}
         pairings = []  # planned below, once the folder is known
     resume = given.config.resume

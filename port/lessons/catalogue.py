@@ -25,6 +25,7 @@ READING_ORDER = (
     "checkpoint",
     "mixed_precision",
     "script",
+    "own",
     "replicas",
     "processes",
 )

@@ -12,6 +12,9 @@ from port.mapping.guide import Guide
 from port.mapping.mapping import Mapping
 from port.moves import Shape
 
+BUFFER = "Buffer"
+"""Flax's collection of `port.nn`'s buffers."""
+
 
 def checked(mapping: Mapping, torch: Guide | None, flax: Guide | None) -> Mapping:
     """The mapping, with the shapes that the models tell.
@@ -27,7 +30,10 @@ def checked(mapping: Mapping, torch: Guide | None, flax: Guide | None) -> Mappin
         wrong += [f"torch: {line}" for line in complaints(entries, shapes)]
         entries = tuple(_with_shapes(entry, shapes) for entry in entries)
     if flax is not None and not wrong:
-        shapes = {path: leaf.shape for path, leaf in flax.leaves.items()}
+        # A buffer that no state dict of torch's holds has no entry, and keeps the value that it has.
+        spoken = {target for entry in entries for target in entry.targets}
+        leaves = ((path, leaf) for path, leaf in flax.leaves.items() if path in spoken or leaf.collection != BUFFER)
+        shapes = {path: leaf.shape for path, leaf in leaves}
         wrong += [f"Flax: {line}" for line in complaints(_homes(entries), shapes)]
     if wrong:
         raise WeightsMismatch("the mapping does not fit the models:\n  " + "\n  ".join(wrong))

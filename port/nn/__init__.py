@@ -3,6 +3,7 @@
 from port.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from port.nn.attention import MultiheadAttention
 from port.nn.bilinear import Bilinear
+from port.nn.buffer import Buffer
 from port.nn.conv import Conv
 from port.nn.conv_transpose import ConvTranspose
 from port.nn.dropout import AlphaDropout, FeatureAlphaDropout
@@ -21,6 +22,7 @@ from port.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from port.nn.rrelu import RReLU
 from port.nn.shared_dropout import DropoutMasks, SharedDropout
 from port.nn.spectral_norm import SpectralNorm
+from port.nn.stochastic_depth import StochasticDepth
 from port.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
 from port.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 from port.nn.weight_norm import WeightNorm
@@ -33,6 +35,7 @@ __all__ = [
     "AlphaDropout",
     "BatchNorm",
     "Bilinear",
+    "Buffer",
     "Conv",
     "ConvTranspose",
     "DropoutMasks",
@@ -53,6 +56,7 @@ __all__ = [
     "RReLU",
     "SharedDropout",
     "SpectralNorm",
+    "StochasticDepth",
     "Transformer",
     "TransformerDecoder",
     "TransformerDecoderLayer",

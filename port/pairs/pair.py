@@ -9,6 +9,8 @@ from functools import cache
 from typing import Any
 
 from port.moves import Move
+from port.pairs.expression import Expression
+from port.pairs.ops.axes import Axes, First, Last
 
 Names = str | tuple[str, ...]
 
@@ -72,11 +74,15 @@ class LayerPair:
         fits_flax: where the Flax class stands for several of torch's: whether this module of it is this pair's.
         arguments: the twin's constructor arguments, from the torch layer; without ``rngs``, ``dtype``, ``param_dtype``.
             A torch layer among them stands for its own twin.
-        initializers: constructor argument → jax initializer that draws as torch does, where the twin's own does not.
+        initializers: constructor argument → the jax initializer that draws as torch does, as an expression; where the
+            twin's own does not.
         channels: the axis of torch's inputs and outputs that the twin has last (1, or counted from the end: −3 for
             (…, C, H, W)); None where both sides take the same layout.
         channel_inputs: positions of the inputs that have it; None for all of them.
         channel_outputs: whether the outputs have it too.
+        axes: how the twin treats axes where ``channels`` is None: what `port.pairs.ops.axes` says of operators, its
+            variables being names of ``arguments``; `Last` for layers that work on the last axes, whatever the order of
+            those before; `First` for those that work on the first. None where it needs them in torch's order.
         torch_only: buffers of torch's that the twin has no home for; kept on the side for the way back.
         parametrized: speaks of a layer whose weight is computed (``torch.nn.utils.parametrizations``).
         unfit: why a torch layer cannot be moved, if it cannot; the reason is what the user is told.
@@ -93,10 +99,11 @@ class LayerPair:
     fits_torch: Callable[[Any], bool] = _any
     fits_flax: Callable[[Any], bool] = _any
     arguments: Callable[[Any], dict[str, Any]] = _none
-    initializers: Callable[[Any], dict[str, Any]] = _none
+    initializers: Callable[[Any], dict[str, Expression]] = _none
     channels: int | None = None
     channel_inputs: tuple[int, ...] | None = None
     channel_outputs: bool = True
+    axes: Axes | First | Last | None = None
     torch_only: tuple[str, ...] = ()
     parametrized: bool = False
     unfit: Callable[[Any], str | None] = lambda module: None

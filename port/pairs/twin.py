@@ -56,7 +56,7 @@ def build_twin(module: Any, *, rngs: Any = None, param_dtype: Any = None, dtype:
         "rngs": rngs or nnx.Rngs(0),
         "param_dtype": param_dtype,
         "dtype": dtype,
-        **pair.initializers(module),
+        **{name: initializer.build() for name, initializer in pair.initializers(module).items()},
     }
     # The class itself shows its metaclass's.
     taken = inspect.signature(made.__init__).parameters  # type: ignore[misc]

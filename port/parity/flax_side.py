@@ -148,7 +148,8 @@ def mode_keywords(module: Any) -> tuple[dict[str, bool], dict[str, bool]]:
 
 def silence(layer: Any) -> bool:
     """Switch a Flax layer's dropout off, by its rate; whether there was any."""
-    rates = ["dropout_rate", *(["rate"] if "Dropout" in type(layer).__name__ else [])]
+    drops = "Dropout" in type(layer).__name__ or type(layer).__name__ == "StochasticDepth"
+    rates = ["dropout_rate", *(["rate"] if drops else [])]
     active = [name for name in rates if isinstance(getattr(layer, name, None), float | int) and getattr(layer, name)]
     for name in active:
         object.__setattr__(layer, name, 0.0)

@@ -51,7 +51,7 @@ class TorchSide:
         for parameter in self._module.parameters():
             parameter.grad = None
             parameter.requires_grad_(parameter.is_floating_point())
-        self.silenced = tuple(path for path, layer in self.modules.items() if _silence(layer))
+        self.silenced = tuple(path for path, layer in self.modules.items() if silence(layer))
 
     def run(self, inputs: Inputs, cotangents: Cotangents, *, training: bool, loss: Any = None) -> Run:
         """A forward and a backward pass, of a fresh copy.
@@ -188,7 +188,7 @@ def _set_mode(module: nn.Module, training: bool) -> None:
             layer.eval()
 
 
-def _silence(layer: Any) -> bool:
+def silence(layer: Any) -> bool:
     """Switch a layer's dropout off; whether there was any."""
     kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
     if isinstance(layer, nn.RReLU):

@@ -22,12 +22,13 @@ def arrays_of(module: nnx.Module, mapping: Mapping | None = None) -> dict[str, n
 
     Args:
         module: an nnx module.
-        mapping: from torch's keys to the module's paths; by default the one that the module itself gives.
+        mapping: from torch's keys to the module's paths; by default the one that the module itself gives. What it does
+            not speak of is left out.
     """
     mapping = mapping or between(None, module)
-    weights = variables_of(module)
     carried = Mapping(tuple(entry for entry in mapping.entries if entry.collection != TORCH_ONLY))
-    return carried.inverse()(weights)
+    spoken = {target for entry in carried.entries for target in entry.targets}
+    return carried.inverse()({path: array for path, array in variables_of(module).items() if path in spoken})
 
 
 def variables_of(module: nnx.Module) -> dict[str, np.ndarray]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from port.errors import UsageError, described
-from port.mapping import TORCH_ONLY, between, rules_of
+from port.mapping import TORCH_ONLY, Mapping, between, rules_of
 from port.weights.files import write_arrays
 from port.weights.sources import Source, is_nnx, is_torch, opened, torch_names, unwrapped_names
 from port.weights.variables import Rename, Shapes, to_torch
@@ -47,18 +47,24 @@ def load(
             raise _neither(module)
 
 
-def save(module: Any, path: Path | str) -> None:
+def save(module: Any, path: Path | str, *, mapping: Mapping | Path | str | None = None) -> None:
     """Write a module's weights as a safetensors file with the keys and layouts of a torch state dict.
 
     Args:
         module: an nnx module (no torch is imported), or a torch module.
         path: the file, written whole or not at all.
+        mapping: from torch's keys to an nnx module's paths, where the module itself does not tell them; or its file.
     """
-    write_arrays(path, arrays_of(module))
+    write_arrays(path, arrays_of(module, mapping=mapping))
 
 
-def arrays_of(module: Any) -> dict[str, np.ndarray]:
-    """A module's weights as numpy arrays, with the keys and layouts of a torch state dict."""
+def arrays_of(module: Any, *, mapping: Mapping | Path | str | None = None) -> dict[str, np.ndarray]:
+    """A module's weights as numpy arrays, with the keys and layouts of a torch state dict.
+
+    Args:
+        module: an nnx module, or a torch module.
+        mapping: from torch's keys to an nnx module's paths, where the module itself does not tell them; or its file.
+    """
     if is_torch(module):
         import port.weights.torch
 
@@ -66,7 +72,10 @@ def arrays_of(module: Any) -> dict[str, np.ndarray]:
     if is_nnx(module):
         import port.weights.flax
 
-        return port.weights.flax.arrays_of(module)
+        whole = None if mapping is None else rules_of(mapping)
+        if whole is not None and not isinstance(whole, Mapping):
+            raise UsageError(f"{mapping} holds rules, and not the whole mapping that is needed here")
+        return port.weights.flax.arrays_of(module, whole)
     raise _neither(module)
 
 

@@ -22,6 +22,8 @@ from port.weights.modules import load, save
 if TYPE_CHECKING:
     import torch
 
+    from port.mapping import Mapping
+
 INITIAL_VARIABLE = "PORT_INITIAL_WEIGHTS"  # what the launcher says to a trainer
 FINAL_VARIABLE = "PORT_FINAL_WEIGHTS"
 CONTROL_VARIABLE = "PORT_CONTROL"
@@ -80,13 +82,20 @@ def find_initial_weights(path: Path | str) -> Path | None:
     return Path(path) if Path(path).exists() else None
 
 
-def save_final_weights(model: Any, path: Path | str | None = None) -> None:
+def save_final_weights(
+    model: Any, path: Path | str | None = None, *, mapping: Mapping | Path | str | None = None
+) -> None:
     """Write a trained model's weights (torch or nnx) where the launcher says, for the verdict to compare.
+
+    Args:
+        model: the trained model.
+        path: where to write when the script was not started by ``port train``.
+        mapping: from torch's keys to an nnx model's paths, where the model itself does not tell them; or its file.
 
     Raises:
         NoLauncher: not started by ``port train``, and no path.
     """
-    save(model, _place(path, FINAL_VARIABLE))
+    save(model, _place(path, FINAL_VARIABLE), mapping=mapping)
 
 
 def _place(path: Path | str | None, variable: str = INITIAL_VARIABLE) -> Path:

@@ -29,6 +29,7 @@ from side_by_side.jax.checkpoint import latest_step, restore_checkpoint, save_ch
 from side_by_side.jax.data import make_plan, read, test_batches, train_batches
 from side_by_side.jax.model import build, cross_entropy
 from side_by_side.jax.optimizer import clip_grad_norm, make_optimizer, make_schedule
+from side_by_side.jax.own import build_own, mapping_beside
 from side_by_side.jax.processes import check_the_others, joined, local_devices
 from side_by_side.jax.replicas import Batch, Replicas, Sizes
 
@@ -152,10 +153,11 @@ def train(config: Config, precision: str) -> None:
     total_steps = config.total_steps(plan.batches_per_epoch)
 
     with joined(config, config.platform_for(precision)) as replicas, computing(config, precision) as device:
-        model = build(config, jnp.dtype(precision))
+        maker = build if config.jax_model is None else build_own
+        model = maker(config, jnp.dtype(precision))
         initial = find_initial_weights(config.file("initial.safetensors"))
         if initial is not None:
-            load(model, initial)
+            load(model, initial, rename=mapping_beside(config))
         # Split once: from here on the model is data, and the steps are pure functions of it.
         model.train()
         graphdef, params, stats = nnx.split(model, nnx.Param, ...)  # type: ignore[misc]  # as nnx documents it
@@ -201,7 +203,8 @@ def train(config: Config, precision: str) -> None:
         if replicas.leads:
             state = replicas.one(state)
             model = nnx.merge(graphdef, state.params, state.stats)
-            save_final_weights(model, config.file(precision, "jax.safetensors"))
+            mapping = mapping_beside(config)
+            save_final_weights(model, config.file(precision, "jax.safetensors"), mapping=mapping)
 
 
 # %% Where and how it is computed

@@ -28,6 +28,7 @@ from side_by_side.pytorch.checkpoint import latest_step, restore_checkpoint, sav
 from side_by_side.pytorch.data import make_plan, read, test_batches, train_batches
 from side_by_side.pytorch.model import build, cross_entropy
 from side_by_side.pytorch.optimizer import clip_grad_norm, make_optimizer, make_schedule
+from side_by_side.pytorch.own import build_own
 from side_by_side.pytorch.processes import check_the_others, joined
 from side_by_side.pytorch.replicas import Batch, Replicas, Sizes
 
@@ -112,7 +113,7 @@ def train(config: Config, precision: str) -> None:
     total_steps = config.total_steps(plan.batches_per_epoch)
 
     with joined(config, config.platform_for(precision)) as replicas, computing(config, precision) as device:
-        model = build(config)
+        model = build(config) if config.torch_model is None else build_own(config)
         share_initial_weights(model, config.file("initial.safetensors"))
         model.to(device, getattr(torch, precision)).train()
         optimizer = make_optimizer(config, model.parameters())

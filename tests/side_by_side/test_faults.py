@@ -175,8 +175,8 @@ def sum_loss(monkeypatch: pytest.MonkeyPatch) -> None:
 def leave_untransposed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = jax_train.load
 
-    def wrong(model: nnx.Module, path: Any) -> None:
-        right(model, path)
+    def wrong(model: nnx.Module, path: Any, **options: Any) -> None:
+        right(model, path, **options)
         model.square.kernel[...] = model.square.kernel[...].T
 
     monkeypatch.setattr(jax_train, "load", wrong)

@@ -44,7 +44,8 @@ def assert_the_same(outcome: Any, bar: float = 1e-9) -> None:
 # %% One device and several, where nothing depends on how many there are
 
 
-@pytest.mark.parametrize("form", ["pmap 4", pytest.param("sharding 4", marks=pytest.mark.sweep)])
+@pytest.mark.sweep
+@pytest.mark.parametrize("form", ["pmap 4", "sharding 4"])
 def test_with_synchronised_statistics_and_global_masks_it_is_the_run_of_one_device(both, form):
     assert_the_same(both(SYNCHRONISED, told(SYNCHRONISED, FORMS[form])))
 

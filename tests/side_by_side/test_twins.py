@@ -26,6 +26,7 @@ FILES = sorted(path.name for path in (ROOT / "pytorch").glob("*.py"))
 # parallelism, a process a replica; JAX has three, of devices that may be one process's.
 ONLY_IN_JAX = {
     "train.py": {"TrainState"},
+    "own.py": {"NumberedDropout", "dropouts", "mapping_beside", "_axes", "_beside", "_widen"},
     "processes.py": {
         *("local_devices", "_find_the_others", "_check_free", "_wait_for", "_alone", "_check_as_many"),
     },

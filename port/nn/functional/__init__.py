@@ -14,6 +14,7 @@ from port.nn.functional.activation import (
     tanhshrink,
     threshold,
 )
+from port.nn.functional.attention import scaled_dot_product_attention
 from port.nn.functional.average_pooling import adaptive_avg_pool, avg_pool, lp_pool
 from port.nn.functional.binary_losses import (
     binary_cross_entropy,
@@ -22,6 +23,7 @@ from port.nn.functional.binary_losses import (
     soft_margin_loss,
 )
 from port.nn.functional.classification_losses import cross_entropy, nll_loss
+from port.nn.functional.convolution import conv, conv_transpose
 from port.nn.functional.ctc import ctc_loss
 from port.nn.functional.distance import cosine_similarity, pairwise_distance
 from port.nn.functional.embedding_losses import (
@@ -32,42 +34,59 @@ from port.nn.functional.embedding_losses import (
     triplet_margin_with_distance_loss,
 )
 from port.nn.functional.fold import fold, unfold
+from port.nn.functional.grid import affine_grid, grid_sample
 from port.nn.functional.likelihood_losses import gaussian_nll_loss, kl_div, poisson_nll_loss
 from port.nn.functional.linear_losses import linear_cross_entropy
 from port.nn.functional.margin_losses import multi_margin_loss, multilabel_margin_loss
 from port.nn.functional.max_pooling import adaptive_max_pool, fractional_max_pool, max_pool
-from port.nn.functional.max_unpooling import max_unpool
+from port.nn.functional.max_unpooling import max_unpool, unpool
+from port.nn.functional.normalization import batch_norm, group_norm, instance_norm, layer_norm
+from port.nn.functional.orders import kthvalue, mode, searchsorted
 from port.nn.functional.padding import pad
 from port.nn.functional.regression_losses import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from port.nn.functional.resize import interpolate
 from port.nn.functional.response_norm import cross_map_lrn, local_response_norm
+from port.nn.functional.scans import cummax, cummin
 from port.nn.functional.shape import unflatten
+from port.nn.functional.short_time import istft, stft
 from port.nn.functional.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
 
 __all__ = [
     "adaptive_avg_pool",
     "adaptive_max_pool",
+    "affine_grid",
     "avg_pool",
+    "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
     "channel_shuffle",
+    "conv",
+    "conv_transpose",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
     "cross_map_lrn",
     "ctc_loss",
+    "cummax",
+    "cummin",
     "fold",
     "fractional_max_pool",
     "gaussian_nll_loss",
+    "grid_sample",
+    "group_norm",
     "hardshrink",
     "hardsigmoid",
     "hardtanh",
     "hinge_embedding_loss",
     "huber_loss",
+    "instance_norm",
     "interpolate",
+    "istft",
     "kl_div",
+    "kthvalue",
     "l1_loss",
+    "layer_norm",
     "leaky_relu",
     "linear_cross_entropy",
     "local_response_norm",
@@ -76,6 +95,7 @@ __all__ = [
     "margin_ranking_loss",
     "max_pool",
     "max_unpool",
+    "mode",
     "mse_loss",
     "multi_margin_loss",
     "multilabel_margin_loss",
@@ -86,16 +106,20 @@ __all__ = [
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
+    "scaled_dot_product_attention",
+    "searchsorted",
     "smooth_l1_loss",
     "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
     "softshrink",
+    "stft",
     "tanhshrink",
     "threshold",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
     "unflatten",
     "unfold",
+    "unpool",
 ]

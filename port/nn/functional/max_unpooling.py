@@ -55,9 +55,14 @@ def max_unpool(
             f"output_size {output_size} does not pool to {lengths}: it is {usual}, or less than {stride} off"
         )
 
-    *batch, channels = (*input.shape[: input.ndim - 1 - spatial], input.shape[-1])
+    return unpool(input, indices, wanted)
+
+
+def unpool(input: jax.Array, indices: jax.Array, output_size: Sequence[int]) -> jax.Array:
+    """`max_unpool` to a spatial shape that is known to fit."""
+    *batch, channels = (*input.shape[: input.ndim - 1 - len(output_size)], input.shape[-1])
     flat = input.reshape(prod(batch), -1, channels), indices.reshape(prod(batch), -1, channels)
-    return _scatter(*flat, prod(wanted)).reshape(*batch, *wanted, channels)
+    return _scatter(*flat, prod(output_size)).reshape(*batch, *output_size, channels)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))

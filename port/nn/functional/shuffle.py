@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import jax
 
 from port.errors import UsageError
@@ -17,7 +19,7 @@ def pixel_shuffle(input: jax.Array, upscale_factor: int) -> jax.Array:
     r = upscale_factor
     if r < 1 or channels % r**2:
         raise UsageError(f"pixel_shuffle by {r} needs channels divisible by {r}², got shape {input.shape}")
-    blocks = input.reshape(-1, height, width, channels // r**2, r, r)
+    blocks = input.reshape(prod(lead), height, width, channels // r**2, r, r)
     return blocks.transpose(0, 1, 4, 2, 5, 3).reshape(*lead, height * r, width * r, channels // r**2)
 
 
@@ -31,7 +33,7 @@ def pixel_unshuffle(input: jax.Array, downscale_factor: int) -> jax.Array:
     r = downscale_factor
     if r < 1 or height % r or width % r:
         raise UsageError(f"pixel_unshuffle by {r} needs height and width divisible by it, got shape {input.shape}")
-    blocks = input.reshape(-1, height // r, r, width // r, r, channels)
+    blocks = input.reshape(prod(lead), height // r, r, width // r, r, channels)
     return blocks.transpose(0, 1, 3, 5, 2, 4).reshape(*lead, height // r, width // r, channels * r**2)
 
 

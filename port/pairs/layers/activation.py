@@ -9,18 +9,20 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from port.pairs.ops.axes import Along, Axes, Each
 from port.pairs.pair import LayerPair
 
 _PORT = "port.nn.functional."
+_EACH = Each()
 
 
-def _plain(layer: str, function: str, *names: str, notes: tuple[str, ...] = ()) -> LayerPair:
+def _plain(layer: str, function: str, *names: str, axes: Axes = _EACH, notes: tuple[str, ...] = ()) -> LayerPair:
     """A function whose arguments, ``names``, are called as the attributes of torch's module."""
 
     def arguments(module: Any) -> dict[str, Any]:
         return {name: getattr(module, name) for name in names}
 
-    return LayerPair(torch=f"torch.nn.{layer}", flax=function, arguments=arguments, notes=notes)
+    return LayerPair(torch=f"torch.nn.{layer}", flax=function, arguments=arguments, axes=axes, notes=notes)
 
 
 def _gelu_arguments(module: Any) -> dict[str, Any]:
@@ -43,8 +45,8 @@ def _has_an_axis(module: Any) -> bool:
 def _softmax(layer: str, name: str) -> tuple[LayerPair, LayerPair]:
     torch, by_name = f"torch.nn.{layer}", f"jax.nn.{name}"
     return (
-        LayerPair(torch=torch, flax=by_name, fits_torch=_has_an_axis, arguments=_axis_of),
-        _plain(layer, _PORT + name, "dim"),
+        LayerPair(torch=torch, flax=by_name, fits_torch=_has_an_axis, arguments=_axis_of, axes=Along("axis")),
+        _plain(layer, _PORT + name, "dim", axes=Along("dim")),
     )
 
 
@@ -54,7 +56,11 @@ def _alpha_is_float32(module: Any) -> bool:
 
 def _celu(flax: str, fits: Callable[[Any], bool]) -> LayerPair:
     return LayerPair(
-        torch="torch.nn.CELU", flax=flax, fits_torch=fits, arguments=lambda module: {"alpha": module.alpha}
+        torch="torch.nn.CELU",
+        flax=flax,
+        fits_torch=fits,
+        arguments=lambda module: {"alpha": module.alpha},
+        axes=_EACH,
     )
 
 
@@ -72,12 +78,12 @@ PAIRS: tuple[LayerPair, ...] = (
     _plain("Tanh", "jax.numpy.tanh"),
     _plain("Softsign", "jax.nn.soft_sign"),
     _plain("Hardswish", "jax.nn.hard_swish"),
-    LayerPair(torch="torch.nn.GELU", flax="jax.nn.gelu", arguments=_gelu_arguments, notes=("W12",)),
-    LayerPair(torch="torch.nn.GLU", flax="jax.nn.glu", arguments=_axis_of),
+    LayerPair(torch="torch.nn.GELU", flax="jax.nn.gelu", arguments=_gelu_arguments, axes=_EACH, notes=("W12",)),
+    LayerPair(torch="torch.nn.GLU", flax="jax.nn.glu", arguments=_axis_of, axes=Along("axis")),
     *_softmax("Softmax", "softmax"),
     *_softmax("LogSoftmax", "log_softmax"),
     LayerPair(torch="torch.nn.Softmax2d", flax="jax.nn.softmax", arguments=lambda _: {"axis": -1}, channels=-3),
-    _plain("Softmin", _PORT + "softmin", "dim"),
+    _plain("Softmin", _PORT + "softmin", "dim", axes=Along("dim")),
     _plain("Softplus", _PORT + "softplus", "beta", "threshold"),
     _plain("LeakyReLU", _PORT + "leaky_relu", "negative_slope", notes=("G3",)),
     _plain("Hardtanh", _PORT + "hardtanh", "min_val", "max_val", notes=("G3",)),
@@ -86,5 +92,5 @@ PAIRS: tuple[LayerPair, ...] = (
     _plain("Softshrink", _PORT + "softshrink", "lambd"),
     _plain("Tanhshrink", _PORT + "tanhshrink"),
     _plain("Threshold", _PORT + "threshold", "threshold", "value"),
-    LayerPair(torch="torch.nn.RReLU", flax="port.nn.RReLU", arguments=_slopes, notes=("W25",)),
+    LayerPair(torch="torch.nn.RReLU", flax="port.nn.RReLU", arguments=_slopes, axes=_EACH, notes=("W25",)),
 )

@@ -22,8 +22,8 @@ def _arguments(module: Any) -> dict[str, Any]:
         "bias": module.in_proj_bias is not None,
         "add_bias_kv": module.bias_k is not None,
         "add_zero_attn": module.add_zero_attn,
-        "kdim": module.kdim,
-        "vdim": module.vdim,
+        "kdim": None if module.kdim == module.embed_dim else module.kdim,
+        "vdim": None if module.vdim == module.embed_dim else module.vdim,
         "batch_first": module.batch_first,
     }
 

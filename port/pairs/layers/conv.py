@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from port.moves import Permute
+from port.pairs.layers.initial import torch_initializers
 from port.pairs.pair import LayerPair, ParamPair
 
 
@@ -53,10 +54,8 @@ def _arguments(module: Any) -> dict[str, Any]:
 
 
 def _initializers(module: Any) -> dict[str, Any]:
-    from port.nn import torch_bias, torch_kernel
-
     fan_in = module.in_channels // module.groups * prod(module.kernel_size)
-    return {"kernel_init": torch_kernel(), "bias_init": torch_bias(fan_in)}
+    return torch_initializers(fan_in)
 
 
 def _ports_arguments(module: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from port.pairs.ops.axes import Each
 from port.pairs.pair import LayerPair
 
 
@@ -32,10 +33,11 @@ PAIRS: tuple[LayerPair, ...] = (
         flax="flax.nnx.Dropout",
         fits_flax=lambda module: not module.broadcast_dims,
         arguments=_rate,
+        axes=Each(),
         notes=("W25",),
     ),
     *(_channels(spatial) for spatial in (1, 2, 3)),
-    LayerPair(torch="torch.nn.AlphaDropout", flax="port.nn.AlphaDropout", arguments=_rate, notes=("W25",)),
+    LayerPair(torch="torch.nn.AlphaDropout", flax="port.nn.AlphaDropout", arguments=_rate, axes=Each(), notes=("W25",)),
     LayerPair(
         torch="torch.nn.FeatureAlphaDropout",
         flax="port.nn.FeatureAlphaDropout",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from port.pairs.expression import Expression
+from port.pairs.ops.axes import Last
 from port.pairs.pair import LayerPair, ParamPair
 
 PARAMS = (ParamPair("weight", "embedding"),)
@@ -36,9 +38,7 @@ def _arguments(module: Any) -> dict[str, Any]:
 
 
 def _initializers(module: Any) -> dict[str, Any]:
-    from jax.nn.initializers import normal
-
-    return {"embedding_init": normal(1.0)}
+    return {"embedding_init": Expression("jax.nn.initializers.normal", (1.0,))}
 
 
 def _options(module: Any) -> dict[str, Any]:
@@ -57,6 +57,7 @@ _FLAXS = LayerPair(
     fits_torch=_is_plain,
     arguments=_arguments,
     initializers=_initializers,
+    axes=Last(0, added=1),
     notes=("W17", "W23", "W24"),
 )
 

@@ -6,6 +6,8 @@ from math import prod
 from typing import Any
 
 from port.moves import Permute, Reshape
+from port.pairs.layers.initial import torch_initializers
+from port.pairs.ops.axes import Last
 from port.pairs.pair import Facts, LayerPair, ParamPair
 
 NOTES = ("W1", "W24")
@@ -23,9 +25,7 @@ def _arguments(module: Any) -> dict[str, Any]:
 
 
 def _initializers(module: Any) -> dict[str, Any]:
-    from port.nn import torch_bias, torch_kernel
-
-    return {"kernel_init": torch_kernel(), "bias_init": torch_bias(module.in_features)}
+    return torch_initializers(module.in_features)
 
 
 def _general_params(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> tuple[ParamPair, ...]:
@@ -52,6 +52,7 @@ PAIRS = (
         params=PARAMS,
         arguments=_arguments,
         initializers=_initializers,
+        axes=Last(),
         notes=NOTES,
     ),
     LayerPair(torch="torch.nn.Linear", flax="flax.linen.Dense", params=PARAMS, notes=NOTES),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from port.pairs.ops.axes import Last
 from port.pairs.pair import LayerPair, ParamPair
 
 SCALE_AND_BIAS = (ParamPair("weight", "scale"), ParamPair("bias", "bias"))
@@ -63,10 +64,13 @@ def _over_trailing_axes() -> Iterator[LayerPair]:
         params=SCALE_AND_BIAS,
         fits_torch=_over_one_axis,
         arguments=_layer_norm,
+        axes=Last(),
         notes=("W10", "W11"),
     )
     yield layer
-    yield replace(layer, flax="port.nn.LayerNorm", fits_torch=LayerPair.fits_torch, arguments=_ports_layer_norm)
+    yield replace(
+        layer, flax="port.nn.LayerNorm", fits_torch=LayerPair.fits_torch, arguments=_ports_layer_norm, axes=None
+    )
     yield replace(layer, flax="flax.linen.LayerNorm")
     rms = replace(
         layer,
@@ -77,7 +81,7 @@ def _over_trailing_axes() -> Iterator[LayerPair]:
         arguments=_rms_norm,
     )
     yield rms
-    yield replace(rms, flax="port.nn.RMSNorm", fits_torch=LayerPair.fits_torch, arguments=_ports_rms_norm)
+    yield replace(rms, flax="port.nn.RMSNorm", fits_torch=LayerPair.fits_torch, arguments=_ports_rms_norm, axes=None)
     for flaxs in ("flax.nnx.RMSNorm", "flax.linen.RMSNorm"):
         # Written apart: what epsilon the other side has is its own affair.
         is_twin = flaxs == rms.flax

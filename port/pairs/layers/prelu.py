@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from port.moves import Reshape
+from port.pairs.ops.axes import Each
 from port.pairs.pair import LayerPair, ParamPair
 
 
@@ -20,6 +21,7 @@ _PORTS = LayerPair(
     fits_torch=_has_one_slope,
     fits_flax=_has_one_slope,
     arguments=lambda module: {"num_parameters": module.num_parameters, "init": module.init},
+    axes=Each(),
     notes=("G3",),
 )
 

@@ -1,19 +1,26 @@
 """torch's operators and what one writes for them in JAX, as data: nothing of torch or JAX is imported.
 
-Their test runs both sides of each on the samples of torch's own database of operators. What has two sides in
-`port.pairs.losses` is not here again; nor is what draws random numbers, or writes in place.
+Their test runs both sides of each on the samples of torch's own database of operators. What draws random numbers, or
+writes in place, is not here. `matching` finds the pair of a node of ATen's; it imports both.
 """
 
 from port.pairs.ops import (
+    channels,
     comparisons,
+    decompositions,
+    diagonals,
     elementwise,
     functional,
+    images,
     indexing,
+    losses,
     making,
     matrices,
     reductions,
+    scattering,
     shapes,
     special,
+    spectra,
 )
 from port.pairs.ops.operator_pair import GIVEN, OperatorPair
 
@@ -23,10 +30,17 @@ OPERATORS: tuple[OperatorPair, ...] = (
     *special.PAIRS,
     *reductions.PAIRS,
     *shapes.PAIRS,
+    *diagonals.PAIRS,
     *indexing.PAIRS,
+    *scattering.PAIRS,
     *matrices.PAIRS,
+    *decompositions.PAIRS,
     *making.PAIRS,
     *functional.PAIRS,
+    *images.PAIRS,
+    *channels.PAIRS,
+    *losses.PAIRS,
+    *spectra.PAIRS,
 )
 
 __all__ = ["GIVEN", "OPERATORS", "OperatorPair"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from port.pairs.ops.operator_pair import OperatorPair, of_two
+from port.pairs.ops.axes import Each, Over
+from port.pairs.ops.operator_pair import OperatorPair, elementwise_of_two, of_two
 
 _OPERATORS = {
     "eq": "==",
@@ -19,17 +20,18 @@ _OPERATORS = {
 }
 
 PAIRS: tuple[OperatorPair, ...] = (
-    *(of_two(name, f"input {operator} other") for name, operator in _OPERATORS.items()),
-    of_two("logical_and", "jnp.logical_and(input, other)"),
-    of_two("logical_or", "jnp.logical_or(input, other)"),
-    of_two("logical_xor", "jnp.logical_xor(input, other)"),
-    of_two("equal", "jnp.array_equal(input, other)"),
+    *(elementwise_of_two(name, f"input {operator} other") for name, operator in _OPERATORS.items()),
+    elementwise_of_two("logical_and", "jnp.logical_and(input, other)"),
+    elementwise_of_two("logical_or", "jnp.logical_or(input, other)"),
+    elementwise_of_two("logical_xor", "jnp.logical_xor(input, other)"),
+    of_two("equal", "jnp.array_equal(input, other)", axes=Over(None)),
     OperatorPair(
         "torch.isclose",
         "aten.isclose",
         "torch.isclose(input, other, rtol, atol, equal_nan=equal_nan)",
         "jnp.isclose(input, other, rtol, atol, equal_nan=equal_nan)",
         left_out={"rtol": 1e-5, "atol": 1e-8, "equal_nan": False},
+        axes=Each(),
     ),
     OperatorPair(
         "torch.allclose",
@@ -37,6 +39,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.allclose(input, other, rtol, atol, equal_nan=equal_nan)",
         "jnp.allclose(input, other, rtol, atol, equal_nan=equal_nan)",
         left_out={"rtol": 1e-5, "atol": 1e-8, "equal_nan": False},
+        axes=Over(None),
     ),
     OperatorPair(
         "torch.isin",
@@ -46,12 +49,17 @@ PAIRS: tuple[OperatorPair, ...] = (
         left_out={"assume_unique": False, "invert": False},
     ),
     OperatorPair(
-        "torch.where", "aten.where", "torch.where(condition, input, other)", "jnp.where(condition, input, other)"
+        "torch.where",
+        "aten.where",
+        "torch.where(condition, input, other)",
+        "jnp.where(condition, input, other)",
+        axes=Each(),
     ),
     OperatorPair(
         "torch.masked_fill",
         "aten.masked_fill",
         "torch.masked_fill(input, mask, value)",
         "jnp.where(mask, jnp.asarray(value, input.dtype), input)",
+        axes=Each(),
     ),
 )

@@ -6,7 +6,8 @@ number.
 
 from __future__ import annotations
 
-from port.pairs.ops.operator_pair import OperatorPair, elementwise, of_two
+from port.pairs.ops.axes import Each
+from port.pairs.ops.operator_pair import OperatorPair, elementwise, elementwise_of_two
 
 _NAMED_ALIKE = (
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt"),
@@ -14,8 +15,8 @@ _NAMED_ALIKE = (
     *("logical_not", "deg2rad", "rad2deg", "sinc", "positive"),
 )
 _NAMED_ALIKE_OF_TWO = (
-    *("copysign", "logaddexp", "logaddexp2", "heaviside", "gcd", "lcm", "maximum", "minimum"),
-    *("fmod", "remainder", "float_power"),
+    *("copysign", "logaddexp", "logaddexp2", "gcd", "lcm", "maximum", "minimum"),
+    *("fmod", "remainder"),
 )
 _WITHOUT_NAN = "{}(jnp.where(jnp.isnan(input), other, input), jnp.where(jnp.isnan(other), input, other))"
 
@@ -23,7 +24,8 @@ PAIRS: tuple[OperatorPair, ...] = (
     *(elementwise(name, f"jnp.{name}(input)") for name in _NAMED_ALIKE),
     elementwise("neg", "-input"),
     # jnp.abs has gradient 1 at zero.
-    elementwise("abs", "input * jnp.sign(input)", notes=("G3",)),
+    elementwise("abs", "input * jnp.sign(input)", only_if='input.dtype.kind != "c"', notes=("G3",)),
+    elementwise("abs", "jnp.abs(input)", only_if='input.dtype.kind == "c"'),
     elementwise("asin", "jnp.arcsin(input)"),
     elementwise("acos", "jnp.arccos(input)"),
     elementwise("atan", "jnp.arctan(input)"),
@@ -31,13 +33,16 @@ PAIRS: tuple[OperatorPair, ...] = (
     elementwise("acosh", "jnp.arccosh(input)"),
     elementwise("atanh", "jnp.arctanh(input)"),
     elementwise("sgn", "jnp.sign(input)"),
+    elementwise("frexp", "jnp.frexp(input)"),
     elementwise("frac", "input - jnp.trunc(input)"),
     elementwise("reciprocal", "1 / input"),
     elementwise("rsqrt", "1 / jnp.sqrt(input)"),
     elementwise("sigmoid", "jax.nn.sigmoid(input)"),
     elementwise("bitwise_not", "~input"),
     elementwise("round", "jnp.round(input)"),
-    OperatorPair("torch.round", "aten.round", "torch.round(input, decimals=decimals)", "jnp.round(input, decimals)"),
+    OperatorPair(
+        "torch.round", "aten.round", "torch.round(input, decimals=decimals)", "jnp.round(input, decimals)", axes=Each()
+    ),
     OperatorPair(
         "torch.nan_to_num",
         "aten.nan_to_num",
@@ -45,55 +50,71 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf)",
         only_if="nan is not None",
         left_out={"nan": 0.0, "posinf": None, "neginf": None},
+        axes=Each(),
     ),
     # %% Arithmetic
-    of_two("add", "input + other", notes=("J6", "G7")),
+    elementwise_of_two("add", "input + other", notes=("J6", "G7")),
     OperatorPair(
-        "torch.add", "aten.add", "torch.add(input, other, alpha=alpha)", "input + alpha * other", notes=("J6", "G7")
+        "torch.add",
+        "aten.add",
+        "torch.add(input, other, alpha=alpha)",
+        "input + alpha * other",
+        notes=("J6", "G7"),
+        axes=Each(),
     ),
-    of_two("sub", "input - other", notes=("J6", "G7")),
+    elementwise_of_two("sub", "input - other", notes=("J6", "G7")),
     OperatorPair(
-        "torch.sub", "aten.sub", "torch.sub(input, other, alpha=alpha)", "input - alpha * other", notes=("J6", "G7")
+        "torch.sub",
+        "aten.sub",
+        "torch.sub(input, other, alpha=alpha)",
+        "input - alpha * other",
+        notes=("J6", "G7"),
+        axes=Each(),
     ),
-    of_two("rsub", "other - input", notes=("J6", "G7")),
+    elementwise_of_two("rsub", "other - input", notes=("J6", "G7")),
     OperatorPair(
-        "torch.rsub", "aten.rsub", "torch.rsub(input, other, alpha=alpha)", "other - alpha * input", notes=("J6", "G7")
+        "torch.rsub",
+        "aten.rsub",
+        "torch.rsub(input, other, alpha=alpha)",
+        "other - alpha * input",
+        notes=("J6", "G7"),
+        axes=Each(),
     ),
-    of_two("mul", "input * other", notes=("J6", "G7")),
-    of_two("div", "input / other", notes=("J6",)),
-    of_two("true_divide", "input / other", aten="aten.div", notes=("J6",)),
+    elementwise_of_two("mul", "input * other", notes=("J6", "G7")),
+    elementwise_of_two("div", "input / other", notes=("J6",)),
+    elementwise_of_two("true_divide", "input / other", notes=("J6",)),
     OperatorPair(
         "torch.div",
         "aten.div",
         'torch.div(input, other, rounding_mode="floor")',
         "lax.stop_gradient(jnp.floor_divide(input, other))",
+        axes=Each(),
     ),
     OperatorPair(
         "torch.div",
         "aten.div",
         'torch.div(input, other, rounding_mode="trunc")',
         "jnp.trunc(input / other).astype(jnp.result_type(input, other))",
+        axes=Each(),
     ),
-    of_two("floor_divide", "input // other"),
+    elementwise_of_two("floor_divide", "input // other"),
     OperatorPair(
         "torch.pow",
         "aten.pow",
         "torch.pow(input, exponent)",
         "input**exponent",
         other_gradient="jnp.any((input == 0) & (exponent == 0))",
+        axes=Each(),
     ),
     # There torch's gradient is NaN; that of JAX 0.10 is 0.5, of 0.12 NaN.
-    of_two("hypot", "jnp.hypot(input, other)", only_if="not jnp.any((input == 0) & (other == 0))"),
-    of_two("atan2", "jnp.arctan2(input, other)", other_gradient="jnp.any((input == 0) & (other == 0))"),
-    of_two("ldexp", "input * 2.0**other"),
+    elementwise_of_two("hypot", "jnp.hypot(input, other)", other_gradient="jnp.any((input == 0) & (other == 0))"),
+    elementwise_of_two("atan2", "jnp.arctan2(input, other)", other_gradient="jnp.any((input == 0) & (other == 0))"),
+    elementwise_of_two("ldexp", "input * 2.0**other"),
     # Equals share the gradient, as they do not in jnp.fmax and jnp.fmin.
-    of_two("fmax", _WITHOUT_NAN.format("jnp.maximum"), notes=("G3",)),
-    of_two("fmin", _WITHOUT_NAN.format("jnp.minimum"), notes=("G3",)),
+    elementwise_of_two("fmax", _WITHOUT_NAN.format("jnp.maximum"), notes=("G3",)),
+    elementwise_of_two("fmin", _WITHOUT_NAN.format("jnp.minimum"), notes=("G3",)),
     OperatorPair(
-        "torch.lerp",
-        "aten.lerp",
-        "torch.lerp(input, end, weight)",
-        "input + weight * (end - input)",
+        "torch.lerp", "aten.lerp", "torch.lerp(input, end, weight)", "input + weight * (end - input)", axes=Each()
     ),
     OperatorPair(
         "torch.addcmul",
@@ -101,6 +122,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.addcmul(input, tensor1, tensor2, value=value)",
         "input + value * tensor1 * tensor2",
         left_out={"value": 1},
+        axes=Each(),
     ),
     OperatorPair(
         "torch.addcdiv",
@@ -108,6 +130,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.addcdiv(input, tensor1, tensor2, value=value)",
         "input + value * tensor1 / tensor2",
         left_out={"value": 1},
+        axes=Each(),
     ),
     # %% Limits
     OperatorPair(
@@ -117,14 +140,51 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.where((min < input) & (input < max), input, lax.stop_gradient(jnp.clip(input, min, max)))",
         only_if="isinstance(min, int | float) and isinstance(max, int | float)",
         notes=("G3",),
+        axes=Each(),
     ),
     OperatorPair(
         "torch.clamp",
         "aten.clamp",
         "torch.clamp(input, min, max)",
         "jnp.clip(input, min, max)",
-        only_if="isinstance(min, jax.Array) and isinstance(max, jax.Array)",
+        only_if='hasattr(min, "dtype") and hasattr(max, "dtype")',
         notes=("G3",),
+        axes=Each(),
+    ),
+    OperatorPair(
+        "torch.clamp",
+        "aten.clamp",
+        "torch.clamp(input, min)",
+        "jnp.where(input > min, input, lax.stop_gradient(jnp.maximum(input, min)))",
+        only_if="isinstance(min, int | float)",
+        notes=("G3",),
+        axes=Each(),
+    ),
+    OperatorPair(
+        "torch.clamp",
+        "aten.clamp",
+        "torch.clamp(input, max=max)",
+        "jnp.where(input < max, input, lax.stop_gradient(jnp.minimum(input, max)))",
+        only_if="isinstance(max, int | float)",
+        notes=("G3",),
+        axes=Each(),
+    ),
+    *(
+        OperatorPair(
+            f"torch.{name}",
+            f"aten.{name}",
+            f"torch.{name}(input, {said})",
+            f"jnp.{other}imum(input, {limit})",
+            only_if=f'hasattr({limit}, "dtype")',
+            notes=("G3",),
+            axes=Each(),
+        )
+        for name, said, limit, other in (
+            ("clamp", "min", "min", "max"),
+            ("clamp", "max=max", "max", "min"),
+            ("clamp_min", "min", "min", "max"),
+            ("clamp_max", "max", "max", "min"),
+        )
     ),
     OperatorPair(
         "torch.clamp_min",
@@ -133,6 +193,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.where(input > min, input, lax.stop_gradient(jnp.maximum(input, min)))",
         only_if="isinstance(min, int | float)",
         notes=("G3",),
+        axes=Each(),
     ),
     OperatorPair(
         "torch.clamp_max",
@@ -141,6 +202,9 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.where(input < max, input, lax.stop_gradient(jnp.minimum(input, max)))",
         only_if="isinstance(max, int | float)",
         notes=("G3",),
+        axes=Each(),
     ),
-    *(of_two(name, f"jnp.{name}(input, other)") for name in _NAMED_ALIKE_OF_TWO),
+    *(elementwise_of_two(name, f"jnp.{name}(input, other)") for name in _NAMED_ALIKE_OF_TWO),
+    elementwise_of_two("heaviside", "jnp.heaviside(input, other)", schema={"values": "other"}),
+    elementwise_of_two("float_power", "jnp.float_power(input, other)", schema={"exponent": "other"}),
 )

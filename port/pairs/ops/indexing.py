@@ -6,16 +6,17 @@ unless they are told ``stable=True``; JAX's are stable.
 
 from __future__ import annotations
 
-from port.pairs.ops.operator_pair import OperatorPair, elementwise
+from port.pairs.ops.axes import Along, Over
+from port.pairs.ops.operator_pair import OperatorPair, of_one
 
 # The places of index, but for the axis dim, along which index itself says where.
-_PLACES = "(*jnp.indices(index.shape, sparse=True)[:dim], index, *jnp.indices(index.shape, sparse=True)[dim:][1:])"
+PLACES = "(*jnp.indices(index.shape, sparse=True)[:dim], index, *jnp.indices(index.shape, sparse=True)[dim:][1:])"
 _ALIKE_BUT_FOR_DIM = "np.delete(index.shape, dim).tolist() == np.delete(input.shape, dim).tolist()"
 _ORDER = {"dim": -1, "descending": False}
 _MISSING = ("J3",)
 
 
-def _along_first(written: str, given: str) -> str:
+def along_first(written: str, given: str) -> str:
     """What writes to slices of an axis, which is moved to the front and back."""
     return f"jnp.moveaxis(jnp.moveaxis(input, dim, 0).at[index].{written}({given}), 0, dim)"
 
@@ -28,15 +29,17 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.take_along_axis(input, index, axis=dim)",
         only_if=f"{_ALIKE_BUT_FOR_DIM}",
         notes=_MISSING,
+        axes=Along("dim"),
     ),
     # index may be shorter than input along the other axes.
     OperatorPair(
         "torch.gather",
         "aten.gather",
         "torch.gather(input, dim, index)",
-        f"input[{_PLACES}]",
+        f"input[{PLACES}]",
         only_if="input.ndim == index.ndim",
         notes=_MISSING,
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.take_along_dim",
@@ -45,6 +48,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.take_along_axis(input, indices, axis=dim)",
         only_if="dim is not None",
         notes=_MISSING,
+        axes=Along("dim"),
     ),
     OperatorPair("torch.take", "aten.take", "torch.take(input, index)", "jnp.take(input, index)", notes=_MISSING),
     OperatorPair(
@@ -53,10 +57,11 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.index_select(input, dim, index)",
         "jnp.take(input, jnp.atleast_1d(index), axis=dim)",
         notes=_MISSING,
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.masked_select",
-        "aten.masked_select",
+        "",
         "torch.masked_select(input, mask)",
         "input[mask]",
         only_if="input.shape == mask.shape",
@@ -66,46 +71,84 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.scatter",
         "aten.scatter",
         "torch.scatter(input, dim, index, src)",
-        f"input.at[{_PLACES}].set(src[tuple(map(slice, index.shape))])",
-        only_if="isinstance(src, jax.Array)",
+        f"input.at[{PLACES}].set(src[tuple(map(slice, index.shape))])",
+        only_if='hasattr(src, "dtype")',
         notes=_MISSING,
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.scatter",
         "aten.scatter",
         "torch.scatter(input, dim, index, value)",
-        f"input.at[{_PLACES}].set(value)",
+        f"input.at[{PLACES}].set(value)",
         only_if="isinstance(value, int | float)",
         notes=_MISSING,
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.scatter_add",
         "aten.scatter_add",
         "torch.scatter_add(input, dim, index, src)",
-        f"input.at[{_PLACES}].add(src[tuple(map(slice, index.shape))])",
+        f"input.at[{PLACES}].add(src[tuple(map(slice, index.shape))])",
         notes=_MISSING,
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.index_add",
         "aten.index_add",
         "torch.index_add(input, dim, index, source, alpha=alpha)",
-        _along_first("add", "alpha * jnp.moveaxis(source, dim, 0)"),
+        along_first("add", "alpha * jnp.moveaxis(source, dim, 0)"),
         left_out={"alpha": 1},
         notes=_MISSING,
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.index_copy",
         "aten.index_copy",
         "torch.index_copy(input, dim, index, source)",
-        _along_first("set", "jnp.moveaxis(source, dim, 0)"),
+        along_first("set", "jnp.moveaxis(source, dim, 0)"),
         notes=_MISSING,
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.index_fill",
         "aten.index_fill",
         "torch.index_fill(input, dim, index, value)",
-        _along_first("set", "value"),
+        along_first("set", "value"),
         notes=_MISSING,
+        axes=Along("dim"),
+    ),
+    *(
+        OperatorPair(
+            "torch.scatter_reduce",
+            "aten.scatter_reduce",
+            f'torch.scatter_reduce(input, dim, index, src, reduce="{reduce}")',
+            f"input.at[{PLACES}].{written}(src[tuple(map(slice, index.shape))])",
+            notes=_MISSING,
+            axes=Along("dim"),
+        )
+        # JAX does not differentiate a product.
+        for reduce, written in (("sum", "add"), ("amax", "max"), ("amin", "min"))
+    ),
+    *(
+        OperatorPair(
+            "torch.put",
+            "aten.put",
+            "torch.put(input, index, source, accumulate)",
+            f"input.ravel().at[index].{written}(source.reshape(index.shape)).reshape(input.shape)",
+            only_if=only_if,
+            left_out={"accumulate": False},
+            notes=_MISSING,
+        )
+        for written, only_if in (("add", "accumulate and input.dtype != bool"), ("set", "not accumulate"))
+    ),
+    OperatorPair(
+        "torch.slice_scatter",
+        "aten.slice_scatter",
+        "torch.slice_scatter(input, src, dim, start, end, step)",
+        "jnp.moveaxis(jnp.moveaxis(input, dim, 0).at[start:end:step].set(jnp.moveaxis(src, dim, 0)), 0, dim)",
+        left_out={"dim": 0, "start": None, "end": None, "step": 1},
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.index_put",
@@ -128,6 +171,8 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.sort(input, dim, descending)",
         "(jnp.sort(input, axis=dim, descending=descending), jnp.argsort(input, axis=dim, descending=descending))",
         left_out=_ORDER,
+        axes=Along("dim"),
+        schema={"stable": ""},
     ),
     OperatorPair(
         "torch.argsort",
@@ -135,6 +180,8 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.argsort(input, dim, descending)",
         "jnp.argsort(input, axis=dim, descending=descending)",
         left_out=_ORDER,
+        axes=Along("dim"),
+        schema={"stable": ""},
     ),
     OperatorPair("torch.msort", "aten.msort", "torch.msort(input)", "jnp.sort(input, axis=0)"),
     OperatorPair(
@@ -143,13 +190,25 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.topk(input, k, dim)",
         "(lax.top_k(input, k, axis=dim)[0], lax.top_k(input, k, axis=dim)[1].astype(int))",
         left_out={"dim": -1},
+        axes=Along("dim"),
+        schema={"sorted": ""},
+    ),
+    OperatorPair(
+        "torch.topk",
+        "aten.topk",
+        "torch.topk(input, k, dim, largest=False)",
+        "(-lax.top_k(-input, k, axis=dim)[0], lax.top_k(-input, k, axis=dim)[1].astype(int))",
+        left_out={"dim": -1},
+        axes=Along("dim"),
+        schema={"sorted": ""},
     ),
     OperatorPair(
         "torch.kthvalue",
         "aten.kthvalue",
-        "torch.kthvalue(input, k, dim)",
-        "(jnp.sort(input, axis=dim).take(k - 1, axis=dim), jnp.argsort(input, axis=dim).take(k - 1, axis=dim))",
-        left_out={"dim": -1},
+        "torch.kthvalue(input, k, dim, keepdim)",
+        "F.kthvalue(input, k, dim, keepdim)",
+        left_out={"dim": -1, "keepdim": False},
+        axes=Over("dim", "keepdim"),
     ),
     OperatorPair(
         "torch.searchsorted",
@@ -160,6 +219,14 @@ PAIRS: tuple[OperatorPair, ...] = (
         left_out={"right": False},
     ),
     OperatorPair(
+        "torch.searchsorted",
+        "aten.searchsorted",
+        "torch.searchsorted(sorted_sequence, input, right=right)",
+        "F.searchsorted(sorted_sequence, input, right)",
+        only_if="sorted_sequence.ndim > 1 and hasattr(input, 'dtype')",
+        left_out={"right": False},
+    ),
+    OperatorPair(
         "torch.bucketize",
         "aten.bucketize",
         "torch.bucketize(input, boundaries, right=right)",
@@ -167,12 +234,12 @@ PAIRS: tuple[OperatorPair, ...] = (
         left_out={"right": False},
     ),
     # %% Results whose shape depends on values: not under jit
-    elementwise("nonzero", "jnp.argwhere(input)"),
-    elementwise("argwhere", "jnp.argwhere(input)"),
-    OperatorPair("torch.unique", "aten._unique2", "torch.unique(input)", "jnp.unique(input)"),
+    of_one("nonzero", "jnp.argwhere(input)", aten=""),
+    of_one("argwhere", "jnp.argwhere(input)", aten=""),
+    OperatorPair("torch.unique", "", "torch.unique(input)", "jnp.unique(input)"),
     OperatorPair(
         "torch.bincount",
-        "aten.bincount",
+        "",
         "torch.bincount(input, weights, minlength)",
         "jnp.bincount(input, weights, minlength)",
         left_out={"weights": None, "minlength": 0},

@@ -5,6 +5,9 @@ Of a dtype that is not given, torch takes the default dtype or int64, JAX the de
 
 from __future__ import annotations
 
+from typing import Any
+
+from port.pairs.ops.axes import Each
 from port.pairs.ops.operator_pair import OperatorPair, elementwise
 
 _DEFAULT = ("J7",)
@@ -21,43 +24,65 @@ _DTYPES = {
     "bool": "bool",
 }
 
+
+def _with_dtype(name: str, said: str, given: str, **more: Any) -> tuple[OperatorPair, OperatorPair]:
+    """A function of which the dtype may be given."""
+    torch, aten, jax = f"torch.{name}", f"aten.{name}", f"jnp.{name}"
+    return (
+        OperatorPair(torch, aten, f"{torch}({said})", f"{jax}({given})", **more),
+        OperatorPair(torch, aten, f"{torch}({said}, dtype=dtype)", f"{jax}({given}, dtype=dtype)", **more),
+    )
+
+
 PAIRS: tuple[OperatorPair, ...] = (
-    OperatorPair("torch.zeros", "aten.zeros", "torch.zeros(size)", "jnp.zeros(size)"),
-    OperatorPair("torch.ones", "aten.ones", "torch.ones(size)", "jnp.ones(size)"),
-    OperatorPair("torch.full", "aten.full", "torch.full(size, fill_value)", "jnp.full(size, fill_value)"),
-    elementwise("zeros_like", "jnp.zeros_like(input)"),
-    elementwise("ones_like", "jnp.ones_like(input)"),
-    OperatorPair(
-        "torch.full_like", "aten.full_like", "torch.full_like(input, fill_value)", "jnp.full_like(input, fill_value)"
+    *(
+        pair
+        for name, arguments in (("zeros", "size"), ("ones", "size"), ("full", "size, fill_value"))
+        for pair in _with_dtype(name, arguments, arguments)
     ),
-    OperatorPair("torch.Tensor.new_zeros", "aten.new_zeros", "input.new_zeros(size)", "jnp.zeros(size, input.dtype)"),
-    OperatorPair("torch.Tensor.new_ones", "aten.new_ones", "input.new_ones(size)", "jnp.ones(size, input.dtype)"),
+    *(
+        pair
+        for name, arguments in (("zeros_like", "input"), ("ones_like", "input"), ("full_like", "input, fill_value"))
+        for pair in _with_dtype(name, arguments, arguments, axes=Each())
+    ),
+    *(
+        OperatorPair(
+            f"torch.Tensor.new_{name}",
+            f"aten.new_{name}",
+            f"input.new_{name}({arguments}{said})",
+            f"jnp.{name}({arguments}, {dtype})",
+        )
+        for name, arguments in (("zeros", "size"), ("ones", "size"), ("full", "size, fill_value"))
+        for said, dtype in (("", "input.dtype"), (", dtype=dtype", "dtype"))
+    ),
+    # What Tensor.zero_ becomes in an exported program.
+    elementwise("zero", "jnp.zeros_like(input)", module="torch.ops.aten"),
+    OperatorPair("torch.fill", "aten.fill", "torch.fill(input, value)", "jnp.full_like(input, value)", axes=Each()),
     OperatorPair(
-        "torch.Tensor.new_full",
-        "aten.new_full",
-        "input.new_full(size, fill_value)",
-        "jnp.full(size, fill_value, input.dtype)",
+        "torch.scalar_tensor", "aten.scalar_tensor", "torch.scalar_tensor(s, dtype=dtype)", "jnp.asarray(s, dtype)"
     ),
     OperatorPair("torch.arange", "aten.arange", "torch.arange(end)", "jnp.arange(end)"),
     OperatorPair(
         "torch.arange",
         "aten.arange",
-        "torch.arange(start, end, step)",
-        "jnp.arange(start, end, step)",
-        only_if="not isinstance(step, bool)",
-        left_out={"step": 1},
+        "torch.arange(end, dtype=dtype)",
+        "jnp.arange(end, dtype=dtype)",
+        only_if="not isinstance(dtype, int | float)",
     ),
-    OperatorPair(
-        "torch.linspace", "aten.linspace", "torch.linspace(start, end, steps)", "jnp.linspace(start, end, steps)"
+    *(
+        OperatorPair(
+            "torch.arange",
+            "aten.arange",
+            f"torch.arange(start, end, step{said})",
+            f"jnp.arange(start, end, step{said})",
+            only_if="not isinstance(step, bool)",
+            left_out={"step": 1},
+        )
+        for said in ("", ", dtype=dtype")
     ),
-    OperatorPair(
-        "torch.logspace",
-        "aten.logspace",
-        "torch.logspace(start, end, steps, base)",
-        "jnp.logspace(start, end, steps, base=base)",
-        left_out={"base": 10.0},
-    ),
-    OperatorPair("torch.eye", "aten.eye", "torch.eye(n, m)", "jnp.eye(n, m)", left_out={"m": None}),
+    *_with_dtype("linspace", "start, end, steps", "start, end, steps"),
+    *_with_dtype("logspace", "start, end, steps, base", "start, end, steps, base=base", left_out={"base": 10.0}),
+    *_with_dtype("eye", "n, m", "n, m", left_out={"m": None}),
     OperatorPair(
         "torch.tril_indices",
         "aten.tril_indices",
@@ -80,6 +105,7 @@ PAIRS: tuple[OperatorPair, ...] = (
             "aten.to",
             f"input.{name}()",
             f"input.astype(jnp.{dtype})",
+            axes=Each(),
             notes=_DEFAULT * (name == "double"),
         )
         for name, dtype in _DTYPES.items()

@@ -1,11 +1,9 @@
-"""Products, and linear algebra.
-
-Eigenvectors and singular vectors are not here: their signs are free, and each library has its own.
-"""
+"""Products, and linear algebra. Eigenvectors and singular vectors are in `decompositions`."""
 
 from __future__ import annotations
 
-from port.pairs.ops.operator_pair import OperatorPair, elementwise, of_two
+from port.pairs.ops.axes import Along, Over
+from port.pairs.ops.operator_pair import OperatorPair, of_one, of_two
 
 _PRODUCT = ("G6",)
 _SCALED = {"beta": 1, "alpha": 1}
@@ -49,6 +47,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.einsum(equation, *operands)",
         "jnp.einsum(equation, *operands)",
         notes=_PRODUCT,
+        schema={"tensors": "operands"},
     ),
     OperatorPair(
         "torch.tensordot",
@@ -66,6 +65,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.vecdot(x, y, axis=dim)",
         left_out={"dim": -1},
         notes=_PRODUCT,
+        axes=Over("dim"),
     ),
     OperatorPair(
         "torch.linalg.cross",
@@ -73,6 +73,49 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.linalg.cross(input, other, dim=dim)",
         "jnp.cross(input, other, axis=dim)",
         left_out={"dim": -1},
+        axes=Along("dim"),
+    ),
+    OperatorPair(
+        "torch.cross",
+        "aten.cross",
+        "torch.cross(input, other, dim)",
+        "jnp.cross(input, other, axis=dim)",
+        only_if="dim is not None and input.ndim == other.ndim",
+        left_out={"dim": None},
+        axes=Along("dim"),
+    ),
+    OperatorPair(
+        "torch.nn.functional.bilinear",
+        "aten.bilinear",
+        "torch.nn.functional.bilinear(input1, input2, weight)",
+        'jnp.einsum("...i,oij,...j->...o", input1, weight, input2)',
+        notes=_PRODUCT,
+    ),
+    OperatorPair(
+        "torch.nn.functional.bilinear",
+        "aten.bilinear",
+        "torch.nn.functional.bilinear(input1, input2, weight, bias)",
+        'jnp.einsum("...i,oij,...j->...o", input1, weight, input2) + bias',
+        only_if="bias is not None",
+        notes=_PRODUCT,
+    ),
+    OperatorPair(
+        "torch.cdist",
+        "aten.cdist",
+        "torch.cdist(x1, x2, p)",
+        "F.pairwise_distance(x1[..., :, None, :], x2[..., None, :, :], p, 0)",
+        left_out={"p": 2.0},
+        schema={"compute_mode": ""},
+        notes=("G3",),
+    ),
+    OperatorPair(
+        "torch.dist",
+        "aten.dist",
+        "torch.dist(input, other, p)",
+        "F.pairwise_distance(*(x.ravel() for x in jnp.broadcast_arrays(input, other)), p, 0)",
+        left_out={"p": 2},
+        axes=Over(None),
+        notes=("G3",),
     ),
     # %% Norms: of a vector of zeros JAX's gradient is NaN, torch's 0
     OperatorPair(
@@ -83,6 +126,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         other_gradient="jnp.any(x == 0)",
         left_out={"ord": 2, "dim": None, "keepdim": False},
         notes=("G3",),
+        axes=Over("dim", "keepdim"),
     ),
     OperatorPair(
         "torch.linalg.matrix_norm",
@@ -92,13 +136,35 @@ PAIRS: tuple[OperatorPair, ...] = (
         other_gradient="jnp.any(A == 0)",
         left_out={"ord": "fro", "dim": (-2, -1), "keepdim": False},
         notes=("G3",),
+        axes=Over("dim", "keepdim"),
     ),
     # %% Square matrices
     OperatorPair(
-        "torch.linalg.det", "aten.linalg_det", "torch.linalg.det(A)", "jnp.linalg.det(A)", only_if="A.size > 0"
+        "torch.linalg.det", "aten.linalg_det", "torch.linalg.det(A)", "jnp.linalg.det(A)", only_if="0 not in A.shape"
     ),
     _linalg("slogdet", "jnp.linalg.slogdet(A)"),
+    of_one("logdet", "jnp.where(jnp.linalg.slogdet(input)[0] < 0, jnp.nan, jnp.linalg.slogdet(input)[1])"),
     _linalg("inv", "jnp.linalg.inv(A)"),
+    _linalg("inv_ex", "(jnp.linalg.inv(A), jnp.zeros(A.shape[:-2], jnp.int32))"),
+    OperatorPair("torch.pinverse", "aten.pinverse", "torch.pinverse(input)", "jnp.linalg.pinv(input)"),
+    OperatorPair(
+        "torch.cholesky_inverse",
+        "aten.cholesky_inverse",
+        "torch.cholesky_inverse(L, upper)",
+        "jnp.linalg.inv(L.mT @ L if upper else L @ L.mT)",
+        left_out={"upper": False},
+    ),
+    OperatorPair(
+        "torch.cholesky_solve",
+        "aten.cholesky_solve",
+        "torch.cholesky_solve(B, L, upper)",
+        "jax.scipy.linalg.cho_solve((L, not upper), B)",
+        # torch's gradient is not zero in the half of L that is not read.
+        other_gradient="L.shape[-1] > 1",
+        left_out={"upper": False},
+        only_if="B.shape[:-2] == L.shape[:-2]",
+        schema={"input2": "L"},
+    ),
     OperatorPair(
         "torch.linalg.cholesky",
         "aten.linalg_cholesky",
@@ -110,8 +176,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.linalg.eigvalsh",
         "aten.linalg_eigvalsh",
         "torch.linalg.eigvalsh(A)",
-        "jnp.linalg.eigvalsh(A)",
-        only_if="jnp.array_equal(A, A.mT)",
+        "jnp.linalg.eigvalsh(A, symmetrize_input=False)",
     ),
     OperatorPair(
         "torch.linalg.matrix_power",
@@ -119,7 +184,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.linalg.matrix_power(A, n)",
         "jnp.linalg.matrix_power(A, n)",
     ),
-    elementwise("matrix_exp", "jax.scipy.linalg.expm(input)", aten="linalg_matrix_exp"),
+    of_one("matrix_exp", "jax.scipy.linalg.expm(input)", aten="aten.matrix_exp"),
     # %% Systems and decompositions
     OperatorPair(
         "torch.linalg.solve",
@@ -138,6 +203,59 @@ PAIRS: tuple[OperatorPair, ...] = (
         left_out={"left": True, "unitriangular": False},
     ),
     _linalg("svdvals", "jnp.linalg.svd(A, compute_uv=False)"),
+    OperatorPair(
+        "torch.linalg.vander",
+        "aten.linalg_vander",
+        "torch.linalg.vander(x, N=N)",
+        "x[..., None] ** jnp.arange(x.shape[-1] if N is None else N)",
+        only_if="x.ndim > 0",
+        left_out={"N": None},
+    ),
+    OperatorPair(
+        "torch.linalg.cond",
+        "aten.linalg_cond",
+        "torch.linalg.cond(A, p)",
+        "jnp.linalg.cond(A, p)",
+        left_out={"p": None},
+    ),
+    OperatorPair(
+        "torch.linalg.tensorinv",
+        "aten.linalg_tensorinv",
+        "torch.linalg.tensorinv(A, ind)",
+        "jnp.linalg.tensorinv(A, ind)",
+        left_out={"ind": 2},
+    ),
+    OperatorPair(
+        "torch.linalg.tensorsolve",
+        "aten.linalg_tensorsolve",
+        "torch.linalg.tensorsolve(A, B)",
+        "jnp.linalg.tensorsolve(A, B)",
+        schema={"other": "B"},
+    ),
+    OperatorPair(
+        "torch.ops.aten.tensordot",
+        "aten.tensordot",
+        "torch.ops.aten.tensordot(input, other, dims_self, dims_other)",
+        "jnp.tensordot(input, other, (dims_self, dims_other))",
+        only_if="all(input.shape[i] == other.shape[j] for i, j in zip(dims_self, dims_other))",
+        notes=_PRODUCT,
+    ),
+    OperatorPair(
+        "torch.linalg.norm",
+        "aten.linalg_norm",
+        "torch.linalg.norm(A, ord, dim, keepdim)",
+        "jnp.linalg.norm(A, ord, dim, keepdim)",
+        other_gradient="jnp.any(A == 0)",
+        left_out={"ord": None, "dim": None, "keepdim": False},
+        notes=("G3",),
+    ),
+    OperatorPair(
+        "torch.linalg.matrix_rank",
+        "aten.linalg_matrix_rank",
+        "torch.linalg.matrix_rank(A)",
+        "jnp.linalg.matrix_rank(A)",
+        schema={"input": "A"},
+    ),
     _linalg("pinv", "jnp.linalg.pinv(A)"),
     OperatorPair(
         "torch.linalg.multi_dot",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from port.pairs.ops.operator_pair import OperatorPair, elementwise
+from port.pairs.ops.axes import Along, Each, Over
+from port.pairs.ops.operator_pair import OperatorPair, of_one
 
 _ALONG = {"dim": None, "keepdim": False}
+_OVER = Over("dim", "keepdim")
 _CONSTANT = "jnp.any(jnp.var(input, axis=dim) == 0)"
+_MIDDLE = 'jnp.{}(input, 0.5, method="lower").astype(input.dtype)'
 _EQUALS = "jnp.unique(input).size < input.size"
-_WHOLE = "dtype=jnp.result_type(input, jnp.int_)"
+_WHOLE = "jnp.result_type(input, jnp.int_)"
 _SPREAD = {"dim": None, "correction": 1, "keepdim": False}
 _TAKEN = "jnp.take_along_axis(input, jnp.{arg}(input, axis=dim, keepdims=True), axis=dim)"
 _KEPT, _DROPPED = (
@@ -24,7 +27,20 @@ def _along(name: str, jax: str, **more: object) -> OperatorPair:
         f"torch.{name}(input, dim, keepdim=keepdim)",
         f"{jax}(input, axis=dim, keepdims=keepdim)",
         left_out=_ALONG,
+        axes=_OVER,
         **more,  # type: ignore[arg-type]
+    )
+
+
+def _along_in_dtype(name: str, jax: str) -> OperatorPair:
+    """What is converted before it is reduced."""
+    return OperatorPair(
+        f"torch.{name}",
+        f"aten.{name}",
+        f"torch.{name}(input, dim, keepdim=keepdim, dtype=dtype)",
+        f"{jax}(input, axis=dim, keepdims=keepdim, dtype=dtype)",
+        left_out=_ALONG,
+        axes=_OVER,
     )
 
 
@@ -38,6 +54,7 @@ def _spread(name: str, jax: str, other_gradient: str = "") -> OperatorPair:
         only_if="not isinstance(dim, bool) and correction is not None",
         other_gradient=other_gradient,
         left_out=_SPREAD,
+        axes=_OVER,
         notes=("G4",),
     )
 
@@ -47,22 +64,39 @@ PAIRS: tuple[OperatorPair, ...] = (
     _along("nansum", "jnp.nansum", notes=("G5",)),
     _along("mean", "jnp.mean"),
     _along("nanmean", "jnp.nanmean"),
-    elementwise("prod", "jnp.prod(input)", notes=("G5",)),
-    OperatorPair(
-        "torch.prod",
-        "aten.prod",
-        "torch.prod(input, dim, keepdim=keepdim)",
-        "jnp.prod(input, axis=dim, keepdims=keepdim)",
-        only_if="isinstance(dim, int)",
-        left_out={"keepdim": False},
-        notes=("G5",),
+    *(_along_in_dtype(name, f"jnp.{name}") for name in ("sum", "nansum", "mean", "nanmean")),
+    of_one("prod", "jnp.prod(input)", notes=("G5",), axes=Over(None)),
+    *(
+        OperatorPair(
+            "torch.prod",
+            "aten.prod",
+            f"torch.prod(input, dim, keepdim=keepdim{said})",
+            f"jnp.prod(input, axis=dim, keepdims=keepdim{said})",
+            only_if="isinstance(dim, int)",
+            left_out={"keepdim": False},
+            notes=("G5",),
+            axes=_OVER,
+        )
+        for said in ("", ", dtype=dtype")
     ),
     _along("all", "jnp.all"),
     _along("any", "jnp.any"),
     _along("amax", "jnp.max", notes=("G3",)),
     _along("amin", "jnp.min", notes=("G3",)),
-    _along("argmax", "jnp.argmax"),
-    _along("argmin", "jnp.argmin"),
+    *(
+        OperatorPair(
+            f"torch.{name}",
+            f"aten.{name}",
+            f"torch.{name}(input, dim, keepdim=keepdim)",
+            f"jnp.{name}(input, axis=dim, keepdims=keepdim)",
+            only_if=only_if,
+            left_out=_ALONG,
+            axes=axes,
+        )
+        for name in ("argmax", "argmin")
+        # The place in the flattened array depends on the order of its axes.
+        for only_if, axes in (("dim is not None", _OVER), ("dim is None", None))
+    ),
     _along("logsumexp", "jax.nn.logsumexp"),
     OperatorPair(
         "torch.count_nonzero",
@@ -70,6 +104,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.count_nonzero(input, dim)",
         "jnp.count_nonzero(input, axis=dim)",
         left_out={"dim": None},
+        axes=Over("dim"),
     ),
     # %% Spreads
     _spread("var", "jnp.var(input, axis=dim, ddof=correction, keepdims=keepdim)"),
@@ -84,21 +119,23 @@ PAIRS: tuple[OperatorPair, ...] = (
         _CONSTANT,
     ),
     # %% Extremes with their places: of equals torch differentiates the one that it names, the first
-    elementwise("max", "jnp.max(input)", notes=("G3",)),
-    elementwise("min", "jnp.min(input)", notes=("G3",)),
+    of_one("max", "jnp.max(input)", notes=("G3",), axes=Over(None)),
+    of_one("min", "jnp.min(input)", notes=("G3",), axes=Over(None)),
     OperatorPair(
         "torch.max",
         "aten.max",
         "torch.max(input, other)",
         "jnp.maximum(input, other)",
-        only_if="isinstance(other, jax.Array)",
+        only_if='hasattr(other, "dtype")',
+        axes=Each(),
     ),
     OperatorPair(
         "torch.min",
         "aten.min",
         "torch.min(input, other)",
         "jnp.minimum(input, other)",
-        only_if="isinstance(other, jax.Array)",
+        only_if='hasattr(other, "dtype")',
+        axes=Each(),
     ),
     *(
         OperatorPair(
@@ -108,9 +145,28 @@ PAIRS: tuple[OperatorPair, ...] = (
             said.format(arg=f"arg{name}"),
             only_if="isinstance(dim, int)",
             notes=("G3",),
+            axes=Over("dim") if said == _DROPPED else Along("dim"),
         )
         for name in ("max", "min")
         for kept, said in (("", _DROPPED), (", keepdim=True", _KEPT))
+    ),
+    OperatorPair(
+        "torch.median",
+        "aten.median",
+        "torch.median(input, dim, keepdim=keepdim)",
+        "F.kthvalue(input, (input.shape[dim] + 1) // 2, dim, keepdim)",
+        only_if="isinstance(dim, int)",
+        left_out={"keepdim": False},
+        notes=("G3",),
+        axes=_OVER,
+    ),
+    OperatorPair(
+        "torch.mode",
+        "aten.mode",
+        "torch.mode(input, dim, keepdim)",
+        "F.mode(input, dim, keepdim)",
+        left_out={"dim": -1, "keepdim": False},
+        axes=_OVER,
     ),
     OperatorPair(
         "torch.aminmax",
@@ -119,10 +175,11 @@ PAIRS: tuple[OperatorPair, ...] = (
         "(jnp.min(input, axis=dim, keepdims=keepdim), jnp.max(input, axis=dim, keepdims=keepdim))",
         left_out=_ALONG,
         notes=("G3",),
+        axes=_OVER,
     ),
     # %% Middles: torch's median of an even number is the lower of the two
-    elementwise("median", 'jnp.quantile(input, 0.5, method="lower").astype(input.dtype)', other_gradient=_EQUALS),
-    elementwise("nanmedian", 'jnp.nanquantile(input, 0.5, method="lower").astype(input.dtype)', other_gradient=_EQUALS),
+    of_one("median", _MIDDLE.format("quantile"), other_gradient=_EQUALS, axes=Over(None)),
+    of_one("nanmedian", _MIDDLE.format("nanquantile"), other_gradient=_EQUALS, axes=Over(None)),
     OperatorPair(
         "torch.quantile",
         "aten.quantile",
@@ -138,25 +195,24 @@ PAIRS: tuple[OperatorPair, ...] = (
         left_out={**_ALONG, "interpolation": "linear"},
     ),
     # %% Along an axis
-    OperatorPair(
-        "torch.cumsum",
-        "aten.cumsum",
-        "torch.cumsum(input, dim)",
-        f"jnp.cumsum(input, axis=dim, {_WHOLE})",
-        notes=("G5",),
-    ),
-    OperatorPair(
-        "torch.cumprod",
-        "aten.cumprod",
-        "torch.cumprod(input, dim)",
-        f"jnp.cumprod(input, axis=dim, {_WHOLE})",
-        notes=("G5",),
+    *(
+        OperatorPair(
+            f"torch.{name}",
+            f"aten.{name}",
+            f"torch.{name}(input, dim{said})",
+            f"jnp.{name}(input, axis=dim, dtype={dtype})",
+            notes=("G5",),
+            axes=Along("dim"),
+        )
+        for name in ("cumsum", "cumprod")
+        for said, dtype in (("", _WHOLE), (", dtype=dtype", "dtype"))
     ),
     OperatorPair(
         "torch.logcumsumexp",
         "aten.logcumsumexp",
         "torch.logcumsumexp(input, dim)",
         "lax.cumlogsumexp(input, axis=dim % input.ndim)",
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.diff",
@@ -164,13 +220,37 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.diff(input, n, dim, prepend, append)",
         "jnp.diff(input, n, axis=dim, prepend=prepend, append=append)",
         left_out={"n": 1, "dim": -1, "prepend": None, "append": None},
+        axes=Along("dim"),
+    ),
+    *(
+        OperatorPair(
+            f"torch.{name}",
+            f"aten.{name}",
+            f"torch.{name}(y, {said}, dim=dim)",
+            f"jnp.trapezoid(y, {said}, axis=dim)",
+            only_if=only_if,
+            left_out={**given, "dim": -1},
+        )
+        for name in ("trapezoid", "trapz")
+        for said, only_if, given in (("x", "x is not None", {}), ("dx=dx", 'not hasattr(dx, "dtype")', {"dx": 1}))
+    ),
+    *(
+        OperatorPair(
+            f"torch.{name}",
+            f"aten.{name}",
+            f"torch.{name}(input, dim)",
+            f"F.{name}(input, dim)",
+            only_if="input.dtype != bool",
+            notes=("G3",),
+            axes=Along("dim"),
+        )
+        for name in ("cummax", "cummin")
     ),
     OperatorPair(
-        "torch.trapezoid",
-        "aten.trapezoid",
-        "torch.trapezoid(y, x, dim=dim)",
-        "jnp.trapezoid(y, x, axis=dim)",
-        only_if="x is not None",
-        left_out={"dim": -1},
+        "torch.histc",
+        "aten.histc",
+        "torch.histc(input, bins, min, max)",
+        "jnp.histogram(input, bins, None if min == max == 0 else (min, max))[0].astype(input.dtype)",
+        left_out={"bins": 100, "min": 0, "max": 0},
     ),
 )

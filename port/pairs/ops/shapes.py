@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from port.pairs.ops.operator_pair import OperatorPair, elementwise
+from port.pairs.ops.axes import Along
+from port.pairs.ops.operator_pair import OperatorPair, of_one
 
 _TENSOR, _F = "torch.Tensor.", "torch.nn.functional."
 # How many go into each chunk but the last.
@@ -16,6 +17,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.concatenate(tensors, axis=dim)",
         only_if="len({tensor.ndim for tensor in tensors}) == 1",
         left_out={"dim": 0},
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.stack", "aten.stack", "torch.stack(tensors, dim)", "jnp.stack(tensors, axis=dim)", left_out={"dim": 0}
@@ -32,6 +34,8 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.split(tensor, np.arange(split_size_or_sections, tensor.shape[dim], split_size_or_sections), axis=dim)",
         only_if="isinstance(split_size_or_sections, int)",
         left_out={"dim": 0},
+        axes=Along("dim"),
+        schema={"split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections"},
     ),
     OperatorPair(
         "torch.split",
@@ -40,6 +44,8 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.split(tensor, np.cumsum(split_size_or_sections)[:-1], axis=dim)",
         only_if="isinstance(split_size_or_sections, tuple)",
         left_out={"dim": 0},
+        axes=Along("dim"),
+        schema={"split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections"},
     ),
     # jnp.array_split makes other sizes: 7 in 4 is 2, 2, 2, 1 in both, but 6 in 4 is 2, 2, 2 in torch.
     OperatorPair(
@@ -48,6 +54,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.chunk(input, chunks, dim)",
         f"jnp.split(input, np.arange({_SIZE}, input.shape[dim], {_SIZE}), axis=dim)",
         left_out={"dim": 0},
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.tensor_split",
@@ -55,6 +62,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.tensor_split(input, indices_or_sections, dim)",
         "jnp.array_split(input, indices_or_sections, axis=dim)",
         left_out={"dim": 0},
+        axes=Along("dim"),
     ),
     *(
         OperatorPair(
@@ -74,6 +82,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.narrow(input, dim, start, length)",
         "lax.slice_in_dim(input, start, start + length, axis=dim)",
         only_if="isinstance(start, int) and start >= 0",
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.select",
@@ -84,7 +93,11 @@ PAIRS: tuple[OperatorPair, ...] = (
     # %% Axes
     OperatorPair("torch.permute", "aten.permute", "torch.permute(input, dims)", "jnp.transpose(input, dims)"),
     OperatorPair(
-        "torch.transpose", "aten.transpose", "torch.transpose(input, dim0, dim1)", "jnp.swapaxes(input, dim0, dim1)"
+        "torch.transpose",
+        "aten.transpose",
+        "torch.transpose(input, dim0, dim1)",
+        "jnp.swapaxes(input, dim0, dim1)",
+        only_if="input.ndim > 0",
     ),
     OperatorPair("torch.t", "aten.t", "torch.t(input)", "input.T"),
     OperatorPair("torch.Tensor.mT", "aten.mT", "input.mT", "input.mT"),
@@ -95,7 +108,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.moveaxis(input, source, destination)",
     ),
     OperatorPair("torch.unsqueeze", "aten.unsqueeze", "torch.unsqueeze(input, dim)", "jnp.expand_dims(input, dim)"),
-    elementwise("squeeze", "jnp.squeeze(input)"),
+    of_one("squeeze", "jnp.squeeze(input)"),
     OperatorPair(
         "torch.squeeze",
         "aten.squeeze",
@@ -111,7 +124,7 @@ PAIRS: tuple[OperatorPair, ...] = (
     ),
     OperatorPair(f"{_TENSOR}view_as", "aten.view_as", "input.view_as(other)", "input.reshape(other.shape)"),
     OperatorPair(f"{_TENSOR}reshape_as", "aten.reshape_as", "input.reshape_as(other)", "input.reshape(other.shape)"),
-    elementwise("ravel", "input.ravel()"),
+    of_one("ravel", "input.ravel()"),
     OperatorPair(
         "torch.flatten",
         "aten.flatten",
@@ -149,20 +162,35 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.broadcast_tensors(*tensors)",
         "jnp.broadcast_arrays(*tensors)",
     ),
-    *(
-        elementwise(name, f"jnp.{name}(input)", only_if="isinstance(input, jax.Array)")
-        for name in ("atleast_1d", "atleast_2d")
-    ),
-    elementwise("atleast_3d", "jnp.atleast_3d(input)", only_if="isinstance(input, jax.Array)"),
+    *(of_one(name, f"jnp.{name}(input)", only_if='hasattr(input, "dtype")') for name in ("atleast_1d", "atleast_2d")),
+    of_one("atleast_3d", "jnp.atleast_3d(input)", only_if='hasattr(input, "dtype")'),
     # %% Repeating and moving elements
     OperatorPair(f"{_TENSOR}repeat", "aten.repeat", "input.repeat(repeats)", "jnp.tile(input, repeats)"),
     OperatorPair("torch.tile", "aten.tile", "torch.tile(input, dims)", "jnp.tile(input, dims)"),
     OperatorPair(
         "torch.repeat_interleave",
         "aten.repeat_interleave",
+        "torch.repeat_interleave(input, repeats, dim, output_size=output_size)",
+        "jnp.repeat(input, repeats, axis=dim, total_repeat_length=output_size)",
+        only_if='hasattr(repeats, "dtype") and dim is not None and output_size is not None',
+        axes=Along("dim"),
+    ),
+    OperatorPair(
+        "torch.repeat_interleave",
+        "aten.repeat_interleave",
         "torch.repeat_interleave(input, repeats, dim)",
         "jnp.repeat(input, repeats, axis=dim)",
         left_out={"dim": None},
+        only_if="dim is not None",
+        axes=Along("dim"),
+        schema={"output_size": ""},
+    ),
+    OperatorPair(
+        "torch.repeat_interleave",
+        "aten.repeat_interleave",
+        "torch.repeat_interleave(input, repeats)",
+        "jnp.repeat(input, repeats)",
+        schema={"output_size": ""},
     ),
     OperatorPair(
         "torch.roll",
@@ -170,16 +198,22 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.roll(input, shifts, dims)",
         "jnp.roll(input, shifts, axis=dims)",
         left_out={"dims": None},
+        only_if="dims is not None",
+        axes=Along("dims"),
     ),
-    OperatorPair("torch.flip", "aten.flip", "torch.flip(input, dims)", "jnp.flip(input, axis=dims)"),
-    elementwise("fliplr", "jnp.fliplr(input)"),
-    elementwise("flipud", "jnp.flipud(input)"),
+    OperatorPair("torch.roll", "aten.roll", "torch.roll(input, shifts)", "jnp.roll(input, shifts)"),
+    OperatorPair(
+        "torch.flip", "aten.flip", "torch.flip(input, dims)", "jnp.flip(input, axis=dims)", axes=Along("dims")
+    ),
+    of_one("fliplr", "jnp.fliplr(input)"),
+    of_one("flipud", "jnp.flipud(input)"),
     OperatorPair(
         "torch.rot90",
         "aten.rot90",
         "torch.rot90(input, k, dims)",
         "jnp.rot90(input, k, axes=dims)",
         left_out={"k": 1, "dims": (0, 1)},
+        axes=Along("dims"),
     ),
     OperatorPair(
         f"{_F}pad",
@@ -208,32 +242,28 @@ PAIRS: tuple[OperatorPair, ...] = (
         only_if="all(tensor.ndim == 1 for tensor in tensors)",
         left_out={"indexing": "ij"},
     ),
-    # %% Diagonals
     OperatorPair(
-        "torch.diagonal",
-        "aten.diagonal",
-        "torch.diagonal(input, offset, dim1, dim2)",
-        "jnp.diagonal(input, offset, dim1, dim2)",
-        left_out={"offset": 0, "dim1": 0, "dim2": 1},
+        "torch.meshgrid",
+        "aten.meshgrid",
+        "torch.meshgrid(*tensors, indexing=indexing)",
+        "jnp.meshgrid(*map(jnp.atleast_1d, tensors), indexing=indexing)",
+        left_out={"indexing": "ij"},
     ),
     OperatorPair(
-        "torch.diag", "aten.diag", "torch.diag(input, diagonal)", "jnp.diag(input, diagonal)", left_out={"diagonal": 0}
+        f"{_TENSOR}unfold",
+        "aten.unfold",
+        "input.unfold(dimension, size, step)",
+        "jnp.moveaxis(jnp.moveaxis(input, dimension, -1)[..., np.arange(0, input.shape[dimension] - size + 1, step)"
+        "[:, None] + np.arange(size)], -2, dimension % input.ndim)",
+        only_if="input.ndim > 0",
     ),
     OperatorPair(
-        "torch.diagflat",
-        "aten.diagflat",
-        "torch.diagflat(input, offset)",
-        "jnp.diagflat(input, offset)",
-        left_out={"offset": 0},
-    ),
-    OperatorPair(
-        "torch.tril", "aten.tril", "torch.tril(input, diagonal)", "jnp.tril(input, diagonal)", left_out={"diagonal": 0}
-    ),
-    OperatorPair(
-        "torch.triu", "aten.triu", "torch.triu(input, diagonal)", "jnp.triu(input, diagonal)", left_out={"diagonal": 0}
-    ),
-    OperatorPair("torch.trace", "aten.trace", "torch.trace(input)", "jnp.trace(input)"),
-    OperatorPair(
-        "torch.block_diag", "aten.block_diag", "torch.block_diag(*tensors)", "jax.scipy.linalg.block_diag(*tensors)"
+        "torch.constant_pad_nd",
+        "aten.constant_pad_nd",
+        "torch.constant_pad_nd(input, pad, value)",
+        "lax.pad(input, jnp.asarray(value, input.dtype), [(0, 0, 0)] * (input.ndim - len(pad) // 2)"
+        " + [(low, high, 0) for low, high in zip(pad[::2], pad[1::2])][::-1])",
+        left_out={"value": 0},
+        notes=("W4",),
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from port.pairs.ops.operator_pair import OperatorPair, elementwise, of_two
+from port.pairs.ops.axes import Each
+from port.pairs.ops.operator_pair import OperatorPair, elementwise, elementwise_of_two
 
 _SPECIAL = "jax.scipy.special."
 
@@ -11,22 +12,50 @@ PAIRS: tuple[OperatorPair, ...] = (
     elementwise("erfc", f"{_SPECIAL}erfc(input)"),
     elementwise("erfinv", f"{_SPECIAL}erfinv(input)"),
     elementwise("lgamma", f"{_SPECIAL}gammaln(input)"),
+    elementwise("digamma", f"{_SPECIAL}digamma(input)", other_gradient="jnp.any(input < 0)"),
+    elementwise("i0", f"{_SPECIAL}i0(input)"),
+    *(
+        elementwise(name, jax, module="torch.special", aten=f"aten.special_{name}")
+        for name, jax in (
+            # torch's is rounded where little is left; jax.scipy.special.ndtr is not.
+            ("ndtr", f"(1 + {_SPECIAL}erf(input * np.sqrt(0.5))) / 2"),
+            ("modified_bessel_i0", f"{_SPECIAL}i0(input)"),
+            ("modified_bessel_i1", f"{_SPECIAL}i1(input)"),
+        )
+    ),
     *(
         elementwise(name, f"{_SPECIAL}{name}(input)", module="torch.special", aten=f"aten.special_{name}")
         for name in ("i0e", "i1", "i1e", "log_ndtr", "ndtri", "entr")
     ),
-    of_two("xlogy", f"{_SPECIAL}xlogy(input, other)", other_gradient="jnp.any((input == 0) & (other == 0))"),
-    of_two("xlog1py", f"{_SPECIAL}xlog1py(input, other)", module="torch.special", aten="aten.special_xlog1py"),
-    of_two("zeta", f"{_SPECIAL}zeta(input, other)", module="torch.special", aten="aten.special_zeta"),
-    of_two("igamma", f"{_SPECIAL}gammainc(input, other)"),
-    of_two("igammac", f"{_SPECIAL}gammaincc(input, other)"),
-    OperatorPair("torch.logit", "aten.logit", "torch.logit(input)", f"{_SPECIAL}logit(input)"),
+    elementwise_of_two(
+        "xlogy", f"{_SPECIAL}xlogy(input, other)", other_gradient="jnp.any((input == 0) & (other == 0))"
+    ),
+    elementwise_of_two(
+        "xlog1py", f"{_SPECIAL}xlog1py(input, other)", module="torch.special", aten="aten.special_xlog1py"
+    ),
+    elementwise_of_two("zeta", f"{_SPECIAL}zeta(input, other)", module="torch.special", aten="aten.special_zeta"),
+    # jax.scipy.special.polygamma of more is wrong in the fourth digit where its input is below zero.
+    OperatorPair(
+        "torch.polygamma",
+        "aten.polygamma",
+        "torch.polygamma(n, input)",
+        f"{_SPECIAL}digamma(input)",
+        only_if="n == 0",
+        other_gradient="jnp.any(input < 0)",
+        axes=Each(),
+    ),
+    elementwise_of_two("igamma", f"{_SPECIAL}gammainc(input, other)"),
+    elementwise_of_two("igammac", f"{_SPECIAL}gammaincc(input, other)"),
+    OperatorPair("torch.logit", "aten.logit", "torch.logit(input)", f"{_SPECIAL}logit(input)", axes=Each()),
     OperatorPair(
         "torch.logit",
         "aten.logit",
         "torch.logit(input, eps)",
         f"{_SPECIAL}logit(jnp.clip(input, eps, 1 - eps))",
         only_if="eps is not None and eps < 0.5",
+        axes=Each(),
     ),
-    OperatorPair("torch.mvlgamma", "aten.mvlgamma", "torch.mvlgamma(input, p)", f"{_SPECIAL}multigammaln(input, p)"),
+    OperatorPair(
+        "torch.mvlgamma", "aten.mvlgamma", "torch.mvlgamma(input, p)", f"{_SPECIAL}multigammaln(input, p)", axes=Each()
+    ),
 )

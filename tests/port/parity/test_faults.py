@@ -145,6 +145,7 @@ def test_a_weight_rounded_to_bfloat16() -> None:
     assert report.findings[0].why == "it was rounded to bfloat16"
 
 
+@pytest.mark.sweep
 def test_swapped_weights_of_one_shape() -> None:
     theirs = seeded(Square)
     ours = OtherOrder()
@@ -207,6 +208,7 @@ class FlaxNormed(nnx.Module):
         return self.fc2(self.norm(self.fc1(x)))
 
 
+@pytest.mark.sweep
 def test_another_epsilon() -> None:
     assert checked(seeded(Normed), FlaxNormed(), inputs(4, 5))
     report = checked(seeded(Normed), FlaxNormed(1e-6), inputs(4, 5))
@@ -215,6 +217,7 @@ def test_another_epsilon() -> None:
     assert says(report, "epsilon is 1e-05 in torch and 1e-06 in Flax")
 
 
+@pytest.mark.sweep
 def test_the_fast_variance_of_a_large_mean() -> None:
     model = seeded(Normed)
     with torch.no_grad():
@@ -385,6 +388,7 @@ def checked_net(ours: nnx.Module, fold: Any = FOLD) -> CheckReport:
     return port.check(theirs, ours, inputs(2, 3, 8, 6), fold=fold)
 
 
+@pytest.mark.sweep
 def test_the_same_net_agrees() -> None:
     report = checked_net(FlaxConvNet())
     assert report, str(report)
@@ -455,6 +459,7 @@ def test_a_gradient_stopped_in_flax() -> None:
     assert says(report, "between it and fc2")
 
 
+@pytest.mark.sweep
 def test_a_gradient_stopped_in_torch() -> None:
     report = checked(seeded(lambda: Perceptron(detach=True)), FlaxPerceptron(), inputs(4, 5))
     assert report.first is not None

@@ -118,6 +118,7 @@ def check_sample(name: str, sample: Any) -> None:
     check(module, *sample.forward_input.args)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", SAMPLED)
 def test_a_sample(name: str, samples: Callable[..., list[Any]]) -> None:
     check_sample(name, samples(name, True)[-1])

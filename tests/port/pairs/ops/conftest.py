@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -15,15 +16,8 @@ import numpy as np
 import pytest
 import torch
 
+from operator_calls import REORDERED, variables_of
 from port.pairs.ops import GIVEN, OperatorPair
-
-# Where the database gives the arguments in another order than torch takes them.
-REORDERED = {
-    "torch.where": (1, 0, 2),
-    "torch.polygamma": (1, 0),
-    "torch.einsum": (1, 0),
-    "torch.nn.functional.embedding": (1, 0),
-}
 
 Values = dict[str, Any]
 
@@ -44,8 +38,8 @@ def float64() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def samples() -> Callable[..., Iterator[tuple[bool, Values]]]:
-    """The variables of a pair from torch's own samples, and whether torch differentiates the operator."""
+def database() -> dict[str, list[Any]]:
+    """torch's own operators by their names; one name may have several variants."""
     with pytest.MonkeyPatch.context() as patch:
         # Importing the database freezes torch's backend flags.
         patch.setattr(torch.backends, "disable_global_flags", lambda: None)
@@ -53,10 +47,15 @@ def samples() -> Callable[..., Iterator[tuple[bool, Values]]]:
     infos: dict[str, list[Any]] = {}
     for info in op_db:
         infos.setdefault(info.name, []).append(info)
+    return infos
+
+
+@pytest.fixture(scope="session")
+def samples(database: dict[str, list[Any]]) -> Callable[..., Iterator[tuple[bool, Values]]]:
+    """The variables of a pair from torch's own samples, and whether torch differentiates the operator."""
 
     def of(pair: OperatorPair, dtype: torch.dtype = torch.float64) -> Iterator[tuple[bool, Values]]:
-        name = pair.torch.removeprefix("torch.").removeprefix("Tensor.")
-        for info in infos.get(name) or infos.get(name.removeprefix("nn.functional."), []):
+        for info in variants(database, pair):
             if dtype in info.dtypes:
                 with torch.random.fork_rng():
                     torch.manual_seed(0)
@@ -70,45 +69,17 @@ def samples() -> Callable[..., Iterator[tuple[bool, Values]]]:
                             for name, value in sample.kwargs.items()
                             if name not in ("device", "layout") and not (name == "dtype" and value == dtype)
                         }
-                        values = _variables(pair, [positional[i] for i in order], named)
+                        values = variables_of(pair, [positional[i] for i in order], named)
                         if values is not None and fits(pair, values):
                             yield differentiable, values
 
     return of
 
 
-def _variables(pair: OperatorPair, positional: list[Any], named: Values) -> Values | None:
-    """What the variables of ``pair.says`` are in a call with these arguments; None if it has other ones."""
-    said: Any = ast.parse(pair.says, mode="eval").body
-    method = pair.torch.startswith("torch.Tensor.")
-    call = isinstance(said, ast.Call)
-    places = [("", said.func.value if call else said.value)] if method else []
-    if call:
-        places += [("", argument) for argument in said.args]
-        places += [(keyword.arg, keyword.value) for keyword in said.keywords]
-    values: Values = {}
-    for name, place in places:
-        if isinstance(place, ast.Starred):
-            assert isinstance(place.value, ast.Name)
-            first = positional.pop(0) if positional else ()
-            values[place.value.id] = (*(first if isinstance(first, list | tuple) else (first,)), *positional)
-            positional = []
-            continue
-        variable = place.id if isinstance(place, ast.Name) else ""
-        if positional:
-            value = positional.pop(0)
-        elif (name or variable) in named:
-            value = named.pop(name or variable)
-        elif variable in pair.left_out:
-            value = pair.left_out[variable]
-        else:
-            return None
-        if isinstance(place, ast.Constant):
-            if value != place.value:
-                return None
-        else:
-            values[variable] = value
-    return None if positional or named else values
+def variants(database: dict[str, list[Any]], pair: OperatorPair) -> list[Any]:
+    """What torch's database has of a pair's operator."""
+    name = pair.torch.removeprefix("torch.").removeprefix("Tensor.")
+    return database.get(name) or database.get(name.removeprefix("nn.functional."), [])
 
 
 def in_jax(value: Any) -> Any:
@@ -117,7 +88,7 @@ def in_jax(value: Any) -> Any:
         return jnp.asarray(value.detach().resolve_conj().resolve_neg().numpy())
     if isinstance(value, list | tuple):
         return tuple(map(in_jax, value))
-    return value
+    return jnp.dtype(str(value).removeprefix("torch.")) if isinstance(value, torch.dtype) else value
 
 
 def evaluated(source: str, names: Values, values: Values) -> Any:
@@ -142,8 +113,17 @@ def _leaves(value: Any) -> list[Any]:
     return [value]
 
 
+_FLOATS = ("float64", "float32", "float16", "bfloat16", "complex64", "complex128")
+# What torch does not differentiate by.
+_CONSTANT = {
+    "torch.nn.functional.batch_norm": ("running_mean", "running_var"),
+    "torch.ops.aten._native_batch_norm_legit_no_training.default": ("running_mean", "running_var"),
+    "torch.nn.functional.soft_margin_loss": ("target",),
+}
+
+
 def _is_float(x: Any) -> bool:
-    return hasattr(x, "dtype") and str(x.dtype).removeprefix("torch.") in ("float64", "float32", "float16", "bfloat16")
+    return hasattr(x, "dtype") and str(x.dtype).removeprefix("torch.") in _FLOATS
 
 
 def _cotangent(shape: Any) -> np.ndarray:
@@ -153,13 +133,15 @@ def _cotangent(shape: Any) -> np.ndarray:
 def in_torch(pair: OperatorPair, values: Values, differentiable: bool) -> tuple[list[Any], list[Any]]:
     """What torch gives, and the gradient of each tensor of floats."""
 
-    def leaf(value: Any) -> Any:
+    def leaf(value: Any, constant: bool) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.detach().clone().requires_grad_(differentiable and value.dtype == torch.float64)
-        return type(value)(map(leaf, value)) if isinstance(value, list | tuple) else value
+            by_it = differentiable and not constant and value.dtype == torch.float64
+            return value.detach().clone().requires_grad_(by_it)
+        # torch's own sizes cannot be made of others.
+        kind = list if isinstance(value, list) else tuple
+        return kind(leaf(x, constant) for x in value) if isinstance(value, list | tuple) else value
 
-    # torch's own sizes cannot be made of a map.
-    values = {name: leaf(tuple(value) if isinstance(value, torch.Size) else value) for name, value in values.items()}
+    values = {name: leaf(value, name in _CONSTANT.get(pair.torch, ())) for name, value in values.items()}
     results = _leaves(evaluated(pair.says, {"torch": torch}, values))
     wanted = [x for x in _leaves(list(values.values())) if isinstance(x, torch.Tensor) and x.requires_grad]
     ends = [x for x in results if isinstance(x, torch.Tensor) and x.requires_grad]
@@ -179,9 +161,12 @@ def _plain(x: Any) -> np.ndarray:
     return np.asarray(x)
 
 
-def of_jax(jax_source: str, values: Values, differentiable: bool) -> tuple[list[Any], list[Any]]:
+def of_jax(
+    jax_source: str, values: Values, differentiable: bool, constant: tuple[str, ...] = ()
+) -> tuple[list[Any], list[Any]]:
     """The same of a JAX expression."""
-    given = {name: in_jax(value) for name, value in values.items()}
+    given = {name: in_jax(value) for name, value in values.items() if name not in constant}
+    names = {**_given, **{name: in_jax(values[name]) for name in constant}}
     # A dict's leaves would come in the order of its keys.
     leaves, tree = jax.tree.flatten(list(given.values()))
     places = [i for i, x in enumerate(leaves) if differentiable and isinstance(x, jax.Array) and x.dtype == jnp.float64]
@@ -190,9 +175,7 @@ def of_jax(jax_source: str, values: Values, differentiable: bool) -> tuple[list[
         filled = list(leaves)
         for i, x in zip(places, floats, strict=True):
             filled[i] = x
-        results = _leaves(
-            evaluated(jax_source, _given, dict(zip(given, jax.tree.unflatten(tree, filled), strict=True)))
-        )
+        results = _leaves(evaluated(jax_source, names, dict(zip(given, jax.tree.unflatten(tree, filled), strict=True))))
         return [x for x in results if _is_float(x)], results
 
     def both(*floats: jax.Array) -> tuple[list[Any], tuple[Any, ...]]:
@@ -241,7 +224,7 @@ def check(
 ) -> tuple[float, float]:
     """How far the values are apart, and the gradients: where the pair says that they are torch's, or everywhere."""
     expected, gradients = in_torch(pair, values, differentiable)
-    got, ours = of_jax(jax_source or pair.jax, values, differentiable)
+    got, ours = of_jax(jax_source or pair.jax, values, differentiable, _CONSTANT.get(pair.torch, ()))
     apart = difference(got, expected)
     if not everywhere and pair.other_gradient and differentiable and _holds(pair.other_gradient, values):
         return apart, 0.0
@@ -279,3 +262,14 @@ def gives_floats() -> Callable[[OperatorPair, Values], bool]:
 @pytest.fixture(scope="session")
 def compared() -> Callable[..., tuple[float, float]]:
     return partial(check, everywhere=True)
+
+
+@pytest.fixture(scope="session")
+def sides() -> SimpleNamespace:
+    """What the tests of axes and of nodes need of the above."""
+    return SimpleNamespace(in_torch=in_torch, in_jax=in_jax, difference=difference)
+
+
+@pytest.fixture(name="variants", scope="session")
+def _variants(database: dict[str, list[Any]]) -> Callable[[OperatorPair], list[Any]]:
+    return partial(variants, database)

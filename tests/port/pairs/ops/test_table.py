@@ -19,7 +19,22 @@ IMPORTED = {
     if isinstance(node, ast.Import | ast.ImportFrom)
     for name in node.names
 }
-BUILTINS = {"bool", "int", "float", "tuple", "isinstance", "len", "map", "slice", "zip", "range", "all", "min"}
+BUILTINS = {
+    "bool",
+    "int",
+    "float",
+    "str",
+    "tuple",
+    "isinstance",
+    "hasattr",
+    "len",
+    "map",
+    "slice",
+    "zip",
+    "range",
+    "all",
+    "min",
+}
 
 
 def names_in(source: str) -> set[str]:

@@ -1,0 +1,222 @@
+"""`port translate`: a torch module to the Flax source that a person would have written, with weights and proof."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import tyro
+from tyro.conf import Positional, UseAppendAction, arg
+
+from port.cli.models import keywords, named, register_pairs
+from port.errors import NoPair, PortError, UsageError, described
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Write the Flax NNX source of a PyTorch module, with its weights, its mapping and the proof.
+
+    The folder is written whole or not at all: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py, report.md.
+    Exits 0 if all of it was translated and both sides agree; 1 if something is left to write, or they differ; 2 if the
+    model cannot be built, run or translated.
+    """
+
+    target: Annotated[Positional[str], arg(metavar="MODULE:NAME")]
+    """a class or a function that gives the module, as in torchvision.models:resnet18"""
+    kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """arguments that it is built with, as in '{"width": 64}'"""
+    weights: Annotated[Path | None, arg(metavar="FILE")] = None
+    """a checkpoint of the model's (never unpickled beyond tensors); otherwise those that it is built with, seed 0"""
+    input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
+    """an example input, as in 1,3,224,224 or 1,16:int64; once for each. Integers are drawn from 0 and 1"""
+    inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
+    """in its place, a function that gives them: a tensor, a tuple, a dict of those by name, or (tuple, dict)"""
+    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FOLDER")] = None
+    """what to write, a new folder; ported/ if not given"""
+    name: Annotated[str | None, arg(metavar="NAME")] = None
+    """of the written module; otherwise the target's, in lower case"""
+    submodule: Annotated[str | None, arg(metavar="PATH")] = None
+    """translate this part alone, as in layer1.0; the whole model is run once for the part's inputs"""
+    dynamic: bool = False
+    """leave all lengths of the inputs free, not only the first axis's"""
+    pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
+    """your own layers' pairs"""
+    dry_run: bool = False
+    """only list the layers and operators, and which of them have no pair; exits 1 if any has none"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    given = tyro.cli(Arguments, prog="port translate", args=arguments)
+    if given.dry_run and given.out is not None:
+        raise UsageError("--dry-run writes nothing: leave --out away")
+    if bool(given.input) == (given.inputs is not None):
+        raise UsageError("say what the model takes: --input 1,3,224,224 for each tensor, or --inputs module:function")
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UsageError("port translate runs the original, and needs PyTorch, which is not installed here") from error
+    # Here, not above: --help need not wait for JAX.
+    from rich.console import Console
+
+    from port.translation.folder import check_folder, check_name, file_name
+
+    out = given.out or Path("ported")
+    if not given.dry_run:
+        check_folder(out)
+    if given.pairs is not None:
+        register_pairs(given.pairs)
+    module, args, kwargs = _built(given)
+    # Behind the model, whose import has put the user's own folder where modules are looked for.
+    name = check_name(given.name) if given.name is not None else file_name(_called(given))
+    console = Console() if sys.stdout.isatty() else Console(width=10_000)
+    if given.dry_run:
+        return _dry_run(given, module, args, kwargs, console)
+    return _translate(given, module, args, kwargs, out, name, console)
+
+
+def _dry_run(given: Arguments, module: Any, args: Any, kwargs: Any, console: Any) -> int:
+    from port.report.translation_terminal import print_audit
+    from port.translation.audit import audit
+
+    done = _guarded(lambda: audit(module, args, kwargs, dynamic=given.dynamic), given.target)
+    print_audit(done, console, name=given.target if given.submodule is None else f"{given.target} {given.submodule}")
+    return 1 if done.unknown else 0
+
+
+def _translate(given: Arguments, module: Any, args: Any, kwargs: Any, out: Path, name: str, console: Any) -> int:
+    from port.report.translation import translation_report
+    from port.report.translation_terminal import print_translation
+    from port.translation import translate
+    from port.translation.folder import write_folder
+
+    construct = _construct(given)
+    done = _guarded(
+        lambda: translate(module, args, kwargs, name=name, dynamic=given.dynamic, construct=construct), given.target
+    )
+    original = _original(given)
+    report = translation_report(done, module, name=name, original=original, dynamic=given.dynamic)
+    files = write_folder(done, out, name=name, original=original, report=report)
+    print_translation(done, console, files=files)
+    return 0 if done.proof is not None and done.proof.agrees and not done.unwritten else 1
+
+
+def _called(given: Arguments) -> str:
+    name = given.target.rpartition(":")[2].rpartition(".")[2]
+    return name if given.submodule is None else f"{name}_{given.submodule}"
+
+
+def _original(given: Arguments) -> Any:
+    import torch
+
+    from port.translation.folder import Original
+
+    is_built = not isinstance(named(given.target, "TARGET"), torch.nn.Module)
+    return Original(
+        given.target,
+        keywords(given.kwargs, "--kwargs") if is_built else None,
+        given.input,
+        given.inputs,
+        given.submodule,
+    )
+
+
+# %% The model and its inputs
+
+
+def _built(given: Arguments) -> tuple[Any, Any, Any]:
+    """The module to translate and its example inputs, with the weights in.
+
+    Raises:
+        PortError: whatever is wrong with them.
+    """
+    from port.translation.inputs import arguments, drawn, inside
+
+    module = _module(given)
+    if given.weights is not None:
+        from port.weights import load
+
+        load(module, given.weights)
+    if given.inputs is None:
+        args, kwargs = drawn(*given.input)
+    else:
+        args, kwargs = arguments(_run(named(given.inputs, "--inputs"), {}, given.inputs, "--inputs"))
+    if given.submodule is not None:
+        module, args, kwargs = inside(module, given.submodule, args, kwargs)
+    return module, args, kwargs
+
+
+def _module(given: Arguments) -> Any:
+    import torch
+
+    options = keywords(given.kwargs, "--kwargs")
+    made = named(given.target, "TARGET")
+    if isinstance(made, torch.nn.Module):
+        if options:
+            raise UsageError(f"{given.target} is a module already, and takes no --kwargs")
+        return made
+    if not callable(made):
+        raise UsageError(f"{given.target} is {described(made)}: a class or a function that gives a module is needed")
+    module = _run(made, options, given.target, "TARGET")
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(f"{given.target} gives {described(module)}, and no torch.nn.Module")
+    return module
+
+
+def _construct(given: Arguments) -> Callable[[], Any] | None:
+    """What makes the module anew, with whatever seed torch has; None where it was given as it is."""
+    import torch
+
+    made, options = named(given.target, "TARGET"), keywords(given.kwargs, "--kwargs")
+    if isinstance(made, torch.nn.Module):
+        return None
+    path = given.submodule
+    return lambda: made(**options) if path is None else made(**options).get_submodule(path)
+
+
+def _run(function: Callable[..., Any], options: dict[str, Any], reference: str, option: str) -> Any:
+    """Call what is the user's own, with torch's generator at seed 0.
+
+    Raises:
+        UsageError: it fails.
+    """
+    import json
+
+    import torch
+
+    if not callable(function):
+        raise UsageError(f"{option}: {reference} is {described(function)}, and cannot be called")
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return function(**options)
+    except Exception as error:
+        given = f" with {json.dumps(options)}" if options else ""
+        raise UsageError(f"{option}: {reference} fails{given}: {type(error).__name__}: {error}") from error
+
+
+def _guarded(work: Callable[[], Made], target: str) -> Made:
+    """The work's result.
+
+    Raises:
+        PortError: what it was refused for, or that it failed: a fault of ours, said in one line.
+    """
+    try:
+        return work()
+    except PortError:
+        raise
+    except Exception as error:
+        import traceback
+
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise NoPair(
+            f"{target} could not be translated, and that is a fault of port's: {type(error).__name__}: "
+            f"{lines[0][:300] if lines else 'no message'} ({Path(last.filename).name}:{last.lineno}). "
+            "--submodule PATH translates a part alone; please report it"
+        ) from error

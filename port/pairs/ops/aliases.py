@@ -1,0 +1,85 @@
+"""Names of ATen's that say what others do: the pair of the other speaks of both."""
+
+from __future__ import annotations
+
+_SPECIAL = (
+    *(
+        "digamma",
+        "erf",
+        "erfc",
+        "erfinv",
+        "exp2",
+        "expm1",
+        "i0",
+        "log1p",
+        "log_softmax",
+        "logit",
+        "logsumexp",
+        "polygamma",
+    ),
+    *("round", "sinc", "softmax", "xlogy"),
+)
+_OTHERS = {
+    "absolute": "abs",
+    **{f"arc{name}{h}": f"a{name}{h}" for name in ("sin", "cos", "tan") for h in ("", "h")},
+    "arctan2": "atan2",
+    "clip": "clamp",
+    "concat": "cat",
+    "concatenate": "cat",
+    "det": "linalg_det",
+    "divide": "div",
+    "fix": "trunc",
+    "ger": "outer",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "inverse": "linalg_inv",
+    "less": "lt",
+    "less_equal": "le",
+    "linalg_matmul": "matmul",
+    "linalg_matrix_exp": "matrix_exp",
+    "matrix_power": "linalg_matrix_power",
+    "moveaxis": "movedim",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "row_stack": "vstack",
+    "special_expit": "sigmoid",
+    "special_gammainc": "igamma",
+    "special_gammaincc": "igammac",
+    "special_gammaln": "lgamma",
+    "special_multigammaln": "mvlgamma",
+    "special_psi": "digamma",
+    "subtract": "sub",
+    "swapdims": "transpose",
+    "unsafe_chunk": "chunk",
+    "unsafe_split": "split",
+    "unsafe_split_with_sizes": "split_with_sizes",
+    # Python's operators of whole numbers and booleans.
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "__lshift__": "bitwise_left_shift",
+    "__rshift__": "bitwise_right_shift",
+}
+
+ALIASES: dict[str, str] = {
+    f"aten.{alias}": f"aten.{name}"
+    for alias, name in ({f"special_{name}": name for name in _SPECIAL} | _OTHERS).items()
+}
+"""The base name of an alias's overloads → that of the operator of the same meaning and the same arguments."""
+
+
+def meaning_of(base: str) -> str:
+    """The operator that a name stands for: its own, that of an alias, or of what copies where the other one views."""
+    known = ALIASES.get(base, base)
+    viewing = known.removesuffix("_copy")
+    return viewing if viewing.removeprefix("aten.") in _VIEWS else known
+
+
+_VIEWS = frozenset(
+    (
+        *("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "permute", "select", "slice", "split"),
+        *("split_with_sizes", "squeeze", "t", "transpose", "unbind", "unfold", "unsqueeze", "view", "view_as_complex"),
+        "view_as_real",
+    )
+)

@@ -1,0 +1,168 @@
+"""The pair that speaks of a node of ATen's, and what its variables are there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax.numpy as jnp
+import torch
+
+from port.pairs.ops import GIVEN, OPERATORS, OperatorPair
+from port.pairs.ops.aliases import meaning_of
+from port.pairs.ops.axes import Along, Axes, Over
+
+# Where an array lies is no question of what it holds.
+_PLACES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
+# What ATen numbers and torch's functions name.
+_NUMBERED = {
+    "reduction": ("none", "mean", "sum"),
+    "interpolation_mode": ("bilinear", "nearest", "bicubic"),
+    "padding_mode": ("zeros", "border", "reflection"),
+}
+_NOTHING = object()
+
+
+def matching(aten: str, arguments: Mapping[str, Any]) -> tuple[OperatorPair, dict[str, Any]] | None:
+    """The first pair that speaks of the node, and its variables; None if none does.
+
+    Args:
+        aten: the operator with its overload, as ``"aten.add.Tensor"``.
+        arguments: all of them by their names in ATen's schema, with the defaults of those left out. Tensors are
+            anything with ``shape``, ``ndim`` and ``dtype``, one of NumPy's; sizes need not be numbers.
+
+    Returns:
+        The pair; and the variables of its ``says``: lists as tuples, dtypes as NumPy's, the names of reductions and the
+        like for their numbers, the rest as it was given.
+    """
+    base = aten.rpartition(".")[0]
+    for pair in _pairs_of().get(base) or _pairs_of().get(meaning_of(base), []):
+        values = _bound(pair, aten, arguments)
+        if values is not None and _fits(pair, values):
+            return pair, values
+    return None
+
+
+@cache
+def _pairs_of() -> dict[str, list[OperatorPair]]:
+    found: dict[str, list[OperatorPair]] = {}
+    for pair in OPERATORS:
+        found.setdefault(pair.aten, []).append(pair)
+    return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An argument of ``says``: a variable, or what has to be given there."""
+
+    name: str
+    variable: str
+    constant: Any = _NOTHING
+
+
+@cache
+def _places(says: str) -> tuple[_Place, ...]:
+    said: Any = ast.parse(says, mode="eval").body
+    return tuple(_read(said))
+
+
+def _read(said: Any) -> Iterator[_Place]:
+    call = isinstance(said, ast.Call)
+    owner = said.func.value if call else said.value
+    if isinstance(owner, ast.Name) and owner.id != "torch":  # a method
+        yield _Place(owner.id, owner.id)
+    if call:
+        for argument in said.args:
+            name: Any = argument.value if isinstance(argument, ast.Starred) else argument
+            yield _Place(name.id, name.id)
+        for keyword in said.keywords:
+            if isinstance(keyword.value, ast.Constant):
+                yield _Place(keyword.arg, "", keyword.value.value)
+            else:
+                yield _Place(keyword.arg, keyword.value.id)
+
+
+def _bound(pair: OperatorPair, aten: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the variables are; None if the node says something that the pair does not."""
+    names = {variable: name for name, variable in pair.schema.items() if variable and name in arguments}
+    rest = {name: value for name, value in arguments.items() if pair.schema.get(name) != "" and name not in _PLACES}
+    values: dict[str, Any] = {}
+    for number, place in enumerate(_places(pair.says)):
+        name = names.get(place.variable, place.name)
+        if name not in rest and (number == 0 or name == "input"):
+            name = "self"
+        value = _in_jax(rest.pop(name, _NOTHING))
+        if name in _NUMBERED and isinstance(value, int):
+            value = _NUMBERED[name][value]
+        if place.constant is not _NOTHING:
+            if not (_same(value, place.constant) or (value is _NOTHING and place.name in pair.schema)):
+                return None
+            continue
+        if value is None or value is _NOTHING:
+            value = pair.left_out.get(place.variable, value)
+        elif isinstance(value, tuple) and not value and pair.left_out.get(place.variable, value) is None:
+            value = None  # ATen's empty lists of sizes or axes are those that torch leaves out
+        if value is _NOTHING:
+            return None
+        values[place.variable] = value
+    defaults = _defaults(aten)
+    if any(
+        value is not None and not _same(_in_jax(value), defaults.get(name, _NOTHING)) for name, value in rest.items()
+    ):
+        return None
+    return values
+
+
+def _same(value: Any, other: Any) -> bool:
+    if isinstance(value, tuple):
+        return isinstance(other, tuple) and len(value) == len(other) and all(map(_same, value, other))
+    # A symbolic size must not be asked.
+    return isinstance(value, bool | int | float | complex | str) and value == other
+
+
+def _in_jax(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return jnp.dtype(str(value).removeprefix("torch."))
+    return tuple(map(_in_jax, value)) if isinstance(value, list | tuple) else value
+
+
+@cache
+def _defaults(aten: str) -> dict[str, Any]:
+    _, name, overload = aten.split(".")
+    schema = getattr(getattr(torch.ops.aten, name), overload)._schema
+    return {each.name: _in_jax(each.default_value) for each in schema.arguments if each.has_default_value()}
+
+
+def _fits(pair: OperatorPair, values: Mapping[str, Any]) -> bool:
+    first = next((value for value in values.values() if hasattr(value, "ndim")), None)
+    if first is not None and first.ndim == 0 and any(values[name] is not None for name in _named(pair.axes)):
+        return False  # torch takes axis 0 of one number, JAX does not
+    if not pair.only_if:
+        return True
+    try:
+        return bool(eval(_compiled(pair.only_if), {**_given(), **values}))
+    except Exception:
+        # It asks for more than a stand-in has: then nothing is known of it.
+        return False
+
+
+def _named(axes: Axes | None) -> tuple[str, ...]:
+    """The variables that are axes."""
+    if isinstance(axes, Along):
+        return axes.variables
+    return (axes.variable,) if isinstance(axes, Over) and axes.variable is not None else ()
+
+
+@cache
+def _compiled(source: str) -> Any:
+    return compile(source, "only_if", "eval")
+
+
+@cache
+def _given() -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(GIVEN, names)
+    return names

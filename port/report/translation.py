@@ -1,0 +1,222 @@
+"""What a translation did: the text of report.md."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from port.mapping import TORCH_ONLY, Entry
+from port.pairs.notes import note
+from port.report.original_places import nearest, place_of
+from port.translation import Translation
+from port.translation.alone import as_root
+from port.translation.folder import Original
+from port.translation.layouts import Layout
+
+
+def translation_report(
+    translation: Translation, module: Any, *, name: str, original: Original | None = None, dynamic: bool = False
+) -> str:
+    """The text of report.md.
+
+    Args:
+        translation: to tell of.
+        module: the torch module that it is of.
+        name: of the written module.
+        original: how the original is had again.
+        dynamic: whether all lengths were to stay free.
+    """
+    boundary = translation.boundary
+    names = _input_names(translation)
+    return str(
+        _template().render(
+            name=name,
+            cls=translation.name,
+            original=original,
+            proof=translation.proof,
+            transposes=translation.transposes,
+            unwritten=[{"what": row.what, "why": row.why, "place": place_of(row)} for row in translation.unwritten],
+            call=_call(translation, names),
+            inputs=[
+                _input(*told, translation) for told in zip(names, boundary.inputs, translation.shapes, strict=True)
+            ],
+            results=_all_results(boundary.outputs),
+            modules=_modules(translation, as_root(module)),
+            left_out=_left_out(translation, as_root(module)),
+            drawn_otherwise=[f"`{name}`" for name in translation.drawn_otherwise],
+            hidden=translation.hidden,
+            lengths=_lengths(translation, names, dynamic),
+            notes=[
+                {"note": note(id), "places": nearest(places)}
+                for id, places in sorted(translation.notes.items(), key=lambda item: note_order(item[0]))
+            ],
+        )
+    )
+
+
+# %% What went where
+
+
+def _modules(translation: Translation, root: Any) -> list[dict[str, Any]]:
+    twins = _flax_classes(translation)
+    rows: dict[tuple[str, str], list[Entry]] = {}
+    for entry in translation.mapping.entries:
+        if entry.collection != TORCH_ONLY:
+            key = (entry.sources[0].rpartition(".")[0], entry.targets[0].rpartition(".")[0])
+            rows.setdefault(key, []).append(entry)
+    parts = dict(root.named_modules(remove_duplicate=False))
+    return [
+        {
+            "path": path or "(the module itself)",
+            "cls": _class(parts.get(path)),
+            "target": target or "(the module itself)",
+            "twin": twins.get(target, ""),
+            "tensors": "; ".join(_moved(entry) for entry in entries),
+        }
+        for (path, target), entries in rows.items()
+    ]
+
+
+def _flax_classes(translation: Translation) -> dict[str, str]:
+    from flax import nnx
+
+    cls = vars(translation.code)[translation.name]
+    built = nnx.eval_shape(lambda: cls(rngs=nnx.Rngs(0)))
+    return {".".join(map(str, path)): type(node).__name__ for path, node in nnx.iter_graph(built)}
+
+
+def _class(part: Any) -> str:
+    return "" if part is None else type(part).__qualname__
+
+
+def _moved(entry: Entry) -> str:
+    """``weight → kernel [permute(2, 3, 1, 0)]``; other names of one tensor with their paths."""
+    sources = [entry.sources[0].rpartition(".")[2], *entry.sources[1:]]
+    targets = [entry.targets[0].rpartition(".")[2], *(target.rpartition(".")[2] for target in entry.targets[1:])]
+    moves = ", ".join(map(str, entry.moves))
+    if sources == targets and not moves:
+        return sources[0]
+    return f"{', '.join(sources)} → {', '.join(targets)}" + (f" [{moves}]" if moves else "")
+
+
+def _left_out(translation: Translation, root: Any) -> list[str]:
+    parameters = dict(root.named_parameters(remove_duplicate=False))
+    return [
+        f"`{name}`: "
+        + ("a parameter that nothing reads" if name in parameters else "a buffer that Flax has no home for")
+        + "; a checkpoint that comes back keeps the original's"
+        for entry in translation.mapping.entries
+        if entry.collection == TORCH_ONLY
+        for name in entry.sources
+    ]
+
+
+# %% How it is called
+
+
+def _input_names(translation: Translation) -> list[str]:
+    """Names for the tensors that go in: the parameters', where each is one tensor."""
+    parameters = list(translation.boundary.signature.parameters.values())
+    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)]
+    count = len(translation.boundary.inputs)
+    if (
+        len(plain) == len(parameters)
+        and count <= len(plain)
+        and set(plain[:count]) >= set(translation.boundary.parameters)
+    ):
+        return plain[:count]
+    return [f"tensor {number}" for number in range(count)]
+
+
+def _call(translation: Translation, names: list[str]) -> str:
+    parameters = translation.boundary.parameters
+    layouts = dict(zip(names, translation.boundary.inputs, strict=True))
+    if not all(name in layouts for name in parameters):
+        return f"y = model({', '.join(parameters)})"
+    given = [
+        name if layouts[name].is_torchs else f"jnp.transpose({name}, {layouts[name].order})" for name in parameters
+    ]
+    return f"y = model({', '.join(given)})" + ("" if given == list(parameters) else "  # from PyTorch's axes")
+
+
+def _input(name: str, layout: Layout, shape: tuple[int | str, ...], translation: Translation) -> dict[str, str]:
+    carried = tuple(shape[axis] for axis in layout.order)
+    parameters = translation.boundary.parameters
+    return {
+        "name": name,
+        "shape": f"({', '.join(map(_length, shape))}) in PyTorch",
+        "axes": "" if layout.is_torchs else f", ({', '.join(map(_length, carried))}) in JAX",
+        "unused": ""
+        if name in parameters or name.startswith("tensor ")
+        else "; nothing reads it, and JAX is not given it",
+    }
+
+
+def _all_results(outputs: dict[bool, Any]) -> list[str]:
+    """Of both modes, where they give other things."""
+    evaluation, training = (_results(outputs.get(mode)) for mode in (False, True))
+    if evaluation == training:
+        return evaluation
+    return [f"{line} (evaluation)" for line in evaluation] + [f"{line} (training)" for line in training]
+
+
+def _results(outputs: Any, name: str = "the result") -> list[str]:
+    match outputs:
+        case Layout() if not outputs.is_torchs:
+            back = tuple(outputs.order.index(axis) for axis in range(outputs.rank))
+            return [
+                f"{name}: has PyTorch's axes in the order {outputs.order}; `jnp.transpose(y, {back})` brings it back"
+            ]
+        case Layout():
+            return [f"{name}: as PyTorch's"]
+        case dict():
+            return [line for key, item in outputs.items() for line in _results(item, f"{name}[{key!r}]")]
+        case tuple() | list():
+            return [line for number, item in enumerate(outputs) for line in _results(item, f"{name}[{number}]")]
+    return []
+
+
+def _lengths(translation: Translation, names: list[str], dynamic: bool) -> list[str]:
+    lines = []
+    for name, shape in zip(names, translation.shapes, strict=True):
+        wanted = range(len(shape)) if dynamic else range(min(1, len(shape)))
+        fixed = [axis for axis in wanted if isinstance(shape[axis], int)]
+        free = [axis for axis in range(len(shape)) if axis not in fixed and not isinstance(shape[axis], int)]
+        if free:
+            lines.append(f"`{name}`: free along {_axes(free)}")
+        if fixed:
+            sizes = ", ".join(str(shape[axis]) for axis in fixed)
+            lines.append(
+                f"`{name}`: **fixed** along {_axes(fixed)} at {sizes}: the original holds it there, or asks for it"
+            )
+    if not dynamic and any(len(shape) > 1 for shape in translation.shapes):
+        lines.append("all others are the example's where the source needs a number; --dynamic leaves them free")
+    return lines or ["no tensor goes in"]
+
+
+def _axes(axes: list[int]) -> str:
+    return ("axis " if len(axes) == 1 else "axes ") + ", ".join(map(str, axes))
+
+
+def _length(size: int | str) -> str:
+    return str(size) if isinstance(size, int) else "any"
+
+
+# %% Words
+
+
+def note_order(id: str) -> tuple[str, int]:
+    """By which notes are sorted: W9 comes before W10."""
+    return id[:1], int(id[1:]) if id[1:].isdigit() else 0
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["cell"] = lambda text: " ".join(str(text).split()).replace("|", "\\|")
+    environment.filters["line"] = lambda text: " ".join(str(text).split())
+    environment.filters["code"] = lambda text: text if text.startswith("(") else f"`{text}`"
+    return environment.from_string((files("port.report") / "translation.md.jinja").read_text("utf-8"))

@@ -1,0 +1,123 @@
+"""What a translation did, or would do, in the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from port.lessons.visible import visible
+from port.mapping import TORCH_ONLY
+from port.report.original_places import nearest, place_of
+from port.report.translation import note_order
+from port.translation import Translation
+from port.translation.audit import Audit
+
+SHOWN = 6
+"""How many places of one thing are named."""
+
+
+def print_translation(translation: Translation, console: Console, *, files: Iterable[Path] = ()) -> None:
+    """The report in a few lines: whether it is proved, what is left to do, and where it is.
+
+    Args:
+        translation: to tell of.
+        console: where to print.
+        files: that were written.
+    """
+    say = _saying(console)
+    proof = translation.proof
+    if proof is not None and not proof.agrees:
+        say(
+            "[bold red]The two sides differ[/]: what was written is not the same model. "
+            f"{_shown(proof.failed, console)}"
+        )
+        for row in proof.rows:
+            if not row.agrees:
+                say(f"  [red]{_shown(str(row), console)}[/]")
+    elif proof is not None:
+        worst = ", ".join(f"{what} {value:.0e}" for what, value in _worst(proof).items())
+        say(f"[bold green]Both sides are the same model[/] in {proof.precision}: {worst}")
+    elif translation.unwritten:
+        say("[bold yellow]Not finished[/], and so not compared: these places are left to write")
+    else:
+        say("[yellow]Not compared with the original[/]")
+    if translation.unwritten:
+        console.print(_unwritten(translation, console))
+    left = sum(len(entry.sources) for entry in translation.mapping.entries if entry.collection == TORCH_ONLY)
+    moved = sum(len(entry.sources) for entry in translation.mapping.entries) - left
+    classes = translation.source.count("(nnx.Module):")
+    notes = ", ".join(sorted(translation.notes, key=note_order))
+    say(
+        f"[dim]{_count(classes, 'class', 'classes')}, {_count(moved, 'tensor')} moved, {left} left out, "
+        f"{_count(translation.transposes, 'transpose')} left, notes {notes or 'none'}[/]"
+    )
+    written = list(files)
+    if written:
+        say(f"written to {_shown(str(written[0].parent), console)}: {', '.join(path.name for path in written)}")
+
+
+def print_audit(audit: Audit, console: Console, *, name: str) -> None:
+    """What a model is made of: each kind of layer and each operator, counted, those without a pair first."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("", "layer or operator", "in JAX", "times", "where"):
+        table.add_column(column, overflow="fold", justify="right" if column == "times" else "left")
+    for row in audit.rows:
+        places = nearest(map(str, row.places[:SHOWN]))
+        shown = "; ".join(places) + (f" and {len(row.places) - SHOWN} more" if len(row.places) > SHOWN else "")
+        table.add_row(
+            "[green]yes[/]" if row.is_known else "[bold red]no[/]",
+            _shown(row.name, console),
+            _shown(row.twin, console) if row.is_known else f"[red]{_shown(row.why, console)}[/]",
+            str(row.count),
+            _shown(shown, console),
+        )
+    console.print(table)
+    say = _saying(console)
+    kinds = Counter(row.kind for row in audit.rows)
+    unknown = audit.unknown
+    told = f"{_count(kinds['layer'], 'kind')} of layers and {_count(kinds['operator'], 'operator')}"
+    if unknown:
+        times = sum(max(1, len(row.places)) for row in unknown)
+        say(
+            f"[bold red]{_shown(name, console)}: {len(unknown)} of {len(audit.rows)} have no pair[/] ({told}), at "
+            f"{_count(times, 'place')}; nothing was written"
+        )
+    else:
+        say(f"[bold green]{_shown(name, console)}: all of {told} have pairs[/]; nothing was written")
+
+
+def _worst(proof: Any) -> dict[str, float]:
+    """The largest difference of each kind, in either mode."""
+    worst: dict[str, float] = {}
+    for row in proof.rows:
+        what = row.what.partition(" in ")[0].partition(" after ")[0]
+        worst[what] = max(worst.get(what, 0.0), row.difference)
+    return worst
+
+
+def _unwritten(translation: Translation, console: Console) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("what", "where", "why"):
+        table.add_column(column, overflow="fold")
+    for row in translation.unwritten:
+        table.add_row(*(_shown(text, console) for text in (row.what, place_of(row), row.why)))
+    return table
+
+
+def _saying(console: Console) -> Any:
+    return lambda text: console.print(text, soft_wrap=True, highlight=False)
+
+
+def _shown(text: str, console: Console) -> str:
+    """Text of anybody's: nothing in it is markup, or a terminal's command."""
+    return escape(visible(text, console.encoding))
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,6 @@
+"""A torch.nn.Module as the Flax NNX source that a person would have written, with its weights, mapping and proof."""
+
+from port.translation.translating import translate
+from port.translation.translation import Translation
+
+__all__ = ["Translation", "translate"]

@@ -1,0 +1,80 @@
+"""A module and its inputs in float64, where they run so."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | None:
+    """Copies of a module and its inputs in float64; None where it does not run so, or gives another precision."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    wide = copy.deepcopy(module).cpu()
+    wide._apply(double)
+    given = pytree.tree_map(double, (args, kwargs))
+    try:
+        with torch.no_grad(), default_float64():
+            results = copy.deepcopy(wide).eval()(*given[0], **given[1])
+    except Exception:
+        return None
+    floats = [
+        leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+    ]
+    if any(leaf.dtype != torch.float64 for leaf in floats):
+        return None
+    with default_float64():
+        trains = runs(wide, *given, training=True)
+    return (wide, *given) if trains or not runs(module, args, kwargs, training=True) else None
+
+
+def runs(module: Any, args: Any, kwargs: Any, *, training: bool) -> bool:
+    """Whether a module takes its inputs in a mode; a copy of it is tried."""
+    import torch
+
+    try:
+        with torch.no_grad():
+            copy.deepcopy(module).cpu().train(training)(*args, **kwargs)
+    except Exception:
+        return False
+    return True
+
+
+def double(leaf: Any) -> Any:
+    """A copy of a tensor, in float64 if it holds floats; anything else as it is."""
+    import torch
+
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    copied = leaf.detach().clone()
+    if leaf.is_floating_point():
+        return copied.double()
+    return copied.to(torch.complex128) if leaf.is_complex() else copied
+
+
+@contextmanager
+def default_float64() -> Iterator[None]:
+    """Within it, what torch makes without being told a dtype is float64."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def twice(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Inputs with every sample two times."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def double(leaf: Any) -> Any:
+        return torch.cat([leaf, leaf]) if isinstance(leaf, torch.Tensor) and leaf.ndim else leaf
+
+    args, kwargs = pytree.tree_map(double, (args, kwargs))
+    return args, kwargs

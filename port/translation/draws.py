@@ -1,0 +1,156 @@
+"""The same random numbers on both sides, for comparing modules that draw some.
+
+Every draw is made of numbers of its own, by its place in the order of draws; each side asks for them in its layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from port.translation.layouts import Layout
+
+
+class _Numbers:
+    """The draws of one run, in order."""
+
+    def __init__(self, seed: int, layouts: list[Layout] | None = None) -> None:
+        self.seed, self.layouts, self.count = seed, layouts, 0
+
+    def next(self, shape: tuple[int, ...], kind: str) -> np.ndarray:
+        """Numbers between 0 and 1, or of another distribution; in torch's layout, or in that of this draw."""
+        layout = None if self.layouts is None else self.layouts[self.count]
+        generator = np.random.default_rng([self.seed, self.count])
+        self.count += 1
+        if layout is not None and layout.rank == len(shape):
+            shape = tuple(shape[layout.order.index(dim)] for dim in range(layout.rank))
+        drawn: dict[str, Callable[..., np.ndarray]] = {
+            "uniform": generator.random,
+            "normal": generator.standard_normal,
+            "exponential": generator.exponential,
+        }
+        made = drawn[kind](size=shape)
+        return made if layout is None or layout.rank != len(shape) else made.transpose(layout.order)
+
+
+@contextmanager
+def torch_draws(seed: int) -> Iterator[None]:
+    """Within it, torch draws the numbers of a seed; dropout lets everything through."""
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    numbers = _Numbers(seed)
+
+    class WithoutDropout(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return _without_dropout(func, args, kwargs or {})
+
+    class Drawn(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            rule = _TORCH.get(func._schema.name.removeprefix("aten::"))
+            return func(*args, **(kwargs or {})) if rule is None else rule(numbers, func, args, kwargs or {})
+
+    with WithoutDropout(), Drawn():
+        yield
+
+
+def _without_dropout(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    name = getattr(func, "__name__", "")
+    if name in ("dropout", "dropout_"):
+        return args[0] if args else kwargs["input"]
+    if name == "scaled_dot_product_attention":
+        args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
+        kwargs = {**kwargs, "dropout_p": 0.0} if "dropout_p" in kwargs else kwargs
+    return func(*args, **kwargs)
+
+
+Rule = Callable[[_Numbers, Any, Any, dict[str, Any]], Any]
+
+
+def _like(kind: str, made: Callable[..., Any]) -> Rule:
+    """A draw in the shape and dtype that torch itself would give."""
+
+    def rule(numbers: _Numbers, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        import torch
+
+        result = func(*args, **kwargs)
+        drawn = torch.from_numpy(np.array(numbers.next(tuple(result.shape), kind)))
+        given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | kwargs
+        return result.copy_(made(drawn, given, result))
+
+    return rule
+
+
+def _below(u: Any, given: dict[str, Any], result: Any) -> Any:
+    p = given.get("p", given.get("probs"))
+    return u < (given["self"] if p is None else p)
+
+
+_UNIFORM = _like("uniform", lambda u, given, result: u)
+_NORMAL = _like("normal", lambda n, given, result: n)
+_WHOLE = _like(
+    "uniform",
+    lambda u, given, result: (given.get("low", 0) + u * (given["high"] - given.get("low", 0))).floor(),
+)
+_SPREAD = _like("normal", lambda n, given, result: given.get("mean", 0.0) + given.get("std", 1.0) * n)
+_BETWEEN = _like("uniform", lambda u, given, result: given["from"] + u * (given["to"] - given["from"]))
+
+
+def _chance(numbers: _Numbers, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    # The probabilities are overwritten by what is drawn.
+    import torch
+
+    probabilities = args[0].clone() if isinstance(args[0], torch.Tensor) else args[0]
+    drawn = torch.from_numpy(np.array(numbers.next(tuple(args[0].shape), "uniform")))
+    p = args[1] if len(args) > 1 and not isinstance(args[1], torch.Generator) else kwargs.get("p", probabilities)
+    below = drawn < (probabilities if p is None else p)
+    if func._schema.name.endswith("_"):
+        return args[0].copy_(below)
+    return below.to(args[0].dtype)
+
+
+_TORCH: dict[str, Rule] = {
+    **dict.fromkeys(("rand", "rand_like"), _UNIFORM),
+    **dict.fromkeys(("randn", "randn_like"), _NORMAL),
+    **dict.fromkeys(("randint", "randint_like"), _WHOLE),
+    **dict.fromkeys(("uniform_", "uniform"), _BETWEEN),
+    **dict.fromkeys(("normal_", "normal", "normal_functional"), _SPREAD),
+    **dict.fromkeys(
+        ("exponential_", "exponential"), _like("exponential", lambda e, given, result: e / given.get("lambd", 1.0))
+    ),
+    **dict.fromkeys(("bernoulli", "bernoulli_"), _chance),
+}
+
+
+@contextmanager
+def jax_draws(seed: int, layouts: list[Layout]) -> Iterator[None]:
+    """Within it, jax.random draws the numbers of a seed, each draw in its layout."""
+    import jax
+    import jax.numpy as jnp
+
+    numbers = _Numbers(seed, layouts)
+
+    def uniform(key: Any, shape: Any = (), dtype: Any = float, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
+        return (minval + numbers.next(tuple(shape), "uniform") * (maxval - minval)).astype(jnp.dtype(dtype))
+
+    def normal(key: Any, shape: Any = (), dtype: Any = float) -> Any:
+        return jnp.asarray(numbers.next(tuple(shape), "normal"), dtype)
+
+    def exponential(key: Any, shape: Any = (), dtype: Any = float) -> Any:
+        return jnp.asarray(numbers.next(tuple(shape), "exponential"), dtype)
+
+    def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
+        return jnp.asarray(numbers.next(tuple(jnp.shape(p) if shape is None else shape), "uniform") < p)
+
+    def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int) -> Any:
+        drawn = minval + numbers.next(tuple(shape), "uniform") * (maxval - minval)
+        return jnp.asarray(np.floor(drawn), dtype)
+
+    with ExitStack() as patched:
+        for function in (uniform, normal, exponential, bernoulli, randint):
+            patched.enter_context(patch.object(jax.random, function.__name__, function))
+        yield

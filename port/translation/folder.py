@@ -1,0 +1,168 @@
+"""A translation as a folder: source, weights, mapping, the test that proves it again, and the report."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from port.errors import FolderExists, UsageError
+from port.mapping import save_mapping
+from port.translation.remembered import metadata_of
+from port.translation.rendering import formatted
+from port.translation.translation import Translation
+from port.weights.checkpoint import write_checkpoint
+from port.weights.tensors import Tensor
+from port.weights.whole import whole
+
+
+@dataclass(frozen=True)
+class Original:
+    """How the original is had again, for the test that is written.
+
+    Attributes:
+        target: ``package.module:name`` of the class or the function that gives it, or of the module itself.
+        arguments: what it is built with; None where the target is the module itself.
+        shapes: of example inputs, as `port.translation.inputs.drawn` takes them.
+        inputs: in their place, ``package.module:name`` of the callable that gives them.
+        submodule: path of the part that was translated.
+    """
+
+    target: str
+    arguments: dict[str, Any] | None = field(default_factory=dict)
+    shapes: tuple[str, ...] = ()
+    inputs: str | None = None
+    submodule: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.target}, its part {self.submodule}" if self.submodule else self.target
+
+
+def file_name(wanted: str) -> str:
+    """A name for the written module that hides no other module: ``resnet18``, or ``net_flax`` where there is a ``net``.
+
+    Args:
+        wanted: what the original is called.
+    """
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in wanted).strip("_").lower()
+    name = name or "model"
+    name = f"model_{name}" if name[0].isdigit() else name
+    return f"{name}_flax" if _hides(name) else name
+
+
+def check_name(name: str) -> str:
+    """A name that a person gave.
+
+    Raises:
+        UsageError: it is none that ``import`` takes, or another module has it.
+    """
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(f"the written file is imported by its name, and Python has no name {name!r}")
+    if _hides(name):
+        raise UsageError(
+            f"the written file would hide another module named {name}, wherever its folder is on Python's path: give "
+            "another name"
+        )
+    return name
+
+
+def _hides(name: str) -> bool:
+    if name in sys.stdlib_module_names or keyword.iskeyword(name):
+        return True
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return name in sys.modules
+
+
+def check_folder(folder: Path) -> None:
+    """See that a folder can be written, before the work for it is done.
+
+    Raises:
+        FolderExists: there is something of this name.
+    """
+    if os.path.lexists(folder):
+        raise FolderExists(f"{folder} is there already: give another folder (-o), or take that one away")
+
+
+def write_folder(
+    translation: Translation, folder: Path | str, *, name: str, original: Original | None = None, report: str = ""
+) -> list[Path]:
+    """Write a translation; the folder is there whole, or not at all.
+
+    Args:
+        translation: made with this ``name``, under which its ``load`` looks for the weights.
+        folder: a new one.
+        name: of the written module: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py.
+        original: how the original is built again; without it no test is written.
+        report: the text of report.md; without it none is written.
+
+    Returns:
+        the files.
+
+    Raises:
+        FolderExists: there is something of this name.
+        BrokenWeights: it cannot be written there.
+    """
+    folder = Path(folder)
+    check_folder(folder)
+    with whole(folder, overwrite=False, may_replace=lambda _: False, what="the translation") as temporary:
+        temporary.mkdir()
+        texts = {f"{name}.py": translation.source}
+        if original is not None:
+            texts[f"test_{name}.py"] = test_source(name, original)
+        if report:
+            texts["report.md"] = report
+        for file, text in texts.items():
+            (temporary / file).write_text(text, "utf-8", newline="\n")
+        save_mapping(translation.mapping, temporary / f"{name}.mapping.toml")
+        tensors = [
+            Tensor(path, array.shape, array.dtype, lambda array=array: array)  # type: ignore[misc]
+            for path, array in translation.values.items()
+        ]
+        metadata = metadata_of(translation)
+        write_checkpoint(temporary / f"{name}.safetensors", tensors, format="safetensors", metadata=metadata)
+    return sorted(folder.iterdir())
+
+
+def test_source(name: str, original: Original) -> str:
+    """The source of the test that proves a written module again."""
+    text = _template().render(
+        name=name,
+        original=original,
+        built=_imported(original.target, "original"),
+        given=None if original.inputs is None else _imported(original.inputs, "example_inputs"),
+        call=None if original.arguments is None else _called(original.arguments),
+    )
+    return formatted(text)
+
+
+test_source.__test__ = False  # type: ignore[attr-defined]  # no test of pytest's
+
+
+def _imported(reference: str, alias: str) -> dict[str, str]:
+    """``pkg.mod:Outer.Inner`` as an import under a name that nothing else has, and the expression for it."""
+    module, _, attributes = reference.partition(":")
+    first, dot, inner = attributes.partition(".")
+    name = f"{alias}_holder" if dot else alias
+    return {"statement": f"from {module} import {first} as {name}", "expression": f"{name}{dot}{inner}"}
+
+
+def _called(arguments: dict[str, Any]) -> str:
+    if all(key.isidentifier() and not keyword.iskeyword(key) for key in arguments):
+        return "(" + ", ".join(f"{key}={value!r}" for key, value in arguments.items()) + ")"
+    return f"(**{arguments!r})"
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string((files("port.translation") / "proof_again.py.jinja").read_text("utf-8"))

@@ -1,0 +1,153 @@
+"""What capture gives: the run of a torch module as a list of steps, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Size = int | str
+"""A length: a number, or the symbol of one that the inputs decide (``"s0"``)."""
+
+
+@dataclass(eq=False)
+class Value:
+    """Something that a step makes and others take: a tensor, or a size.
+
+    Attributes:
+        name: of its own in the graph.
+        shape: of a tensor, with its symbols; None for a size, which is a number.
+        dtype: torch's name of it (``"float32"``); ``"size"`` for a size.
+        length: of a size: the number, or the formula of the symbols.
+    """
+
+    name: str
+    shape: tuple[Size, ...] | None
+    dtype: str
+    length: Size = 0
+
+    @property
+    def rank(self) -> int:
+        return 0 if self.shape is None else len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the original source a step comes from."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operator: its overload (``"aten.cat.default"``), its arguments by the schema's names, its results.
+
+    ``detached`` says that it stood within ``torch.no_grad()``; so of layers.
+    """
+
+    operator: str
+    arguments: dict[str, Any]
+    results: tuple[Value, ...]
+    several: bool
+    place: Place | None
+    detached: bool = False
+
+
+@dataclass(frozen=True)
+class LayerCall:
+    """A call of a layer that a pair speaks of, kept whole."""
+
+    path: str
+    module: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    results: Any
+    place: Place | None
+    detached: bool = False
+
+
+@dataclass(frozen=True)
+class Enter:
+    """A module's ``forward`` begins: what it was called with, by the names of its parameters."""
+
+    path: str
+    call: int
+    module: Any
+    arguments: dict[str, Any]
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Leave:
+    """The same ``forward`` ends: what it returns."""
+
+    path: str
+    call: int
+    results: Any
+
+
+Step = Operation | LayerCall | Enter | Leave
+
+
+@dataclass
+class Graph:
+    """A run in one mode.
+
+    Attributes:
+        inputs: the tensors given, in the order of the flattened arguments.
+        held: parameters and buffers → their names in the module.
+        constants: tensors that the code made of plain numbers.
+        steps: in the order of the run; the first enters the module, the last leaves it.
+        written: buffers that the run writes to → the values written.
+    """
+
+    inputs: tuple[Value, ...]
+    held: dict[Value, str]
+    constants: dict[Value, Any]
+    steps: list[Step]
+    written: dict[str, Value] = field(default_factory=dict)
+
+
+def each_value(tree: Any) -> Iterator[Value]:
+    """The values in a tree of tuples, lists and dicts, from left to right."""
+    match tree:
+        case Value():
+            yield tree
+        case tuple() | list():
+            for item in tree:
+                yield from each_value(item)
+        case dict():
+            for item in tree.values():
+                yield from each_value(item)
+        case slice():
+            yield from each_value((tree.start, tree.stop, tree.step))
+
+
+def mapped(tree: Any, function: Callable[[Value], Any]) -> Any:
+    """The tree with each value replaced."""
+    match tree:
+        case Value():
+            return function(tree)
+        case tuple() if hasattr(tree, "_fields"):
+            return type(tree)(*(mapped(item, function) for item in tree))
+        case tuple() | list():
+            return type(tree)(mapped(item, function) for item in tree)
+        case dict():
+            made = ((key, mapped(item, function)) for key, item in tree.items())
+            return type(tree)(made) if type(tree) is not dict else dict(made)
+        case _:
+            return tree
+
+
+def values_of(graph: Graph) -> Iterator[Value]:
+    """Every value that a step makes."""
+    for step in graph.steps:
+        if isinstance(step, Operation | LayerCall):
+            yield from each_value(step.results)

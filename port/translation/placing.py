@@ -1,0 +1,400 @@
+"""The layout stage: every tensor's axes get an order in JAX, and every operator the expression for that order.
+
+A source (an input, a parameter, a permutation) may lie as its readers want it. What they want is found by going
+through the graph again: where a reader needs another layout than an array has, the source that the array follows is
+given that layout in the next round, and where that helps nobody, a transpose is written.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from port.errors import NoPair
+from port.translation.code import code, ref
+from port.translation.graph import Enter, Graph, LayerCall, Leave, Operation, Place, Value, each_value, mapped
+from port.translation.keeping import calls_of, kept_layers, shared_layers
+from port.translation.layouts import Layout, channels_last, moved, torchs
+from port.translation.placed import UNWRITTEN, Assignment, Placed, Unwritten
+
+_ROUNDS = 12
+_MOST_NUMBERS = 256
+
+
+Back = Callable[[Layout], Layout | None]
+
+
+def _same(layout: Layout) -> Layout | None:
+    return layout
+
+
+class Placing:
+    """One round through a graph. Rules read from it and write to it.
+
+    Attributes:
+        preferred: name of a source → the layout it was found to be wanted in.
+        wanted: what this round adds to it.
+    """
+
+    def __init__(self, graph: Graph, root: Any, preferred: dict[str, Layout], training: bool) -> None:
+        self.graph, self.root, self.preferred, self.training = graph, root, preferred, training
+        self.scope = ""  # the path of the module whose code this is
+        self.draws: list[Layout] = []  # of what is drawn at random, in order
+        self.read = {value for step in graph.steps for value in _values_read(step)}
+        self.placed = Placed(graph)
+        self.placed.draws = self.draws
+        self.wanted: dict[str, Layout] = {}
+        self.follows: dict[Value, tuple[Value, Back]] = {}
+        self.sources: set[Value] = set()
+        self.copies: dict[tuple[Value, Layout], Value] = {}
+        self.literals: dict[Value, ast.expr] = {}
+        self.place: Place | None = None
+        self.cut = _cut(graph)
+        self.layers = kept_layers(root)
+        self.calls = calls_of(graph.steps)
+        self.shared = shared_layers(root, self.layers)
+        self.producers = {
+            result: step for step in graph.steps if isinstance(step, Operation) for result in step.results
+        }
+
+    # %% What rules ask
+
+    def owner(self, path: str) -> str | None:
+        """The layer kept whole that holds a parameter; None if that is a module of the user's own."""
+        parts = path.split(".")
+        owners = (".".join(parts[:length]) for length in range(len(parts)))
+        return next((owner for owner in owners if owner in self.layers), None)
+
+    def layout(self, value: Value) -> Layout:
+        """The layout of an array."""
+        return self.placed.layouts[value]
+
+    def ref(self, value: Any) -> Any:
+        """The expression for a value in the layout that it has; numbers and trees as they are."""
+        return mapped(value, self._ref)
+
+    def need(self, value: Value, layout: Layout | None = None) -> ast.expr:
+        """The expression for an array in a layout; by default torch's own."""
+        layout = torchs(value.rank) if layout is None else layout
+        has = self.layout(value)
+        if has == layout:
+            return self._ref(value)
+        self._ask(value, layout)
+        return self._ref(self._transposed(value, layout))
+
+    def is_read(self, value: Value) -> bool:
+        """Whether any step takes a value."""
+        return value in self.read
+
+    def extra(self, name: str, construction: ast.expr) -> str:
+        """An attribute that the module at hand has in JAX alone: its name, with a number where another has that."""
+        known = self.placed.extras.setdefault(self.scope, {})
+        text, wanted, number = ast.dump(construction), name, 2
+        while name in known and ast.dump(known[name]) != text:
+            name, number = f"{wanted}{number}", number + 1
+        known[name] = construction
+        return name
+
+    def source_of(self, value: Value) -> Value | None:
+        """The source whose layout an array follows, if it is free to lie otherwise."""
+        while value in self.follows:
+            value = self.follows[value][0]
+        return value if value in self.sources else None
+
+    # %% What rules tell
+
+    def give(
+        self,
+        value: Value,
+        expression: ast.expr,
+        layout: Layout | None = None,
+        *,
+        follows: Value | None = None,
+        back: Back | None = None,
+        path: str | None = None,
+    ) -> None:
+        """A result, its layout, the operand whose layout it has because it has it, and the layer that gives it.
+
+        ``back`` says which layout the operand would have to have for one of the result; by default the same.
+        """
+        self.placed.layouts[value] = torchs(value.rank) if layout is None else layout
+        if follows is not None:
+            self.follows[value] = (follows, back or _same)
+        self._append(Assignment((value,), expression, place=self.place, path=path))
+
+    def give_several(
+        self,
+        values: tuple[Value, ...],
+        expression: ast.expr,
+        layouts: list[Layout],
+        follows: Value | None = None,
+        back: Back | None = None,
+    ) -> None:
+        """The results of an expression that gives a tuple."""
+        if len(values) == 1:
+            only = ast.Subscript(expression, ast.Constant(0), ast.Load())
+            self.give(values[0], only, layouts[0], follows=follows, back=back)
+            return
+        for value, layout in zip(values, layouts, strict=True):
+            self.placed.layouts[value] = layout
+            if follows is not None:
+                self.follows[value] = (follows, back or _same)
+        self._append(Assignment(values, expression, several=True, place=self.place))
+
+    def give_tree(
+        self, tree: Any, expression: ast.expr, layouts: dict[Value, Layout], follows: Value | None, path: str
+    ) -> None:
+        """What a layer gives: one array, or a tree of them."""
+        if isinstance(tree, Value):
+            self.give(tree, expression, layouts[tree], follows=follows, path=path)
+            return
+        self.placed.layouts.update(layouts)
+        self._append(Assignment(tree, expression, several=True, place=self.place, path=path))
+
+    def alias(self, value: Value, of: Value, layout: Layout, *, source: bool = False, back: Back | None = None) -> None:
+        """A result that is the same array under another name."""
+        self.placed.layouts[value] = layout
+        self.literals[value] = self._ref(of)
+        if source:
+            self.sources.add(value)
+        else:
+            self.follows[value] = (of, back or _same)
+
+    def settle(self, value: Value) -> None:
+        """See that a value has a name of its own: it is given to a module that cannot reach what it is read from."""
+        if value.shape is None or isinstance(self._ref(value), ast.Name):
+            return
+        copy = Value(f"{value.name}_held", value.shape, value.dtype)
+        self.placed.layouts[copy] = self.layout(value)
+        self._append(Assignment((copy,), self._ref(value), place=self.place))
+        self.literals[value] = ref(copy)
+
+    def result(self, value: Value) -> Any:
+        """What the whole module gives: in torch's order of axes, or with the channels last."""
+        if value.shape is None:
+            return self._ref(value)
+        layout = replace(self.layout(value), folded=None)
+        orders = (torchs(value.rank), channels_last(value.rank, 1)) if value.rank > 2 else (torchs(value.rank),)
+        # One array may be given as two tensors, of which one is a permutation of the other.
+        for wanted in (layout, *orders):
+            if wanted in orders:
+                expression = self.need(value, wanted)
+                if self.placed.returned.setdefault(ast.dump(expression), wanted) == wanted:
+                    break
+        return expression
+
+    def write(self, path: str, value: Value) -> None:
+        """A buffer's new value: it is written where it is made."""
+        layout = next(self.layout(held) for held, name in self.graph.held.items() if name == path)
+        if self._ref(value) is self.literals.get(value) and not isinstance(self._ref(value), ast.Name):
+            return  # it was read and left as it is
+        self.placed.written[path] = self.need(value, layout)
+
+    def note(self, *ids: str) -> None:
+        """Differences that a reader should know of, met here."""
+        for name in ids:
+            self.placed.notes.setdefault(name, []).append(self.place)
+
+    def refuse(self, what: str, why: str, results: tuple[Value, ...]) -> None:
+        """Something that cannot be said in JAX: the place is marked in the source."""
+        self.placed.unwritten.append(Unwritten(what, why, self.place))
+        expression = code(f"{UNWRITTEN}(what)", what=what)
+        for value in results:
+            if value.shape is not None:
+                self.placed.layouts[value] = torchs(value.rank)
+        self._append(Assignment(results, expression, several=len(results) > 1, place=self.place))
+
+    # %% Within
+
+    def _append(self, assignment: Assignment) -> None:
+        if any(value in self.cut for value in each_value(assignment.results)):
+            stopped = code("jax.lax.stop_gradient(x)", x=assignment.expression)
+            assignment = replace(assignment, expression=stopped)
+        self.placed.steps.append(assignment)
+        for value in each_value(assignment.results):
+            self.placed.values[value.name] = value
+
+    def _ref(self, value: Value) -> ast.expr:
+        return self.literals.get(value) or ref(value)
+
+    def _ask(self, value: Value, layout: Layout) -> None:
+        """Take note that a source would better lie so."""
+        wanted: Layout | None = layout
+        source = value
+        while source in self.follows and wanted is not None:
+            source, back = self.follows[source]
+            wanted = back(wanted)
+        if source not in self.sources or wanted is None or wanted.rank != source.rank or wanted.folded is not None:
+            return
+        layout = wanted
+        if source.name not in self.preferred and source.name not in self.wanted:
+            self.wanted[source.name] = layout
+
+    def _transposed(self, value: Value, layout: Layout) -> Value:
+        key = (value, layout)
+        if key not in self.copies:
+            copy = Value(f"{value.name}_{len(self.copies)}t", value.shape, value.dtype)
+            expression = self._moved(value, layout)
+            self.placed.layouts[copy] = layout
+            self._append(Assignment((copy,), expression, place=self.place, is_transpose=True))
+            self.copies[key] = copy
+        return self.copies[key]
+
+    def _moved(self, value: Value, layout: Layout) -> ast.expr:
+        has, expression = self.layout(value), self._ref(value)
+        if has.folded is not None and has.folded != layout.folded:
+            # Take the block apart, put it into torch's order, and flatten it again.
+            block, axis = has.folded, has.axis(has.folded.axis)
+            n = has.rank
+            parts = tuple(block.shape[part] for part in block.order)
+            order = tuple(axis + block.order.index(part) for part in range(len(parts)))
+            sizes: list[Any] = [code("x.shape[k]", x=expression, k=k) for k in range(n)]
+            apart = (*sizes[:axis], *parts, *sizes[axis + 1 :])
+            axes = (*range(axis), *order, *range(axis + len(parts), n + len(parts) - 1))
+            whole = (*sizes[:axis], -1, *sizes[axis + 1 :])
+            expression = code(
+                "x.reshape(apart).transpose(axes).reshape(whole)", x=expression, apart=apart, axes=axes, whole=whole
+            )
+            has = replace(has, folded=None)
+        if has.order != layout.order:
+            expression = transposed(expression, moved(has, layout))
+        if layout.folded is not None and layout.folded != self.layout(value).folded:
+            raise NoPair("a flattened axis cannot be brought into another order of its elements here")
+        return expression
+
+
+def transposed(expression: ast.expr, axes: tuple[int, ...]) -> ast.expr:
+    """The transpose that a person would write for an order of axes."""
+    changed = [k for k, axis in enumerate(axes) if k != axis]
+    n = len(axes)
+    if len(changed) == 2:
+        one, other = changed
+        if other == n - 1:
+            one, other = one - n, -1
+        if (one, other) == (-2, -1):
+            return code("jnp.matrix_transpose(x)", x=expression)
+        return code("jnp.swapaxes(x, one, other)", x=expression, one=one, other=other)
+    for source in range(n):
+        for target in range(n):
+            order = [axis for axis in range(n) if axis != source]
+            order.insert(target, source)
+            if tuple(order) == tuple(axes):
+                ends = tuple(k - n if k >= n - 1 else k for k in (source, target))
+                return code("jnp.moveaxis(x, source, target)", x=expression, source=ends[0], target=ends[1])
+    return code("jnp.transpose(x, axes)", x=expression, axes=tuple(axes))
+
+
+def constant(tensor: Any) -> ast.expr:
+    """A tensor that the code made of numbers, as it is written.
+
+    Raises:
+        NoPair: it has too many numbers to be written.
+    """
+    if tensor.numel() > _MOST_NUMBERS:
+        raise NoPair(f"a constant of {tensor.numel()} numbers: make it a buffer of the module (register_buffer)")
+    dtype = code(f"jnp.{str(tensor.dtype).removeprefix('torch.').replace('bool', 'bool_')}")
+    return code("jnp.array(numbers, dtype)", numbers=tensor.tolist(), dtype=dtype)
+
+
+def place(graphs: dict[bool, Graph], root: Any) -> dict[bool, Placed]:
+    """Carry graphs over to JAX, with the same layouts for what they share.
+
+    Args:
+        graphs: of `port.translation.capture`, by whether they are of training.
+        root: the torch module that was captured.
+    """
+    preferred: dict[str, Layout] = {}
+    for _ in range(_ROUNDS):
+        stages = {training: Placing(graph, root, preferred, training) for training, graph in graphs.items()}
+        wanted: dict[str, Layout] = {}
+        for stage in stages.values():
+            _go_through(stage)
+            wanted = {**stage.wanted, **wanted}
+        if not wanted:
+            break
+        preferred.update(wanted)
+    return {training: stage.placed for training, stage in stages.items()}
+
+
+def _values_read(step: Any) -> Iterator[Value]:
+    match step:
+        case Operation():
+            yield from each_value(step.arguments)
+        case LayerCall():
+            yield from each_value((step.arguments, step.keywords))
+        case Leave():
+            yield from each_value(step.results)
+
+
+def _names_of_one(root: Any, layers: dict[str, Any]) -> dict[str, str]:
+    """Names of a tensor that has several → the one that it goes by: that of a layer kept whole, if it has one."""
+    tensors = [*root.named_parameters(remove_duplicate=False), *root.named_buffers(remove_duplicate=False)]
+    by_tensor: dict[int, list[str]] = {}
+    for name, tensor in tensors:
+        by_tensor.setdefault(id(tensor), []).append(name)
+    found = {}
+    for names in by_tensor.values():
+        kept = [name for name in names if any(name.startswith(f"{path}.") for path in layers)]
+        found.update(dict.fromkeys(names, (kept or names)[0]))
+    return found
+
+
+def _cut(graph: Graph) -> set[Value]:
+    """What is made without gradients and read by what has them."""
+    made: set[Value] = set()
+    cut: set[Value] = set()
+    for step in graph.steps:
+        match step:
+            case Operation() | LayerCall():
+                read = each_value((step.arguments, step.keywords if isinstance(step, LayerCall) else ()))
+                if step.detached:
+                    made.update(value for value in each_value(step.results) if value.shape is not None)
+                else:
+                    cut.update(value for value in read if value in made)
+            case Leave() if not step.path:
+                cut.update(value for value in each_value(step.results) if value in made)
+    return cut
+
+
+def _go_through(stage: Placing) -> None:
+    from port.translation.rules import apply, apply_layer
+    from port.translation.rules.held import place_held
+
+    graph = stage.graph
+    names = _names_of_one(stage.root, stage.layers)
+    for value in graph.inputs:
+        stage.placed.values[value.name] = value
+        stage.placed.layouts[value] = stage.preferred.get(value.name, torchs(value.rank))
+        stage.sources.add(value)
+    for value, path in graph.held.items():
+        graph.held[value] = names.get(path, path)
+        place_held(stage, value, graph.held[value])
+    for value, tensor in graph.constants.items():
+        stage.placed.layouts[value] = torchs(value.rank)
+        stage.literals[value] = constant(tensor)
+    scopes: list[str] = []
+    for step in graph.steps:
+        match step:
+            case Operation():
+                stage.place = step.place
+                apply(stage, step)
+            case LayerCall():
+                stage.place = step.place
+                apply_layer(stage, step)
+            case Enter():
+                stage.place = step.place
+                scopes.append(step.path)
+                stage.scope = step.path
+                for value in each_value(step.arguments):
+                    stage.settle(value)
+                stage.placed.steps.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
+            case Leave() if not step.path:
+                for path, value in graph.written.items():
+                    stage.write(path, value)
+                stage.placed.steps.append(replace(step, results=mapped(step.results, stage.result)))
+            case Leave():
+                scopes.pop()
+                stage.scope = scopes[-1]
+                stage.placed.steps.append(replace(step, results=mapped(step.results, stage.ref)))

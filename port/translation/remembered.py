@@ -1,0 +1,146 @@
+"""What a weights file remembers of its translation: what goes in and comes out, and each tensor's fingerprint.
+
+It lies in the file's own metadata, which every reader of safetensors gives. So the files prove themselves again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from port.errors import BrokenWeights, WeightsMismatch
+from port.mapping import TORCH_ONLY, Mapping
+from port.translation.layouts import Layout
+from port.translation.translation import Translation
+
+KEY = "port.translation"
+MODES = (False, True)  # evaluation, training
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What stands in the file.
+
+    Attributes:
+        name: of the root's class.
+        parameters: those that the written ``__call__`` takes, with their stars.
+        inputs: the layouts of the tensors that go in.
+        outputs: by whether it is of training, the tree of results, with layouts for arrays.
+        draws: by the same, the layouts of what is drawn at random.
+        mixed: whether the original computes something in float32 whatever its precision is.
+        fingerprints: of the original's tensors, and by Flax's paths of what no state dict holds.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    inputs: tuple[Layout, ...]
+    outputs: dict[bool, Any]
+    draws: dict[bool, list[Layout]]
+    mixed: bool
+    fingerprints: dict[str, str]
+
+
+def metadata_of(translation: Translation) -> dict[str, str]:
+    """The metadata of a translation's weights file."""
+    boundary = translation.boundary
+    told = {
+        "class": translation.name,
+        "parameters": list(boundary.parameters),
+        "inputs": [list(layout.order) for layout in boundary.inputs],
+        "outputs": [_written(boundary.outputs.get(training)) for training in MODES],
+        "draws": [[list(layout.order) for layout in translation.draws.get(training, ())] for training in MODES],
+        "mixed": translation.mixed,
+        "fingerprints": fingerprints(translation.mapping, translation.values),
+    }
+    return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False)}
+
+
+def remembered(path: Path, metadata: dict[str, str]) -> Remembered:
+    """The same, read back.
+
+    Args:
+        path: of the file, for the message.
+        metadata: the file's.
+
+    Raises:
+        BrokenWeights: it says nothing of a translation.
+    """
+    try:
+        told = json.loads(metadata[KEY])
+        return Remembered(
+            str(told["class"]),
+            tuple(told["parameters"]),
+            tuple(Layout(tuple(order)) for order in told["inputs"]),
+            {training: _read(tree) for training, tree in zip(MODES, told["outputs"], strict=True)},
+            {
+                training: [Layout(tuple(order)) for order in orders]
+                for training, orders in zip(MODES, told["draws"], strict=True)
+            },
+            bool(told["mixed"]),
+            dict(told["fingerprints"]),
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise BrokenWeights(
+            f"{path} does not say of which translation it is: it is not the file that port translate wrote, or was "
+            "written again by another program. Translate again"
+        ) from error
+
+
+def torch_arrays(mapping: Mapping, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The original's tensors from Flax's variables, through the mapping; without those that Flax has no home for.
+
+    Raises:
+        WeightsMismatch: a variable that the mapping knows and is not there, or has another shape.
+    """
+    found: dict[str, np.ndarray] = {}
+    for entry in mapping.entries:
+        if entry.collection == TORCH_ONLY:
+            continue
+        if missing := [target for target in entry.targets if target not in values]:
+            raise WeightsMismatch(f"the weights do not fit the mapping: missing: {', '.join(missing)}")
+        arrays = entry.inverse()(tuple(values[target] for target in entry.targets))
+        found.update(zip(entry.sources, arrays, strict=True))
+    return found
+
+
+def fingerprints(mapping: Mapping, values: dict[str, np.ndarray]) -> dict[str, str]:
+    """A tensor's name → the beginning of its hash: by torch's names, and by Flax's where torch's state has none."""
+    targets = {target for entry in mapping.entries if entry.collection != TORCH_ONLY for target in entry.targets}
+    hidden = {path: array for path, array in values.items() if path not in targets}
+    named = {**torch_arrays(mapping, values), **hidden}
+    return {name: _fingerprint(array) for name, array in named.items()}
+
+
+def _fingerprint(array: np.ndarray) -> str:
+    # Shape and dtype belong to it: a reshaped tensor is another one.
+    head = f"{array.dtype.name}{array.shape}".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+
+
+def _written(tree: Any) -> Any:
+    match tree:
+        case Layout():
+            return {"axes": list(tree.order)}
+        case dict():
+            return {"dict": [[key, _written(item)] for key, item in tree.items()]}
+        case tuple() | list():
+            return {"items": [_written(item) for item in tree]}
+        case _:
+            return None  # no array: it is not compared
+
+
+def _read(tree: Any) -> Any:
+    match tree:
+        case {"axes": order}:
+            return Layout(tuple(order))
+        case {"dict": items}:
+            return {key: _read(item) for key, item in items}
+        case {"items": items}:
+            return tuple(_read(item) for item in items)
+        case _:
+            return None

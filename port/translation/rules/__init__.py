@@ -1,0 +1,68 @@
+"""How each operator and layer is said in JAX over arrays whose axes are in another order. One file a family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from port.errors import NoPair
+from port.pairs.ops.aliases import meaning_of
+from port.translation.graph import LayerCall, Operation, each_value
+from port.translation.rules import (
+    axes,
+    casts,
+    decompositions,
+    dependent,
+    indexing,
+    joining,
+    losses,
+    matrices,
+    norms,
+    random,
+    reshaping,
+    sizes,
+    templates,
+)
+from port.translation.rules.layers import call_layer
+
+if TYPE_CHECKING:
+    from port.translation.placing import Placing
+
+Rule = Callable[["Placing", Operation], None]
+
+RULES: dict[str, Rule] = {
+    **axes.RULES,
+    **reshaping.RULES,
+    **indexing.RULES,
+    **joining.RULES,
+    **losses.RULES,
+    **matrices.RULES,
+    **norms.RULES,
+    **casts.RULES,
+    **decompositions.RULES,
+    **dependent.RULES,
+    **sizes.RULES,
+    **random.RULES,
+}
+"""By an overload's whole name, or by the operator's (``"aten.cat"``)."""
+
+
+def apply(stage: Placing, operation: Operation) -> None:
+    """Say an operator in JAX, or mark its place if nothing is known of it."""
+    name = operation.operator
+    base = name.rpartition(".")[0]
+    rule = RULES.get(name) or RULES.get(base) or RULES.get(meaning_of(base), templates.from_pair)
+    try:
+        rule(stage, operation)
+    except NoPair as error:
+        stage.refuse(name.removesuffix(".default"), str(error), operation.results)
+
+
+def apply_layer(stage: Placing, call: LayerCall) -> None:
+    """Say a layer's call in JAX, or mark its place."""
+    try:
+        call_layer(stage, call)
+    except NoPair as error:
+        results = tuple(each_value(call.results))
+        what = f"{type(call.module).__module__}.{type(call.module).__qualname__}"
+        stage.refuse(what, str(error), results)

@@ -1,0 +1,125 @@
+"""What translating a module gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from port.mapping import Mapping
+from port.translation.boundary import Boundary
+from port.translation.layouts import Layout
+from port.translation.loading import loaded
+from port.translation.placed import Unwritten
+from port.translation.proof import Proof
+
+
+@dataclass
+class Translation:
+    """A torch module, and the Flax module that was written from it.
+
+    Attributes:
+        name: of the root's class.
+        source: the Flax NNX source.
+        mapping: where every tensor went.
+        boundary: what goes in and comes out, on both sides.
+        notes: ids of the differences met → where in the original, file:line.
+        unwritten: what no pair speaks of; the source raises there.
+        proof: the float64 comparison of both sides; None if it was not asked for, or nothing could be run.
+        values: what the variables hold, by Flax's paths: numpy arrays.
+        transposes: how many were written for the layout's sake.
+        mixed: whether the original computes something in float32 whatever its precision is.
+        draws: by whether it is of training, the layouts of what is drawn at random, in order.
+        prefix: of the names in the module that was translated, where a layer alone was put into one.
+        drawn_otherwise: names of parameters that the original draws as no standard initialiser does.
+        shapes: of the tensors that went in, with symbols for the lengths that stayed free.
+        hidden: Flax's paths of buffers that no state dict of the original's holds.
+    """
+
+    name: str
+    source: str
+    mapping: Mapping
+    boundary: Boundary
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    unwritten: list[Unwritten] = field(default_factory=list)
+    hidden: tuple[str, ...] = ()
+    transposes: int = 0
+    mixed: bool = False
+    prefix: str = ""
+    drawn_otherwise: tuple[str, ...] = ()
+    shapes: tuple[tuple[int | str, ...], ...] = ()
+    draws: dict[bool, list[Layout]] = field(default_factory=dict)
+    proof: Proof | None = None
+
+    @cached_property
+    def module(self) -> Any:
+        """The Flax module with the original's weights, in training mode as Flax's modules begin."""
+        return self.build()
+
+    @property
+    def params(self) -> dict[str, np.ndarray]:
+        """The weights by Flax's dotted paths."""
+        return self.values
+
+    def build(self, *, seed: int = 0, filled: bool = True, **options: Any) -> Any:
+        """A new Flax module of the source.
+
+        Args:
+            seed: of its random streams, and of its initial values.
+            filled: whether it has the original's weights.
+            options: ``dtype`` and ``param_dtype``.
+        """
+        import jax.numpy as jnp
+        from flax import nnx
+
+        module = self.code.__dict__[self.name](rngs=nnx.Rngs(seed), **options)
+        if not filled:
+            return module
+        state = nnx.to_flat_state(nnx.state(module, nnx.Not(nnx.RngState)))
+        made = []
+        for path, variable in state:
+            name = ".".join(map(str, path))
+            array = self.values.get(name)
+            if array is not None:
+                # Copies: `jnp.asarray` might let the module share memory with `values`.
+                made.append((path, jnp.array(array, dtype=_dtype(variable, array))))
+        nnx.update(module, nnx.from_flat_state(made))
+        return module
+
+    def variables(self) -> set[str]:
+        """Flax's dotted paths of all that the module holds, but for its random streams; nothing is computed."""
+        import jax
+        from flax import nnx
+
+        cls = self.code.__dict__[self.name]
+        state = jax.eval_shape(lambda: nnx.state(cls(rngs=nnx.Rngs(0)), nnx.Not(nnx.RngState)))
+        return {".".join(map(str, path)) for path, _ in nnx.to_flat_state(state)}
+
+    @cached_property
+    def code(self) -> Any:
+        """The source as a Python module."""
+        return loaded(self.source, self.name)
+
+    def to_flax(self, args: Any, kwargs: dict[str, Any] | None = None) -> tuple[Any, ...]:
+        """torch's arguments as those of the Flax module: arrays, in its layout.
+
+        Args:
+            args: one tensor, or the tuple of positional arguments, as ``translate`` took them.
+            kwargs: those given by name.
+        """
+        return self.boundary.to_flax(args, kwargs or {})
+
+    def to_torch(self, results: Any) -> Any:
+        """What the Flax module gives, as torch tensors in torch's layout, in the original's tuples and dicts."""
+        return self.boundary.to_torch(results)
+
+
+def _dtype(variable: Any, array: np.ndarray) -> Any:
+    """The dtype that the module has there; a number of another kind keeps its own."""
+    import jax.numpy as jnp
+
+    same_kind = jnp.issubdtype(variable.dtype, jnp.floating) == jnp.issubdtype(array.dtype, jnp.floating)
+    return variable.dtype if same_kind and not jnp.issubdtype(array.dtype, jnp.complexfloating) else array.dtype

@@ -1,0 +1,187 @@
+"""A model of one's own in Flax, trained by our trainer. Alone, to see what one takes and gives:
+
+    python -m side_by_side.jax.own
+
+It takes floating images in [0, 1], channels last, (N, H, W, C), and gives logits, (N, classes). One that
+`port translate` has written may take another order of axes; its weights' file says which.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+from types import new_class
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from port.data import dataset_info
+from port.errors import UsageError
+from port.nn import DropoutMasks, SharedDropout
+from port.weights.safetensors_files import open_safetensors
+from side_by_side.config import Config
+from side_by_side.jax.model import scaled
+from side_by_side.own import cannot_take, check_result, found
+
+# %% Images as it takes them
+
+
+class OnImages:
+    """Put before a model's own class: takes uint8 images, the step's masks and what is real, as our own models do."""
+
+    image_dtype: Any
+    image_axes: tuple[int, ...]
+
+    def __call__(self: Any, images: jax.Array, masks: DropoutMasks, real: jax.Array | None = None) -> Any:
+        x = scaled(images, self.image_dtype).transpose(self.image_axes)  # from (N, H, W, C)
+        token = _STEP.set((masks, Counter()))
+        try:
+            return super().__call__(x)  # type: ignore[misc]
+        finally:
+            _STEP.reset(token)
+
+
+# %% Built
+
+
+_STEP: ContextVar[tuple[DropoutMasks, Counter[int]]] = ContextVar("step")
+
+
+class NumberedDropout(SharedDropout):
+    """A dropout of the model's, which finds the step's masks by itself; `port.shared_dropout` numbers torch's alike."""
+
+    number: int
+
+    def __call__(self, x: jax.Array, *_: Any, **__: Any) -> jax.Array:  # type: ignore[override]
+        masks, calls = _STEP.get()
+        again = calls[self.number]
+        calls[self.number] += 1
+        if again:
+            masks = replace(masks, key=jax.random.fold_in(masks.key, self.number))
+        return super().__call__(x, masks, again or self.number)
+
+
+def dropouts(node: Any) -> Iterator[nnx.Dropout]:
+    """The dropouts of a module in the order in which its constructor made them, as torch's ``modules()`` has them."""
+    children = (
+        node.values() if isinstance(node, nnx.Dict) else node if isinstance(node, nnx.List) else vars(node).values()
+    )
+    for child in children:
+        if isinstance(child, nnx.Dropout):
+            yield child
+        elif isinstance(child, nnx.Module | nnx.List | nnx.Dict):
+            yield from dropouts(child)
+
+
+def mapping_beside(config: Config) -> Path | None:
+    """NAME.mapping.toml beside NAME.py, which says where each tensor of the original is; None where there is none."""
+    return _beside(config, ".mapping.toml")
+
+
+def _axes(config: Config) -> tuple[int, ...]:
+    """How (N, H, W, C) becomes what the model takes."""
+    path = _beside(config, ".safetensors")
+    order = [0, 2, 3, 1]
+    if path is not None:
+        with open_safetensors(path) as weights:
+            told = json.loads(dict(weights.metadata).get("port.translation", "{}"))
+        order = told.get("inputs", [order])[0]
+    return tuple([0, 2, 3, 1].index(axis) for axis in order)
+
+
+def _beside(config: Config, ending: str) -> Path | None:
+    if config.jax_model is None:
+        return None
+    place = config.jax_model.rpartition(":")[0]
+    source = Path(place if place.endswith(".py") else inspect.getfile(found(config.jax_model, "--jax-model")))
+    path = source.with_name(f"{source.stem}{ending}")
+    return path if path.is_file() else None
+
+
+def build_own(config: Config, param_dtype: Any = jnp.float32) -> nnx.Module:
+    """The user's model with weights that its own code draws.
+
+    Raises:
+        UsageError: it cannot be found or built, or does not go with the dataset.
+    """
+    assert config.jax_model is not None
+    cls = found(config.jax_model, "--jax-model")
+    if not isinstance(cls, type) or not issubclass(cls, nnx.Module):
+        raise UsageError(f"--jax-model: {config.jax_model} is no class of flax.nnx.Module")
+    given = {"rngs": nnx.Rngs(config.seed), "param_dtype": param_dtype}
+    taken = inspect.signature(cls.__init__).parameters
+    told = {"__module__": cls.__module__, "image_dtype": param_dtype, "image_axes": _axes(config)}
+    try:
+        on_images: Any = new_class(cls.__name__, (OnImages, cls), exec_body=lambda body: body.update(told))
+        model = on_images(**{name: given[name] for name in given if name in taken})
+    except Exception as error:
+        raise UsageError(f"--jax-model: {config.jax_model} cannot be built without arguments: {error}") from error
+    for number, layer in enumerate(dropouts(model)):
+        layer.__class__ = NumberedDropout
+        layer.number = number  # type: ignore[attr-defined]
+        layer.rngs = nnx.data(None)  # its stream: the masks come from the step's key
+    if streams := nnx.to_flat_state(nnx.state(model, nnx.RngState)):
+        names = ", ".join(sorted({".".join(map(str, path[:-1])) for path, _ in streams}))
+        raise UsageError(
+            f"--jax-model: {config.jax_model} draws random numbers ({names}) beside its dropouts, whose masks "
+            "alone the two sides share"
+        )
+    _see_that_it_fits(config, model)
+    return model
+
+
+def _see_that_it_fits(config: Config, model: nnx.Module) -> None:
+    assert config.jax_model is not None
+    _widen(model)
+    info = dataset_info(config.dataset)
+    images = jnp.zeros((2, *info.image_shape), jnp.uint8)
+    model.eval()
+    graphdef, state = nnx.split(model)
+    try:
+        logits = jax.eval_shape(lambda s, x: nnx.merge(graphdef, s)(x, DropoutMasks(jax.random.key(0))), state, images)
+    except Exception as error:
+        raise cannot_take(error, "--jax-model", config.jax_model, images.shape, config.dataset) from error
+    model.train()
+    shape = logits.shape if hasattr(logits, "shape") else type(logits).__qualname__
+    check_result(shape, info.classes, "--jax-model", config.jax_model)
+
+
+def _widen(model: Any) -> None:
+    """Buffers that ``param_dtype`` does not reach, as ``module.to(dtype)`` of torch reaches them."""
+    flat = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
+    other = [(path, v) for path, v in flat if jnp.issubdtype(v.dtype, jnp.floating) and v.dtype != model.image_dtype]
+    nnx.update(model, nnx.from_flat_state([(path, v[...].astype(model.image_dtype)) for path, v in other]))
+
+
+# %% What one takes and gives
+
+
+def main() -> None:
+    """The script's model on two images of zeros."""
+    config = Config(torch_model="side_by_side.pytorch.own:Small", jax_model="side_by_side.jax.own:Small")
+    model: Any = build_own(config)
+    model.eval()
+    logits = model(jnp.zeros((2, 8, 8, 1), jnp.uint8), DropoutMasks(jax.random.key(0)))
+    count = sum(parameter.size for parameter in jax.tree.leaves(nnx.state(model, nnx.Param)))
+    print(f"{type(model).__name__}: {tuple(logits.shape)}, {count} parameters")
+
+
+class Small(nnx.Module):
+    """One layer, as somebody has it."""
+
+    def __init__(self, *, rngs: nnx.Rngs) -> None:
+        self.conv = nnx.Conv(1, 10, (3, 3), padding="VALID", rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.conv(x).mean((1, 2))
+
+
+if __name__ == "__main__":
+    main()

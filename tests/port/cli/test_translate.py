@@ -1,0 +1,380 @@
+"""`port translate`: the folder that it writes, what it prints, its exit codes, and what is refused in one message."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flax import nnx
+from safetensors.numpy import load_file
+
+from port.cli import main
+from port.errors import WeightsMismatch
+
+# The proof filters an nnx.State with a method that flax is about to take away.
+pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
+
+MODELS = '''
+"""Models as a user has them."""
+
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width=3):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(2, width, 2), nn.BatchNorm2d(width))
+        self.head = nn.Linear(4 * width, 3)
+
+    def forward(self, x):
+        x = torch.relu(self.features(x))
+        x = nn.functional.adaptive_avg_pool2d(x, 2)
+        return self.head(x.flatten(1))
+
+
+class Strange(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(3, 3)
+
+    def forward(self, x):
+        y = torch.special.bessel_j0(x)
+        return self.lin(y) + torch.special.bessel_j1(x)
+
+
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(3, 2)
+
+    def forward(self, x, *, shift):
+        return torch.tanh(self.lin(x)) + shift
+
+
+class Branches(nn.Module):
+    """Depends on its numbers, but for its part."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = Part()
+        self.idle = Part()
+
+    def forward(self, x):
+        x = self.part(x, shift=x[:, :2])
+        if x.sum() > 0:
+            return x
+        return -x
+
+
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(2, 3)
+
+    def forward(self, ids, scale):
+        return self.table(ids) * scale
+
+
+ready = Net(2)
+
+
+def inputs():
+    return (torch.randn(2, 2, 3, 3),), {}
+
+
+def fails():
+    raise RuntimeError("no luck today")
+
+
+def seven():
+    return 7
+'''
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with models, where the user stands, and a checkpoint of the Net's."""
+    folder = tmp_path_factory.mktemp("project")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "path", [str(folder), *sys.path])
+        (folder / "translated_models.py").write_text(MODELS)
+        models = importlib.import_module("translated_models")
+        torch.manual_seed(5)
+        torch.save({"state_dict": models.Net(2).state_dict()}, folder / "net.pth")
+        torch.save({"state_dict": models.Net(4).state_dict()}, folder / "wide.pth")
+        yield folder
+    sys.modules.pop("translated_models", None)
+
+
+def run(*arguments: str) -> int:
+    return main(["translate", *arguments])
+
+
+@pytest.fixture(scope="module")
+def written(place: Path) -> Path:
+    """The Net with its weights, written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        options = ("--kwargs", '{"width": 2}', "--weights", "net.pth", "--input", "2,2,3,3")
+        assert run("translated_models:Net", *options, "-o", "out/ported") == 0
+    return place / "out" / "ported"
+
+
+def imported(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def copied(folder: Path, to: Path) -> Path:
+    to.mkdir()
+    for file in folder.iterdir():
+        if file.is_file():
+            (to / file.name).write_bytes(file.read_bytes())
+    return to
+
+
+# %% The folder
+
+
+def test_the_files_and_what_they_give(written: Path) -> None:
+    names = {"net.py", "net.safetensors", "net.mapping.toml", "test_net.py", "report.md"}
+    assert {path.name for path in written.iterdir() if path.is_file()} == names
+    state = torch.load(written.parents[1] / "net.pth")["state_dict"]
+    arrays = load_file(written / "net.safetensors")
+    np.testing.assert_array_equal(arrays["features.layers.0.kernel"].transpose(3, 2, 0, 1), state["features.0.weight"])
+    model: Any = imported(written / "net.py").load()
+    model.eval()
+    models = sys.modules["translated_models"]
+    theirs = models.Net(2).eval()
+    theirs.load_state_dict(state)
+    x = torch.randn(4, 2, 3, 3)
+    ours = np.asarray(nnx.jit(model)(np.moveaxis(x.numpy(), 1, -1)))
+    np.testing.assert_allclose(ours, theirs(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_report_says_what_went_where(written: Path) -> None:
+    report = (written / "report.md").read_text("utf-8")
+    assert report.startswith("# net: translated_models:Net, in Flax NNX\n\n**Both sides are the same model**")
+    assert "| `features.0` | Conv2d | `features.layers.0` | Conv | weight → kernel [permute(2, 3, 1, 0)]" in report
+    assert "### W2 a convolution's weight" in report
+    assert "### W19 adaptive pooling" in report
+    assert "- Met at translated_models.py:16\n" in report, "notes name the original's lines"
+    assert "- `x`: (any, 2, 3, 3) in PyTorch, (any, 3, 3, 2) in JAX" in report
+    assert "- `x`: free along axis 0" in report
+
+
+def test_what_the_report_says_of_the_next_checkpoint(written: Path, tmp_path: Path) -> None:
+    import port
+
+    model: Any = imported(written / "net.py").load()
+    models = sys.modules["translated_models"]
+    following = models.Net(2)
+    torch.save(following.state_dict(), tmp_path / "next.pth")
+    port.load(model, tmp_path / "next.pth", rename=written / "net.mapping.toml")
+    np.testing.assert_array_equal(model.head.bias[...], following.head.bias.detach())
+    back, mapping = tmp_path / "back.safetensors", str(written / "net.mapping.toml")
+    weights = str(written / "net.safetensors")
+    assert main(["convert", weights, "--mapping", mapping, "--reverse", "-o", str(back)]) == 0
+    state = torch.load(written.parents[1] / "net.pth")["state_dict"]
+    arrays = load_file(back)
+    assert arrays.keys() == state.keys()
+    for name, tensor in state.items():
+        np.testing.assert_array_equal(arrays[name], tensor.numpy())
+
+
+# %% The written test, which has to be able to fail
+
+
+def test_the_written_test_passes(written: Path) -> None:
+    imported(written / "test_net.py").test_it_is_the_same_model()
+
+
+def test_another_operator_in_the_source_fails_it(written: Path, tmp_path: Path) -> None:
+    folder = copied(written, tmp_path / "swapped")
+    source = (folder / "net.py").read_text()
+    assert source.count("nnx.relu(") == 1
+    (folder / "net.py").write_text(source.replace("nnx.relu(", "nnx.gelu("))
+    with pytest.raises(AssertionError, match="both sides DIFFER"):
+        imported(folder / "test_net.py").test_it_is_the_same_model()
+
+
+def test_a_weight_that_is_not_the_original_s_fails_it(written: Path, tmp_path: Path) -> None:
+    folder = copied(written, tmp_path / "corrupted")
+    content = bytearray((folder / "net.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "net.safetensors").write_bytes(content)
+    with pytest.raises(WeightsMismatch, match="do not give the weights that were translated"):
+        imported(folder / "test_net.py").test_it_is_the_same_model()
+
+
+def test_a_move_of_the_mapping_that_is_another_fails_it(written: Path, tmp_path: Path) -> None:
+    folder = copied(written, tmp_path / "mapped")
+    text = (folder / "net.mapping.toml").read_text()
+    assert "permute = [2, 3, 1, 0]" in text
+    (folder / "net.mapping.toml").write_text(text.replace("permute = [2, 3, 1, 0]", "permute = [3, 2, 1, 0]"))
+    with pytest.raises(WeightsMismatch, match=r"features\.0\.weight"):
+        imported(folder / "test_net.py").test_it_is_the_same_model()
+
+
+@pytest.mark.sweep
+def test_the_written_test_is_one_of_pytest_s(written: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(written / "test_net.py")]
+    done = subprocess.run(command, cwd=written.parents[1], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.sweep
+def test_the_written_files_please_linter_and_need_no_torch(written: Path) -> None:
+    ruff = [sys.executable, "-m", "ruff"]  # as `port.translation.rendering` formats them
+    select = ["--select", "E,F,I,UP", "--line-length", "120", "--isolated"]
+    for command in (["check", *select], ["format", "--check", "--isolated", "--line-length", "120"]):
+        done = subprocess.run([*ruff, *command, str(written)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    code = "import sys; from net import load; load(); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], cwd=written, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+# %% What is left to write
+
+
+def test_the_audit_counts_what_has_no_pair(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = set(place.iterdir())
+    assert run("translated_models:Strange", "--input", "2,3", "--dry-run") == 1
+    said = capsys.readouterr().out
+    lines = {line.split()[1]: line.split() for line in said.splitlines()[1:-1]}
+    assert lines["aten.special_bessel_j0"][0] == lines["aten.special_bessel_j1"][0] == "no"
+    assert lines["aten.special_bessel_j0"][-2:] == ["1", "translated_models.py:26"]
+    assert lines["torch.nn.modules.linear.Linear"][:3] == ["yes", "torch.nn.modules.linear.Linear", "flax.nnx.Linear"]
+    assert "translated_models:Strange: 2 of 4 have no pair" in said
+    assert run("translated_models:Net", "--input", "2,2,3,3", "--dry-run") == 0
+    assert "all of 3 kinds of layers and 3 operators have pairs" in capsys.readouterr().out
+    assert set(place.iterdir()) == before
+
+
+def test_all_else_is_written_and_the_rest_listed(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "strange"
+    assert run("translated_models:Strange", "--input", "2,3", "-o", str(folder)) == 1
+    said = capsys.readouterr().out
+    report = (folder / "report.md").read_text("utf-8")
+    assert "**Not finished: 2 places are left to write" in report
+    for line in ("aten.special_bessel_j0", "aten.special_bessel_j1"):
+        assert line in said
+        assert f"| `{line}` | translated_models.py:" in report
+    assert load_file(folder / "strange.safetensors").keys() == {"lin.kernel", "lin.bias"}
+
+
+def test_a_proof_that_fails_is_said_first(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from port.translation import proof, translating
+
+    rows = (proof.Compared("outputs in training", 0.5, 1e-9, "output 0", 1),)
+    monkeypatch.setattr(translating, "prove", lambda *_: proof.Proof(rows))
+    assert run("translated_models:Net", "--input", "2,2,3,3", "-o", str(tmp_path / "wrong")) == 1
+    assert capsys.readouterr().out.startswith("The two sides differ: what was written is not the same model.")
+    report = (tmp_path / "wrong" / "report.md").read_text("utf-8")
+    assert "**THE TWO SIDES DIFFER.**" in report.splitlines()[2]
+    assert "| 5.0e-01 | 1e-09 | 1 | **beyond it** at output 0 |" in report
+
+
+# %% Its options
+
+
+def test_a_part_of_a_model_that_cannot_be_translated_whole(place: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "part"
+    options = ("--submodule", "part", "--name", "tail", "--input", "2,3", "-o", str(folder))
+    assert run("translated_models:Branches", *options) == 0
+    assert 'inside(module, "part", args, kwargs)' in (folder / "test_tail.py").read_text()
+    assert load_file(folder / "tail.safetensors").keys() == {"lin.kernel", "lin.bias"}
+    imported(folder / "test_tail.py").test_it_is_the_same_model()
+
+
+@pytest.mark.sweep
+def test_integers_are_indices(place: Path, tmp_path: Path) -> None:
+    options = ("--input", "2,5:int64", "--input", "3", "-o", str(tmp_path / "table"))
+    assert run("translated_models:Table", *options) == 0
+    assert 'drawn("2,5:int64", "3")' in (tmp_path / "table" / "test_table.py").read_text()
+
+
+@pytest.mark.sweep
+def test_a_module_that_is_there_and_inputs_of_a_function(place: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "ready"
+    assert run("translated_models:ready", "--inputs", "translated_models:inputs", "-o", str(folder)) == 0
+    text = (folder / "test_ready.py").read_text()
+    assert "module = original\n" in text and "arguments(example_inputs())" in text
+    compile(text, "test_ready.py", "exec")
+
+
+# %% What is refused
+
+
+NET, SHAPE = "translated_models:Net", ("--input", "2,2,3,3")
+REFUSED = {
+    "no module": (("nowhere:Net", *SHAPE), "nowhere cannot be imported"),
+    "no name": (("translated_models:Nett", *SHAPE), "unknown name in translated_models 'Nett'; there are: Net,"),
+    "no colon": (("translated_models", *SHAPE), "takes module:name"),
+    "gives no module": (("translated_models:seven", *SHAPE), "gives int, and no torch.nn.Module"),
+    "arguments": ((NET, *SHAPE, "--kwargs", '{"depth": 1}'), "unexpected keyword argument 'depth'"),
+    "no JSON": ((NET, *SHAPE, "--kwargs", "{width}"), "--kwargs takes a JSON object"),
+    "no inputs": ((NET,), "say what the model takes"),
+    "no shape": ((NET, "--input", "2,x"), "an input is a shape"),
+    "no dtype": ((NET, "--input", "2,2:int65"), "an input is a shape"),
+    "a dtype of no numbers": ((NET, "--input", "2,2:int7"), "torch draws no numbers of int7"),
+    "wrong shape": ((NET, "--input", "2,3,3,3"), "Net does not take the example inputs"),
+    "inputs fail": ((NET, "--inputs", "translated_models:fails"), "RuntimeError: no luck today"),
+    "no weights": ((NET, *SHAPE, "--weights", "gone.pth"), "gone.pth: there is no such file"),
+    "other weights": ((NET, *SHAPE, "--weights", "wide.pth"), "head.weight has shape (3, 16), needed is (3, 12)"),
+    "no part": ((NET, *SHAPE, "--submodule", "tail"), "unknown part of Net 'tail'; there are: head"),
+    "idle part": (("translated_models:Branches", "--input", "2,3", "--submodule", "idle"), "does not call its part"),
+    "data-dependent": (("translated_models:Branches", "--input", "2,3"), "translated_models.py:49: `if x.sum() > 0:`"),
+    "a name taken": ((NET, *SHAPE, "--name", "json"), "would hide another module named json"),
+    "no name of Python's": ((NET, *SHAPE, "--name", "my net"), "Python has no name 'my net'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_one_message_and_nothing_written(
+    case: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, message = REFUSED[case]
+    before = set(place.iterdir())
+    assert run(*arguments, "-o", "refused") == 2
+    said = capsys.readouterr()
+    assert message in said.err and said.err.startswith("port: ")
+    assert not said.out and "Traceback" not in said.err and "def forward" not in said.err
+    assert set(place.iterdir()) == before
+
+
+def test_a_folder_that_is_there_stays(place: Path, written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.read_bytes() for path in written.iterdir() if path.is_file()}
+    assert run(NET, *SHAPE, "-o", str(written)) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in written.iterdir() if path.is_file()} == before
+
+
+def test_a_fault_of_our_own_is_one_message(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import port.translation
+
+    monkeypatch.setattr(port.translation, "translate", lambda *_, **__: json.loads("{"))
+    assert run(NET, *SHAPE, "-o", "faulty") == 2
+    assert "that is a fault of port's: JSONDecodeError: Expecting property name" in capsys.readouterr().err
+    assert not (place / "faulty").exists()

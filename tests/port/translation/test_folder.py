@@ -1,0 +1,125 @@
+"""The folder of a translation: its name, that it is there whole or not at all, and that its files know each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import port
+from port.errors import BrokenWeights, FolderExists, UsageError, WeightsMismatch
+from port.translation import Translation, folder
+from port.translation.again import prove_files
+from port.translation.folder import Original, check_name, file_name, test_source, write_folder
+
+# The proof filters an nnx.State with a method that flax is about to take away.
+pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
+
+
+class Held(nn.Module):
+    """Has a buffer that no state dict holds, an argument that is no tensor, and two results."""
+
+    def __init__(self, width: int = 3) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, width)
+        self.second = nn.Linear(width, width, bias=False)
+        self.register_buffer("scale", torch.tensor([2.0, 3.0, 5.0])[:width], persistent=False)
+
+    def forward(self, x: torch.Tensor, flag: bool = True) -> dict[str, torch.Tensor]:
+        return {"sum": self.second(self.first(x)) * self.scale, "x": x}
+
+
+@pytest.fixture(scope="module")
+def translation() -> Translation:
+    torch.manual_seed(3)
+    return port.translate(Held(), torch.randn(2, 3), name="held", check=False)
+
+
+def test_the_files_prove_themselves_again(translation: Translation, tmp_path: Path) -> None:
+    files = write_folder(translation, tmp_path / "out", name="held")
+    assert [path.name for path in files] == ["held.mapping.toml", "held.py", "held.safetensors"]
+    source = tmp_path / "out" / "held.py"
+    proof = prove_files(source, Held(), torch.randn(4, 3))
+    assert proof.agrees and len(proof.rows) >= 6, str(proof)
+    with pytest.raises(WeightsMismatch, match="of another model than Held as it is built here"):
+        prove_files(source, Held(2), torch.randn(4, 2))
+    with pytest.raises(UsageError, match=r"the original is a torch\.nn\.Module, got int"):
+        prove_files(source, 3, ())  # type: ignore[arg-type]
+
+
+def test_a_hidden_buffer_has_its_fingerprint(translation: Translation, tmp_path: Path) -> None:
+    write_folder(translation, tmp_path / "out", name="held")
+    weights = tmp_path / "out" / "held.safetensors"
+    content = weights.read_bytes()
+    assert content.count(torch.tensor([2.0, 3.0, 5.0]).numpy().tobytes()) == 1
+    changed = torch.tensor([2.0, 3.0, 7.0]).numpy().tobytes()
+    weights.write_bytes(content.replace(torch.tensor([2.0, 3.0, 5.0]).numpy().tobytes(), changed))
+    with pytest.raises(WeightsMismatch, match=r"weights that were translated: scale$"):
+        prove_files(tmp_path / "out" / "held.py", Held(), torch.randn(4, 3))
+
+
+def test_files_that_are_no_translation_s(translation: Translation, tmp_path: Path) -> None:
+    write_folder(translation, tmp_path / "out", name="held")
+    source = tmp_path / "out" / "held.py"
+    port.weights.write_arrays(source.with_suffix(".safetensors"), translation.values)
+    with pytest.raises(BrokenWeights, match="does not say of which translation it is"):
+        prove_files(source, Held(), torch.randn(4, 3))
+    source.with_suffix(".safetensors").unlink()
+    with pytest.raises(BrokenWeights, match="cannot be read"):
+        prove_files(source, Held(), torch.randn(4, 3))
+
+
+def test_whole_or_not_at_all(translation: Translation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "save_mapping", full)
+        with pytest.raises(BrokenWeights, match="No space left on device"):
+            write_folder(translation, tmp_path / "out", name="held")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "out").mkdir()
+    with pytest.raises(FolderExists, match="is there already"):
+        write_folder(translation, tmp_path / "out", name="held")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FolderExists):
+        write_folder(translation, tmp_path / "link", name="held")
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name"),
+    [
+        ("ResNet50", "resnet50"),
+        ("json", "json_flax"),
+        ("Torch", "torch_flax"),
+        ("import", "import_flax"),
+        ("3D", "model_3d"),
+        ("vit_layers.0", "vit_layers_0"),
+        ("Größe", "gr__e"),
+        ("_", "model"),
+    ],
+)
+def test_names_that_hide_no_other_module(wanted: str, name: str) -> None:
+    assert file_name(wanted) == name
+
+
+@pytest.mark.parametrize("name", ["", "my net", "a.b", "../x", "class", "1a", "numpy", "types"])
+def test_names_that_are_refused(name: str) -> None:
+    with pytest.raises(UsageError):
+        check_name(name)
+
+
+def test_the_source_of_the_test_for_every_kind_of_original() -> None:
+    odd = Original("pkg.mod:Outer.build", {"class": 1, "w": [1, None, True, "a\"b'"]}, inputs="pkg.data:make.inputs")
+    text = test_source("net", odd)
+    compile(text, "test_net.py", "exec")
+    assert "from pkg.mod import Outer as original_holder" in text
+    assert "module = original_holder.build(**{" in text and "None, True" in text
+    assert "arguments(example_inputs_holder.inputs())" in text
+    part = test_source("net", Original("mod:net", None, ("1,2", "3:int64"), submodule="layer1.0"))
+    compile(part, "test_net.py", "exec")
+    assert "module = original\n" in part and 'drawn("1,2", "3:int64")' in part
+    assert 'module, args, kwargs = inside(module, "layer1.0", args, kwargs)' in part

@@ -1,0 +1,204 @@
+"""The proof: it says that a translation agrees, and each fault that is planted into one is caught."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import port
+from port.translation import Translation
+from port.translation.proof import Compared, Proof, prove
+
+from .nets import INPUTS, Attention, Blocks, Small, translated
+
+# The comparison itself calls what flax is giving up: without this, every proof says that the module does not run.
+# `test_the_comparison_gives_no_warning` is there to be heard of when it no longer does.
+FLAX = "ignore:`flax.nnx.State` will be deprecated:DeprecationWarning"
+pytestmark = pytest.mark.filterwarnings(FLAX)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A translation that is not the same any more.
+
+    Attributes:
+        cls: whose translation is changed.
+        before: a piece of the source that stands there once; or the name of a value.
+        after: what it becomes: source, or a function of the value.
+        seen: the row of the proof that says so; empty where the written module does not run.
+    """
+
+    cls: type[nn.Module]
+    before: str
+    after: str | Callable[[np.ndarray], np.ndarray]
+    seen: str
+
+
+IN_EVALUATION, IN_TRAINING = "outputs in evaluation", "outputs in training"
+GRADIENTS, BUFFERS = "gradients in evaluation", "buffers after training"
+
+FAULTS = {
+    # Another function.
+    "activation": Fault(Small, "nnx.relu(", "nnx.leaky_relu(", IN_EVALUATION),
+    "average of the maximum": Fault(Small, "F.max_pool(x, (2, 2))", "nnx.avg_pool(x, (2, 2), (2, 2))", IN_EVALUATION),
+    "shifted window": Fault(Small, "padding=1", "padding=((2, 0), (1, 1))", IN_EVALUATION),
+    "padding": Fault(Small, "padding=1", "padding=0", ""),
+    "dilation": Fault(Small, "padding=1", "padding=2, kernel_dilation=2", IN_EVALUATION),
+    "order of norm and activation": Fault(
+        Small, "nnx.relu(self.norm(self.conv(x)))", "self.norm(nnx.relu(self.conv(x)))", IN_EVALUATION
+    ),
+    "axis of softmax": Fault(Attention, "* 0.5)", "* 0.5, axis=-2)", IN_EVALUATION),
+    "scale forgotten": Fault(Attention, " * 0.5)", ")", IN_EVALUATION),
+    "residual forgotten": Fault(Attention, "return x + self.out(y)", "return self.out(y)", IN_EVALUATION),
+    "norm forgotten": Fault(Attention, "self.qkv(self.norm(x))", "self.qkv(x)", IN_EVALUATION),
+    "queries and keys swapped": Fault(Attention, "q, k, v = ", "k, q, v = ", IN_EVALUATION),
+    "tanh of the sum": Fault(Blocks, "x + self.down(", "jnp.tanh(x) + self.down(", IN_EVALUATION),
+    "mask forgotten": Fault(
+        Blocks,
+        'return {"logits": x @ self.embed.embedding[...].T, "gained": x @ self.gain[...] * self.mask[...]}',
+        'return {"logits": x @ self.embed.embedding[...].T, "gained": x @ self.gain[...]}',
+        IN_EVALUATION,
+    ),
+    # Another number.
+    "eps": Fault(Small, "BatchNorm(4, ", "BatchNorm(4, eps=1e-6, ", IN_EVALUATION),
+    "eps of LayerNorm": Fault(Attention, "epsilon=1e-05", "epsilon=1e-06", IN_EVALUATION),
+    "scale a little off": Fault(Attention, "* 0.5)", "* 0.500001)", IN_EVALUATION),
+    "heads": Fault(Attention, "3, 2, 4)", "3, 4, 2)", IN_EVALUATION),
+    "constant of one instance": Fault(Blocks, "Block(6, scale=0.5, ", "Block(6, ", IN_EVALUATION),
+    # Statistics.
+    "momentum": Fault(Small, "BatchNorm(4, ", "BatchNorm(4, momentum=0.2, ", BUFFERS),
+    "statistics never used": Fault(
+        Small, "self.norm(self.conv(x))", "self.norm(self.conv(x), use_running_average=False)", IN_EVALUATION
+    ),
+    "statistics not updated": Fault(Small, "BatchNorm(4, ", "BatchNorm(4, momentum=0.0, ", BUFFERS),
+    "statistics used in training": Fault(
+        Small, "self.norm(self.conv(x))", "self.norm(self.conv(x), use_running_average=True)", IN_TRAINING
+    ),
+    "biased variance": Fault(Small, "BatchNorm(4, ", "nnx.BatchNorm(4, momentum=0.9, ", BUFFERS),
+    "buffer not written": Fault(Blocks, "self.calls[...] + 1", "self.calls[...]", BUFFERS),
+    # Weights.
+    "square weight transposed": Fault(Attention, "out.kernel", lambda kernel: kernel.T, IN_EVALUATION),
+    "kernel turned": Fault(Small, "conv.kernel", lambda kernel: kernel.swapaxes(0, 1), IN_EVALUATION),
+    "flatten in torch's order": Fault(
+        Small, "x.reshape(x.shape[0], -1)", "jnp.moveaxis(x, -1, 1).reshape(x.shape[0], -1)", IN_EVALUATION
+    ),
+    "fold forgotten": Fault(
+        Small,
+        "head.kernel",
+        lambda kernel: kernel.reshape(3, 2, 4, 3).transpose(2, 0, 1, 3).reshape(24, 3),
+        IN_EVALUATION,
+    ),
+    "missing bias": Fault(Small, "nnx.Linear(24, 3, ", "nnx.Linear(24, 3, use_bias=False, ", IN_EVALUATION),
+    "running variance": Fault(Small, "norm.var", np.sqrt, IN_EVALUATION),
+    "weight in half precision": Fault(
+        Small, "conv.kernel", lambda kernel: kernel.astype(np.float16).astype(np.float32), IN_EVALUATION
+    ),
+    # Gradients alone.
+    "gradient cut": Fault(Small, "self.conv(x))", "jax.lax.stop_gradient(self.conv(x)))", GRADIENTS),
+    "gradient of the values cut": Fault(
+        Attention, "jnp.swapaxes(v, 1, 2)", "jax.lax.stop_gradient(jnp.swapaxes(v, 1, 2))", GRADIENTS
+    ),
+    # What does not run.
+    "a name that there is not": Fault(Small, "nnx.relu(", "nnx.no_such_function(", ""),
+}
+
+
+def planted(fault: Fault) -> Translation:
+    translation = translated(fault.cls)[1]
+    if callable(fault.after):
+        values = dict(translation.values)
+        values[fault.before] = np.array(fault.after(values[fault.before]))
+        return replace(translation, values=values)
+    assert translation.source.count(fault.before) == 1, fault.before
+    return replace(translation, source=translation.source.replace(fault.before, fault.after))
+
+
+def proof_of(cls: type[nn.Module], translation: Translation) -> Proof:
+    return prove(translated(cls)[0], translation, (INPUTS[cls](),), {})
+
+
+@pytest.mark.thin(3)
+@pytest.mark.parametrize("cls", [Small, Attention, Blocks])
+def test_what_is_the_same_agrees(cls: type[nn.Module]) -> None:
+    proof = proof_of(cls, translated(cls)[1])
+    assert proof.agrees, str(proof)
+    assert proof.precision == "float64"
+    kinds = {row.what for row in proof.rows}
+    assert {IN_EVALUATION, IN_TRAINING, GRADIENTS, "gradients in training"} <= kinds
+    assert (BUFFERS in kinds) == (cls is not Attention)
+    assert str(proof).startswith("float64: both sides agree\n")
+
+
+@pytest.mark.thin(34)
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_caught(name: str) -> None:
+    fault = FAULTS[name]
+    proof = proof_of(fault.cls, planted(fault))
+    assert not proof.agrees
+    assert "DIFFER" in str(proof)
+    if not fault.seen:
+        assert proof.failed.startswith("the written module does not run")
+        return
+    assert not proof.failed, proof.failed
+    assert fault.seen in [row.what for row in proof.rows if not row.agrees], str(proof)
+
+
+@pytest.mark.sweep
+def test_the_comparison_gives_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert proof_of(Attention, translated(Attention)[1]).agrees
+
+
+class Zeros(nn.Module):
+    """Its bias is zero, as many a new model's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x)
+
+
+@pytest.mark.sweep
+def test_a_bias_of_zeros_that_is_missing_is_caught() -> None:
+    module, x = Zeros(), torch.randn(4, 3)
+    translation = port.translate(module, x, check=False)
+    source = translation.source.replace("nnx.Linear(3, 2, ", "nnx.Linear(3, 2, use_bias=False, ")
+    assert source != translation.source
+    assert not prove(module, replace(translation, source=source), (x,), {}).agrees
+
+
+@pytest.mark.sweep
+def test_a_count_of_batches_that_is_missing_is_caught() -> None:
+    source = translated(Small)[1].source.replace("BatchNorm(4, ", "BatchNorm(4, track_running_stats=False, ")
+    trained = copy.deepcopy(translated(Small)[0])
+    proof = prove(trained, replace(translated(Small)[1], source=source), (INPUTS[Small](),), {})
+    assert not any(row.agrees for row in proof.rows if row.what == BUFFERS)
+    assert any(row.what == BUFFERS for row in proof.rows)
+
+
+def test_a_row_says_what_was_compared_and_where_it_differs() -> None:
+    row = Compared("outputs in training", 3e-12, 1e-9, "output 0", 2)
+    assert row.agrees and str(row) == "outputs in training: 3.0e-12 ≤ 1e-09 (2 tensors)"
+    apart = Compared("outputs in training", 0.5, 1e-9, "output 1", 2)
+    assert not apart.agrees and str(apart) == "outputs in training: 5.0e-01 > 1e-09 (2 tensors) at output 1"
+    assert not Compared("outputs", float("nan"), 1e-9, "", 1).agrees
+    assert not Compared("outputs", float("inf"), 1e-9, "", 1).agrees
+
+
+def test_a_proof_agrees_if_all_its_rows_do_and_it_ran() -> None:
+    good, bad = Compared("a", 0.0, 1e-9, "", 1), Compared("b", 1.0, 1e-9, "x", 1)
+    assert Proof((good,)).agrees
+    assert not Proof((good, bad)).agrees
+    assert not Proof((good,), failed="the written module does not run").agrees
+    assert str(Proof((good, bad), "float32")).splitlines()[0] == "float32: both sides DIFFER"

@@ -1,0 +1,75 @@
+"""torchvision's models: the kept table of all of them, and some of them translated anew."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+import torch
+from torchvision import models
+from torchvision.ops import StochasticDepth
+
+import port
+
+from .torchvision_models import MODELS
+from .torchvision_run import alone, table
+from .zoo.example import floats
+
+SECONDS = 1800.0
+GAPS: dict[str, str] = {}
+"""Models that do not agree yet, and why."""
+
+# Each takes a minute: another of those in the table every day.
+SWEPT = [name for place, name in enumerate(table()) if place % 3 == datetime.date.today().toordinal() % 3]
+
+
+def test_the_models_are_torchvisions_but_for_the_detectors() -> None:
+    assert set(MODELS) == set(models.list_models()) - set(models.list_models(models.detection))
+    assert len(MODELS) == 109
+
+
+def test_what_is_in_the_table_agrees_or_is_a_known_gap() -> None:
+    kept = table()
+    assert kept.keys() <= MODELS.keys()
+    assert {name for name, row in kept.items() if not row["agrees"]} == set(GAPS)
+
+
+def test_the_table_says_how_the_models_were_run() -> None:
+    for name, row in table().items():
+        model = MODELS[name]
+        assert (row["family"], row["narrowed"], row["changed"]) == (model.family, model.narrowed, model.changed)
+        assert name in GAPS or row["precision"] == "float64", name
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", SWEPT)
+def test_the_translation_is_as_good_as_the_table_says(name: str) -> None:
+    kept = table()[name]
+    row = alone(name, SECONDS)
+    assert row["agrees"] == kept["agrees"], row.get("error") or row["apart"]
+    if kept["agrees"]:
+        assert row["transposes"] <= kept["transposes"]
+        assert row["classes"][0] <= kept["classes"][0]
+
+
+class _OfChannels(torch.nn.Module):
+    """Its rows are channels: in JAX they come last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 40, 3)
+        self.drop = StochasticDepth(0.5, "row")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.drop(self.conv(x).permute(1, 0, 2, 3))
+
+
+def test_stochastic_depth_drops_along_torchs_first_axis() -> None:
+    x = floats(2, 3, 5, 5)
+    translation = port.translate(_OfChannels(), (x,))
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
+    given = translation.to_torch(translation.module(*translation.to_flax((x,))))
+    gone = (given == 0).flatten(1)
+    assert given.shape[0] == 40
+    assert (gone.all(1) | ~gone.any(1)).all()
+    assert 0 < gone.all(1).sum() < 40
