@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import datetime
 import os
 import shutil
 import sys
@@ -32,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # torch's threads, and those of the trainers that tests start: the cores are the workers', and a thread that waits
     # for another one takes a core's time.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Which cases of `daily` tests this run takes: the same in every worker, also over midnight.
+    os.environ.setdefault("PORT_TESTS_DAY", str(datetime.date.today().toordinal()))
     if "not sweep" not in config.option.markexpr:
         return
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
@@ -45,8 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """``@pytest.mark.thin(n)``: the short run takes every n-th case of a test, the long run all of them."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Which cases of a test are run: ``thin(n)``, ``daily(n)``.
+
+    ``@pytest.mark.thin(n)``: the short run takes every n-th case of a test, the long run all of them.
+    ``@pytest.mark.daily(n)``: the long run takes every n-th of its long cases, others every day, all of them in n days;
+    or today, with ``--all-days``.
+    """
     seen: Counter[str] = Counter()
     for item in items:
         thin = item.get_closest_marker("thin")
@@ -55,6 +63,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if seen[test] % thin.args[0]:
                 item.add_marker(pytest.mark.sweep)
             seen[test] += 1
+    if config.getoption("all_days"):
+        return
+    day, long = int(os.environ["PORT_TESTS_DAY"]), Counter[str]()
+    others = []
+    for item in items:
+        daily = item.get_closest_marker("daily")
+        if daily is not None and item.get_closest_marker("sweep") is not None:
+            test = item.nodeid.partition("[")[0]
+            if long[test] % daily.args[0] != day % daily.args[0]:
+                others.append(item)
+            long[test] += 1
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-days", action="store_true", help="every case of the tests that are marked `daily`")
 
 
 @pytest.fixture

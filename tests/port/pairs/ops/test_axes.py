@@ -103,7 +103,7 @@ def tried(samples: Any, sides: Any, complete: Any, fits: Any) -> Callable[..., l
     def of(pair: OperatorPair, declared: Any = None, number: int = 3) -> list[float]:
         own = (complete(pair, values) for name, values in CASES if name in (pair.torch, pair.says))
         found = [values for values in own if values is not None and fits(pair, values)]
-        for dtype in (torch.float64, torch.int64):
+        for dtype in (torch.float64, torch.int64, torch.complex128):
             found += (
                 [] if found else list(filter(has_axes, (table(pair, v) for _, v in islice(samples(pair, dtype), 60))))
             )
