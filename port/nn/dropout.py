@@ -31,10 +31,8 @@ def alpha_dropout(input: jax.Array, keep: jax.Array, rate: float) -> jax.Array:
     return jnp.where(keep, a * input - a * rate * _DROPPED, a * (1 - rate) * _DROPPED)
 
 
-class AlphaDropout(nnx.Module):
-    """torch.nn.AlphaDropout; any shape in, the same out.
-
-    Evaluation leaves the input alone. In training the mask is JAX's own, not torch's.
+class Dropping(nnx.Module):
+    """What dropouts have in common: the mode, the random stream, and the mask of what stays.
 
     Args:
         rate: the share that is dropped.
@@ -65,16 +63,32 @@ class AlphaDropout(nnx.Module):
         """``rngs`` may also be a key; what is given here goes before what the layer was built with."""
         if self.rate == 0 or (self.deterministic if deterministic is None else deterministic):
             return input
+        if self.rate == 1:
+            return jnp.zeros_like(input)
         key = draw_key(rngs, self.rngs, self.rng_collection, type(self).__name__)
-        return alpha_dropout(input, jax.random.bernoulli(key, 1 - self.rate, self._mask_shape(input)), self.rate)
+        return self._masked(input, jax.random.bernoulli(key, 1 - self.rate, self._mask_shape(input)))
 
     def _mask_shape(self, input: jax.Array) -> tuple[int, ...]:
         return input.shape
+
+    def _masked(self, input: jax.Array, keep: jax.Array) -> jax.Array:
+        """What becomes of the input; ``keep`` is broadcast to it."""
+        raise NotImplementedError
 
     def set_view(self, deterministic: bool | None = None) -> None:
         """Called by `nnx.view`."""
         if deterministic is not None:
             self.deterministic = deterministic
+
+
+class AlphaDropout(Dropping):
+    """torch.nn.AlphaDropout; any shape in, the same out. Arguments and errors are those of `Dropping`.
+
+    Evaluation leaves the input alone. In training the mask is JAX's own, not torch's.
+    """
+
+    def _masked(self, input: jax.Array, keep: jax.Array) -> jax.Array:
+        return alpha_dropout(input, keep, self.rate)
 
 
 class FeatureAlphaDropout(AlphaDropout):

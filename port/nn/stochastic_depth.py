@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from flax import nnx
 
 from port.errors import UsageError
-from port.nn.random_stream import Stream, draw_key, own_stream
+from port.nn.dropout import Dropping
 
 _MODES = ("row", "batch")
 
 
-class StochasticDepth(nnx.Module):
+class StochasticDepth(Dropping):
     """torchvision.ops.StochasticDepth; any shape in, (N, …), the same out.
 
     Evaluation leaves the input alone. In training what is kept is divided by 1 − rate; the mask is JAX's own, not
@@ -40,28 +40,13 @@ class StochasticDepth(nnx.Module):
         rng_collection: str = "dropout",
         rngs: nnx.Rngs | nnx.RngStream | None = None,
     ) -> None:
-        if not 0 <= rate <= 1:
-            raise UsageError(f"a drop rate is from 0 to 1, got {rate}")
         if mode not in _MODES:
             raise UsageError(f"the mode is one of {', '.join(_MODES)}, got {mode!r}")
-        self.rate = rate
+        super().__init__(rate, deterministic=deterministic, rng_collection=rng_collection, rngs=rngs)
         self.mode = mode
-        self.deterministic = deterministic
-        self.rng_collection = rng_collection
-        self.rngs = own_stream(rngs, rng_collection)
 
-    def __call__(self, input: jax.Array, *, deterministic: bool | None = None, rngs: Stream = None) -> jax.Array:
-        """``rngs`` may also be a key; what is given here goes before what the layer was built with."""
-        if self.rate == 0 or (self.deterministic if deterministic is None else deterministic):
-            return input
-        if self.rate == 1:
-            return jnp.zeros_like(input)
-        key = draw_key(rngs, self.rngs, self.rng_collection, type(self).__name__)
-        rows = input.shape[0] if self.mode == "row" else 1
-        keep = jax.random.bernoulli(key, 1 - self.rate, (rows, *(1,) * (input.ndim - 1)))
+    def _mask_shape(self, input: jax.Array) -> tuple[int, ...]:
+        return (input.shape[0] if self.mode == "row" else 1, *(1,) * (input.ndim - 1))
+
+    def _masked(self, input: jax.Array, keep: jax.Array) -> jax.Array:
         return jnp.where(keep, input / (1 - self.rate), 0)
-
-    def set_view(self, deterministic: bool | None = None) -> None:
-        """Called by `nnx.view`."""
-        if deterministic is not None:
-            self.deterministic = deterministic

@@ -33,14 +33,19 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
 
 def runs(module: Any, args: Any, kwargs: Any, *, training: bool) -> bool:
     """Whether a module takes its inputs in a mode; a copy of it is tried."""
+    return not why_not(module, args, kwargs, training=training)
+
+
+def why_not(module: Any, args: Any, kwargs: Any, *, training: bool) -> str:
+    """Why a module does not take its inputs in a mode, in a line; empty if it does. A copy of it is tried."""
     import torch
 
     try:
         with torch.no_grad():
             copy.deepcopy(module).cpu().train(training)(*args, **kwargs)
-    except Exception:
-        return False
-    return True
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+    return ""
 
 
 def double(leaf: Any) -> Any:

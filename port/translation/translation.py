@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -102,6 +103,11 @@ class Translation:
     def code(self) -> Any:
         """The source as a Python module."""
         return loaded(self.source, self.name)
+
+    @property
+    def needs_x64(self) -> bool:
+        """Whether the source names a 64-bit dtype, which JAX has only where ``jax_enable_x64`` is on."""
+        return re.search(r"\bjnp\.(float64|complex128)\b", self.source) is not None
 
     def to_flax(self, args: Any, kwargs: dict[str, Any] | None = None) -> tuple[Any, ...]:
         """torch's arguments as those of the Flax module: arrays, in its layout.

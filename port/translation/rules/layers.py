@@ -13,6 +13,7 @@ from port.pairs.ops.axes import Along, Each, First, Last
 from port.pairs.registry import resolve
 from port.pairs.twin import twin_pair
 from port.translation.code import code, held, literal
+from port.translation.drawing import draws_once
 from port.translation.graph import LayerCall, Value, each_value, mapped
 from port.translation.layouts import Folded, Layout, channels_last, torchs
 from port.translation.rules.broadcasting import together
@@ -38,6 +39,8 @@ def call_layer(stage: Placing, call: LayerCall) -> None:
         return
     stage.note(*pair.notes)
     fitting, layouts, options, follows = _laid_out(stage, call, pair, inputs, results)
+    if stage.training and draws_once(call.module):
+        stage.draws.append(layouts[0])
     expression = _call(stage, call, pair, fitting, options)
     stage.give_tree(call.results, expression, dict(zip(results, layouts, strict=True)), follows, call.path)
 

@@ -34,6 +34,8 @@ def _dropout(stage: Placing, operation: Operation) -> None:
     template = "layer(x)" if stage.training else "layer(x, deterministic=False)"
     expression = code(template, layer=held(stage.scope, name), x=stage.ref(value))
     stage.note("W25")
+    if rate < 1:
+        stage.draws.append(layout)
     stage.give(result, expression, layout, follows=value)
 
 
@@ -42,13 +44,26 @@ def _attention(stage: Placing, operation: Operation) -> None:
     from port.translation.rules.templates import from_pair
 
     rate = operation.arguments["dropout_p"]
-    without = replace(operation, arguments={**operation.arguments, "dropout_p": 0.0})
-    from_pair(stage, without)
-    if rate:
-        name = stage.extra("dropout", code("nnx.Dropout(rate, rngs=rngs)", rate=rate))
-        made = stage.placed.steps[-1]
-        assert isinstance(made, Assignment) and isinstance(made.expression, ast.Call)
-        made.expression.keywords.append(ast.keyword("dropout", held(stage.scope, name)))
+    from_pair(stage, replace(operation, arguments={**operation.arguments, "dropout_p": 0.0}))
+    if not rate:
+        return
+    name = stage.extra("dropout", code("nnx.Dropout(rate, rngs=rngs)", rate=rate))
+    # In evaluation torch drops here whatever the mode.
+    always = "" if stage.training else ", deterministic=False"
+    made = stage.placed.steps[-1]
+    assert isinstance(made, Assignment)
+    match made.expression:
+        case ast.BinOp(op=ast.MatMult()) as product:
+            product.left = code(f"dropout(weights{always})", dropout=held(stage.scope, name), weights=product.left)
+        case ast.Call() as attention:
+            template = f"lambda weights: dropout(weights{always})" if always else "dropout"
+            attention.keywords.append(ast.keyword("dropout", code(template, dropout=held(stage.scope, name))))
+        case other:
+            raise AssertionError(f"attention is written otherwise: {ast.unparse(other)}")
+    stage.note("W25")
+    if rate < 1:
+        # The weights have the result's axes, but for the last one.
+        stage.draws.append(stage.layout(operation.results[0]))
 
 
 def _drawn(template: str, *names: str) -> Callable[[Placing, Operation], None]:

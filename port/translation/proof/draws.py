@@ -5,14 +5,18 @@ Every draw is made of numbers of its own, by its place in the order of draws; ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
 
+from port.errors import UsageError
 from port.translation.layouts import Layout
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class _Numbers:
@@ -23,10 +27,16 @@ class _Numbers:
 
     def next(self, shape: tuple[int, ...], kind: str) -> np.ndarray:
         """Numbers between 0 and 1, or of another distribution; in torch's layout, or in that of this draw."""
+        if self.layouts is not None and self.count >= len(self.layouts):
+            raise UsageError(
+                f"it draws random numbers {self.count + 1} times or more, the original {len(self.layouts)}"
+            )
         layout = None if self.layouts is None else self.layouts[self.count]
         generator = np.random.default_rng([self.seed, self.count])
         self.count += 1
-        if layout is not None and layout.rank == len(shape):
+        if layout is not None and layout.rank != len(shape):
+            layout = None
+        if layout is not None:
             shape = tuple(shape[layout.order.index(dim)] for dim in range(layout.rank))
         drawn: dict[str, Callable[..., np.ndarray]] = {
             "uniform": generator.random,
@@ -34,28 +44,60 @@ class _Numbers:
             "exponential": generator.exponential,
         }
         made = drawn[kind](size=shape)
-        return made if layout is None or layout.rank != len(shape) else made.transpose(layout.order)
+        return made if layout is None else laid_out(made, layout)
+
+
+def laid_out(array: np.ndarray, layout: Layout) -> np.ndarray:
+    """A tensor of torch's as JAX has it."""
+    folded = layout.folded
+    if folded is not None and array.shape[folded.axis] > 1:
+        before, after = array.shape[: folded.axis], array.shape[folded.axis + 1 :]
+        block = tuple(len(before) + part for part in folded.order)
+        axes = (*range(len(before)), *block, *range(len(before) + len(block), array.ndim + len(block) - 1))
+        array = array.reshape(*before, *folded.shape, *after).transpose(axes).reshape(array.shape)
+    return array.transpose(layout.order)
 
 
 @contextmanager
-def torch_draws(seed: int) -> Iterator[None]:
-    """Within it, torch draws the numbers of a seed; dropout lets everything through."""
+def torch_draws(seed: int, *, without_dropout: Iterable[nn.Module] = ()) -> Iterator[None]:
+    """Within it, torch draws the numbers of a seed.
+
+    Args:
+        seed: of the numbers.
+        without_dropout: modules within whose code functional dropouts let everything through.
+    """
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
     numbers = _Numbers(seed)
+    inside: list[nn.Module] = []
 
     class WithoutDropout(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return _without_dropout(func, args, kwargs or {})
+            return (_without_dropout if inside else _as_it_is)(func, args, kwargs or {})
 
     class Drawn(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             rule = _TORCH.get(func._schema.name.removeprefix("aten::"))
             return func(*args, **(kwargs or {})) if rule is None else rule(numbers, func, args, kwargs or {})
 
-    with WithoutDropout(), Drawn():
+    with ExitStack() as entered:
+        for module in without_dropout:
+            enter = module.register_forward_pre_hook(lambda module, args: inside.append(module))
+            leave = module.register_forward_hook(lambda module, args, result: _left(inside), always_call=True)
+            entered.callback(enter.remove)
+            entered.callback(leave.remove)
+        entered.enter_context(WithoutDropout())
+        entered.enter_context(Drawn())
         yield
+
+
+def _left(inside: list[nn.Module]) -> None:
+    inside.pop()
+
+
+def _as_it_is(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    return func(*args, **kwargs)
 
 
 def _without_dropout(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -79,15 +121,16 @@ def _like(kind: str, made: Callable[..., Any]) -> Rule:
 
         result = func(*args, **kwargs)
         drawn = torch.from_numpy(np.array(numbers.next(tuple(result.shape), kind)))
-        given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | kwargs
-        return result.copy_(made(drawn, given, result))
+        return result.copy_(made(drawn, _given(func, args, kwargs), result))
 
     return rule
 
 
-def _below(u: Any, given: dict[str, Any], result: Any) -> Any:
-    p = given.get("p", given.get("probs"))
-    return u < (given["self"] if p is None else p)
+def _given(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """All arguments by name: the dispatcher leaves out those that are their defaults."""
+    defaults = {each.name: each.default_value for each in func._schema.arguments if each.has_default_value()}
+    named = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)}
+    return {**defaults, **named, **kwargs}
 
 
 _UNIFORM = _like("uniform", lambda u, given, result: u)
@@ -96,7 +139,7 @@ _WHOLE = _like(
     "uniform",
     lambda u, given, result: (given.get("low", 0) + u * (given["high"] - given.get("low", 0))).floor(),
 )
-_SPREAD = _like("normal", lambda n, given, result: given.get("mean", 0.0) + given.get("std", 1.0) * n)
+_SPREAD = _like("normal", lambda n, given, result: given["mean"] + given["std"] * n)
 _BETWEEN = _like("uniform", lambda u, given, result: given["from"] + u * (given["to"] - given["from"]))
 
 
@@ -106,47 +149,64 @@ def _chance(numbers: _Numbers, func: Any, args: Any, kwargs: dict[str, Any]) -> 
 
     probabilities = args[0].clone() if isinstance(args[0], torch.Tensor) else args[0]
     drawn = torch.from_numpy(np.array(numbers.next(tuple(args[0].shape), "uniform")))
-    p = args[1] if len(args) > 1 and not isinstance(args[1], torch.Generator) else kwargs.get("p", probabilities)
-    below = drawn < (probabilities if p is None else p)
+    below = drawn < _given(func, args, kwargs).get("p", probabilities)
     if func._schema.name.endswith("_"):
         return args[0].copy_(below)
     return below.to(args[0].dtype)
 
 
+def _slopes(numbers: _Numbers, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    # The slopes are kept in the second argument, for the gradient.
+    import torch
+
+    given = _given(func, args, kwargs)
+    x, lower, upper = given["self"], given["lower"], given["upper"]
+    if not given["training"]:
+        return func(*args, **kwargs)
+    drawn = torch.from_numpy(np.array(numbers.next(tuple(x.shape), "uniform"))).to(x.dtype)
+    given["noise"].copy_(torch.where(x <= 0, lower + drawn * (upper - lower), 1))
+    result = x * given["noise"]
+    return x.copy_(result) if func._schema.name.endswith("_") else result
+
+
 _TORCH: dict[str, Rule] = {
+    **dict.fromkeys(("rrelu_with_noise", "rrelu_with_noise_"), _slopes),
     **dict.fromkeys(("rand", "rand_like"), _UNIFORM),
     **dict.fromkeys(("randn", "randn_like"), _NORMAL),
     **dict.fromkeys(("randint", "randint_like"), _WHOLE),
     **dict.fromkeys(("uniform_", "uniform"), _BETWEEN),
     **dict.fromkeys(("normal_", "normal", "normal_functional"), _SPREAD),
-    **dict.fromkeys(
-        ("exponential_", "exponential"), _like("exponential", lambda e, given, result: e / given.get("lambd", 1.0))
-    ),
+    **dict.fromkeys(("exponential_", "exponential"), _like("exponential", lambda e, given, result: e / given["lambd"])),
     **dict.fromkeys(("bernoulli", "bernoulli_"), _chance),
 }
 
 
 @contextmanager
 def jax_draws(seed: int, layouts: list[Layout]) -> Iterator[None]:
-    """Within it, jax.random draws the numbers of a seed, each draw in its layout."""
+    """Within it, jax.random draws the numbers of a seed, each draw in its layout.
+
+    Options that say how it draws, or on which devices, change nothing.
+    """
     import jax
     import jax.numpy as jnp
 
     numbers = _Numbers(seed, layouts)
 
-    def uniform(key: Any, shape: Any = (), dtype: Any = float, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
+    def uniform(
+        key: Any, shape: Any = (), dtype: Any = float, minval: Any = 0.0, maxval: Any = 1.0, **options: Any
+    ) -> Any:
         return (minval + numbers.next(tuple(shape), "uniform") * (maxval - minval)).astype(jnp.dtype(dtype))
 
-    def normal(key: Any, shape: Any = (), dtype: Any = float) -> Any:
+    def normal(key: Any, shape: Any = (), dtype: Any = float, **options: Any) -> Any:
         return jnp.asarray(numbers.next(tuple(shape), "normal"), dtype)
 
-    def exponential(key: Any, shape: Any = (), dtype: Any = float) -> Any:
+    def exponential(key: Any, shape: Any = (), dtype: Any = float, **options: Any) -> Any:
         return jnp.asarray(numbers.next(tuple(shape), "exponential"), dtype)
 
-    def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
+    def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, **options: Any) -> Any:
         return jnp.asarray(numbers.next(tuple(jnp.shape(p) if shape is None else shape), "uniform") < p)
 
-    def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int) -> Any:
+    def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int, **options: Any) -> Any:
         drawn = minval + numbers.next(tuple(shape), "uniform") * (maxval - minval)
         return jnp.asarray(np.floor(drawn), dtype)
 

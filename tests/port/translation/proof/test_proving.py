@@ -14,9 +14,9 @@ from torch import nn
 
 import port
 from port.translation import Translation
-from port.translation.proof import Compared, Proof, prove
+from port.translation.proof import Proof, prove
 
-from .nets import INPUTS, Attention, Blocks, Small, translated
+from ..nets import INPUTS, Attention, Blocks, Small, translated
 
 # The comparison itself calls what flax is giving up: without this, every proof says that the module does not run.
 # `test_the_comparison_gives_no_warning` is there to be heard of when it no longer does.
@@ -187,18 +187,64 @@ def test_a_count_of_batches_that_is_missing_is_caught() -> None:
     assert any(row.what == BUFFERS for row in proof.rows)
 
 
-def test_a_row_says_what_was_compared_and_where_it_differs() -> None:
-    row = Compared("outputs in training", 3e-12, 1e-9, "output 0", 2)
-    assert row.agrees and str(row) == "outputs in training: 3.0e-12 ≤ 1e-09 (2 tensors)"
-    apart = Compared("outputs in training", 0.5, 1e-9, "output 1", 2)
-    assert not apart.agrees and str(apart) == "outputs in training: 5.0e-01 > 1e-09 (2 tensors) at output 1"
-    assert not Compared("outputs", float("nan"), 1e-9, "", 1).agrees
-    assert not Compared("outputs", float("inf"), 1e-9, "", 1).agrees
+def test_what_cannot_be_compared_is_told() -> None:
+    class OnlyInEvaluation(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.training:
+                raise RuntimeError("not meant to be trained")
+            return super().forward(x)
+
+    module, x = Zeros(), torch.randn(4, 3)
+    translation = port.translate(module, x, check=False)
+    module.linear = OnlyInEvaluation(3, 2)
+    proof = prove(module, replace(translation, values=_values(module)), (x,), {})
+    assert proof.agrees, str(proof)
+    assert {row.what.rpartition(" ")[2] for row in proof.rows} == {"evaluation"}
+    assert "training mode was not compared, since the original does not run in it: RuntimeError: not meant" in str(
+        proof
+    )
 
 
-def test_a_proof_agrees_if_all_its_rows_do_and_it_ran() -> None:
-    good, bad = Compared("a", 0.0, 1e-9, "", 1), Compared("b", 1.0, 1e-9, "x", 1)
-    assert Proof((good,)).agrees
-    assert not Proof((good, bad)).agrees
-    assert not Proof((good,), failed="the written module does not run").agrees
-    assert str(Proof((good, bad), "float32")).splitlines()[0] == "float32: both sides DIFFER"
+def _values(module: Zeros) -> dict[str, np.ndarray]:
+    return {
+        "linear.kernel": module.linear.weight.detach().numpy().T.copy(),
+        "linear.bias": module.linear.bias.detach().numpy().copy(),
+    }
+
+
+class Whole(nn.Module):
+    """What it gives has no gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x).argmax(-1)
+
+
+class Backwards(torch.autograd.Function):
+    """The identity, which torch cannot go back through."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise RuntimeError("no way back")
+
+
+@pytest.mark.sweep
+def test_gradients_that_torch_has_not_are_told() -> None:
+    x = torch.randn(4, 3)
+    proof = port.translate(Whole(), x).proof
+    assert proof is not None and proof.agrees, str(proof)
+    assert not any("gradient" in row.what for row in proof.rows)
+    assert "gradients in training were not compared" in str(proof)
+    module = Zeros()
+    translation = port.translate(module, x, check=False)
+    module.linear.register_forward_hook(lambda layer, args, result: Backwards.apply(result))
+    proof = prove(module, replace(translation, values=_values(module)), (x,), {})
+    assert not any("gradient" in row.what for row in proof.rows)
+    assert "since torch has none: no way back" in str(proof)

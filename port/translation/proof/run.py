@@ -1,0 +1,30 @@
+"""What one run of one side gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass
+class Run:
+    """A forward and a backward pass of one side, in arrays.
+
+    Attributes:
+        outputs: in torch's layout and in the order of torch's leaves.
+        cotangents: what the outputs were multiplied with before they were summed; None for one without a gradient.
+        gradients: of the parameters, by the side's own names, in its own layout.
+        input_gradients: of the inputs, ``"input 0"`` and so on, in torch's layout.
+        buffers: what they hold afterwards, by the side's own names, in its own layout.
+        no_gradient: why there is no gradient to compare; empty if there is.
+        silenced: layers whose dropout was off.
+    """
+
+    outputs: list[np.ndarray]
+    cotangents: list[np.ndarray | None]
+    gradients: dict[str, np.ndarray]
+    input_gradients: dict[str, np.ndarray]
+    buffers: dict[str, np.ndarray]
+    no_gradient: str = ""
+    silenced: tuple[str, ...] = ()

@@ -1,0 +1,162 @@
+"""torch's side of the proof: one run of the original, forward and backward."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from port.parity.torch_side import silence
+from port.translation.drawing import draws_once
+from port.translation.keeping import kept_layers
+from port.translation.proof.draws import torch_draws
+from port.translation.proof.run import Run
+
+if TYPE_CHECKING:
+    import torch
+
+_CONSTANT = "is not differentiable with respect to argument"
+
+
+def torch_run(module: torch.nn.Module, given: Any, training: bool, seed: int) -> Run:
+    """Run the original.
+
+    Args:
+        module: stays as it is.
+        given: (args, kwargs).
+        training: the mode.
+        seed: of all that is drawn: the cotangents, and the numbers that both sides draw.
+    """
+    from torch.utils import _pytree as pytree
+
+    def run(by: Callable[[int], bool]) -> Run:
+        return _differentiated(module, given, training, seed, by)
+
+    try:
+        return run(lambda number: True)
+    except NotImplementedError as error:
+        if "automatic differentiation" not in str(error):
+            raise
+        run_without = _differentiated(_without_gradients(module), given, training, seed, lambda number: False)
+        run_without.no_gradient = _first_line(error)
+        return run_without
+    except RuntimeError as error:
+        if _CONSTANT not in str(error):
+            raise
+
+    def smooth(number: int) -> bool:
+        """Whether torch differentiates by this input, if by no other one."""
+        try:
+            run(lambda other: other == number)
+        except RuntimeError as error:
+            if _CONSTANT not in str(error):
+                raise
+            return False
+        return True
+
+    by = {number for number in range(len(pytree.tree_leaves(tuple(given)))) if smooth(number)}
+    return run(by.__contains__)
+
+
+def _without_gradients(module: Any) -> Any:
+    return copy.deepcopy(module).requires_grad_(False)
+
+
+def _differentiated(module: Any, given: Any, training: bool, seed: int, by: Callable[[int], bool]) -> Run:
+    """The run with the gradients by the inputs of these numbers, among the leaves."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    from port.weights.torch import as_numpy
+
+    module = copy.deepcopy(module).train(training)
+    within, silenced = _silenced(module)
+    leaves, spec = pytree.tree_flatten(given)
+    taken = []
+    for number, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor):
+            leaf = leaf.detach().clone()
+            leaf.requires_grad_((leaf.is_floating_point() or leaf.is_complex()) and by(number))
+        taken.append(leaf)
+    args, kwargs = pytree.tree_unflatten(
+        [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in taken], spec
+    )
+    torch.manual_seed(seed)
+    with torch_draws(seed, without_dropout=within):
+        results = [leaf for leaf in pytree.tree_leaves(module(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+    cotangents, total = _total(results, seed)
+    no_gradient = "" if total is not None else "no output of the original depends smoothly on anything"
+    if total is not None:
+        try:
+            total.backward()
+        except RuntimeError as error:
+            # torch itself has no gradient there: nothing to compare with.
+            no_gradient = _first_line(error)
+            cotangents = [None] * len(results)
+    named = dict(module.named_parameters(remove_duplicate=False))
+    gradients = {
+        name: as_numpy(_gradient(p))
+        for name, p in named.items()
+        if p.requires_grad  # what is frozen is frozen by whoever trains it, on either side
+    }
+    tensors = [leaf for leaf in taken if isinstance(leaf, torch.Tensor)]
+    into = {f"input {number}": as_numpy(_gradient(leaf)) for number, leaf in enumerate(tensors) if leaf.requires_grad}
+    buffers = {name: as_numpy(buffer) for name, buffer in module.named_buffers()}
+    outputs = [as_numpy(result.detach().resolve_conj().resolve_neg()) for result in results]
+    return Run(outputs, cotangents, gradients, into, buffers, no_gradient, silenced)
+
+
+def _silenced(module: Any) -> tuple[list[Any], tuple[str, ...]]:
+    """Switch off dropout deep inside layers that are kept whole, where its mask's layout is the layer's own business.
+
+    Returns:
+        those layers, within whose code functional dropouts are to be switched off, too; and the names of those that had
+        any.
+    """
+    within, names = [], []
+    for path, layer in kept_layers(module).items():
+        if not draws_once(layer):
+            within.append(layer)
+            had_any = [silence(inner) for inner in layer.modules()]
+            names += [path] if any(had_any) else []
+    return within, tuple(names)
+
+
+def _total(results: list[Any], seed: int) -> tuple[list[np.ndarray | None], Any]:
+    """Random cotangents, and the sum of the results times them; None where nothing can be differentiated."""
+    import torch
+
+    from port.weights.torch import as_numpy
+
+    generator = torch.Generator().manual_seed(seed)
+    cotangents: list[np.ndarray | None] = []
+    total = None
+    for result in results:
+        if not (result.is_floating_point() or result.is_complex()) or not result.requires_grad:
+            cotangents.append(None)
+            continue
+        cotangent = torch.randn(result.shape, generator=generator, dtype=torch.float64).to(result.dtype)
+        cotangents.append(as_numpy(cotangent))
+        term = (
+            (result * cotangent).sum()
+            if not result.is_complex()
+            else (torch.view_as_real(result.resolve_conj()).sum(-1) * cotangent.real).sum()
+        )
+        total = term if total is None else total + term
+    return cotangents, total
+
+
+def _gradient(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor's gradient; zeros where it has none, or one that torch knows to be zero and keeps without numbers."""
+    gradient = tensor.grad
+    if gradient is None or gradient._is_zerotensor():
+        import torch
+
+        return torch.zeros_like(tensor)
+    return gradient
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
