@@ -9,8 +9,8 @@ from port.errors import UsageError, described
 from port.translation.graph import Graph
 from port.translation.keeping import kept_layers
 from port.translation.placed import Placed
-from port.translation.placing import place
 from port.translation.refusals import both_modes
+from port.translation.rounds import place
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from port.translation.bodies import Bodies, Body, Unreachable, write_body
+from port.translation.bodies import Bodies, Body, write_body
 from port.translation.code import code
 from port.translation.folding import ClassForm, FoldedClass, fold
 from port.translation.forms import buffer_form, is_function, layer_form, parameter_form
@@ -15,6 +15,7 @@ from port.translation.initial import Initial
 from port.translation.layouts import torchs
 from port.translation.modes import merged
 from port.translation.placed import Placed
+from port.translation.scopes import Unreachable
 from port.translation.sequences import IDENTITY, elements
 from port.translation.structure import Call, call_tree
 from port.translation.tree import ModuleTree, identifier

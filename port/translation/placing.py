@@ -1,9 +1,4 @@
-"""The layout stage: every tensor's axes get an order in JAX, and every operator the expression for that order.
-
-A source (an input, a parameter, a permutation) may lie as its readers want it. What they want is found by going
-through the graph again: where a reader needs another layout than an array has, the source that the array follows is
-given that layout in the next round, and where that helps nobody, a transpose is written.
-"""
+"""One round of the layout stage: what rules read from, and write to."""
 
 from __future__ import annotations
 
@@ -12,16 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from port.errors import NoPair
 from port.translation.code import code, ref
-from port.translation.graph import Enter, Graph, LayerCall, Leave, Operation, Place, Value, each_value, mapped
+from port.translation.graph import Graph, LayerCall, Leave, Operation, Place, Value, each_value, mapped
 from port.translation.keeping import calls_of, kept_layers, shared_layers
-from port.translation.layouts import Layout, channels_last, moved, torchs
+from port.translation.layouts import Layout, channels_last, torchs
 from port.translation.placed import UNWRITTEN, Assignment, Placed, Unwritten
-
-_ROUNDS = 12
-_MOST_NUMBERS = 256
-
+from port.translation.transposing import brought
 
 Back = Callable[[Layout], Layout | None]
 
@@ -236,86 +227,11 @@ class Placing:
         key = (value, layout)
         if key not in self.copies:
             copy = Value(f"{value.name}_{len(self.copies)}t", value.shape, value.dtype)
-            expression = self._moved(value, layout)
+            expression = brought(self._ref(value), self.layout(value), layout)
             self.placed.layouts[copy] = layout
             self._append(Assignment((copy,), expression, place=self.place, is_transpose=True))
             self.copies[key] = copy
         return self.copies[key]
-
-    def _moved(self, value: Value, layout: Layout) -> ast.expr:
-        has, expression = self.layout(value), self._ref(value)
-        if has.folded is not None and has.folded != layout.folded:
-            # Take the block apart, put it into torch's order, and flatten it again.
-            block, axis = has.folded, has.axis(has.folded.axis)
-            n = has.rank
-            parts = tuple(block.shape[part] for part in block.order)
-            order = tuple(axis + block.order.index(part) for part in range(len(parts)))
-            sizes: list[Any] = [code("x.shape[k]", x=expression, k=k) for k in range(n)]
-            apart = (*sizes[:axis], *parts, *sizes[axis + 1 :])
-            axes = (*range(axis), *order, *range(axis + len(parts), n + len(parts) - 1))
-            whole = (*sizes[:axis], -1, *sizes[axis + 1 :])
-            expression = code(
-                "x.reshape(apart).transpose(axes).reshape(whole)", x=expression, apart=apart, axes=axes, whole=whole
-            )
-            has = replace(has, folded=None)
-        if has.order != layout.order:
-            expression = transposed(expression, moved(has, layout))
-        if layout.folded is not None and layout.folded != self.layout(value).folded:
-            raise NoPair("a flattened axis cannot be brought into another order of its elements here")
-        return expression
-
-
-def transposed(expression: ast.expr, axes: tuple[int, ...]) -> ast.expr:
-    """The transpose that a person would write for an order of axes."""
-    changed = [k for k, axis in enumerate(axes) if k != axis]
-    n = len(axes)
-    if len(changed) == 2:
-        one, other = changed
-        if other == n - 1:
-            one, other = one - n, -1
-        if (one, other) == (-2, -1):
-            return code("jnp.matrix_transpose(x)", x=expression)
-        return code("jnp.swapaxes(x, one, other)", x=expression, one=one, other=other)
-    for source in range(n):
-        for target in range(n):
-            order = [axis for axis in range(n) if axis != source]
-            order.insert(target, source)
-            if tuple(order) == tuple(axes):
-                ends = tuple(k - n if k >= n - 1 else k for k in (source, target))
-                return code("jnp.moveaxis(x, source, target)", x=expression, source=ends[0], target=ends[1])
-    return code("jnp.transpose(x, axes)", x=expression, axes=tuple(axes))
-
-
-def constant(tensor: Any) -> ast.expr:
-    """A tensor that the code made of numbers, as it is written.
-
-    Raises:
-        NoPair: it has too many numbers to be written.
-    """
-    if tensor.numel() > _MOST_NUMBERS:
-        raise NoPair(f"a constant of {tensor.numel()} numbers: make it a buffer of the module (register_buffer)")
-    dtype = code(f"jnp.{str(tensor.dtype).removeprefix('torch.').replace('bool', 'bool_')}")
-    return code("jnp.array(numbers, dtype)", numbers=tensor.tolist(), dtype=dtype)
-
-
-def place(graphs: dict[bool, Graph], root: Any) -> dict[bool, Placed]:
-    """Carry graphs over to JAX, with the same layouts for what they share.
-
-    Args:
-        graphs: of `port.translation.capture`, by whether they are of training.
-        root: the torch module that was captured.
-    """
-    preferred: dict[str, Layout] = {}
-    for _ in range(_ROUNDS):
-        stages = {training: Placing(graph, root, preferred, training) for training, graph in graphs.items()}
-        wanted: dict[str, Layout] = {}
-        for stage in stages.values():
-            _go_through(stage)
-            wanted = {**stage.wanted, **wanted}
-        if not wanted:
-            break
-        preferred.update(wanted)
-    return {training: stage.placed for training, stage in stages.items()}
 
 
 def _values_read(step: Any) -> Iterator[Value]:
@@ -326,19 +242,6 @@ def _values_read(step: Any) -> Iterator[Value]:
             yield from each_value((step.arguments, step.keywords))
         case Leave():
             yield from each_value(step.results)
-
-
-def _names_of_one(root: Any, layers: dict[str, Any]) -> dict[str, str]:
-    """Names of a tensor that has several → the one that it goes by: that of a layer kept whole, if it has one."""
-    tensors = [*root.named_parameters(remove_duplicate=False), *root.named_buffers(remove_duplicate=False)]
-    by_tensor: dict[int, list[str]] = {}
-    for name, tensor in tensors:
-        by_tensor.setdefault(id(tensor), []).append(name)
-    found = {}
-    for names in by_tensor.values():
-        kept = [name for name in names if any(name.startswith(f"{path}.") for path in layers)]
-        found.update(dict.fromkeys(names, (kept or names)[0]))
-    return found
 
 
 def _cut(graph: Graph) -> set[Value]:
@@ -356,45 +259,3 @@ def _cut(graph: Graph) -> set[Value]:
             case Leave() if not step.path:
                 cut.update(value for value in each_value(step.results) if value in made)
     return cut
-
-
-def _go_through(stage: Placing) -> None:
-    from port.translation.rules import apply, apply_layer
-    from port.translation.rules.held import place_held
-
-    graph = stage.graph
-    names = _names_of_one(stage.root, stage.layers)
-    for value in graph.inputs:
-        stage.placed.values[value.name] = value
-        stage.placed.layouts[value] = stage.preferred.get(value.name, torchs(value.rank))
-        stage.sources.add(value)
-    for value, path in graph.held.items():
-        graph.held[value] = names.get(path, path)
-        place_held(stage, value, graph.held[value])
-    for value, tensor in graph.constants.items():
-        stage.placed.layouts[value] = torchs(value.rank)
-        stage.literals[value] = constant(tensor)
-    scopes: list[str] = []
-    for step in graph.steps:
-        match step:
-            case Operation():
-                stage.place = step.place
-                apply(stage, step)
-            case LayerCall():
-                stage.place = step.place
-                apply_layer(stage, step)
-            case Enter():
-                stage.place = step.place
-                scopes.append(step.path)
-                stage.scope = step.path
-                for value in each_value(step.arguments):
-                    stage.settle(value)
-                stage.placed.steps.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
-            case Leave() if not step.path:
-                for path, value in graph.written.items():
-                    stage.write(path, value)
-                stage.placed.steps.append(replace(step, results=mapped(step.results, stage.result)))
-            case Leave():
-                scopes.pop()
-                stage.scope = scopes[-1]
-                stage.placed.steps.append(replace(step, results=mapped(step.results, stage.ref)))

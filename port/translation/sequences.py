@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from port.translation.bodies import Bodies, Unreachable
+from port.translation.bodies import Bodies
 from port.translation.code import HELD, VALUE, ref, renamed, values_in
 from port.translation.graph import each_value
 from port.translation.placed import Assignment
+from port.translation.scopes import Unreachable
 from port.translation.structure import Call
 from port.translation.tree import ModuleTree
 

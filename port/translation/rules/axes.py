@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from port.translation.code import code
 from port.translation.graph import Operation, Value
 from port.translation.layouts import Layout, moved, permuted, torchs, with_new, without
+from port.translation.transposing import transposed
 
 if TYPE_CHECKING:
     from port.translation.placing import Placing
@@ -39,8 +40,6 @@ def _reversed(stage: Placing, operation: Operation) -> None:
 
 def _permuted(stage: Placing, value: Value, dims: tuple[int, ...], result: Value) -> None:
     """The same array beside the permuted tensor, unless a reader needs its axes in another order."""
-    from port.translation.placing import transposed
-
     layout = permuted(stage.layout(value), dims)
     wanted = stage.preferred.get(result.name)
     if wanted is None or wanted == layout or layout.folded is not None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-from itertools import permutations
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,8 +11,8 @@ from torch import Tensor, nn
 from port.translation.keeping import kept_layers
 from port.translation.layouts import Folded, Layout, channels_last, torchs
 from port.translation.placed import Assignment, Placed
-from port.translation.placing import constant, place, transposed
 from port.translation.refusals import captured
+from port.translation.rounds import place
 
 
 def placed(module: nn.Module, *args: Tensor) -> Placed:
@@ -141,36 +139,3 @@ def test_a_parameter_of_ones_own_is_read_and_not_copied() -> None:
     assert transposes(run) == []
     (step,) = [step for step in run.steps if isinstance(step, Assignment)]
     assert "@" in ast.unparse(step.expression)
-
-
-@pytest.mark.parametrize("rank", [2, 3, 4])
-def test_a_written_transpose_does_what_its_axes_say(rank: int) -> None:
-    x = np.arange(np.prod(range(2, rank + 2))).reshape(tuple(range(2, rank + 2)))
-    for axes in permutations(range(rank)):
-        if axes == tuple(range(rank)):
-            continue
-        text = ast.unparse(ast.fix_missing_locations(transposed(ast.Name("x"), axes)))
-        assert np.array_equal(eval(text, {"jnp": np, "x": x}), x.transpose(axes)), text
-
-
-@pytest.mark.parametrize(
-    ("axes", "text"),
-    [
-        ((0, 2, 1), "jnp.matrix_transpose(x)"),
-        ((1, 0, 2), "jnp.swapaxes(x, 0, 1)"),
-        ((0, 2, 3, 1), "jnp.moveaxis(x, 1, -1)"),
-        ((0, 3, 1, 2), "jnp.moveaxis(x, -1, 1)"),
-        ((3, 2, 1, 0), "jnp.transpose(x, (3, 2, 1, 0))"),
-    ],
-)
-def test_a_transpose_as_a_person_writes_it(axes: tuple[int, ...], text: str) -> None:
-    assert ast.unparse(ast.fix_missing_locations(transposed(ast.Name("x"), axes))) == text
-
-
-def test_numbers_that_the_code_made() -> None:
-    text = ast.unparse(ast.fix_missing_locations(constant(torch.tensor([[True, False]]))))
-    assert text == "jnp.array([[True, False]], jnp.bool_)"
-    from port.errors import NoPair
-
-    with pytest.raises(NoPair, match="257 numbers: make it a buffer"):
-        constant(torch.zeros(257))
