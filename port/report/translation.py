@@ -10,7 +10,6 @@ from port.mapping import TORCH_ONLY, Entry
 from port.pairs.notes import note
 from port.report.original_places import nearest, place_of
 from port.translation import Translation
-from port.translation.alone import as_root
 from port.translation.folder import Original
 from port.translation.layouts import Layout
 
@@ -42,8 +41,8 @@ def translation_report(
                 _input(*told, translation) for told in zip(names, boundary.inputs, translation.shapes, strict=True)
             ],
             results=_all_results(boundary.outputs),
-            modules=_modules(translation, as_root(module)),
-            left_out=_left_out(translation, as_root(module)),
+            modules=_modules(translation, module),
+            left_out=_left_out(translation, module),
             drawn_otherwise=[f"`{name}`" for name in translation.drawn_otherwise],
             hidden=translation.hidden,
             lengths=_lengths(translation, names, dynamic),

@@ -31,7 +31,7 @@ class Boundary:
     outputs: dict[bool, Any]
 
     def to_flax(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """The positional arguments of the Flax module.
+        """The positional arguments of the Flax module; what ``**`` gathers is a dict behind them, for `call`.
 
         Raises:
             UsageError: other arguments than the translation was made with.
@@ -63,6 +63,11 @@ class Boundary:
             value = bound.arguments[name.lstrip("*")]
             given += value if name.startswith("*") and not name.startswith("**") else [value]
         return tuple(given)
+
+    def call(self, module: Any, given: tuple[Any, ...]) -> Any:
+        """What the Flax module gives for the arguments of `to_flax`."""
+        gathers = bool(self.parameters) and self.parameters[-1].startswith("**")
+        return module(*given[:-1], **given[-1]) if gathers else module(*given)
 
     def to_torch(self, results: Any) -> Any:
         """The Flax module's results as torch's; which mode they are of is seen by their tree."""

@@ -110,13 +110,19 @@ class Translation:
         return re.search(r"\bjnp\.(float64|complex128)\b", self.source) is not None
 
     def to_flax(self, args: Any, kwargs: dict[str, Any] | None = None) -> tuple[Any, ...]:
-        """torch's arguments as those of the Flax module: arrays, in its layout.
+        """torch's arguments as those of the Flax module: arrays, in its layout, in order.
+
+        What an argument with two stars gathers is a dict behind them; `run` spreads it.
 
         Args:
             args: one tensor, or the tuple of positional arguments, as ``translate`` took them.
             kwargs: those given by name.
         """
         return self.boundary.to_flax(args, kwargs or {})
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """What the Flax module gives for torch's arguments, as torch tensors: called as the original is."""
+        return self.to_torch(self.boundary.call(self.module, self.to_flax(args, kwargs)))
 
     def to_torch(self, results: Any) -> Any:
         """What the Flax module gives, as torch tensors in torch's layout, in the original's tuples and dicts."""

@@ -76,8 +76,7 @@ def _differentiated(
         model = nnx.merge(graph, params, rest, copy=True)
         filled = iter(floats)
         taken = jax.tree.unflatten(tree, [next(filled) if s else leaf for s, leaf in zip(smooth, leaves, strict=True)])
-        by_name = any(name.startswith("**") for name in translation.boundary.parameters[-1:])
-        results = model(*taken[:-1], **taken[-1]) if by_name else model(*taken)
+        results = translation.boundary.call(model, taken)
         outputs = arrays_in(results, translation.boundary.outputs[training])
         total = jnp.zeros((), jnp.float64 if wide else jnp.float32)
         for output, cotangent in zip(outputs, cotangents, strict=True):
