@@ -116,7 +116,10 @@ def parameter_form(tensor: Any, layout: Layout, initializer: ast.expr | None = N
 
 
 def buffer_form(tensor: Any, layout: Layout) -> ast.expr:
-    """The construction of a buffer of the module's own: its values, where they are regular."""
+    """The construction of a buffer of the module's own: its values, where they are regular.
+
+    One of float32 has the parameters' dtype, as all that floats has behind ``module.to(dtype)`` of torch's.
+    """
     array = (
         tensor.detach().cpu().float().numpy()
         if str(tensor.dtype) == "torch.bfloat16"
@@ -149,6 +152,8 @@ def _constant(number: float, shape: tuple[int, ...], dtype: ast.expr) -> ast.exp
 def _regular(array: np.ndarray) -> ast.expr:
     """A buffer's values as a formula; as they are where they are few; zeros, to be loaded, where they are neither."""
     shape, dtype = array.shape, code(f"jnp.{array.dtype.name if array.dtype != bool else 'bool_'}")
+    if array.dtype == np.float32:
+        dtype = ast.Name("param_dtype")
     if array.size and (array == array.flat[0]).all():
         return _constant(array.flat[0].item(), shape, dtype)
     flat = array.reshape(-1)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from port.errors import NoPair
+from port.pairs.registry import resolve
+from port.pairs.twin import twin_pair
 from port.translation.code import code, held
 from port.translation.graph import Operation, Value
 from port.translation.layouts import Layout, torchs
@@ -40,18 +42,21 @@ def _flipped(stage: Placing, value: Value) -> ast.expr:
 def _linear(stage: Placing, operation: Operation) -> None:
     value, weight, bias = (operation.arguments[name] for name in ("input", "weight", "bias"))
     result = operation.results[0]
-    layer = _layer_of(stage, weight, bias)
+    layer, table = _layer_of(stage, weight, bias), _table_of(stage, weight)
     layout = rows_first(stage, value)
     if layer is not None:
         expression = code("layer(x)", layer=held(layer), x=stage.need(value, layout))
+    elif table is not None:
+        # Flax's name for it, which computes in the embedding's dtype as a layer does.
+        expression = code("table.attend(x)", table=held(table), x=stage.need(value, layout))
     else:
         kernel = stage.layout(weight)
         if kernel.folded is not None:
             raise NoPair("a weight whose elements are in another order")
         name = "x @ w" if kernel.order == (1, 0) else "x @ w.T"
         expression = code(name, x=stage.need(value, layout), w=stage.ref(weight))
-        if bias is not None:
-            expression = code("y + b", y=expression, b=stage.need(bias))
+    if layer is None and bias is not None:
+        expression = code("y + b", y=expression, b=stage.need(bias))
     stage.give(result, expression, layout, follows=value if layout == stage.layout(value) else None)
 
 
@@ -77,6 +82,19 @@ def _layer_of(stage: Placing, weight: Value, bias: Value | None) -> str | None:
     if type(module) is not torch.nn.Linear or path not in stage.layers:
         return None
     return path if mine == (None if module.bias is None else f"{path}.bias") else None
+
+
+def _table_of(stage: Placing, weight: Value) -> str | None:
+    """The embedding whose table a linear layer has for its weight."""
+    import torch
+    from flax import nnx
+
+    path, _, name = stage.graph.held.get(weight, "").rpartition(".")
+    if name != "weight" or path not in stage.layers:
+        return None
+    module = stage.root.get_submodule(path)
+    is_flaxs = isinstance(module, torch.nn.Embedding) and resolve(twin_pair(module).flax) is nnx.Embed
+    return path if is_flaxs else None
 
 
 def _addmm(stage: Placing, operation: Operation) -> None:

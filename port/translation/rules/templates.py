@@ -55,13 +55,7 @@ def from_pair(stage: Placing, operation: Operation) -> None:
     Raises:
         NoPair: no pair speaks of it, or none with these arguments.
     """
-    given = {name: _stood_in(argument) for name, argument in operation.arguments.items()}
-    found = matching(operation.operator, given)
-    if found is None:
-        raise NoPair("no pair speaks of this operator with these arguments")
-    pair, variables = found
-    stage.note(*pair.notes)
-    variables = {name: _back(variable) for name, variable in variables.items()}
+    pair, variables = pair_of(stage, operation)
     operands = [value for value in each_value(variables) if value.shape is not None]
     match pair.axes:
         case Each() if operands:
@@ -73,8 +67,23 @@ def from_pair(stage: Placing, operation: Operation) -> None:
         case Spatial() if _is_image(variables, pair.axes):
             _spatial(stage, operation, pair, variables, pair.axes)
         case _:
-            needed = {name: _needed(stage, variable) for name, variable in variables.items()}
-            _give(stage, operation, pair.jax, needed, [torchs(result.rank) for result in operation.results])
+            needed = {name: written(stage, variable) for name, variable in variables.items()}
+            give(stage, operation, pair.jax, needed, [torchs(result.rank) for result in operation.results])
+
+
+def pair_of(stage: Placing, operation: Operation) -> tuple[OperatorPair, dict[str, Any]]:
+    """The pair that speaks of an operator, and what the variables of its expression are.
+
+    Raises:
+        NoPair: no pair speaks of it, or none with these arguments.
+    """
+    given = {name: _stood_in(argument) for name, argument in operation.arguments.items()}
+    found = matching(operation.operator, given)
+    if found is None:
+        raise NoPair("no pair speaks of this operator with these arguments")
+    pair, variables = found
+    stage.note(*pair.notes)
+    return pair, {name: _back(variable) for name, variable in variables.items()}
 
 
 def _each(
@@ -84,7 +93,7 @@ def _each(
     fitting = dict(zip(operands, expressions, strict=True))
     ready = {name: _replaced(stage, variable, fitting) for name, variable in variables.items()}
     follows = leader if layout == stage.layout(leader) else None
-    _give(stage, operation, pair.jax, ready, [layout] * len(operation.results), follows)
+    give(stage, operation, pair.jax, ready, [layout] * len(operation.results), follows)
 
 
 def _along(
@@ -107,7 +116,7 @@ def _along(
     ready |= {name: literal(_renumbered(dim, layout)) for name, dim in dims.items() if dim is not None}
     follows = leader if layout == stage.layout(leader) else None
     layouts = [layout if result.rank == layout.rank else torchs(result.rank) for result in operation.results]
-    _give(stage, operation, pair.jax, ready, layouts, follows)
+    give(stage, operation, pair.jax, ready, layouts, follows)
 
 
 def _over(
@@ -138,7 +147,7 @@ def _over(
         ready[axes.variable] = literal(_renumbered(dim, layout))
         gone = {d % layout.rank for d in ((dim,) if isinstance(dim, int) else dim)} if layout.rank else set()
         after = layout if operation.results[0].rank == layout.rank else without(layout, gone)
-    _give(stage, operation, pair.jax, ready, [after] * len(operation.results))
+    give(stage, operation, pair.jax, ready, [after] * len(operation.results))
 
 
 def _spatial(
@@ -148,11 +157,11 @@ def _spatial(
     spatial = axes.axes or image.rank - 2
     layout = channels_last(image.rank, image.rank - spatial - 1)
     after = spatial if axes.results is None else axes.results
-    ready = {name: _needed(stage, variable) for name, variable in variables.items()}
+    ready = {name: written(stage, variable) for name, variable in variables.items()}
     ready["input"] = stage.need(image, layout)
     layouts = [channels_last(result.rank, result.rank - after - 1) for result in operation.results]
     follows = image if stage.layout(image) == layout else None
-    _give(stage, operation, axes.last, ready, layouts, follows)
+    give(stage, operation, axes.last, ready, layouts, follows)
 
 
 def _is_image(variables: dict[str, Any], axes: Spatial) -> bool:
@@ -160,7 +169,7 @@ def _is_image(variables: dict[str, Any], axes: Spatial) -> bool:
     return isinstance(image, Value) and image.rank >= (axes.axes or 0) + 1
 
 
-def _give(
+def give(
     stage: Placing,
     operation: Operation,
     template: str,
@@ -168,6 +177,7 @@ def _give(
     layouts: list[Layout],
     follows: Value | None = None,
 ) -> None:
+    """The results as a pair's expression gives them, its variables replaced."""
     body = ast.parse(template, mode="eval").body
     holes = {name: literal(variable) for name, variable in variables.items()}
     ranks = {value.name: value.rank for value in stage.placed.layouts}
@@ -214,7 +224,7 @@ def _back(variable: Any) -> Any:
             return variable
 
 
-def _needed(stage: Placing, variable: Any) -> Any:
+def written(stage: Placing, variable: Any) -> Any:
     """A variable whose tensors are in torch's layout."""
     match variable:
         case Value() if variable.shape is not None:
@@ -222,9 +232,9 @@ def _needed(stage: Placing, variable: Any) -> Any:
         case Value():
             return stage.ref(variable)
         case list():
-            return [_needed(stage, item) for item in variable]
+            return [written(stage, item) for item in variable]
         case tuple():
-            return tuple(_needed(stage, item) for item in variable)
+            return tuple(written(stage, item) for item in variable)
         case _:
             return source_of(variable)
 

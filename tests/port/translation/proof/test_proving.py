@@ -62,8 +62,8 @@ FAULTS = {
     "tanh of the sum": Fault(Blocks, "x + self.down(", "jnp.tanh(x) + self.down(", IN_EVALUATION),
     "mask forgotten": Fault(
         Blocks,
-        'return {"logits": x @ self.embed.embedding[...].T, "gained": x @ self.gain[...] * self.mask[...]}',
-        'return {"logits": x @ self.embed.embedding[...].T, "gained": x @ self.gain[...]}',
+        'return {"logits": self.embed.attend(x), "gained": x @ self.gain[...] * self.mask[...]}',
+        'return {"logits": self.embed.attend(x), "gained": x @ self.gain[...]}',
         IN_EVALUATION,
     ),
     # Another number.

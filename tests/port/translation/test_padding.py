@@ -1,0 +1,108 @@
+"""Padding: the widths follow the axes, so that nothing is transposed for it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+import port
+from port.translation.keeping import kept_layers
+from port.translation.layouts import Layout, torchs
+from port.translation.placed import Assignment
+from port.translation.placing import place
+from port.translation.refusals import captured
+from port.translation.rules import padding
+
+pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
+
+
+def of_numpy(rank: int, widths: list[int]) -> list[tuple[int, ...]]:
+    pairs = [tuple(widths[2 * place : 2 * place + 2]) for place in range(len(widths) // 2)]
+    return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_widths_in_another_order_of_axes(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 4))
+    layout = Layout(tuple(data.draw(st.permutations(range(rank)))))
+    widths = data.draw(st.lists(st.integers(0, 3), max_size=2 * rank).filter(lambda found: len(found) % 2 == 0))
+    tensor = np.arange(np.prod(range(2, rank + 2))).reshape(range(2, rank + 2)) + 1
+    theirs = np.pad(tensor, of_numpy(rank, widths))
+    ours = np.pad(tensor.transpose(layout.order), of_numpy(rank, padding.in_order(widths, layout)))
+    assert np.array_equal(ours, theirs.transpose(layout.order))
+
+
+def test_widths_as_short_as_torch_would_be_told_them() -> None:
+    assert padding.in_order([1, 2], torchs(4)) == [1, 2]
+    assert padding.in_order([0, 0, 1, 2], Layout((0, 2, 3, 1))) == [0, 0, 0, 0, 1, 2]
+    assert padding.in_order([0, 0], torchs(2)) == []
+
+
+class Padded(nn.Module):
+    """Between convolutions: pixels, channels, another way than zeros, and other numbers on each side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(2, 3, 3), nn.Conv2d(6, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.one(F.pad(x, (1, 0, 2, 1)))
+        x = F.pad(x, (2, 1, 0, 3), mode="reflect")
+        x = F.pad(x, (0, 0, 0, 1, 1, 2), value=0.5)
+        return self.two(x).relu()
+
+
+class Shortcut(nn.Module):
+    """A narrower image beside a wider one, with channels of zeros, as a ResNet without parameters there has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 6, 3, stride=2, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        added = (y.shape[1] - x.shape[1]) // 2
+        return y + F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, added, added))
+
+
+class Flat(nn.Module):
+    """What is padded is a flattened image, in front of its first number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.linear = nn.Conv2d(2, 3, 1), nn.Linear(3 * 4 * 5 + 3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(F.pad(self.conv(x).flatten(1), (1, 2)))
+
+
+IMAGE = torch.randn(2, 2, 4, 5, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("cls", [Padded, Shortcut])
+def test_nothing_is_transposed_for_it(cls: type[nn.Module]) -> None:
+    module = cls()
+    graph = captured(module, (IMAGE,), {}, training=False, layers=kept_layers(module), dynamic=False)
+    run = place({False: graph}, module)[False]
+    assert not any(isinstance(step, Assignment) and step.is_transpose for step in run.steps)
+    assert [run.layouts[value].order for value in run.graph.inputs] == [(0, 2, 3, 1)]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("cls", [Padded, Shortcut, Flat])
+def test_both_sides_agree(cls: type[nn.Module]) -> None:
+    proof = port.translate(cls(), IMAGE).proof
+    assert proof is not None and proof.agrees, str(proof)
+
+
+@pytest.mark.sweep
+def test_widths_that_stay_as_they_are_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(padding, "in_order", lambda widths, layout: widths)
+    proof = port.translate(Padded(), IMAGE).proof
+    assert proof is not None and not proof.agrees
