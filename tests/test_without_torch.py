@@ -144,3 +144,36 @@ def test_compare(folder: Path) -> None:
             folder,
         )
     assert "agree" in run("from port.cli import main; assert main(['compare', 'a.jsonl', 'b.jsonl']) == 0", folder)
+
+
+GOLDEN = Path(__file__).parent / "port" / "translation" / "golden" / "resnet18.py.txt"
+
+
+@pytest.mark.sweep
+def test_a_translated_module_with_its_weights(tmp_path: Path) -> None:
+    """What `port translate` wrote gives the same on its weights as where they are put into it one by one."""
+    (tmp_path / "resnet18.py").write_text(GOLDEN.read_text("utf-8"), "utf-8")
+    run(
+        "import sys; sys.path.insert(0, '.')\n"
+        "from flax import nnx; import numpy as np\n"
+        "from safetensors.numpy import save_file\n"
+        "import resnet18\n"
+        "random = np.random.default_rng(0)\n"
+        "drawn = resnet18.ResNet(rngs=nnx.Rngs(0))\n"
+        "state = nnx.to_flat_state(nnx.state(drawn, nnx.Not(nnx.RngState)))\n"
+        "for path, v in state:\n"
+        "    v[...] = (random.uniform(0.5, 1, v.shape) / np.sqrt(v.size)).astype(v.dtype)\n"
+        "nnx.update(drawn, nnx.from_flat_state(state))\n"
+        "save_file({'.'.join(map(str, path)): np.asarray(v[...]) for path, v in state}, 'resnet18.safetensors')\n"
+        "x = random.standard_normal((2, 32, 34, 3)).astype(np.float32)\n"
+        "other = resnet18.ResNet(rngs=nnx.Rngs(1))\n"
+        "for name, model in (('loaded', resnet18.load()), ('drawn', drawn), ('other', other)):\n"
+        "    model.eval()\n"
+        "    np.save(f'{name}.npy', model(x))\n"
+        "assert 'torch' not in sys.modules",
+        tmp_path,
+    )
+    loaded, drawn, other = (np.load(tmp_path / f"{name}.npy") for name in ("loaded", "drawn", "other"))
+    assert loaded.shape == (2, 1000) and np.isfinite(loaded).all() and (loaded[0] != loaded[1]).any()
+    np.testing.assert_array_equal(loaded, drawn)
+    assert (other != drawn).any()

@@ -44,6 +44,10 @@ class Arguments:
     """translate this part alone, as in layer1.0; the whole model is run once for the part's inputs"""
     dynamic: bool = False
     """leave all lengths of the inputs free, not only the first axis's"""
+    remat: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="CLASS")] = ()
+    """a class of the model's whose activations are computed again in the backward pass (nnx.remat); once for each"""
+    standalone: bool = False
+    """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own layers' pairs"""
     dry_run: bool = False
@@ -96,9 +100,8 @@ def _translate(given: Arguments, module: Any, args: Any, kwargs: Any, out: Path,
     from port.translation.folder import write_folder
 
     construct = _construct(given)
-    done = _guarded(
-        lambda: translate(module, args, kwargs, name=name, dynamic=given.dynamic, construct=construct), given.target
-    )
+    options: dict[str, Any] = {"dynamic": given.dynamic, "remat": given.remat, "standalone": given.standalone}
+    done = _guarded(lambda: translate(module, args, kwargs, name=name, construct=construct, **options), given.target)
     original = _original(given)
     report = translation_report(done, module, name=name, original=original, dynamic=given.dynamic)
     files = write_folder(done, out, name=name, original=original, report=report)

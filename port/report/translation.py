@@ -45,6 +45,8 @@ def translation_report(
             left_out=_left_out(translation, module),
             drawn_otherwise=[f"`{name}`" for name in translation.drawn_otherwise],
             hidden=translation.hidden,
+            checkpointed=[f"`{name}`" for name in translation.checkpointed],
+            standalone=translation.standalone,
             lengths=_lengths(translation, names, dynamic),
             notes=[
                 {"note": note(id), "places": nearest(places)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from port.translation.bodies import Bodies, Body, write_body
@@ -17,7 +17,7 @@ from port.translation.modes import merged
 from port.translation.placed import Placed
 from port.translation.scopes import Unreachable
 from port.translation.sequences import IDENTITY, elements
-from port.translation.structure import Call, call_tree
+from port.translation.structure import Call, call_tree, numbers_given
 from port.translation.tree import ModuleTree, identifier
 
 
@@ -28,10 +28,12 @@ class Program:
     Attributes:
         classes: the last is the root's.
         tree: of the torch modules.
+        numbers: path of an instance → the parameters that it is given whole numbers for, as `numbers_given` tells.
     """
 
     classes: list[FoldedClass]
     tree: ModuleTree
+    numbers: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 def program_of(placed: dict[bool, Placed], tree: ModuleTree, initial: Initial | None = None) -> Program:
@@ -65,6 +67,7 @@ class _Building:
         self.elements: dict[str, dict[str, ast.expr | None]] = {}
         self.classes: list[FoldedClass] = []
         self.constructions: dict[str, ast.expr] = {}
+        self.numbers: dict[str, dict[str, str]] = defaultdict(dict)
 
     def program(self) -> Program:
         written: dict[bool, Bodies] = {}
@@ -86,13 +89,16 @@ class _Building:
             for path in written[True].keys() & written[False].keys():
                 self.bodies[path] = merged(written[True][path], written[False][path])
         self._fold()
-        return Program(self.classes, self.tree)
+        return Program(self.classes, self.tree, dict(self.numbers))
 
     def _write(self, call: Call, parameters: dict[str, list[str]]) -> None:
         """Write the bodies, the innermost first; every call of one module has to have the same."""
         for item in call.items:
             if isinstance(item, Call):
                 self._write(item, parameters)
+        for name, kind in numbers_given(call, self.placed).items():
+            known_kind = self.numbers[call.path].setdefault(name, kind)
+            self.numbers[call.path][name] = kind if kind == known_kind else ""
         if self.tree.kind(call.path) == "sequential" and call.path:
             found = elements(call, self.tree, self.bodies)
             body = Body(["input"], [], None)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import copy
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
+from port.translation.checkpointing import Numbers, checkpointed
 from port.translation.classes import Program
 from port.translation.folding import Argument, FoldedClass
 from port.translation.forms import OPTIONS, shortened
@@ -19,7 +21,14 @@ _BY_PLACE = 2  # arguments: what comes in and what goes out; others say their na
 _COMMON = ("dtype", "param_dtype", "rngs")
 
 
-def render(program: Program, *, title: str, weights: str | None = None, doubled: bool = False) -> str:
+def render(
+    program: Program,
+    *,
+    title: str,
+    weights: str | None = None,
+    doubled: bool = False,
+    remat: Mapping[str, Numbers] | None = None,
+) -> str:
     """The source of a Flax NNX module.
 
     Args:
@@ -27,10 +36,11 @@ def render(program: Program, *, title: str, weights: str | None = None, doubled:
         title: the first line of the docstring.
         doubled: whether the module was captured in float64, which then stands for the default float.
         weights: name of the safetensors file that ``load`` reads; None for no ``load``.
+        remat: names of the classes whose calls are checkpointed, as `checkpointed_classes` gives them.
     """
     imports = Imports(default_float=doubled)
     names = {made.name: made for made in program.classes}
-    classes = [_class(made, names, imports) for made in program.classes]
+    classes = [_class(made, names, imports, remat or {}) for made in program.classes]
     root = program.classes[-1].name
     body: list[ast.stmt] = [*classes]
     text = "\n\n\n".join(_text(ast.fix_missing_locations(ast.Module([statement], []))) for statement in body)
@@ -66,13 +76,18 @@ def formatted(text: str) -> str:
     return text
 
 
-def _class(made: FoldedClass, names: dict[str, FoldedClass], imports: Imports) -> ast.stmt:
+def _class(
+    made: FoldedClass, names: dict[str, FoldedClass], imports: Imports, remat: Mapping[str, Numbers]
+) -> ast.stmt:
     body: list[ast.stmt] = [_docstring(made)]
     constructor = _constructor(made, names, imports)
     if constructor is not None:
         body.append(constructor)
-    if made.body is not None:
-        body.append(_call(made, imports))
+    call = None if made.body is None else _call(made, imports)
+    if made.name in remat:
+        body += [imports.read(method) for method in checkpointed(call, remat[made.name])]
+    elif call is not None:
+        body.append(call)
     base = ast.parse("nnx.Sequential" if made.is_sequential else "nnx.Module", mode="eval").body
     return ast.ClassDef(made.name, [imports.read(base)], [], body, [])
 
@@ -133,7 +148,7 @@ def _annotation(argument: Argument, imports: Imports) -> ast.expr:
     return ast.parse(" | ".join(sorted(kinds)).replace("NoneType", "None"), mode="eval").body
 
 
-def _call(made: FoldedClass, imports: Imports) -> ast.stmt:
+def _call(made: FoldedClass, imports: Imports) -> ast.FunctionDef:
     body = made.body
     assert body is not None
     parameters, star, keywords = [], None, None

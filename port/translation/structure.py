@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from port.translation.code import values_in
+from port.translation.code import VALUE, values_in
 from port.translation.graph import Enter, Leave, Place, each_value
 from port.translation.placed import Assignment, Placed
 from port.translation.tree import ModuleTree
@@ -88,3 +88,30 @@ def _give_writes(root: Call, placed: Placed) -> None:
         read = values_in(expression)
         maker = makers.get(read[0], root) if len(read) == 1 else root
         maker.writes[path] = expression
+
+
+def numbers_given(call: Call, placed: Placed) -> dict[str, str]:
+    """The parameters of a call that are given whole numbers, as lengths are: their names → how they are annotated.
+
+    Where there are arrays among the numbers, the annotation is ``""``.
+    """
+    found = {}
+    for name, given in call.parameters.items():
+        kinds = _kinds(given, placed)
+        if "number" in kinds:
+            single = "int" if isinstance(given, ast.expr) else "Any"
+            found[name] = single if kinds == {"number"} else ""
+    return found
+
+
+def _kinds(given: Any, placed: Placed) -> set[str]:
+    match given:
+        case ast.Name(id=name) if name.startswith(VALUE) and name[1:] in placed.values:
+            return {"number" if placed.values[name[1:]].shape is None else "array"}
+        case ast.expr():
+            return set[str]().union(*(_kinds(ast.Name(f"{VALUE}{name}"), placed) for name in values_in(given)))
+        case dict():
+            return _kinds(tuple(given.values()), placed)
+        case tuple() | list():
+            return set[str]().union(*(_kinds(item, placed) for item in given))
+    return set()

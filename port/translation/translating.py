@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,15 @@ from port.mapping.entry import gather
 from port.translation.both_runs import Runs, both_runs
 from port.translation.boundary import Boundary, outputs_of
 from port.translation.carrying import mapping_of
+from port.translation.checkpointing import Numbers, checkpointed_classes
 from port.translation.classes import Program, program_of
 from port.translation.graph import Leave, values_of
 from port.translation.initial import initial_values
 from port.translation.layouts import Layout, torchs
 from port.translation.placed import Assignment, Placed
 from port.translation.proof import prove
-from port.translation.rendering import render
+from port.translation.rendering import formatted, render
+from port.translation.standalone import with_own_copies
 from port.translation.translation import Translation
 from port.translation.tree import ModuleTree
 
@@ -38,6 +40,8 @@ def translate(
     dynamic: bool = False,
     check: bool = True,
     construct: Callable[[], torch.nn.Module] | None = None,
+    remat: Sequence[str] | str = (),
+    standalone: bool = False,
 ) -> Translation:
     """Write the Flax module that a person would have written, and prove that it is the same.
 
@@ -50,12 +54,16 @@ def translate(
         construct: makes the module anew, as its user does: then it is looked at how its parameters are drawn, and the
             written module draws its own so. Without it, they are drawn as torch's layers draw them.
         check: whether both sides are compared in float64: outputs, gradients, buffers.
+        remat: names of the original's classes whose activations are computed again in the backward pass
+            (``nnx.remat``, gradient checkpointing): less memory for one more forward pass of them.
+        standalone: whether what the source takes from ``port`` is copied into it, so that it needs only JAX, Flax,
+            safetensors and numpy.
 
     Returns:
         the source, the module with its weights, the mapping, the notes and the proof.
 
     Raises:
-        UsageError: no module, or inputs that it does not take.
+        UsageError: no module, or inputs that it does not take; in ``remat``, no class that is written.
         NoPair: a module that torch.export cannot capture; says where and what to do.
     """
     from port.translation.alone import as_root, prefix_of
@@ -65,7 +73,9 @@ def translate(
     tree = ModuleTree(captured.root, captured.layers)
     initial = None if construct is None else initial_values(lambda: as_root(construct()), captured.layers)
     program = program_of(runs, tree, initial)
-    made = _written(module, program, runs, name=name, doubled=doubled)
+    made = _written(module, program, runs, name=name, doubled=doubled, remat=checkpointed_classes(program, remat))
+    if standalone:
+        made.source, made.standalone = formatted(with_own_copies(made.source)), True
     made.prefix = prefix_of(module)
     _fill(made, runs, tree)
     made.mixed = doubled and any(_is_single(value) for graph in graphs.values() for value in values_of(graph))
@@ -76,12 +86,20 @@ def translate(
     return made
 
 
-def _written(module: Any, program: Program, runs: Runs, *, name: str | None, doubled: bool) -> Translation:
+def _written(
+    module: Any,
+    program: Program,
+    runs: Runs,
+    *,
+    name: str | None,
+    doubled: bool,
+    remat: dict[str, Numbers],
+) -> Translation:
     """The source, and what is known of it."""
     root = program.classes[-1]
     file = name or type(module).__name__.lower()
     title = f"{type(module).__name__} of PyTorch, in Flax NNX"
-    source = render(program, title=title, weights=f"{file}.safetensors", doubled=doubled)
+    source = render(program, title=title, weights=f"{file}.safetensors", doubled=doubled, remat=remat)
     signature = inspect.signature(program.tree.root.forward)
     placed = runs[True]
     boundary = Boundary(
@@ -100,6 +118,7 @@ def _written(module: Any, program: Program, runs: Runs, *, name: str | None, dou
         unwritten=list(dict.fromkeys(item for run in runs.values() for item in run.unwritten)),
         draws={training: run.draws for training, run in runs.items()},
         transposes=sum(isinstance(step, Assignment) and step.is_transpose for step in placed.steps),
+        checkpointed=tuple(remat),
     )
 
 

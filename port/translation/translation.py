@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,7 @@ import numpy as np
 from port.mapping import Mapping
 from port.translation.boundary import Boundary
 from port.translation.layouts import Layout
-from port.translation.loading import loaded
+from port.translation.loading import MODEL, loaded
 from port.translation.placed import Unwritten
 from port.translation.proof import Proof
 
@@ -37,6 +38,8 @@ class Translation:
         drawn_otherwise: names of parameters that the original draws as no standard initialiser does.
         shapes: of the tensors that went in, with symbols for the lengths that stayed free.
         hidden: Flax's paths of buffers that no state dict of the original's holds.
+        checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
+        standalone: whether the source imports nothing of ``port``'s.
     """
 
     name: str
@@ -54,6 +57,8 @@ class Translation:
     shapes: tuple[tuple[int | str, ...], ...] = ()
     draws: dict[bool, list[Layout]] = field(default_factory=dict)
     proof: Proof | None = None
+    checkpointed: tuple[str, ...] = ()
+    standalone: bool = False
 
     @cached_property
     def module(self) -> Any:
@@ -107,7 +112,17 @@ class Translation:
     @property
     def needs_x64(self) -> bool:
         """Whether the source names a 64-bit dtype, which JAX has only where ``jax_enable_x64`` is on."""
-        return re.search(r"\bjnp\.(float64|complex128)\b", self.source) is not None
+        return re.search(r"\bjnp\.(float64|complex128)\b", self._own_source) is not None
+
+    @property
+    def written_classes(self) -> frozenset[str]:
+        """Names of the classes that were written from the original's."""
+        return frozenset(node.name for node in ast.parse(self._own_source).body if isinstance(node, ast.ClassDef))
+
+    @property
+    def _own_source(self) -> str:
+        """Without what was copied from port into it."""
+        return self.source.rpartition(MODEL)[2]
 
     def to_flax(self, args: Any, kwargs: dict[str, Any] | None = None) -> tuple[Any, ...]:
         """torch's arguments as those of the Flax module: arrays, in its layout, in order.

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import wraps
+from itertools import count
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -213,4 +216,31 @@ def jax_draws(seed: int, layouts: list[Layout]) -> Iterator[None]:
     with ExitStack() as patched:
         for function in (uniform, normal, exponential, bernoulli, randint):
             patched.enter_context(patch.object(jax.random, function.__name__, function))
+        yield
+
+
+@contextmanager
+def each_call_traced(code: ModuleType) -> Iterator[None]:
+    """Within it, JAX traces every call of a written module's classes anew.
+
+    A call under `nnx.remat` is traced once for all modules that are alike, and what was drawn while it was traced would
+    stand in all of them: a key is an argument, and the numbers of `jax_draws` are none.
+    """
+    from flax import nnx
+
+    numbers = count()
+
+    def numbered(call: Any) -> Any:
+        @wraps(call)
+        def numbered_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            self.number_of_call = next(numbers)  # told apart by it: it is no array, and so a part of the structure
+            return call(self, *args, **kwargs)
+
+        return numbered_call
+
+    with ExitStack() as patched:
+        for cls in vars(code).values():
+            is_module = isinstance(cls, type) and issubclass(cls, nnx.Module) and cls.__module__ == code.__name__
+            if is_module and "__call__" in vars(cls):
+                patched.enter_context(patch.object(cls, "__call__", numbered(cls.__call__)))
         yield

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from port.parity.flax_side import silence
 from port.translation.layouts import Layout
-from port.translation.proof.draws import jax_draws
+from port.translation.proof.draws import each_call_traced, jax_draws
 from port.translation.proof.run import Run
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def flax_run(
         seed: of the numbers that both sides draw.
     """
     module = _built(translation, precision, training)
-    with jax_draws(seed, translation.draws[training]):
+    draws = translation.draws[training]
+    with jax_draws(seed, draws), each_call_traced(translation.code) if draws else nullcontext():
         return _differentiated(translation, module, precision, given, training, cotangents)
 
 
@@ -45,7 +47,7 @@ def _built(translation: Translation, precision: str, training: bool) -> Any:
     module = translation.build(param_dtype=jnp.dtype(precision))
     if precision == "float64":
         _widen(module)
-    _silence_inside(module)
+    _silence_inside(module, translation.written_classes)
     if training:
         module.train()
     else:
@@ -133,9 +135,11 @@ def _spread(translation: Any, given: Any, inputs_grad: list[Any], smooth: list[b
     return found
 
 
-def _silence_inside(module: Any) -> None:
+def _silence_inside(module: Any, written: frozenset[str]) -> None:
     """Switch off dropout inside the layers that the written code calls; a dropout that it calls itself stays on."""
     from flax import nnx
+
+    holders = (nnx.Sequential, nnx.List, nnx.Dict)
 
     def walk(parent: Any, own: bool) -> None:
         for _, child in nnx.iter_children(parent):
@@ -143,16 +147,9 @@ def _silence_inside(module: Any) -> None:
                 continue  # a variable
             if not own:
                 silence(child)
-            walk(child, own and _is_written(child, module))
+            walk(child, own and (type(child).__name__ in written or isinstance(child, holders)))
 
     walk(module, True)
-
-
-def _is_written(node: Any, root: Any) -> bool:
-    """Whether it is of the written code: one of its classes, or what only holds several."""
-    from flax import nnx
-
-    return type(node).__module__ == type(root).__module__ or isinstance(node, nnx.Sequential | nnx.List | nnx.Dict)
 
 
 def _widen(module: Any) -> None:

@@ -175,6 +175,7 @@ def test_the_report_says_what_went_where(written: Path) -> None:
     assert "- Met at translated_models.py:16\n" in report, "notes name the original's lines"
     assert "- `x`: (any, 2, 3, 3) in PyTorch, (any, 3, 3, 2) in JAX" in report
     assert "- `x`: free along axis 0" in report
+    assert "from net import load  # needs no torch\n" in report and "backward pass" not in report
 
 
 def test_what_the_report_says_of_the_next_checkpoint(written: Path, tmp_path: Path) -> None:
@@ -322,6 +323,19 @@ def test_a_module_that_is_there_and_inputs_of_a_function(place: Path, tmp_path: 
     compile(text, "test_ready.py", "exec")
 
 
+def test_checkpointed_and_standalone(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "alone"
+    options = ("--input", "2,2,3,3", "--remat", "Net", "--standalone", "-o", str(folder))
+    assert run("translated_models:Net", *options) == 0
+    source = (folder / "net.py").read_text("utf-8")
+    assert "from port.nn" not in source and source.count("    @nnx.remat\n") == 1
+    assert "\nclass BatchNorm(nnx.Module):" in source
+    report = (folder / "report.md").read_text("utf-8")
+    assert "from net import load  # needs neither torch nor port\n" in report
+    assert "computed again in the backward pass: `Net`\n" in report
+    imported(folder / "test_net.py").test_it_is_the_same_model()
+
+
 # %% What is refused
 
 
@@ -344,6 +358,7 @@ REFUSED = {
     "no part": ((NET, *SHAPE, "--submodule", "tail"), "unknown part of Net 'tail'; there are: head"),
     "idle part": (("translated_models:Branches", "--input", "2,3", "--submodule", "idle"), "does not call its part"),
     "data-dependent": (("translated_models:Branches", "--input", "2,3"), "translated_models.py:49: `if x.sum() > 0:`"),
+    "no class": ((NET, *SHAPE, "--remat", "Nett"), "unknown class to checkpoint 'Nett'; there are: Net"),
     "a name taken": ((NET, *SHAPE, "--name", "json"), "would hide another module named json"),
     "no name of Python's": ((NET, *SHAPE, "--name", "my net"), "Python has no name 'my net'"),
 }
