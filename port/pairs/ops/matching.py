@@ -39,6 +39,9 @@ def matching(aten: str, arguments: Mapping[str, Any]) -> tuple[OperatorPair, dic
         like for their numbers, the rest as it was given.
     """
     base = aten.rpartition(".")[0]
+    if "unbiased" in arguments:  # the older name of a correction of one, or none
+        rest = {name: value for name, value in arguments.items() if name != "unbiased"}
+        arguments = {**rest, "correction": int(arguments["unbiased"])}
     for pair in _pairs_of().get(base) or _pairs_of().get(meaning_of(base), []):
         values = _bound(pair, aten, arguments)
         if values is not None and _fits(pair, values):

@@ -170,6 +170,16 @@ def array(*shape: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
 A, B, ROW = array(3, 4), array(3, 4), array(4)
 CASES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("aten.max.default", {"self": A}, "torch.max(input)"),
+    (
+        "aten.var_mean.dim",
+        {"self": A, "dim": [0], "unbiased": False, "keepdim": True},
+        "torch.var_mean(input, dim, correction=correction, keepdim=keepdim)",
+    ),
+    (
+        "aten.std.default",
+        {"self": A, "unbiased": False},
+        "torch.std(input, dim, correction=correction, keepdim=keepdim)",
+    ),
     ("aten.max.other", {"self": A, "other": B}, "torch.max(input, other)"),
     ("aten.max.dim", {"self": A, "dim": 1, "keepdim": False}, "torch.max(input, dim)"),
     ("aten.max.dim", {"self": A, "dim": 1, "keepdim": True}, "torch.max(input, dim, keepdim=True)"),
