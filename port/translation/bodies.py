@@ -12,7 +12,7 @@ from port.translation.graph import Place, Value, each_value
 from port.translation.inlining import Made, inlined, needed, tree_with_inlined, with_inlined
 from port.translation.naming import hints
 from port.translation.placed import UNWRITTEN, Assignment, Placed
-from port.translation.scopes import Scope, Unreachable
+from port.translation.scopes import LostLength, Scope, Unreachable
 from port.translation.sources import statement_at
 from port.translation.structure import Call
 from port.translation.tree import ModuleTree
@@ -55,7 +55,10 @@ def write_body(call: Call, placed: Placed, tree: ModuleTree, bodies: Bodies) -> 
     Raises:
         Unreachable: it needs something of its caller that it is not given.
     """
-    return _Writer(call, placed, tree, bodies).body()
+    try:
+        return _Writer(call, placed, tree, bodies).body()
+    except LostLength:
+        return _Writer(call, placed, tree, bodies).body(keeping_lengths=True)
 
 
 class _Writer:
@@ -65,13 +68,13 @@ class _Writer:
         self.writes = dict(call.writes)
         self.scope = Scope(call, placed, tree)
 
-    def body(self) -> Body:
+    def body(self, *, keeping_lengths: bool = False) -> Body:
         made, inline = inlined(self._made(), self._ends())
         if self._gives_something():
             self.results = tree_with_inlined(self.results, inline)
         self.writes = {path: with_inlined(expression, inline) for path, expression in self.writes.items()}
         scope = self.scope
-        scope.count_uses(made, self._ends())
+        scope.count_uses(made, self._ends(), keeping_lengths=keeping_lengths)
         statements: list[ast.stmt] = []
         told: set[Place] = set()
         for scope.number, item in enumerate(made):

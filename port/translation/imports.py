@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -29,10 +30,15 @@ _DEFAULTS = {
 
 
 class Imports:
-    """The lines that a source needs; names in what it reads are replaced by those that the lines give."""
+    """The lines that a source needs; names in what it reads are replaced by those that the lines give.
 
-    def __init__(self, *, default_float: bool = False) -> None:
-        self.default_float = default_float
+    Args:
+        default_float: whether float64 stands for the default float.
+        taken: names of the source's own classes; a module of port's with such a name is called ``port.nn.Name``.
+    """
+
+    def __init__(self, *, default_float: bool = False, taken: Iterable[str] = ()) -> None:
+        self.default_float, self.taken = default_float, frozenset(taken)
         self._lines: set[str] = {_ALIASES["nnx"]}
         self._own: set[str] = set()
 
@@ -90,6 +96,9 @@ class _Reading(ast.NodeTransformer):
             return self._from("lax", name.removeprefix("jax.lax."))
         if name.startswith("port.nn.functional."):
             return self._from("F", name.removeprefix("port.nn.functional."))
+        if name.startswith("port.nn.") and name.rpartition(".")[2] in self.imports.taken:
+            self.imports.line("import port.nn")
+            return node
         if name.startswith("port.nn.") and name.count(".") == 2:
             self.imports.own(name.rpartition(".")[2])
             return ast.Name(name.rpartition(".")[2])

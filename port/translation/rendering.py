@@ -38,9 +38,8 @@ def render(
         weights: name of the safetensors file that ``load`` reads; None for no ``load``.
         remat: names of the classes whose calls are checkpointed, as `checkpointed_classes` gives them.
     """
-    imports = Imports(default_float=doubled)
-    names = {made.name: made for made in program.classes}
-    classes = [_class(made, names, imports, remat or {}) for made in program.classes]
+    imports = Imports(default_float=doubled, taken=[made.name for made in program.classes])
+    classes = [_class(made, program, imports, remat or {}) for made in program.classes]
     root = program.classes[-1].name
     body: list[ast.stmt] = [*classes]
     text = "\n\n\n".join(_text(ast.fix_missing_locations(ast.Module([statement], []))) for statement in body)
@@ -76,14 +75,12 @@ def formatted(text: str) -> str:
     return text
 
 
-def _class(
-    made: FoldedClass, names: dict[str, FoldedClass], imports: Imports, remat: Mapping[str, Numbers]
-) -> ast.stmt:
+def _class(made: FoldedClass, program: Program, imports: Imports, remat: Mapping[str, Numbers]) -> ast.stmt:
     body: list[ast.stmt] = [_docstring(made)]
-    constructor = _constructor(made, names, imports)
+    constructor = _constructor(made, {other.name: other for other in program.classes}, imports)
     if constructor is not None:
         body.append(constructor)
-    call = None if made.body is None else _call(made, imports)
+    call = None if made.body is None else _call(made, program, imports)
     if made.name in remat:
         body += [imports.read(method) for method in checkpointed(call, remat[made.name])]
     elif call is not None:
@@ -148,7 +145,7 @@ def _annotation(argument: Argument, imports: Imports) -> ast.expr:
     return ast.parse(" | ".join(sorted(kinds)).replace("NoneType", "None"), mode="eval").body
 
 
-def _call(made: FoldedClass, imports: Imports) -> ast.FunctionDef:
+def _call(made: FoldedClass, program: Program, imports: Imports) -> ast.FunctionDef:
     body = made.body
     assert body is not None
     parameters, star, keywords = [], None, None
@@ -159,7 +156,8 @@ def _call(made: FoldedClass, imports: Imports) -> ast.FunctionDef:
         elif name.startswith("*"):
             star = ast.arg(own, imports.read(ast.parse("jax.Array", mode="eval").body))
         else:
-            parameters.append(ast.arg(own, imports.read(_array(body, own))))
+            is_number = all(program.numbers.get(path, {}).get(own) == "int" for path in made.members)
+            parameters.append(ast.arg(own, ast.Name("int") if is_number else imports.read(_array(body, own))))
     arguments = ast.arguments([], [ast.arg("self"), *parameters], star, [], [], keywords, [])
     taken = {node.id for statement in body.statements for node in ast.walk(statement) if isinstance(node, ast.Name)}
     lengths = {name: length for name, value in made.attributes.items() if (length := _length(value))}

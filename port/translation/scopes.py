@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from port.translation.code import HELD, VALUE, code, literal, renamed, values_in
@@ -22,6 +23,10 @@ class Unreachable(Exception):
     def __init__(self, path: str, why: str) -> None:
         super().__init__(why)
         self.path = path
+
+
+class LostLength(Unreachable):
+    """A length that no array shows any more under the names that there are."""
 
 
 class Scope:
@@ -44,13 +49,25 @@ class Scope:
         self.parameters = self._parameters()
         self.number = 0
 
-    def count_uses(self, made: list[Made], ends: list[str]) -> None:
-        """Take note of who reads what last; ``ends`` are the values that what is given is made of."""
-        for number, item in enumerate(made):
-            for name in values_in(item.expression):
-                self.last_use[name] = number
-        for name in ends:
-            self.last_use[name] = len(made)
+    def count_uses(self, made: list[Made], ends: list[str], *, keeping_lengths: bool = False) -> None:
+        """Take note of who reads what last.
+
+        Args:
+            made: the statements.
+            ends: the values that what is given is made of.
+            keeping_lengths: whether the first array that shows a length counts as read wherever the length is.
+        """
+        read = [(number, name) for number, item in enumerate(made) for name in values_in(item.expression)]
+        arrays = [self.placed.values[name] for name in self.names if name in self.placed.values]
+        arrays += [value for item in made for value in each_value(item.results)]
+        for number, name in [*read, *((len(made), name) for name in ends)]:
+            self.last_use[name] = number
+            value = self.placed.values.get(name)
+            if keeping_lengths and value is not None and value.shape is None:
+                for symbol in set(re.findall(r"[A-Za-z_]\w*", str(value.length))):
+                    shown = next((array.name for array in arrays if symbol in (array.shape or ())), None)
+                    if shown is not None:
+                        self.last_use[shown] = number
 
     def _parameters(self) -> dict[str, ast.expr]:
         """The parameters; what they hold is called by them."""
@@ -132,7 +149,7 @@ class Scope:
 
         made = length(value.length, read)
         if made is None:
-            raise Unreachable(self.call.path, f"needs the length {value.length}")
+            raise LostLength(self.call.path, f"needs the length {value.length}")
         return made
 
     def aliases(self, item: Made) -> list[ast.stmt]:

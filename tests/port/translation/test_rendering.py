@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from ruff.__main__ import find_ruff_bin  # type: ignore[import-untyped]
-from torch import nn
+from torch import Tensor, nn
 
+import port
 from port.translation.rendering import WIDTH, _repeated, formatted
 
 from .nets import Attention, Blocks, Small, translated
@@ -137,3 +139,37 @@ def test_it_is_imported_where_there_is_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(1, 4, 7)"
+
+
+class BatchNorm(nn.Module):
+    """Has the name of a layer that port.nn has, which it is written with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x: Tensor, repeats: int) -> Tensor:
+        return self.norm(x).relu().repeat(repeats, 1)
+
+
+class Twice(nn.Module):
+    """Reads a length of what it no longer has a name for, and gives it on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([BatchNorm(), BatchNorm()])
+
+    def forward(self, x: Tensor) -> Tensor:
+        count = x.shape[2]
+        x = x.mean(2)
+        for norm in self.norms:
+            x = norm(x, count)
+        return x
+
+
+@pytest.mark.sweep
+def test_a_class_with_the_name_of_a_layer_and_lengths_that_are_given_on() -> None:
+    translation = port.translate(Twice(), torch.randn(4, 3, 2), dynamic=True)
+    assert "self.norm = port.nn.BatchNorm(3" in translation.source
+    assert "def __call__(self, x: jax.Array, repeats: int) -> jax.Array:" in translation.source
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
