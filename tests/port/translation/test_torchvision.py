@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-
 import pytest
 import torch
 from torchvision import models
@@ -18,9 +16,6 @@ from .zoo.example import floats
 SECONDS = 1800.0
 GAPS: dict[str, str] = {}
 """Models that do not agree yet, and why."""
-
-# Each takes a minute: another of those in the table every day.
-SWEPT = [name for place, name in enumerate(table()) if place % 3 == datetime.date.today().toordinal() % 3]
 
 
 def test_the_models_are_torchvisions_but_for_the_detectors() -> None:
@@ -42,7 +37,8 @@ def test_the_table_says_how_the_models_were_run() -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", SWEPT)
+@pytest.mark.daily(3)  # each takes a minute
+@pytest.mark.parametrize("name", table())
 def test_the_translation_is_as_good_as_the_table_says(name: str) -> None:
     kept = table()[name]
     row = alone(name, SECONDS)

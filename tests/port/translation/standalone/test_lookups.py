@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from port.translation.lookups import bound_names, module_names
+from port.translation.standalone.lookups import bound_names, module_names
 
 
 def found(source: str) -> str:

@@ -14,7 +14,8 @@ from functools import cache
 
 from port import __version__
 from port.errors import UsageError
-from port.translation.definitions import (
+from port.translation.loading import MODEL
+from port.translation.standalone.definitions import (
     Defined,
     Definition,
     Imported,
@@ -24,9 +25,8 @@ from port.translation.definitions import (
     attribute_of,
     read_module,
 )
-from port.translation.loading import MODEL
-from port.translation.lookups import Import, local_name
-from port.translation.renaming import Edit, edited, in_text
+from port.translation.standalone.lookups import Import, local_name
+from port.translation.standalone.renaming import Edit, edited, in_text
 
 _HEAD = (
     f"# Layers and functions with PyTorch's semantics, copied from port {__version__} (MIT License, Copyright (c) 2026 "

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from port.errors import UsageError
-from port.translation.lookups import Import, ModuleNames, bound_names, local_name, module_names
+from port.translation.standalone.lookups import Import, ModuleNames, bound_names, local_name, module_names
 
 
 @dataclass(frozen=True)
