@@ -188,6 +188,7 @@ class TestResume:
     def test_other_models(self, side: str, model: str, path: Path) -> None:
         assert differing(side, Config(model=model, optimizer="adam", steps=STEPS, schedule="step"), path) == []
 
+    @pytest.mark.daily(3)
     @pytest.mark.sweep
     @pytest.mark.parametrize(
         ("side", "optimizer", "schedule"),
@@ -388,6 +389,7 @@ def whole_checkpoint(side: str, path: Path) -> int:
     return step
 
 
+    @pytest.mark.daily(2)
 class TestKilled:
     @pytest.mark.parametrize(
         ("side", "kills"),

@@ -216,8 +216,12 @@ def _chain(scheduler: Any, group: int, base: float) -> Expression | float | None
         bases = [base, *[1.0] * (len(held) - 1)]
         schedules = [_formula(inner, group, base) for inner, base in zip(held, bases, strict=True)]
         return None if None in schedules else Expression("port.transforms.chained_lr", (schedules,))
-    last = pairs[-1]
-    return _formula(held[-1], group, _base(held[-1], group)) if last is not None and last.sets else None
+    last, own = pairs[-1], _base(held[-1], group)
+    if last is None or not last.sets:
+        return None
+    # torch takes a CyclicLR's first rate from the group, which an earlier scheduler has marked with another one.
+    begins_elsewhere = own != float(scheduler.optimizer.param_groups[group].get("initial_lr", own))
+    return None if begins_elsewhere else _formula(held[-1], group, own)
 
 
 def _tables(scheduler: Any, group: int, steps: int | None, count: int) -> tuple[Expression, Expression | None]:

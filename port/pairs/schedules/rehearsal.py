@@ -84,5 +84,10 @@ def _fresh(scheduler: Any, stage: Any) -> Any:
     if hasattr(twin, "lr_lambdas"):
         # Objects with a state of their own keep it to themselves.
         twin.lr_lambdas = copy.deepcopy(twin.lr_lambdas)
+    own = twin.base_lrs
+    if hasattr(twin, "step_ratio"):
+        # CyclicLR comes to its own base behind its first step, which an earlier scheduler's may have decided.
+        twin.base_lrs = [group.get("initial_lr", base) for group, base in zip(stage.param_groups, own, strict=True)]
     twin._initial_step()
+    twin.base_lrs = own
     return twin

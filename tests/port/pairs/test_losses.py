@@ -185,6 +185,7 @@ def test_one_sample(name: str) -> None:
     check(samples(name)[-1])
 
 
+@pytest.mark.daily(3)
 # Chunks of two rows, with class weights and ignored labels, are many; each of these parts is a minute.
 @pytest.mark.sweep
 @pytest.mark.parametrize("part", range(8))

@@ -77,6 +77,7 @@ def check(name: str, most: int) -> None:
     assert (agree == 0) is (name in REFUSED)
 
 
+@pytest.mark.daily(2)
 @pytest.mark.thin(40)
 @pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_an_entry_agrees(name: str) -> None:

@@ -207,6 +207,7 @@ def show(name: str, ours: Run, theirs: Run, exact: Run) -> None:
 # %% Computing in bfloat16, with parameters of float32
 
 
+@pytest.mark.daily(2)
 @ALL
 @TRAINING
 def test_it_computes_in_bfloat16_with_parameters_of_float32(name: str, training: bool) -> None:
@@ -278,6 +279,7 @@ def coarse(array: np.ndarray) -> np.ndarray:
 # %% Stored in bfloat16
 
 
+@pytest.mark.daily(2)
 @ALL
 @TRAINING
 def test_it_is_stored_in_bfloat16(name: str, training: bool) -> None:
@@ -298,6 +300,7 @@ def test_it_is_stored_in_bfloat16(name: str, training: bool) -> None:
 # %% All in float64
 
 
+@pytest.mark.daily(2)
 @ALL
 @TRAINING
 def test_it_computes_in_float64(name: str, training: bool) -> None:

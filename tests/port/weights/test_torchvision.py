@@ -122,6 +122,7 @@ def assert_comes_back(state: dict[str, torch.Tensor], module: torch.nn.Module) -
     module.load_state_dict(state, strict=True)
 
 
+@pytest.mark.daily(3)
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", EVERY)
 def test_every_model_comes_back_bit_for_bit(name: str) -> None:

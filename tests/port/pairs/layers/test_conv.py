@@ -91,6 +91,7 @@ def test_W4_a_padding_mode(mode: str, kernel: int, padding: int | str, dilation:
     check_padding(mode, kernel, padding, dilation, sides)
 
 
+@pytest.mark.daily(2)
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 @pytest.mark.parametrize(("mode", "kernel", "padding", "dilation"), PADDINGS)

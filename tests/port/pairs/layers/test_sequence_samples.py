@@ -36,6 +36,7 @@ def test_a_sample(name: str, samples: Callable[..., list[Any]], differences: Any
     check(name, samples(name, True)[-1], differences, training=True)
 
 
+@pytest.mark.daily(3)
 @pytest.mark.sweep
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("name", NAMES)

@@ -63,6 +63,10 @@ TABLES: dict[str, Callable[[Any], Any]] = {
     "lambda": lambda o: L.LambdaLR(o, [lambda epoch: 1 / (1 + epoch), lambda epoch: 0.9**epoch]),
     "multiplicative": lambda o: L.MultiplicativeLR(o, lambda epoch: 1 - 0.1 / epoch),
     "cyclic by a function": lambda o: L.CyclicLR(o, 0.01, 0.3, 4, scale_fn=lambda x: 1 / x),
+    # Its first rate is what the group began with.
+    "chain into a cycle": lambda o: L.ChainedScheduler(
+        [L.StepLR(o, 2, 0.5), L.CyclicLR(o, 0.05, 0.5, 3, cycle_momentum=False)]
+    ),
     "sequence into one cycle": lambda o: L.SequentialLR(o, [L.LinearLR(o, 0.1, 1.0, 5), L.OneCycleLR(o, 0.4, 20)], [5]),
     "sequence into a product": lambda o: L.SequentialLR(
         o, [L.LinearLR(o, 0.1, 1.0, 5), L.MultiplicativeLR(o, lambda epoch: 0.9)], [5]
