@@ -389,8 +389,8 @@ def whole_checkpoint(side: str, path: Path) -> int:
     return step
 
 
-    @pytest.mark.daily(2)
 class TestKilled:
+    @pytest.mark.daily(2)
     @pytest.mark.parametrize(
         ("side", "kills"),
         [pytest.param(side, kills, marks=pytest.mark.sweep) for side, kills in (("torch", 12), ("jax", 16))],

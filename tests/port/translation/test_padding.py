@@ -14,8 +14,8 @@ import port
 from port.translation.keeping import kept_layers
 from port.translation.layouts import Layout, torchs
 from port.translation.placed import Assignment
-from port.translation.placing import place
 from port.translation.refusals import captured
+from port.translation.rounds import place
 from port.translation.rules import padding
 
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
