@@ -43,5 +43,5 @@ def test_a_layer_alone() -> None:
 
 
 def test_no_module() -> None:
-    with pytest.raises(UsageError, match=r"an audit is of a torch\.nn\.Module, got the class Mixed"):
+    with pytest.raises(UsageError, match=r"a torch\.nn\.Module is translated, got the class Mixed"):
         audit(Mixed, torch.ones(2, 3))  # type: ignore[arg-type]

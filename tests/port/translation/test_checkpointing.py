@@ -109,6 +109,7 @@ def flat(state: Any) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.sweep
 def test_both_sides_agree_in_both_modes() -> None:
     done = translated("Block", check=True)
     assert done.proof is not None and done.proof.agrees and len(done.proof.rows) == 8, str(done.proof)
@@ -178,6 +179,7 @@ def test_a_name_that_no_written_class_has() -> None:
         translated("BatchNorm2d")
 
 
+@pytest.mark.sweep
 def test_a_name_with_its_module() -> None:
     assert translated(f"{__name__}.Block").checkpointed == ("Block",)
 

@@ -76,7 +76,7 @@ def test_too_few_and_too_many(args: tuple[Tensor, ...], kwargs: dict[str, Tensor
     ("thing", "described"), [(Branch, "the class Branch"), (torch.ones(2), "Tensor"), (None, "NoneType")]
 )
 def test_what_is_no_module(thing: object, described: str) -> None:
-    with pytest.raises(UsageError, match=f"takes a torch.nn.Module, got {described}"):
+    with pytest.raises(UsageError, match=f"a torch.nn.Module is translated, got {described}"):
         port.translate(thing, torch.ones(2))  # type: ignore[arg-type]
 
 

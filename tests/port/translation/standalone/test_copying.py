@@ -193,6 +193,7 @@ def test_a_usual_source_does_not(tmp_path: Path) -> None:
         run_without_port("import pooled", tmp_path / "out")
 
 
+@pytest.mark.sweep
 def test_the_proof_is_of_the_standalone_source() -> None:
     done = port.translate(Wrapped(), torch.randn(4, 6), standalone=True)
     assert done.proof is not None and done.proof.agrees, str(done.proof)
