@@ -1,4 +1,4 @@
-"""Batch norm on statistics that the model keeps by hand, as functional.batch_norm updates them in training."""
+"""Batch norm on statistics that the model keeps by hand, as functional.batch_norm does it in either mode."""
 
 from __future__ import annotations
 
@@ -47,4 +47,30 @@ def _batch_norm(stage: Placing, operation: Operation) -> None:
         stage.give(running, updated, torchs(1))
 
 
-RULES = {"aten._native_batch_norm_legit_functional": _batch_norm}
+def _with_running_statistics(stage: Placing, operation: Operation) -> None:
+    """The input normalised by running statistics, as in evaluation."""
+    given = operation.arguments
+    value: Value = given["input"]
+    result, *batch = operation.results
+    if any(stage.is_read(statistic) for statistic in batch):
+        raise NoPair("a batch's statistics are read where there are none")
+    layout = channels_last(value.rank, 1)
+    expression = code(
+        "(x - mean) * jax.lax.rsqrt(var + eps)",
+        x=stage.need(value, layout),
+        mean=stage.need(given["running_mean"]),
+        var=stage.need(given["running_var"]),
+        eps=given["eps"],
+    )
+    if given["weight"] is not None:
+        expression = code("y * weight", y=expression, weight=stage.need(given["weight"]))
+    if given["bias"] is not None:
+        expression = code("y + bias", y=expression, bias=stage.need(given["bias"]))
+    stage.note("W10")
+    stage.give(result, expression, layout, follows=value if stage.layout(value) == layout else None)
+
+
+RULES = {
+    "aten._native_batch_norm_legit_functional": _batch_norm,
+    "aten._native_batch_norm_legit_no_training": _with_running_statistics,
+}
