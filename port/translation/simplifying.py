@@ -63,6 +63,8 @@ class _Simplifying(ast.NodeTransformer):
             return _worked_out(node)
         if isinstance(node, ast.List | ast.Tuple):
             node.elts = [item for element in node.elts for item in _unstarred(element)]
+        if isinstance(node, ast.Call):
+            node.args = [item for argument in node.args for item in _unstarred(argument)]
         return node
 
     def _short_circuit(self, node: ast.BoolOp) -> ast.AST:

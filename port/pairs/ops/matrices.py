@@ -47,7 +47,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.einsum(equation, *operands)",
         "jnp.einsum(equation, *operands)",
         notes=_PRODUCT,
-        schema={"tensors": "operands"},
+        schema={"tensors": "operands", "path": ""},  # in what order the products are taken
     ),
     OperatorPair(
         "torch.tensordot",
