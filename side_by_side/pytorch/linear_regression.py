@@ -11,6 +11,7 @@ Its twin, with `pmap`, prints the same losses and the same line:
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import tempfile
 from pathlib import Path
@@ -189,6 +190,9 @@ def run(rank: int, replicas: int, steps: int, plot: Path | None, rendezvous: str
         print_fit(params, losses)
         if plot is not None:
             plot_fit(points, params, plot)
+    # The model holds the group, whose threads let go of tensors: while Python is whole, or it may abort at its end.
+    del model
+    gc.collect()
     dist.destroy_process_group()
 
 
