@@ -40,7 +40,7 @@ class Named:
 
 def name_holes(holes: Holes, forms: list[Any], taken: set[str], kept: set[int], attributes: set[str]) -> list[Named]:
     """A name for each hole; for those that are kept as attributes, none of an attribute's."""
-    original = _parameters(_class(forms))
+    original = parameters(_class(forms))
     used = set(taken)
     named: list[Named] = []
     for number, hole in enumerate(holes.found):
@@ -128,7 +128,8 @@ def _from_helper(hole: Hole, forms: list[Any], original: dict[str, Any]) -> list
 
 
 @cache
-def _parameters(cls: Any) -> dict[str, Any]:
+def parameters(cls: Any) -> dict[str, Any]:
+    """The arguments of a class's constructor that have a name, each with its default."""
     try:
         return {
             name: parameter.default

@@ -134,7 +134,6 @@ class _Building:
                 folded = fold([self._sequential_form(path) for path in members], set(taken))
                 if len(folded) > 1:
                     continue  # they are written where they stand
-                folded[0].is_sequential = True
             else:
                 forms = [self._form(path) for path in members]
                 # A layer of torch's that another's weights stand for: nothing is left of it.
@@ -179,7 +178,8 @@ class _Building:
     def _sequential_form(self, path: str) -> ClassForm:
         made = self._sequential(path, self.tree.modules[path])
         assert isinstance(made, ast.Call)
-        return ClassForm(path, self.tree.modules[path], {str(n): item for n, item in enumerate(made.args)}, None)
+        items = {str(number): item for number, item in enumerate(made.args)}
+        return ClassForm(path, self.tree.modules[path], items, None, is_sequential=True)
 
     def _is_needed(self, path: str) -> bool:
         module = self.tree.modules[path]

@@ -8,10 +8,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from port.translation.arguments import name_holes
+from port.translation.arguments import name_holes, parameters
 from port.translation.bodies import Body
 from port.translation.code import literal
 from port.translation.merging import Conditions, merged_statements
+from port.translation.sequences import IDENTITY
 from port.translation.unifying import Differ, Holes, unified, with_names
 
 
@@ -23,6 +24,7 @@ class ClassForm:
     module: Any
     attributes: dict[str, ast.expr]
     body: Body | None
+    is_sequential: bool = False
 
 
 @dataclass
@@ -32,7 +34,7 @@ class Argument:
     Attributes:
         name: of the argument.
         values: path of an instance → what it is given.
-        is_module: whether it is a module, or None.
+        is_module: whether it is a module, a function, or None.
         kept: whether the call reads it, so that the constructor keeps it.
         default: what it is by default; None where it has to be given.
     """
@@ -142,13 +144,13 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
                 raise Differ
             attributes[attribute] = unified(given, holes, (attribute,))  # type: ignore[arg-type, assignment]
         except Differ:
-            # One that some lack is given to them; where all have another, they are classes of their own.
-            if len(groups) == 1 or len(modules) == _MOST_MODULES or all(made is not None for made in given):
+            if len(groups) == 1 or len(modules) == _MOST_MODULES:
                 return None
-            values = {form.path: made or ast.Constant(None) for form, made in zip(forms, given, strict=True)}
-            default = ast.Constant(None) if any(made is None for made in given) else None
-            modules.append(Argument(attribute, values, True, default=default))
-            attributes[attribute] = ast.Name(attribute)
+            argument = (_function if forms[0].is_sequential else _module)(attribute, forms)
+            if argument is None or any(argument.name == other.name for other in modules):
+                return None
+            modules.append(argument)
+            attributes[attribute] = ast.Name(argument.name)
     flags: list[Argument] = []
     body = _body(groups, modules, holes, flags)
     if isinstance(body, str):
@@ -172,7 +174,28 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
     required = [argument for argument in every if argument.default is None]
     optional = [argument for argument in every if argument.default is not None]
     paths = [form.path for form in forms]
-    return FoldedClass(name, paths, type(forms[0].module), required + optional, attributes, body)
+    arguments = required + optional
+    return FoldedClass(name, paths, type(forms[0].module), arguments, attributes, body, forms[0].is_sequential)
+
+
+def _module(attribute: str, forms: list[ClassForm]) -> Argument | None:
+    """A module that some lack, as an argument; None where all have another: those are classes of their own."""
+    given = {form.path: form.attributes.get(attribute) for form in forms}
+    if None not in given.values():
+        return None
+    values = {path: made or ast.Constant(None) for path, made in given.items()}
+    return Argument(attribute, values, True, default=ast.Constant(None))
+
+
+def _function(place: str, forms: list[ClassForm]) -> Argument | None:
+    """What a Sequential has in a place, as an argument: an activation, say; None where that is a layer."""
+    none = ast.parse(IDENTITY, mode="eval").body
+    values = {form.path: form.attributes.get(place, none) for form in forms}
+    if any(isinstance(made, ast.Call) and ast.unparse(made.func) != "partial" for made in values.values()):
+        return None
+    original = (name for name in parameters(type(forms[0].module)) if "activation" in name)
+    default = none if ast.dump(none) in map(ast.dump, values.values()) else None
+    return Argument(next(original, f"layer_{place}"), values, True, default=default)
 
 
 def called_order(called: list[Any], name: str) -> int:

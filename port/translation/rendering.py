@@ -116,7 +116,7 @@ def _constructor(made: FoldedClass, names: dict[str, FoldedClass], imports: Impo
     imports.line("from typing import Any")
     imports.line("import jax.numpy as jnp")
     positional = list(made.arguments)
-    defaults = [argument.default for argument in positional if argument.default is not None]
+    defaults = [imports.read(argument.default) for argument in positional if argument.default is not None]
     arguments = ast.arguments(
         [],
         [ast.arg("self"), *(ast.arg(argument.name, _annotation(argument, imports)) for argument in positional)],

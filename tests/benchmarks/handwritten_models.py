@@ -22,17 +22,17 @@ class Bottleneck(nnx.Module):
         self.conv2 = conv(width, width, (3, 3), strides=stride, padding=1)
         self.bn2 = Norm(width, rngs=rngs)
         self.conv3, self.bn3 = conv(width, 4 * width, (1, 1)), Norm(4 * width, rngs=rngs)
-        self.shortcut = None
-        if stride != 1 or inputs != 4 * width:
-            self.shortcut = nnx.Sequential(
-                conv(inputs, 4 * width, (1, 1), strides=stride, padding=0), Norm(4 * width, rngs=rngs)
-            )
+        if stride == 1 and inputs == 4 * width:
+            self.shortcut = nnx.Sequential()
+        else:
+            shortcut = conv(inputs, 4 * width, (1, 1), strides=stride, padding=0)
+            self.shortcut = nnx.Sequential(shortcut, Norm(4 * width, rngs=rngs))
 
     def __call__(self, x: jax.Array) -> jax.Array:
         y = nnx.relu(self.bn1(self.conv1(x)))
         y = nnx.relu(self.bn2(self.conv2(y)))
         y = self.bn3(self.conv3(y))
-        return nnx.relu(y + (x if self.shortcut is None else self.shortcut(x)))
+        return nnx.relu(y + self.shortcut(x))
 
 
 class ResNet50(nnx.Module):

@@ -53,6 +53,25 @@ def nested() -> nn.Sequential:
     )
 
 
+class ConvNormActivation(nn.Sequential):
+    """Ends in an activation that its caller chooses, or in none."""
+
+    def __init__(self, inputs: int, outputs: int, activation_layer: type[nn.Module] | None = nn.ReLU) -> None:
+        layers: list[nn.Module] = [nn.Conv1d(inputs, outputs, 3, bias=False), nn.BatchNorm1d(outputs)]
+        super().__init__(*layers, *([activation_layer()] if activation_layer else []))
+
+
+class Activations(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = ConvNormActivation(2, 5)
+        self.gate = ConvNormActivation(5, 4, nn.Hardswish)
+        self.project = ConvNormActivation(4, 3, None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.project(self.gate(self.stem(x)))
+
+
 class Widths(nn.Module):
     """Blocks of differing widths in a loop, and what they give collected."""
 
@@ -131,6 +150,7 @@ EXAMPLES = (
     Example(
         "nested_sequential", nested, lambda: given(floats(2, 3, 7, 8)), "sequences in sequences, Flatten, Unflatten"
     ),
+    Example("activations", Activations, lambda: given(floats(3, 2, 11)), "one Sequential of one's own, several ends"),
     Example("widths", Widths, lambda: given(floats(3, 5)), "blocks of differing widths, ParameterList, enumerate"),
     Example(
         "module_dict",
