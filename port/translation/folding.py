@@ -13,7 +13,7 @@ from port.translation.bodies import Body
 from port.translation.code import literal
 from port.translation.merging import Conditions, merged_statements
 from port.translation.sequences import IDENTITY
-from port.translation.unifying import Differ, Holes, unified, with_names
+from port.translation.unifying import Differ, Holes, PartOfThem, unified, with_names
 
 
 @dataclass
@@ -187,13 +187,17 @@ def _module(attribute: str, forms: list[ClassForm]) -> Argument | None:
     return Argument(attribute, values, True, default=ast.Constant(None))
 
 
+def _class(forms: list[ClassForm]) -> Any:
+    return type(forms[0].module)
+
+
 def _function(place: str, forms: list[ClassForm]) -> Argument | None:
     """What a Sequential has in a place, as an argument: an activation, say; None where that is a layer."""
     none = ast.parse(IDENTITY, mode="eval").body
     values = {form.path: form.attributes.get(place, none) for form in forms}
     if any(isinstance(made, ast.Call) and ast.unparse(made.func) != "partial" for made in values.values()):
         return None
-    original = (name for name in parameters(type(forms[0].module)) if "activation" in name)
+    original = (name for name in parameters(_class(forms)) if "activation" in name)
     default = none if ast.dump(none) in map(ast.dump, values.values()) else None
     return Argument(next(original, f"layer_{place}"), values, True, default=default)
 
@@ -239,7 +243,12 @@ def _returns(
     except Differ:
         if len(groups) != 2:
             raise
-    one, other = (_unified_returns([group], holes) for group in groups)
+    places = range(sum(map(len, groups)))
+    parts = list(places[: len(groups[0])]), list(places[len(groups[0]) :])
+    one, other = (
+        _unified_returns([group], PartOfThem(holes, part, len(places)))
+        for group, part in zip(groups, parts, strict=True)
+    )
     if one is None or other is None:
         raise Differ
     statements.append(ast.If(conditions.test({0}), [ast.Return(one)], []))

@@ -63,8 +63,17 @@ def unified(trees: list[ast.AST], holes: Holes, where: tuple[str, ...] = ()) -> 
     """One tree for several.
 
     Raises:
-        Differ: they differ in more than numbers.
+        Differ: they differ in more than numbers; no hole is left of the attempt.
     """
+    known = len(holes.found)
+    try:
+        return _unified(trees, holes, where)
+    except Differ:
+        del holes.found[known:]
+        raise
+
+
+def _unified(trees: list[ast.AST], holes: Holes, where: tuple[str, ...]) -> ast.AST:
     first = trees[0]
     if all(isinstance(tree, ast.Constant) and tree.kind == SPREAD for tree in trees):
         spreads = [tree.value for tree in trees if isinstance(tree, ast.Constant)]
@@ -91,7 +100,7 @@ def _part(parts: list[Any], holes: Holes, where: tuple[str, ...]) -> Any:
     if isinstance(first, ast.AST):
         if not all(isinstance(part, ast.AST) for part in parts):
             raise Differ
-        return unified(parts, holes, where)
+        return _unified(parts, holes, where)
     if isinstance(first, list):
         if any(not isinstance(part, list) or len(part) != len(first) for part in parts):
             raise Differ

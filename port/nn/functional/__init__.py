@@ -35,6 +35,7 @@ from port.nn.functional.embedding_losses import (
 )
 from port.nn.functional.fold import fold, unfold
 from port.nn.functional.grid import affine_grid, grid_sample
+from port.nn.functional.kinks import std, vector_norm
 from port.nn.functional.likelihood_losses import gaussian_nll_loss, kl_div, poisson_nll_loss
 from port.nn.functional.linear_losses import linear_cross_entropy
 from port.nn.functional.margin_losses import multi_margin_loss, multilabel_margin_loss
@@ -114,6 +115,7 @@ __all__ = [
     "softmin",
     "softplus",
     "softshrink",
+    "std",
     "stft",
     "tanhshrink",
     "threshold",
@@ -122,4 +124,5 @@ __all__ = [
     "unflatten",
     "unfold",
     "unpool",
+    "vector_norm",
 ]

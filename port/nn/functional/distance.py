@@ -25,7 +25,7 @@ def cosine_similarity(x1: jax.Array, x2: jax.Array, dim: int = 1, eps: float = 1
 
 
 def _unit(x: jax.Array, dim: int, eps: float) -> jax.Array:
-    norm = jnp.expand_dims(vector_norm(jnp.moveaxis(x, dim, -1)), dim)
+    norm = vector_norm(x, dim=dim, keepdim=True)
     return x / (norm + jax.lax.stop_gradient(jnp.maximum(norm, eps) - norm))
 
 
@@ -37,9 +37,8 @@ def pairwise_distance(
     Args:
         x1: (…, D).
         x2: of a shape that broadcasts with it.
-        p: the norm; its gradient where it has none is torch's, see `port.nn.functional.kinks.vector_norm`.
+        p: the norm; its gradient where it has none is torch's, see `port.nn.functional.vector_norm`.
         eps: added to every difference.
         keepdim: keep the last axis, as 1.
     """
-    distance = vector_norm(x1 - x2 + eps, p)
-    return distance[..., None] if keepdim else distance
+    return vector_norm(x1 - x2 + eps, p, -1, keepdim)

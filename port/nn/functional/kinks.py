@@ -7,6 +7,7 @@ there), and the minimum of two splits its gradient between equals in both.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -17,21 +18,50 @@ def absolute(x: jax.Array) -> jax.Array:
     return x * jnp.sign(x)
 
 
-def vector_norm(x: jax.Array, p: float = 2.0) -> jax.Array:
-    """(Σ|x|ᵖ)^(1/p) over the last axis: (…, D) → (…). Source: torch.linalg.vector_norm and its backward.
+def vector_norm(
+    x: jax.Array, ord: float = 2.0, dim: int | Sequence[int] | None = None, keepdim: bool = False
+) -> jax.Array:
+    """(Σ|x|ᵖ)^(1/p) over some axes. Source: torch.linalg.vector_norm and its backward.
 
     The gradient is 0 for a vector of zeros, and for each zero of any vector, where that of `jnp.linalg.norm` is NaN.
-    ``p`` may be 0 (the number of values that are not zero), or infinite (the largest; equals share the gradient).
+
+    Args:
+        x: of any shape.
+        ord: p; may be 0 (the number of values that are not zero), or infinite (the largest; equals share the gradient).
+        dim: the axes; None: all of them.
+        keepdim: keep the axes, with length 1.
     """
-    if p == 0:
-        return (x != 0).sum(axis=-1, dtype=x.dtype)
-    size = absolute(x)
-    if p == 1:
-        return size.sum(axis=-1)
-    if math.isinf(p):
-        return size.max(axis=-1) if p > 0 else size.min(axis=-1)
+    axis = tuple(dim) if isinstance(dim, Sequence) else dim
+    if ord == 0:
+        return (x != 0).sum(axis=axis, keepdims=keepdim, dtype=x.real.dtype)
+    size = vector_norm(jnp.stack([x.real, x.imag]), dim=0) if jnp.iscomplexobj(x) else absolute(x)
+    if ord == 1:
+        return size.sum(axis=axis, keepdims=keepdim)
+    if math.isinf(ord):
+        return (jnp.max if ord > 0 else jnp.min)(size, axis=axis, keepdims=keepdim)
     # A power's derivative at 0 may be infinite, which times 0 is NaN: zeros never reach it.
-    powers = jnp.square(x) if p == 2 else jnp.where(size == 0, 0, jnp.where(size == 0, 1, size) ** p)
-    total = powers.sum(axis=-1)
-    not_zero = jnp.where(total == 0, 1, total)
-    return jnp.where(total == 0, 0, jnp.sqrt(not_zero) if p == 2 else not_zero ** (1 / p))
+    powers = jnp.square(size) if ord == 2 else jnp.where(size == 0, 0, jnp.where(size == 0, 1, size) ** ord)
+    total = powers.sum(axis=axis, keepdims=keepdim)
+    return _root(total) if ord == 2 else jnp.where(total == 0, 0, jnp.where(total == 0, 1, total) ** (1 / ord))
+
+
+def std(
+    x: jax.Array, dim: int | Sequence[int] | None = None, correction: float = 1, keepdim: bool = False
+) -> jax.Array:
+    """The standard deviation over some axes, with gradient 0 where all values are equal; that of `jnp.std` is NaN.
+
+    Source: torch.std and its backward.
+
+    Args:
+        x: of any shape.
+        dim: the axes; None: all of them.
+        correction: the sum of squares is divided by the count less this.
+        keepdim: keep the axes, with length 1.
+    """
+    axis = tuple(dim) if isinstance(dim, Sequence) else dim
+    return _root(jnp.var(x, axis=axis, ddof=correction, keepdims=keepdim))  # type: ignore[arg-type]
+
+
+def _root(x: jax.Array) -> jax.Array:
+    """√x, with gradient 0 at 0."""
+    return jnp.where(x == 0, 0, jnp.sqrt(jnp.where(x == 0, 1, x)))

@@ -155,10 +155,9 @@ PAIRS: tuple[OperatorPair, ...] = (
     ),
     _of_one(
         "normalize",
-        "input / jnp.maximum(jnp.linalg.vector_norm(input, ord=p, axis=dim, keepdims=True), eps)",
+        "input / jnp.maximum(F.vector_norm(input, ord=p, dim=dim, keepdim=True), eps)",
         *("p", "dim", "eps"),
         aten="",
-        other_gradient="jnp.any(input == 0)",
         left_out={"p": 2.0, "dim": 1, "eps": 1e-12},
         notes=("G3",),
         axes=Along("dim"),

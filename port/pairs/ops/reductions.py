@@ -7,7 +7,6 @@ from port.pairs.ops.operator_pair import OperatorPair, of_one
 
 _ALONG = {"dim": None, "keepdim": False}
 _OVER = Over("dim", "keepdim")
-_CONSTANT = "jnp.any(jnp.var(input, axis=dim) == 0)"
 _MIDDLE = 'jnp.{}(input, 0.5, method="lower").astype(input.dtype)'
 _EQUALS = "jnp.unique(input).size < input.size"
 _WHOLE = "jnp.result_type(input, jnp.int_)"
@@ -44,7 +43,7 @@ def _along_in_dtype(name: str, jax: str) -> OperatorPair:
     )
 
 
-def _spread(name: str, jax: str, other_gradient: str = "") -> OperatorPair:
+def _spread(name: str, jax: str) -> OperatorPair:
     # A bool in the place of dim is the deprecated unbiased.
     return OperatorPair(
         f"torch.{name}",
@@ -52,7 +51,6 @@ def _spread(name: str, jax: str, other_gradient: str = "") -> OperatorPair:
         f"torch.{name}(input, dim, correction=correction, keepdim=keepdim)",
         jax,
         only_if="not isinstance(dim, bool) and correction is not None",
-        other_gradient=other_gradient,
         left_out=_SPREAD,
         axes=_OVER,
         notes=("G4",),
@@ -108,15 +106,14 @@ PAIRS: tuple[OperatorPair, ...] = (
     ),
     # %% Spreads
     _spread("var", "jnp.var(input, axis=dim, ddof=correction, keepdims=keepdim)"),
-    _spread("std", "jnp.std(input, axis=dim, ddof=correction, keepdims=keepdim)", _CONSTANT),
+    _spread("std", "F.std(input, dim=dim, correction=correction, keepdim=keepdim)"),
     _spread(
         "var_mean",
         "(jnp.var(input, axis=dim, ddof=correction, keepdims=keepdim), jnp.mean(input, axis=dim, keepdims=keepdim))",
     ),
     _spread(
         "std_mean",
-        "(jnp.std(input, axis=dim, ddof=correction, keepdims=keepdim), jnp.mean(input, axis=dim, keepdims=keepdim))",
-        _CONSTANT,
+        "(F.std(input, dim=dim, correction=correction, keepdim=keepdim), jnp.mean(input, axis=dim, keepdims=keepdim))",
     ),
     # %% Extremes with their places: of equals torch differentiates the one that it names, the first
     of_one("max", "jnp.max(input)", notes=("G3",), axes=Over(None)),

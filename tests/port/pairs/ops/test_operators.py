@@ -28,6 +28,7 @@ def whole(*values: int) -> torch.Tensor:
 
 
 F = "torch.nn.functional."
+ZEROS = torch.zeros(3, dtype=torch.float64)
 EDGES = torch.tensor([-2.0, -1.0, -0.5, 0.0, 0.25, 1.0, 3.0], dtype=torch.float64)
 NAN = torch.tensor([1.0, math.nan, 2.0, 0.5], dtype=torch.float64)
 POSITIVE = x(4, 4) @ x(4, 4).T + torch.eye(4, dtype=torch.float64)
@@ -38,6 +39,13 @@ POOL = {"stride": (2, 1), "padding": 1, "ceil_mode": True}
 CASES: tuple[tuple[str, Values], ...] = (
     *operator_cases.CASES,
     ("torch.abs", {"input": EDGES}),
+    ("torch.linalg.vector_norm", {"x": ZEROS}),
+    ("torch.linalg.vector_norm", {"x": torch.stack([EDGES, 0 * EDGES]), "ord": 3.0, "dim": -1, "keepdim": True}),
+    ("torch.linalg.norm", {"A": ZEROS[None], "dim": (0, 1)}),
+    ("torch.linalg.matrix_norm", {"A": ZEROS[None]}),
+    (f"{F}normalize", {"input": torch.stack([EDGES, 0 * EDGES])}),
+    ("torch.std", {"input": ZEROS + 1}),
+    ("torch.std_mean", {"input": torch.stack([EDGES, 0 * EDGES]), "dim": 1, "correction": 0}),
     ("torch.clamp", {"input": EDGES, "min": -1.0, "max": 1.0}),
     ("torch.clamp", {"input": EDGES, "min": 1.0, "max": -1.0}),
     ("torch.clamp", {"input": whole(-3, 0, 5), "min": -1, "max": 2}),
@@ -122,7 +130,6 @@ CASES: tuple[tuple[str, Values], ...] = (
     (f"{F}adaptive_max_pool3d", {"input": x(1, 2, 4, 5, 6), "output_size": (3, 2, 4)}),
 )
 
-ZEROS = torch.zeros(3, dtype=torch.float64)
 # Where a pair says that JAX's gradient is another.
 OTHER_GRADIENTS: tuple[tuple[str, Values], ...] = (
     ("torch.atan2", {"input": ZEROS, "other": ZEROS}),
@@ -131,16 +138,9 @@ OTHER_GRADIENTS: tuple[tuple[str, Values], ...] = (
     ("torch.hypot", {"input": ZEROS, "other": ZEROS}),
     ("torch.xlogy", {"input": ZEROS, "other": ZEROS}),
     ("torch.pow", {"input": ZEROS, "exponent": ZEROS}),
-    ("torch.std", {"input": ZEROS + 1}),
-    ("torch.std_mean", {"input": ZEROS + 1}),
     ("torch.median", {"input": ZEROS}),
     ("torch.nanmedian", {"input": ZEROS}),
-    ("torch.linalg.vector_norm", {"x": ZEROS}),
-    (
-        "torch.linalg.matrix_norm",
-        {"A": ZEROS[None]},
-    ),
-    (f"{F}normalize", {"input": ZEROS[None]}),
+    ("torch.linalg.matrix_norm", {"A": ZEROS[None], "ord": 1}),
     ("torch.polygamma", {"n": 0, "input": ZEROS - 8.3}),
     ("torch.cholesky_solve", {"B": x(3, 2), "L": x(3, 3).tril() + 3 * torch.eye(3)}),
 )
