@@ -7,7 +7,7 @@ import traceback
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from port.translation.double import default_float64, in_double, runs, twice, why_not
+from port.translation.double import default_float64, in_double, twice, why_not
 from port.translation.loading import LABEL
 from port.translation.proof.comparing import compared
 from port.translation.proof.flax_run import flax_run
@@ -49,11 +49,10 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
     ):
         for training in (False, True):
             with nullcontext() if wide is None else default_float64():
-                if training and not runs(module, *given, training=True):
-                    why = why_not(module, *given, training=True)
+                if training and (why := why_not(module, *given, training=True)):
                     # One value a channel, say, which BatchNorm refuses: the same twice is no batch of one.
                     given = twice(*given)
-                    if not runs(module, *given, training=True):
+                    if why_not(module, *given, training=True):
                         remarks[f"training mode was not compared, since the original does not run in it: {why}"] = None
                         break
                 theirs = torch_run(module, given, training, seed)

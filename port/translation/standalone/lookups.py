@@ -62,7 +62,25 @@ class _Scope:
     is_class: bool = False
 
 
-class _Reading(ast.NodeVisitor):
+class _Visitor(ast.NodeVisitor):
+    """Takes functions of both kinds as one, and comprehensions of all four."""
+
+    def take_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        raise NotImplementedError
+
+    def take_comprehension(self, node: Comprehension) -> None:
+        raise NotImplementedError
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            self.take_function(node)
+        elif isinstance(node, Comprehension):
+            self.take_comprehension(node)
+        else:
+            super().visit(node)
+
+
+class _Reading(_Visitor):
     def __init__(self, wanted: Callable[[Import], bool]) -> None:
         self.wanted = wanted
         self.names = ModuleNames()
@@ -77,15 +95,12 @@ class _Reading(ast.NodeVisitor):
         elif node.id in scope.imports:
             self.names.imported.append((node, scope.imports[node.id]))
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def take_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._visit_all(node.decorator_list)
         self._visit_signature(node)
         if node.returns is not None:
             self.visit(node.returns)
         self._within(_Scope(_parameters(node) | bound_names(node.body), self._imports(node)), node.body)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self.visit_FunctionDef(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         self._visit_signature(node)
@@ -95,22 +110,13 @@ class _Reading(ast.NodeVisitor):
         self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
         self._within(_Scope(bound_names(node.body), is_class=True), node.body)
 
-    def visit_ListComp(self, node: Comprehension) -> None:
+    def take_comprehension(self, node: Comprehension) -> None:
         self.visit(node.generators[0].iter)
         targets = bound_names([generator.target for generator in node.generators])
         rest = [generator.iter for generator in node.generators[1:]]
         tests = [test for generator in node.generators for test in generator.ifs]
         made = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         self._within(_Scope(targets), [*(generator.target for generator in node.generators), *rest, *tests, *made])
-
-    def visit_SetComp(self, node: ast.SetComp) -> None:
-        self.visit_ListComp(node)
-
-    def visit_DictComp(self, node: ast.DictComp) -> None:
-        self.visit_ListComp(node)
-
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
-        self.visit_ListComp(node)
 
     def _visit_all(self, nodes: Sequence[ast.AST]) -> None:
         for node in nodes:
@@ -136,7 +142,7 @@ class _Reading(ast.NodeVisitor):
         return found
 
 
-class _Binding(ast.NodeVisitor):
+class _Binding(_Visitor):
     def __init__(self) -> None:
         self.bound: list[str] = []
         self.elsewhere: set[str] = set()
@@ -145,34 +151,22 @@ class _Binding(ast.NodeVisitor):
         if not isinstance(node.ctx, ast.Load):
             self.bound.append(node.id)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+    def take_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.bound.append(node.name)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self.visit_FunctionDef(node)
-
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self.visit_FunctionDef(node)
+        self.bound.append(node.name)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         pass
 
-    def visit_ListComp(self, node: Comprehension) -> None:
+    def take_comprehension(self, node: Comprehension) -> None:
         # Its own names stay inside; what := binds there does not.
         self.bound += [
             inner.target.id
             for inner in ast.walk(node)
             if isinstance(inner, ast.NamedExpr) and isinstance(inner.target, ast.Name)
         ]
-
-    def visit_SetComp(self, node: ast.SetComp) -> None:
-        self.visit_ListComp(node)
-
-    def visit_DictComp(self, node: ast.DictComp) -> None:
-        self.visit_ListComp(node)
-
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
-        self.visit_ListComp(node)
 
     def visit_Import(self, node: Import) -> None:
         self.bound += [local_name(alias, node) for alias in node.names]
