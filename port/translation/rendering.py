@@ -12,6 +12,7 @@ from port.translation.checkpointing import Numbers, checkpointed
 from port.translation.classes import Program
 from port.translation.folding import Argument, FoldedClass
 from port.translation.forms import OPTIONS, shortened
+from port.translation.growing import grown
 from port.translation.imports import Imports
 from port.translation.placed import UNWRITTEN
 from port.translation.rolling import rolled
@@ -161,9 +162,11 @@ def _call(made: FoldedClass, program: Program, imports: Imports) -> ast.Function
     arguments = ast.arguments([], [ast.arg("self"), *parameters], star, [], [], keywords, [])
     taken = {node.id for statement in body.statements for node in ast.walk(statement) if isinstance(node, ast.Name)}
     lengths = {name: length for name, value in made.attributes.items() if (length := _length(value))}
-    statements = [imports.read(_short(statement, {})) for statement in rolled(body.statements, lengths, taken)]
+    written = rolled(body.statements, lengths, taken)
     if body.returns is not None:
-        statements.append(ast.Return(imports.read(_short(body.returns, {}))))
+        written.append(ast.Return(body.returns))
+    written = grown(written, made.original, taken | {*body.parameters, *lengths})
+    statements = [imports.read(_short(statement, {})) for statement in written]
     returns = ast.Name("Any") if isinstance(body.returns, ast.Tuple | ast.Dict | ast.List) else None
     if returns is None and body.returns is not None:
         returns = imports.read(ast.parse("jax.Array", mode="eval").body)

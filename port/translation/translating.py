@@ -17,7 +17,8 @@ from port.translation.boundary import Boundary, outputs_of
 from port.translation.carrying import mapping_of
 from port.translation.checkpointing import Numbers, checkpointed_classes
 from port.translation.classes import Program, program_of
-from port.translation.graph import Leave, values_of
+from port.translation.code import literal, values_in
+from port.translation.graph import Leave, each_value, values_of
 from port.translation.initial import initial_values
 from port.translation.layouts import Layout, torchs
 from port.translation.placed import Assignment, Placed
@@ -117,9 +118,23 @@ def _written(
         notes={note: _places(runs, note) for note in noted},
         unwritten=list(dict.fromkeys(item for run in runs.values() for item in run.unwritten)),
         draws={training: run.draws for training, run in runs.items()},
-        transposes=sum(isinstance(step, Assignment) and step.is_transpose for step in placed.steps),
+        transposes=_transposes(placed),
         checkpointed=tuple(remat),
     )
+
+
+def _transposes(placed: Placed) -> int:
+    """How many steps only move axes; one that nothing reads is not written, and not counted."""
+    read = {name for expression in placed.written.values() for name in values_in(expression)}
+    count = 0
+    for step in reversed(placed.steps):
+        match step:
+            case Leave(path=""):
+                read |= set(values_in(literal(step.results)))
+            case Assignment() if step.path is not None or read & {value.name for value in each_value(step.results)}:
+                count += step.is_transpose
+                read |= set(values_in(step.expression))
+    return count
 
 
 def _places(runs: Runs, note: str) -> list[str]:

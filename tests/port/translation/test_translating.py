@@ -168,6 +168,22 @@ def test_what_is_known_of_it(cls: type[nn.Module]) -> None:
         assert all(place.rpartition(":")[0].endswith(".py") for place in places)
 
 
+class Pooled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 5, 3)
+        self.head = nn.Linear(5, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.flatten(nn.functional.adaptive_avg_pool2d(self.conv(x).relu(), (1, 1)), 1))
+
+
+def test_what_nothing_reads_is_not_counted() -> None:
+    translation = port.translate(Pooled(), torch.randn(2, 3, 6, 7), check=False)
+    assert "axis" not in translation.source.replace("axis=-1", "")
+    assert translation.transposes == 0
+
+
 def test_the_transposes_that_were_written_are_counted() -> None:
     assert translated(Blocks)[1].transposes == 0
     text = translated(Attention)[1].source

@@ -32,7 +32,7 @@ def built(example: Example) -> torch.nn.Module:
             if parameter.ndim < 2:
                 values = 0.3 * values + (0.8 if name.endswith("weight") else 0.1)
             else:
-                values *= (parameter.shape[0] / parameter.numel()) ** 0.5
+                values *= example.gain * (parameter.shape[0] / parameter.numel()) ** 0.5
             parameter.copy_(values)
         for buffer in module.buffers():
             # A state begins with all its numbers alike. What differs is a table or a mask, and stays what it is.

@@ -34,7 +34,8 @@ class Model:
         inputs: makes a call's arguments and keyword arguments.
         narrowed: empty, or what is smaller than in torchvision's own, so that float64 fits into memory and minutes.
         within: what has to be around its calls, so that torchvision's own code runs in float64; ``changed`` says what.
-        changed: empty, or that.
+        changed: empty, or that, or why ``gain`` is not 1.
+        gain: how much wider than by their fan-in the weights are drawn.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Model:
     narrowed: str = ""
     within: Callable[[], AbstractContextManager[Any]] = nullcontext
     changed: str = ""
+    gain: float = 1.0
 
 
 def _images(*shape: int) -> Callable[[], Given]:
@@ -236,7 +238,15 @@ _CLASSIFICATION = [
 _VIDEO = [
     *_family("video_resnet", "r3d_18 mc3_18 r2plus1d_18", *_CLIP),
     # Its last pooling takes windows of 2 × 7 × 7, which is what 13 frames of 209 pixels leave.
-    *_family("s3d", "s3d", 1, 3, 13, 209, 209),
+    Model(
+        "s3d",
+        "s3d",
+        partial(_built, "s3d", {}),
+        _images(1, 3, 13, 209, 209),
+        changed="weights drawn twice as wide: else what it sees fades to a constant in evaluation, and which of equal "
+        "values a maximum is of is rounding",
+        gain=2.0,
+    ),
     *_family("mvit", "mvit_v1_b", *_CLIP, narrowed={"mvit_v1_b": _mvit("mvit_v1_b")}),
     *_family("mvit", "mvit_v2_s", *_CLIP, narrowed={"mvit_v2_s": _mvit("mvit_v2_s")}),
     *_family("swin3d", "swin3d_t swin3d_s swin3d_b", *_CLIP),

@@ -50,12 +50,19 @@ def row_of(name: str) -> Row:
         "precision": proof.precision,
         "rows": {compared.what: float(f"{compared.difference:.1e}") for compared in proof.rows},
         "apart": [str(compared) for compared in proof.rows if not compared.agrees],
-        "classes": [len(_classes(translation.source)), len(_own(module))],
-        "lines": [_lines(translation.source), sum(len(inspect.getsourcelines(cls)[0]) for cls in _own(module))],
-        "transposes": translation.transposes,
+        **reading_of(translation, module),
         "unwritten": [str(item) for item in translation.unwritten],
         "seconds": round(time.perf_counter() - began, 1),
         "gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 1),
+    }
+
+
+def reading_of(translation: Any, module: Any) -> Row:
+    """How the source reads: its classes and lines beside the original's, and its transposes."""
+    return {
+        "classes": [len(_classes(translation.source)), len(_own(module))],
+        "lines": [_lines(translation.source), sum(len(inspect.getsourcelines(cls)[0]) for cls in _own(module))],
+        "transposes": translation.transposes,
     }
 
 

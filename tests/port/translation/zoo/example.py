@@ -22,6 +22,7 @@ class Example:
         inputs: makes the arguments and the keyword arguments of a call.
         covers: what this example is there for.
         refused: empty, or what the refusal says: such a module cannot be translated.
+        gain: how much wider than by their fan-in the weights are drawn.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Example:
     inputs: Callable[[], Given]
     covers: str
     refused: str = ""
+    gain: float = 1.0
 
 
 def given(*args: Any, **kwargs: Any) -> Given:
