@@ -53,3 +53,37 @@ def test_alike_but_for_numbers() -> None:
     blocks = nn.Sequential(ConvNormActivation(2, 5), ConvNormActivation(5, 3))
     made = classes_of(blocks, 3, 2, 11)["ConvNormActivation"]
     assert "activation_layer" not in made and "nnx.relu" in made
+
+
+class Scaled(nn.Module):
+    """Gives one array or two; each instance has a number of its own."""
+
+    def __init__(self, scale: float, both: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.scale, self.both = scale, both
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        x = self.linear(x)
+        return (x * self.scale, x) if self.both else x * self.scale
+
+
+class Ways(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = Scaled(2.0, True), Scaled(3.0, True)
+        self.third, self.fourth = Scaled(5.0, False), Scaled(7.0, False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, b = self.one(x)
+        c, d = self.other(a - b)
+        return self.third(c + d) * self.fourth(x)
+
+
+def test_results_of_two_kinds_with_numbers_of_their_own() -> None:
+    translation = port.translate(Ways(), torch.randn(3, 4))
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
+    assert [node.name for node in ast.parse(translation.source).body if isinstance(node, ast.ClassDef)] == [
+        "Scaled",
+        "Ways",
+    ]

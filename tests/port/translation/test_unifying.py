@@ -51,6 +51,13 @@ def test_what_differs_in_more_than_numbers(one: str, other: str) -> None:
         of(one, other)
 
 
+def test_no_hole_is_left_of_an_attempt() -> None:
+    holes = Holes()
+    with pytest.raises(Differ):
+        unified([ast.parse("f(2, x)"), ast.parse("f(3, y)")], holes)
+    assert holes.found == []
+
+
 def test_of_measured_spreads_the_mean_is_taken() -> None:
     trees: list[ast.AST] = [ast.Constant(spread, kind=SPREAD) for spread in (0.02, 0.03, 0.04)]
     holes = Holes()

@@ -187,8 +187,10 @@ _CLASSIFICATION = [
         " ".join(f"efficientnet_b{number}" for number in range(8)),
         *_SIDE,
         narrowed={
+            "efficientnet_b4": _efficientnet("efficientnet_b4", 2, 0.4, width_mult=1.4, depth_mult=1.8),
+            "efficientnet_b5": _efficientnet("efficientnet_b5", 2, 0.4, width_mult=1.6, depth_mult=2.2),
             "efficientnet_b6": _efficientnet("efficientnet_b6", 2, 0.5, width_mult=1.8, depth_mult=2.6),
-            "efficientnet_b7": _efficientnet("efficientnet_b7", 2, 0.5, width_mult=2.0, depth_mult=3.1),
+            "efficientnet_b7": _efficientnet("efficientnet_b7", 4, 0.5, width_mult=2.0, depth_mult=3.1),
         },
     ),
     *_family(
