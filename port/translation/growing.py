@@ -19,11 +19,17 @@ def grown(statements: list[ast.stmt], cls: type, taken: set[str]) -> list[ast.st
         cls: the original's, whose ``forward`` may call the list by a name.
         taken: names that stand for something else.
     """
-    growing = _Growing(list_name(cls, taken))
-    made = [step for statement in statements for step in growing.taken_in(copy.deepcopy(statement))]
-    if growing.broken or growing.steps < _FEWEST:
-        return statements
-    return _appended(made, growing.name)
+    with_lists = [number for number, statement in enumerate(statements) if _has_list(statement)]
+    for start in with_lists[: 1 - _FEWEST]:
+        growing = _Growing(list_name(cls, taken))
+        made = [step for statement in statements[start:] for step in growing.taken_in(copy.deepcopy(statement))]
+        if not growing.broken and growing.steps >= _FEWEST:
+            return [*statements[:start], *_appended(made, growing.name)]
+    return statements
+
+
+def _has_list(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.List) for node in ast.walk(statement))
 
 
 def list_name(cls: type, taken: set[str]) -> str:

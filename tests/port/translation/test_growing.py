@@ -53,6 +53,10 @@ def test_a_list_that_grows_is_appended_to() -> None:
     ]
 
 
+def test_another_list_before_it_is_left() -> None:
+    assert written("u = stack([a, b])\n" + CHAIN).splitlines()[:2] == ["u = stack([a, b])", "collected = [x]"]
+
+
 def test_what_is_read_elsewhere_too_keeps_its_name() -> None:
     assert written("y = f([x])\nz = f([x, y])\nw = f([x, y, z])\ng(y)").splitlines() == [
         "collected = [x]",

@@ -15,6 +15,7 @@ import json
 import resource
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -58,12 +59,32 @@ def row_of(name: str) -> Row:
 
 
 def reading_of(translation: Any, module: Any) -> Row:
-    """How the source reads: its classes and lines beside the original's, and its transposes."""
+    """How the source reads: its classes and lines beside the original's, its transposes, how many names it keeps."""
+    names = _names(module)
+    nodes = ast.walk(ast.parse(translation.source))
+    written = {getattr(node, field) for node in nodes for field in ("id", "attr", "arg") if hasattr(node, field)}
     return {
         "classes": [len(_classes(translation.source)), len(_own(module))],
         "lines": [_lines(translation.source), sum(len(inspect.getsourcelines(cls)[0]) for cls in _own(module))],
         "transposes": translation.transposes,
+        "names": [len(names & written), len(names)],
     }
+
+
+def _names(module: Any) -> set[str]:
+    """What the original calls its modules and parameters, and what its ``forward`` gives a name to."""
+    found: set[str] = set()
+    for inner in module.modules():
+        if type(inner) in _own(module):
+            found |= {name for name in (*inner._modules, *inner._parameters) if not name.isdigit()}
+    for cls in _own(module):
+        if "forward" in vars(cls):
+            body = ast.parse(textwrap.dedent(inspect.getsource(cls.forward)))
+            found |= {
+                node.id for node in ast.walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            }
+            found |= {node.arg for node in ast.walk(body) if isinstance(node, ast.arg)}
+    return found
 
 
 def _classes(source: str) -> list[ast.ClassDef]:
