@@ -73,17 +73,20 @@ def reading_of(translation: Any, module: Any) -> Row:
 
 def _names(module: Any) -> set[str]:
     """What the original calls its modules and parameters, and what its ``forward`` gives a name to."""
-    found: set[str] = set()
-    for inner in module.modules():
-        if type(inner) in _own(module):
-            found |= {name for name in (*inner._modules, *inner._parameters) if not name.isdigit()}
-    for cls in _own(module):
+    own = _own(module)
+    found = {
+        name
+        for inner in module.modules()
+        if type(inner) in own
+        for name in (*inner._modules, *inner._parameters)
+        if not name.isdigit()
+    }
+    for cls in own:
         if "forward" in vars(cls):
-            body = ast.parse(textwrap.dedent(inspect.getsource(cls.forward)))
-            found |= {
-                node.id for node in ast.walk(body) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            }
-            found |= {node.arg for node in ast.walk(body) if isinstance(node, ast.arg)}
+            for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls.forward)))):
+                match node:
+                    case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                        found.add(name)
     return found
 
 
