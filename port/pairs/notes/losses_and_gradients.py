@@ -32,13 +32,14 @@ NOTES = (
     Note(
         "G3",
         "the gradient at a kink",
-        torch="At its edges clamp by numbers has 0 (1 in torch 2.13), clamp by tensors 0.5, hardtanh 0; abs and norm "
-        "have 0 at zero; of equal maxima max(dim) takes one, max() and amax share the gradient.",
-        jax="jnp.clip has 0.5 at its edges, hard_tanh 1; abs has 1 at zero, norm NaN; equal maxima share.",
+        torch="At its edges clamp by numbers has 0 (1 in torch 2.13), clamp by tensors 0.5, hardtanh 0; abs, norm and "
+        "std have 0 at zero; of equal maxima max(dim) takes one, max() and amax share the gradient.",
+        jax="jnp.clip has 0.5 at its edges, hard_tanh 1; abs has 1 at zero, norm and std NaN; equal maxima share.",
         remedy="The functions of `port.nn.functional`, which have torch's; or `jnp.where` around the kink.",
         tests=(
             f"{_OWN}::test_G3_clamp_at_its_edges",
             f"{_FUNCTIONAL}/test_kinks.py::test_absolute",
+            f"{_FUNCTIONAL}/test_kinks.py::test_std",
             f"{_FUNCTIONAL}/test_kinks.py::test_faults_are_seen",
             f"{_FUNCTIONAL}/test_activation.py::test_G3_jaxs_own_is_another_there",
             f"{_FUNCTIONAL}/test_activation.py::test_G3_values_and_gradients_are_torchs_at_kinks_and_far_out",

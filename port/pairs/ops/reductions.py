@@ -43,7 +43,7 @@ def _along_in_dtype(name: str, jax: str) -> OperatorPair:
     )
 
 
-def _spread(name: str, jax: str) -> OperatorPair:
+def _spread(name: str, jax: str, *notes: str) -> OperatorPair:
     # A bool in the place of dim is the deprecated unbiased.
     return OperatorPair(
         f"torch.{name}",
@@ -53,7 +53,7 @@ def _spread(name: str, jax: str) -> OperatorPair:
         only_if="not isinstance(dim, bool) and correction is not None",
         left_out=_SPREAD,
         axes=_OVER,
-        notes=("G4",),
+        notes=("G4", *notes),
     )
 
 
@@ -106,7 +106,7 @@ PAIRS: tuple[OperatorPair, ...] = (
     ),
     # %% Spreads
     _spread("var", "jnp.var(input, axis=dim, ddof=correction, keepdims=keepdim)"),
-    _spread("std", "F.std(input, dim=dim, correction=correction, keepdim=keepdim)"),
+    _spread("std", "F.std(input, dim=dim, correction=correction, keepdim=keepdim)", "G3"),
     _spread(
         "var_mean",
         "(jnp.var(input, axis=dim, ddof=correction, keepdims=keepdim), jnp.mean(input, axis=dim, keepdims=keepdim))",
@@ -114,6 +114,7 @@ PAIRS: tuple[OperatorPair, ...] = (
     _spread(
         "std_mean",
         "(F.std(input, dim=dim, correction=correction, keepdim=keepdim), jnp.mean(input, axis=dim, keepdims=keepdim))",
+        "G3",
     ),
     # %% Extremes with their places: of equals torch differentiates the one that it names, the first
     of_one("max", "jnp.max(input)", notes=("G3",), axes=Over(None)),
