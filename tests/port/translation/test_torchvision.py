@@ -43,14 +43,14 @@ FAMILIES = {row["family"]: row["name"] for row in sorted(LIGHT, key=lambda row: 
 
 
 @pytest.mark.sweep
-@pytest.mark.daily(4)  # each takes a minute
+@pytest.mark.daily(6)  # each takes a minute
 @pytest.mark.parametrize("name", sorted(FAMILIES.values()))
 def test_one_of_each_family_is_as_good_as_the_table_says(name: str) -> None:
     as_good_as_the_table_says(name)
 
 
 @pytest.mark.sweep
-@pytest.mark.daily(24)
+@pytest.mark.daily(36)
 @pytest.mark.parametrize("name", [row["name"] for row in LIGHT if row["name"] not in FAMILIES.values()])
 def test_the_others_are_as_good_as_the_table_says(name: str) -> None:
     as_good_as_the_table_says(name)
