@@ -48,7 +48,7 @@ def in_text(
         if any(node in changed for node in ast.walk(string)):
             edits.append(_edit(string, ast.unparse(_Replacing(changed).visit(string))))
     edits += [_edit(node, name) for node, name in changed.items() if node not in inside]
-    stored = {node.id for node in names if isinstance(node, ast.Name)}
+    stored = {node.id for node in names if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for old, new in binds.items():
         if old != new and old not in stored:
             edits.append(_of_head(text.splitlines()[statement.lineno - 1], statement, old, new))

@@ -88,7 +88,7 @@ def samples_of(info: Any, most: int) -> list[Any]:
 
 
 def outcome(call: Any, samples: list[Any], wrap: Any = Calls) -> Outcome:
-    """Translate calls of an operator: all samples at once, and one by one where that does not agree."""
+    """Translate calls of an operator: all samples at once, and by halves where that does not agree."""
     if not samples:
         return Outcome()
     with pairs_used() as used:
@@ -101,7 +101,8 @@ def outcome(call: Any, samples: list[Any], wrap: Any = Calls) -> Outcome:
         rows = [row for row in found.proof.rows if not row.agrees]
         gradients_alone = not found.proof.failed and all(row.what.startswith("gradients") for row in rows)
     if len(samples) > 1:
-        return sum((outcome(call, [sample], wrap) for sample in samples), Outcome())
+        middle = len(samples) // 2
+        return outcome(call, samples[:middle], wrap) + outcome(call, samples[middle:], wrap)
     if isinstance(found, Outcome):
         return found
     if gradients_alone and any(pair.other_gradient for pair in used):

@@ -432,6 +432,23 @@ def test_names_that_two_things_have() -> None:
     assert code["run"]()[:2] == (area, total.replace("TorchRound(", "Round("))
 
 
+def test_a_function_that_calls_itself_and_has_another_name() -> None:
+    # Complex numbers: the norm of the parts' norms.
+    source = """import jax
+import jax.numpy as jnp
+from port.nn import functional as F
+
+
+def run(x: jax.Array) -> jax.Array:
+    vector_norm = F.vector_norm(x, dim=1)
+    return vector_norm
+"""
+    text = formatted(with_own_copies(source))
+    assert "def torch_vector_norm(" in text and "port" not in {name.partition(".")[0] for name in imports(text)}
+    x = np.array([[3 + 4j, 0], [0, 12j]])
+    np.testing.assert_allclose(loaded(text, "text").run(jnp.asarray(x)), [5, 12], rtol=1e-6)
+
+
 @pytest.mark.usefixtures("pack")
 def test_what_is_the_same_stands_there_once_if_nothing_can_change_it() -> None:
     made, text = both("from pack.shapes import remember\n\n\ndef twice() -> list[int]:\n    return remember(1)\n")
