@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from port.errors import UsageError, described
 from port.translation.graph import Graph
 from port.translation.keeping import kept_layers
+from port.translation.output_sizes import in_spatial_sizes
 from port.translation.placed import Placed
 from port.translation.refusals import both_modes
 from port.translation.rounds import place
@@ -65,4 +66,5 @@ def both_runs(module: torch.nn.Module, args: Any, kwargs: dict[str, Any] | None,
     root = as_root(module)
     layers = kept_layers(root)
     doubled, graphs = both_modes(root, args, kwargs, layers=layers, dynamic=dynamic)
+    in_spatial_sizes(root, graphs)
     return BothRuns(root, args, kwargs, layers, doubled, graphs, place(graphs, root))

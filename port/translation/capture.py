@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from port.translation.copies import copied
 from port.translation.graph import Graph
+from port.translation.packing import padded, refuse_packed
 from port.translation.places import whole_stacks
 from port.translation.reading import read_graph
 from port.translation.wrapping import Notes, wrapped
@@ -55,13 +56,15 @@ def capture(
         dynamic: an input's axes whose lengths are to stay free, as ``dynamic_shapes`` of torch.export.
 
     Raises:
+        NoPair: a packed sequence among the inputs.
         Exception: what torch.export raises; `port.translation.refusals` makes sentences of it.
     """
-    module = copy.deepcopy(module).train(training)
+    refuse_packed(args, kwargs)
+    module = copied(module).train(training)
     leaves, spec = pytree.tree_flatten((args, kwargs))
     tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
     constants = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
-    with torch.enable_grad(), wrapped(module, whole) as notes, whole_stacks(), warnings.catch_warnings():
+    with torch.enable_grad(), wrapped(module, whole) as notes, padded(), whole_stacks(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         flat = _Flat(module, spec, constants, notes)
         # Of a module without inputs torch.export takes no shapes at all.

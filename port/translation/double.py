@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from port.translation.copies import copied
 
 
 def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | None:
@@ -13,12 +14,12 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     import torch
     from torch.utils import _pytree as pytree
 
-    wide = copy.deepcopy(module).cpu()
+    wide = copied(module).cpu()
     wide._apply(double)
     given = pytree.tree_map(double, (args, kwargs))
     try:
         with torch.no_grad(), default_float64():
-            results = copy.deepcopy(wide).eval()(*given[0], **given[1])
+            results = copied(wide).eval()(*given[0], **given[1])
     except Exception:
         return None
     floats = [
@@ -42,7 +43,7 @@ def why_not(module: Any, args: Any, kwargs: Any, *, training: bool) -> str:
 
     try:
         with torch.no_grad():
-            copy.deepcopy(module).cpu().train(training)(*args, **kwargs)
+            copied(module).cpu().train(training)(*args, **kwargs)
     except Exception as error:
         return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
     return ""

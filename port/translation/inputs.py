@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from port.errors import UnknownChoice, UsageError, described
+from port.translation.copies import copied
 
 Given = tuple[tuple[Any, ...], dict[str, Any]]
 """The positional arguments of a call, and those by name."""
@@ -82,15 +83,13 @@ def inside(module: Any, path: str, args: Any, kwargs: dict[str, Any]) -> tuple[A
         UnknownChoice: there is no such part.
         UsageError: the model does not take these arguments, or does not call that part.
     """
-    import copy
-
     import torch
     from torch.utils import _pytree as pytree
 
     parts = dict(module.named_modules())
     if not path or path not in parts:
         raise UnknownChoice(f"part of {type(module).__qualname__}", path, [name for name in parts if name])
-    whole = copy.deepcopy(module).eval()
+    whole = copied(module).eval()
     caught: list[Any] = []
 
     def catch(_: Any, args: Any, kwargs: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from port.errors import NoPair, PortError, UsageError
 from port.translation.capture import capture
+from port.translation.copies import copied
 from port.translation.double import default_float64, in_double, runs, twice
 from port.translation.graph import Graph, Place
 from port.translation.places import is_users
@@ -91,13 +92,11 @@ def _fixed(tensor: Any) -> dict[int, Any] | None:
 
 
 def see_that_it_runs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    import copy
-
     import torch
 
     try:
         with torch.no_grad():
-            copy.deepcopy(module).eval()(*args, **kwargs)
+            copied(module).eval()(*args, **kwargs)
     except PortError:
         raise
     except Exception as error:

@@ -13,7 +13,9 @@ from unittest.mock import patch
 import torch
 from torch.utils import _pytree as pytree
 
+from port.pairs.layers.computed_weight import computing_hooks
 from port.translation import markers
+from port.translation.packing import given_by_layer, given_to_layer
 
 _captures = count()
 
@@ -66,15 +68,17 @@ def wrapped(module: torch.nn.Module, whole: Callable[[torch.nn.Module, str], boo
         whole: whether a module at a path is kept whole, as a layer; what is inside is then not looked at.
     """
     notes = Notes(f"{next(_captures)}/")
-    before: list[tuple[torch.nn.Module, Any]] = []
+    before: list[tuple[torch.nn.Module, dict[str, Any], dict[int, Any]]] = []
 
     def wrap(path: str, inner: torch.nn.Module, seen: set[int]) -> None:
         if id(inner) in seen:
             return
         seen.add(id(inner))
-        before.append((inner, vars(inner).get("forward")))
+        before.append((inner, dict(vars(inner)), dict(inner._forward_pre_hooks)))
         if whole(inner, path):
-            vars(inner)["forward"] = _layer(notes, path, inner, inner.forward)
+            # The layer's twin computes its weight itself.
+            hooks = {key: inner._forward_pre_hooks.pop(key) for key in computing_hooks(inner)}
+            vars(inner)["forward"] = _layer(notes, path, inner, inner.forward, hooks)
             return
         for name, child in inner.named_children():
             wrap(f"{path}.{name}" if path else name, child, seen)
@@ -84,10 +88,11 @@ def wrapped(module: torch.nn.Module, whole: Callable[[torch.nn.Module, str], boo
         wrap("", module, set())
         yield notes
     finally:
-        for inner, forward in before:
-            vars(inner).pop("forward", None)
-            if forward is not None:
-                vars(inner)["forward"] = forward
+        for inner, attributes, hooks in before:
+            vars(inner).clear()
+            vars(inner).update(attributes)
+            inner._forward_pre_hooks.clear()
+            inner._forward_pre_hooks.update(hooks)
         markers.forget(notes.prefix)
 
 
@@ -129,22 +134,27 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
     return noted
 
 
-def _layer(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
+def _layer(
+    notes: Notes, path: str, module: torch.nn.Module, forward: Callable[..., Any], hooks: dict[int, Any]
+) -> Callable[..., Any]:
     def kept(*args: Any, **kwargs: Any) -> Any:
         key = f"{notes.prefix}{path}#{notes.next_call(path)}"
-        (arguments, keywords), tensors, sizes = emptied((args, kwargs))
+        args, lengths = given_to_layer(module, args)
+        told = {} if lengths is None else {"lengths": lengths}  # of a packed sequence: what the twin takes beside
+        (arguments, keywords), tensors, sizes = emptied((args, {**kwargs, **told}))
         noted = Noted(path, 0, module, arguments, keywords)
 
         def fake(given: list[Any]) -> list[Any]:
             numbered = iter(given)
             filled = pytree.tree_map(lambda leaf: next(numbered) if isinstance(leaf, torch.Tensor) else leaf, call)
-            noted.results, outputs, _ = emptied(_shapes_of(module, forward, *filled))
+            noted.results, outputs, _ = emptied(_shapes_of(module, forward, hooks, *filled))
             return [output.clone() for output in outputs]
 
         call = (args, kwargs)
         notes.calls[key] = noted
         outputs = markers.layer(key, fake, tensors, sizes)
-        return _refilled(noted.results, outputs)
+        results = _refilled(noted.results, outputs)
+        return results if lengths is None else given_by_layer(module, results, lengths)
 
     return kept
 
@@ -153,7 +163,9 @@ def _refilled(tree: Any, tensors: list[Any]) -> Any:
     return pytree.tree_map(lambda leaf: tensors[leaf.number] if isinstance(leaf, Hole) else leaf, tree)
 
 
-def _shapes_of(module: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _shapes_of(
+    module: torch.nn.Module, forward: Callable[..., Any], hooks: dict[int, Any], args: Any, kwargs: Any
+) -> Any:
     """What a layer gives for fake tensors. Its shapes are those of evaluation; training may ask for values."""
     from torch._guards import detect_fake_mode
 
@@ -169,6 +181,7 @@ def _shapes_of(module: torch.nn.Module, forward: Callable[..., Any], args: Any, 
         name: mode.from_tensor(tensor.detach(), static_shapes=True) for name, tensor in held.items()
     }
     wrapper = vars(module).pop("forward")
+    module._forward_pre_hooks.update(hooks)
     training = module.training
     flags = {inner: inner.training for inner in module.modules()}
     try:
@@ -178,6 +191,8 @@ def _shapes_of(module: torch.nn.Module, forward: Callable[..., Any], args: Any, 
             return torch.func.functional_call(module, state, args, kwargs)
     finally:
         vars(module)["forward"] = wrapper
+        for key in hooks:
+            del module._forward_pre_hooks[key]
         for inner, flag in flags.items():
             inner.training = flag
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from port.pairs.pair import is_class
 
+OLDER = ("torch.nn.utils.weight_norm.WeightNorm", "torch.nn.utils.spectral_norm.SpectralNorm")
+"""The older hooks that compute a weight."""
+
 
 @dataclass(frozen=True)
 class ComputedWeight:
@@ -41,6 +44,11 @@ def computed_weight(module: Any, by: str, original: str) -> ComputedWeight | Non
         if is_class(type(hook), by):
             return ComputedWeight(hook.name, hook, _without_hook(module, key, hook.name, original))
     return None
+
+
+def computing_hooks(module: Any) -> list[int]:
+    """The keys, in ``_forward_pre_hooks``, of the older hooks that compute a weight before every call."""
+    return [key for key, hook in module._forward_pre_hooks.items() if any(is_class(type(hook), by) for by in OLDER)]
 
 
 def _without_parametrization(module: Any, name: str, original: str) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 from typing import Any
+from weakref import WeakSet
 
 from port.moves import Flip, Permute
 from port.pairs.layers.conv import has_axes
@@ -42,8 +43,16 @@ def _ports_arguments(module: Any) -> dict[str, Any]:
     return {**{name: getattr(module, name) for name in names}, "bias": module.bias is not None}
 
 
-def _in_one_group(module: Any) -> bool:
-    return module.groups == 1
+_told_at_calls: WeakSet[Any] = WeakSet()
+
+
+def told_its_output_size(module: Any) -> None:
+    """Note that some call gives this torch layer an ``output_size``, which Flax's class does not take."""
+    _told_at_calls.add(module)
+
+
+def _as_flaxs(module: Any) -> bool:
+    return module.groups == 1 and module not in _told_at_calls
 
 
 def _is_transposed(transposed: bool, has_its_axes: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -57,7 +66,7 @@ def _convolution(spatial: int) -> Iterator[LayerPair]:
         flax="flax.nnx.ConvTranspose",
         # (in, out/groups, *window) → (*window, out/groups, in)
         params=(ParamPair("weight", "kernel", (Permute((*window, 1, 0)),)), ParamPair("bias", "bias")),
-        fits_torch=_in_one_group,
+        fits_torch=_as_flaxs,
         fits_flax=_is_transposed(True, has_its_axes),
         arguments=_arguments,
         initializers=_initializers,

@@ -294,4 +294,19 @@ NOTES = (
             _STATISTICS,
         ),
     ),
+    Note(
+        "W28",
+        "sequences of several lengths",
+        torch="`pack_padded_sequence` leaves the padding out; what `pad_packed_sequence` gives back is as long as the "
+        "longest sequence, or `total_length`.",
+        jax="No shape depends on lengths: the padding stays. `nnx.RNN(seq_lengths=)` gives the right last state, and "
+        "computes on past each sequence's end.",
+        remedy="`lengths=` of `port.nn.RNN`, `LSTM`, `GRU`: outputs past the end are 0, and as long as the input. Pad "
+        "a batch to its own longest, or pass `total_length` in torch.",
+        tests=(
+            f"{_NN}/test_recurrent.py::test_lengths_are_torchs_packed_sequences",
+            f"{_NN}/test_recurrent.py::test_W28_flaxs_own_computes_on_past_the_end",
+            "tests/port/translation/test_packing.py::test_W28_a_batch_padded_beyond_its_longest_is_told",
+        ),
+    ),
 )

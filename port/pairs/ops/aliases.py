@@ -43,6 +43,7 @@ _OTHERS = {
     "negative": "neg",
     "not_equal": "ne",
     "row_stack": "vstack",
+    "slogdet": "linalg_slogdet",
     "special_expit": "sigmoid",
     "special_gammainc": "igamma",
     "special_gammaincc": "igammac",

@@ -141,7 +141,8 @@ def _defaults(aten: str) -> dict[str, Any]:
 
 def _fits(pair: OperatorPair, values: Mapping[str, Any]) -> bool:
     first = next((value for value in values.values() if hasattr(value, "ndim")), None)
-    if first is not None and first.ndim == 0 and any(values[name] is not None for name in _named(pair.axes)):
+    axes = {"dim": values.get("dim"), **{name: values[name] for name in _named(pair.axes)}}
+    if first is not None and first.ndim == 0 and any(axis is not None for axis in axes.values()):
         return False  # torch takes axis 0 of one number, JAX does not
     if not pair.only_if:
         return True

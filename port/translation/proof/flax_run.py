@@ -10,7 +10,7 @@ import numpy as np
 from port.parity.flax_side import silence
 from port.translation.layouts import Layout
 from port.translation.proof.draws import each_call_traced, jax_draws
-from port.translation.proof.run import Run
+from port.translation.proof.run import OtherShape, Run
 
 if TYPE_CHECKING:
     from port.translation.translation import Translation
@@ -81,8 +81,10 @@ def _differentiated(
         results = translation.boundary.call(model, taken)
         outputs = arrays_in(results, translation.boundary.outputs[training])
         total = jnp.zeros((), jnp.float64 if wide else jnp.float32)
-        for output, cotangent in zip(outputs, cotangents, strict=True):
+        for number, (output, cotangent) in enumerate(zip(outputs, cotangents, strict=True)):
             if cotangent is not None:
+                if output.shape != cotangent.shape:
+                    raise OtherShape(number, output.shape, cotangent.shape)
                 total = (
                     total + (output * cotangent).sum()
                     if not jnp.iscomplexobj(output)

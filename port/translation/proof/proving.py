@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import traceback
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from port.translation.copies import copied
 from port.translation.double import default_float64, in_double, twice, why_not
 from port.translation.loading import LABEL
 from port.translation.proof.comparing import compared
 from port.translation.proof.flax_run import flax_run
+from port.translation.proof.run import OtherShape
 from port.translation.proof.torch_run import torch_run
 from port.translation.proof.verdict import MIXED, SINGLE, Compared, Limits, Proof
 
@@ -36,7 +37,7 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
 
     wide = in_double(module, args, kwargs)
     precision = "float32" if wide is None else "float64"
-    module, given = (copy.deepcopy(module).cpu(), (args, kwargs)) if wide is None else (wide[0], wide[1:])
+    module, given = (copied(module).cpu(), (args, kwargs)) if wide is None else (wide[0], wide[1:])
     limits = SINGLE if wide is None else MIXED if translation.mixed else Limits()
     rows: list[Compared] = []
     remarks = dict.fromkeys([limits.why] if limits.why else [])
@@ -63,6 +64,8 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
                 remarks[f"dropout was off inside {', '.join(theirs.silenced)}"] = None
             try:
                 ours = flax_run(translation, precision, given, training, theirs.cotangents, seed)
+            except OtherShape as error:
+                return Proof(tuple(rows), precision, str(error), tuple(remarks))
             except Exception as error:
                 return Proof(tuple(rows), precision, _told(error), tuple(remarks))
             rows += compared(theirs, ours, translation, training, limits)

@@ -28,3 +28,10 @@ class Run:
     buffers: dict[str, np.ndarray]
     no_gradient: str = ""
     silenced: tuple[str, ...] = ()
+
+
+class OtherShape(Exception):
+    """An output of the written module has not the shape of the original's."""
+
+    def __init__(self, number: int, ours: tuple[int, ...], theirs: tuple[int, ...]) -> None:
+        super().__init__(f"output {number} has shape {ours}, and the original's has {theirs}")

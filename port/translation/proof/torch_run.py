@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from port.parity.torch_side import silence
+from port.translation.copies import copied
 from port.translation.drawing import draws_once
 from port.translation.keeping import kept_layers
 from port.translation.proof.draws import torch_draws
@@ -61,7 +61,7 @@ def torch_run(module: torch.nn.Module, given: Any, training: bool, seed: int) ->
 
 
 def _without_gradients(module: Any) -> Any:
-    return copy.deepcopy(module).requires_grad_(False)
+    return copied(module).requires_grad_(False)
 
 
 def _differentiated(module: Any, given: Any, training: bool, seed: int, by: Callable[[int], bool]) -> Run:
@@ -71,7 +71,7 @@ def _differentiated(module: Any, given: Any, training: bool, seed: int, by: Call
 
     from port.weights.torch import as_numpy
 
-    module = copy.deepcopy(module).train(training)
+    module = copied(module).train(training)
     within, silenced = _silenced(module)
     leaves, spec = pytree.tree_flatten(given)
     taken = []

@@ -25,6 +25,7 @@ from port.translation.rules import (
     templates,
 )
 from port.translation.rules.layers import call_layer
+from port.translation.rules.one_number import as_numbers, of_lists_of_one
 
 if TYPE_CHECKING:
     from port.translation.placing import Placing
@@ -57,7 +58,12 @@ def apply(stage: Placing, operation: Operation) -> None:
     try:
         rule(stage, operation)
     except NoPair as error:
-        stage.refuse(name.removesuffix(".default"), str(error), operation.results)
+        listed = of_lists_of_one(stage, operation)
+        if listed is not None:
+            apply(stage, listed)
+            as_numbers(stage, operation.results, listed.results)
+        elif any(map(stage.is_read, operation.results)):
+            stage.refuse(name.removesuffix(".default"), str(error), operation.results)
 
 
 def apply_layer(stage: Placing, call: LayerCall) -> None:

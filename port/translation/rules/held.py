@@ -33,6 +33,8 @@ def place_held(stage: Placing, value: Value, path: str) -> None:
             layout = torchs(value.rank)
             for move in param.moves:
                 if not isinstance(move, Permute) or layout != torchs(value.rank):
+                    if not stage.is_read(value):
+                        break
                     raise NoPair(f"{path} is read by hand, and its twin holds it in another form ({move})")
                 layout = Layout(move.axes)
             stage.placed.layouts[value] = layout

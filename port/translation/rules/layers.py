@@ -37,7 +37,7 @@ def call_layer(stage: Placing, call: LayerCall) -> None:
     if name_of(pair.flax) == "jax.nn.identity":
         stage.alias(results[0], inputs[0], stage.layout(inputs[0]))
         return
-    stage.note(*pair.notes)
+    stage.note(*pair.notes, *(("W28",) if "lengths" in call.keywords else ()))
     fitting, layouts, options, follows = _laid_out(stage, call, pair, inputs, results)
     if stage.training and draws_once(call.module):
         stage.draws.append(layouts[0])

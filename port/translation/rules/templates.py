@@ -80,7 +80,7 @@ def pair_of(stage: Placing, operation: Operation) -> tuple[OperatorPair, dict[st
     given = {name: _stood_in(argument) for name, argument in operation.arguments.items()}
     found = matching(operation.operator, given)
     if found is None:
-        raise NoPair("no pair speaks of this operator with these arguments")
+        raise NoPair(f"no pair speaks of this operator with these arguments: {_told(operation.arguments)}")
     pair, variables = found
     stage.note(*pair.notes)
     return pair, {name: _back(variable) for name, variable in variables.items()}
@@ -187,6 +187,31 @@ def give(
         stage.give_several(results, expression, layouts, follows)
     else:
         stage.give(results[0], expression, layouts[0], follows=follows)
+
+
+def _told(arguments: dict[str, Any]) -> str:
+    """Arguments in words: ``self: float64 (2, 3), dim = 1``; those left out are not told."""
+
+    def shown(argument: Any) -> Any:
+        match argument:
+            case Value(shape=None):
+                return argument.length
+            case Value():
+                return f"{argument.dtype} {argument.shape}"
+            case list() | tuple():
+                return f"[{', '.join(str(shown(item)) for item in argument)}]"
+            case _:
+                return repr(argument)
+
+    tensors = {
+        name for name, argument in arguments.items() if any(each.shape is not None for each in each_value(argument))
+    }
+    words = [
+        f"{name}{': ' if name in tensors else ' = '}{shown(argument)}"
+        for name, argument in arguments.items()
+        if argument is not None
+    ]
+    return ", ".join(words)
 
 
 def _names(axes: Along) -> tuple[str, ...]:

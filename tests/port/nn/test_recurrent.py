@@ -125,6 +125,15 @@ def test_a_wrong_length_and_a_backward_start_in_the_padding_are_seen(twin_of: An
     assert min(seen["output 0"], seen["output 1"]) > VISIBLE
 
 
+def test_W28_flaxs_own_computes_on_past_the_end() -> None:
+    cell = nnx.GRUCell(INPUT, HIDDEN, rngs=nnx.Rngs(0))
+    x, lengths = jnp.asarray(np.random.default_rng(0).normal(size=(N, L, INPUT))), jnp.asarray(LENGTHS)
+    last, output = nnx.RNN(cell, return_carry=True)(x, seq_lengths=lengths)
+    for row, length in enumerate(LENGTHS):
+        np.testing.assert_allclose(last[row], output[row, length - 1], rtol=1e-6)
+        assert (jnp.abs(output[row, length:]) > VISIBLE).any(axis=1).all()
+
+
 @pytest.mark.sweep
 def test_what_stands_in_the_padding_reaches_nothing(twin_of: Any) -> None:
     _, twin = both(twin_of, "LSTM", {"bidirectional": True})

@@ -122,7 +122,26 @@ def _targets() -> dict[str, torch.Tensor]:
     return {"labels": integers(3, 5), "boxes": floats(5, 2, seed=1)}
 
 
+class Flow(nn.Module):
+    """An affine coupling and an invertible mixing, with the density of what comes out."""
+
+    def __init__(self, d: int = 4) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(d // 2, 7), nn.Tanh(), nn.Linear(7, d))
+        self.W = nn.Parameter(torch.randn(d, d))
+        self.register_buffer("loc", torch.zeros(d))
+        self.register_buffer("scale", torch.ones(d))
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x[..., ::2], x[..., 1::2]
+        s, t = self.net(a).chunk(2, dim=-1)
+        x = torch.stack([a, b * s.tanh().exp() + t], dim=-1).flatten(-2) @ self.W.t()
+        log_det = s.tanh().sum(-1) + torch.slogdet(self.W)[1]
+        return torch.distributions.Normal(self.loc, self.scale).log_prob(x).sum(-1) + log_det
+
+
 EXAMPLES = (
+    Example("flow", Flow, lambda: given(floats(3, 4)), "torch.distributions, whose checks nothing reads, slogdet"),
     Example("cosine_head", CosineHead, lambda: given(floats(3, 5)), "F.normalize of features and of the weight"),
     Example("arc_margin", ArcMargin, lambda: given(floats(4, 5), integers(6, 4)), "a margin in training, scatter_"),
     Example("prototypes", Prototypes, lambda: given(floats(4, 4), floats(3, 2, 4, seed=1)), "cdist, squared distances"),

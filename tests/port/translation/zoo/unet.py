@@ -125,10 +125,32 @@ class ValidUNet(nn.Module):
         return x.tanh_()
 
 
+class SegNet(nn.Module):
+    """What goes up again is told how large it was."""
+
+    def __init__(self, classes: int = 2) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 6, 3, padding=1)
+        self.pool = nn.MaxPool2d(2, return_indices=True)
+        self.down = nn.Conv2d(6, 4, 3, stride=2, padding=1)
+        self.up = nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1)
+        self.unpool = nn.MaxUnpool2d(2)
+        self.out = nn.ConvTranspose2d(12, classes, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        skip = F.relu(self.conv(x))
+        pooled, indices = self.pool(skip)
+        y = self.up(F.relu(self.down(pooled)), output_size=pooled.size())
+        y = self.unpool(y, indices, skip.shape[-2:])
+        z = self.unpool(pooled, indices, output_size=skip.size())
+        return self.out(torch.cat([y, skip], dim=1)), z
+
+
 EXAMPLES = (
     Example("unet", lambda: UNet(2, 3, 4), lambda: given(floats(2, 2, 9, 14)), "ConvTranspose2d, skips, odd sizes"),
     Example(
         "unet_bilinear", lambda: UNet(1, 2, 4, bilinear=True), lambda: given(floats(3, 1, 11, 8)), "bilinear upsampling"
     ),
     Example("unet_cropped", ValidUNet, lambda: given(floats(2, 3, 19, 23)), "crops, ceil_mode, lists, output_padding"),
+    Example("segnet", SegNet, lambda: given(floats(2, 3, 9, 14)), "max_unpool, output_size at the call"),
 )

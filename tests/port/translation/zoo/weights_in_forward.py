@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torch.nn.utils.parametrize as parametrize
 from torch import Tensor
-from torch.nn.utils.parametrizations import orthogonal, weight_norm
+from torch.nn.utils.parametrizations import orthogonal, spectral_norm, weight_norm
 
 from .example import Example, floats, given
 
@@ -158,6 +159,45 @@ class Parametrized(nn.Module):
         return self.turned(self.square(y.mT))
 
 
+class Discriminator(nn.Module):
+    """A projection discriminator: weights divided by their largest singular value, in both of torch's ways."""
+
+    def __init__(self, classes: int = 3) -> None:
+        super().__init__()
+        self.conv1 = nn.utils.spectral_norm(nn.Conv2d(3, 4, 3, padding=1))
+        self.conv2 = spectral_norm(nn.Conv2d(4, 5, 4, stride=2, padding=1))
+        self.fc = nn.utils.spectral_norm(nn.Linear(5, 1), n_power_iterations=2)
+        self.embed = nn.utils.spectral_norm(nn.Embedding(classes, 5))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        h = F.relu(self.conv2(F.leaky_relu(self.conv1(x), 0.1))).sum(dim=(2, 3))
+        return self.fc(h) + (self.embed(y) * h).sum(1, keepdim=True)
+
+
+class GatedStack(nn.Module):
+    """Dilated convolutions with gates; the older weight_norm, whose weights are tensors that torch does not copy."""
+
+    def __init__(self, channels: int = 4) -> None:
+        super().__init__()
+        self.gates = nn.ModuleList(
+            [nn.Conv1d(channels, 2 * channels, 3, dilation=2**i, padding=2**i) for i in range(3)]
+        )
+        self.mixes = nn.ModuleList([nn.Conv1d(channels, channels, 1) for _ in range(3)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # it says that it is old
+            for conv in (*self.gates, *self.mixes):
+                nn.utils.weight_norm(conv)
+
+    def forward(self, x: Tensor) -> Tensor:
+        skips = 0
+        for gate, mix in zip(self.gates, self.mixes, strict=True):
+            a, b = gate(x).chunk(2, dim=1)
+            z = mix(torch.tanh(a) * torch.sigmoid(b))
+            skips = skips + z
+            x = (x + z) * 0.5**0.5
+        return skips
+
+
 class LowRank(nn.Module):
     """LoRA beside a frozen layer."""
 
@@ -184,5 +224,12 @@ EXAMPLES = (
     ),
     Example("own_parameters", OwnParameters, lambda: given(floats(3, 2, 8), torch.tensor([5, 0, 2])), "layers by F"),
     Example("parametrized", Parametrized, lambda: given(floats(2, 6, 4)), "weight_norm, orthogonal, one by hand"),
+    Example(
+        "discriminator",
+        Discriminator,
+        lambda: given(floats(4, 3, 8, 6), torch.tensor([0, 2, 1, 2])),
+        "spectral_norm, the older and the newer, u and v in training",
+    ),
+    Example("gated_stack", GatedStack, lambda: given(floats(2, 4, 9)), "the older weight_norm"),
     Example("low_rank", LowRank, lambda: given(floats(3, 5)), "frozen parameters, .T"),
 )

@@ -1,0 +1,63 @@
+"""Numbers, which have no axes, given an axis all the same: torch takes 0 and −1 for it, JAX does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import port
+
+pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
+
+
+class AlongNothing(nn.Module):
+    """Reductions, scans, orders and choices along the axis that a number does not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature = nn.Parameter(torch.tensor(1.7))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        total = x.mul(self.temperature).sum()
+        largest, where = torch.max(total, 0)
+        return [
+            torch.softmax(total, -1),
+            torch.cumsum(total, 0),
+            largest,
+            where,
+            torch.quantile(total, 0.5, dim=0),
+            torch.quantile(total, 0.5, dim=-1, keepdim=True),
+            torch.sort(total, 0).values,
+            torch.index_select(total, 0, torch.tensor([0])),
+        ]
+
+
+def test_a_number_is_a_list_of_one() -> None:
+    made = port.translate(AlongNothing(), torch.randn(3, 4))
+    assert made.proof is not None and made.proof.agrees and not made.unwritten, str(made.proof)
+    assert "[None]" in made.source
+
+
+class Unknown(nn.Module):
+    """An operator that no pair speaks of; what it gives is read, or not."""
+
+    def __init__(self, read: bool) -> None:
+        super().__init__()
+        self.read = read
+
+    def forward(self, x: Tensor) -> Tensor:
+        packed, _ = torch.geqrf(x)
+        return x @ packed if self.read else 2 * x
+
+
+def test_what_is_not_read_is_not_missed() -> None:
+    made = port.translate(Unknown(False), torch.randn(3, 3))
+    assert made.proof is not None and made.proof.agrees and not made.unwritten
+
+
+def test_what_no_pair_speaks_of_is_told_with_its_arguments() -> None:
+    made = port.translate(Unknown(True), torch.randn(3, 3))
+    (missing,) = made.unwritten
+    assert missing.what == "aten.geqrf"
+    assert missing.why.startswith("no pair speaks of this operator with these arguments: self: float64 (")
