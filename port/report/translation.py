@@ -44,6 +44,7 @@ def translation_report(
             modules=_modules(translation, module),
             left_out=_left_out(translation, module),
             drawn_otherwise=[f"`{name}`" for name in translation.drawn_otherwise],
+            own_gradients=[f"`{name}`" for name in translation.own_gradients],
             hidden=translation.hidden,
             checkpointed=[f"`{name}`" for name in translation.checkpointed],
             standalone=translation.standalone,

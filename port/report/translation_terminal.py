@@ -43,12 +43,12 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
     elif proof is not None:
         worst = ", ".join(f"{what} {value:.0e}" for what, value in _worst(proof).items())
         say(f"[bold green]Both sides are the same model[/] in {proof.precision}: {worst}")
-        for remark in proof.remarks:
-            say(f"  [yellow]{_shown(remark, console)}[/]")
     elif translation.unwritten:
         say("[bold yellow]Not finished[/], and so not compared: these places are left to write")
     else:
         say("[yellow]Not compared with the original[/]")
+    for remark in proof.remarks if proof is not None else ():
+        say(f"  [yellow]{_shown(remark, console)}[/]")
     if translation.unwritten:
         console.print(_unwritten(translation, console))
     left = sum(len(entry.sources) for entry in translation.mapping.entries if entry.collection == TORCH_ONLY)

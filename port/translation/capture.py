@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from port.translation.copies import copied
 from port.translation.graph import Graph
+from port.translation.own_gradients import traced_functions
 from port.translation.packing import padded, refuse_packed
 from port.translation.places import whole_stacks
 from port.translation.reading import read_graph
@@ -64,7 +65,14 @@ def capture(
     leaves, spec = pytree.tree_flatten((args, kwargs))
     tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
     constants = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
-    with torch.enable_grad(), wrapped(module, whole) as notes, padded(), whole_stacks(), warnings.catch_warnings():
+    with (
+        torch.enable_grad(),
+        wrapped(module, whole) as notes,
+        padded(),
+        traced_functions() as unsaid,
+        whole_stacks(),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         flat = _Flat(module, spec, constants, notes)
         # Of a module without inputs torch.export takes no shapes at all.
@@ -72,4 +80,6 @@ def capture(
         program = torch.export.export(flat, tensors, strict=False, dynamic_shapes=shapes)
         # Nothing is decomposed but writing in place, which becomes making anew.
         program = program.run_decompositions({})
-    return read_graph(program, notes, prefix="module.")
+    graph = read_graph(program, notes, prefix="module.")
+    graph.own_gradients = dict(unsaid)
+    return graph

@@ -19,7 +19,7 @@ _OURS = str(Path(__file__).parent)
 def place_of(node: Any) -> Place | None:
     """The innermost line that is the user's own: neither torch's nor ours, nor what called us."""
     for file, line, _ in reversed(_FRAME.findall(node.meta.get("stack_trace") or "")):
-        if file.startswith(_OURS) and Path(file).name not in ("wrapping.py", "markers.py"):
+        if file.startswith(_OURS) and Path(file).name not in ("wrapping.py", "markers.py", "own_gradients.py"):
             return None
         if is_users(file):
             return Place(file, int(line))
@@ -46,7 +46,7 @@ def whole_stacks() -> Iterator[None]:
 
     def kept(self: Any, frames: traceback.StackSummary) -> traceback.StackSummary:
         users = [frame for frame in frames if not _is_torchs(frame.filename)][-12:]
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() and not _as_with_gradients:
             users.append(traceback.FrameSummary(_WITHOUT_GRADIENT, 1, "no_grad", lookup_line=False, line=""))
         return traceback.StackSummary.from_list(users)
 
@@ -57,6 +57,19 @@ def whole_stacks() -> Iterator[None]:
     finally:
         if before is not None:
             TracerBase._filter_traceback_frames = before  # type: ignore[method-assign, assignment]
+
+
+@contextmanager
+def as_with_gradients() -> Iterator[None]:
+    """Within it, nodes are traced as if gradients were on."""
+    _as_with_gradients.append(True)
+    try:
+        yield
+    finally:
+        _as_with_gradients.pop()
+
+
+_as_with_gradients: list[bool] = []
 
 
 def is_users(file: str) -> bool:

@@ -120,6 +120,7 @@ def _written(
         draws={training: run.draws for training, run in runs.items()},
         transposes=_transposes(placed),
         checkpointed=tuple(remat),
+        own_gradients=tuple(f"{name} ({place})" for name, place in placed.graph.own_gradients.items()),
     )
 
 

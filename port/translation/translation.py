@@ -40,6 +40,7 @@ class Translation:
         hidden: Flax's paths of buffers that no state dict of the original's holds.
         checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
         standalone: whether the source imports nothing of ``port``'s.
+        own_gradients: what of ``torch.autograd`` has a backward pass that the source does not: ``Name (file:line)``.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Translation:
     proof: Proof | None = None
     checkpointed: tuple[str, ...] = ()
     standalone: bool = False
+    own_gradients: tuple[str, ...] = ()
 
     @cached_property
     def module(self) -> Any:

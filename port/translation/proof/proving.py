@@ -69,9 +69,15 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
             except Exception as error:
                 return Proof(tuple(rows), precision, _told(error), tuple(remarks))
             rows += compared(theirs, ours, translation, training, limits)
+    if translation.own_gradients and any(row.what.startswith("gradients") and not row.agrees for row in rows):
+        remarks[_OWN.format(", ".join(translation.own_gradients))] = None
     return Proof(tuple(rows), precision, remarks=tuple(remarks))
 
 
+_OWN = (
+    "{}: a backward pass of its own, which is not written; the gradients are those of its forward. "
+    "Write it with jax.custom_vjp"
+)
 _X64 = (
     "the source names 64-bit dtypes, which JAX has only with jax_enable_x64: it was on, and has to be wherever it runs"
 )
