@@ -129,7 +129,7 @@ CASES: tuple[Case, ...] = (
         for mask in (x(3, 4) > 0, x(4) > 0)
     ),
     (
-        "torch.searchsorted(sorted_sequence, input, right=right)",
+        "torch.searchsorted(sorted_sequence, input, out_int32=out_int32, right=right)",
         {"sorted_sequence": x(3, 5).sort().values, "input": x(3, 4, seed=1), "right": True},
     ),
     # %% Convolution and pooling

@@ -25,6 +25,7 @@ from port.nn.functional.binary_losses import (
 from port.nn.functional.classification_losses import cross_entropy, nll_loss
 from port.nn.functional.convolution import conv, conv_transpose
 from port.nn.functional.ctc import ctc_loss
+from port.nn.functional.decompositions import svd
 from port.nn.functional.distance import cosine_similarity, pairwise_distance
 from port.nn.functional.embedding_losses import (
     cosine_embedding_loss,
@@ -117,6 +118,7 @@ __all__ = [
     "softshrink",
     "std",
     "stft",
+    "svd",
     "tanhshrink",
     "threshold",
     "triplet_margin_loss",

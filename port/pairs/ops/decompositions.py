@@ -16,6 +16,14 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.linalg.svd(A, full_matrices)",
         left_out={"full_matrices": True},
     ),
+    # The older one gives V, and has the sizes of `full_matrices=False`.
+    OperatorPair(
+        "torch.svd",
+        "aten.svd",
+        "torch.svd(input, some)",
+        "F.svd(input, some)",
+        left_out={"some": True},
+    ),
     OperatorPair(
         "torch.linalg.qr",
         "aten.linalg_qr",

@@ -200,6 +200,14 @@ PAIRS: tuple[OperatorPair, ...] = (
         only_if="x1.shape == x2.shape",
         left_out={"dim": 1, "eps": 1e-8},
     ),
+    # The axis is one of the shape that both broadcast to.
+    OperatorPair(
+        f"{_F}cosine_similarity",
+        "aten.cosine_similarity",
+        f"{_F}cosine_similarity(x1, x2, dim, eps)",
+        "F.cosine_similarity(x1, x2, dim, eps)",
+        left_out={"dim": 1, "eps": 1e-8},
+    ),
     OperatorPair(
         f"{_F}pairwise_distance",
         "aten.pairwise_distance",

@@ -213,25 +213,27 @@ PAIRS: tuple[OperatorPair, ...] = (
     OperatorPair(
         "torch.searchsorted",
         "aten.searchsorted",
-        "torch.searchsorted(sorted_sequence, input, right=right)",
-        'jnp.searchsorted(sorted_sequence, input, side="right" if right else "left").astype(int)',
+        "torch.searchsorted(sorted_sequence, input, out_int32=out_int32, right=right)",
+        'jnp.searchsorted(sorted_sequence, input, side="right" if right else "left")'
+        ".astype(jnp.int32 if out_int32 else int)",
         only_if="sorted_sequence.ndim == 1",
-        left_out={"right": False},
+        left_out={"out_int32": False, "right": False},
     ),
     OperatorPair(
         "torch.searchsorted",
         "aten.searchsorted",
-        "torch.searchsorted(sorted_sequence, input, right=right)",
-        "F.searchsorted(sorted_sequence, input, right)",
+        "torch.searchsorted(sorted_sequence, input, out_int32=out_int32, right=right)",
+        "F.searchsorted(sorted_sequence, input, right).astype(jnp.int32 if out_int32 else int)",
         only_if="sorted_sequence.ndim > 1 and hasattr(input, 'dtype')",
-        left_out={"right": False},
+        left_out={"out_int32": False, "right": False},
     ),
     OperatorPair(
         "torch.bucketize",
         "aten.bucketize",
-        "torch.bucketize(input, boundaries, right=right)",
-        'jnp.searchsorted(boundaries, input, side="right" if right else "left").astype(int)',
-        left_out={"right": False},
+        "torch.bucketize(input, boundaries, out_int32=out_int32, right=right)",
+        'jnp.searchsorted(boundaries, input, side="right" if right else "left")'
+        ".astype(jnp.int32 if out_int32 else int)",
+        left_out={"out_int32": False, "right": False},
     ),
     # %% Results whose shape depends on values: not under jit
     of_one("nonzero", "jnp.argwhere(input)", aten=""),

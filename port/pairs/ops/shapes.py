@@ -228,6 +228,16 @@ PAIRS: tuple[OperatorPair, ...] = (
     OperatorPair(
         f"{_F}pad",
         "aten.pad",
+        f"{_F}pad(input, pad, mode=mode, value=value)",
+        "lax.pad(input, jnp.asarray(value or 0, input.dtype), [(0, 0, 0)] * (input.ndim - len(pad) // 2)"
+        " + [(low, high, 0) for low, high in zip(pad[::2], pad[1::2])][::-1])",
+        only_if='mode == "constant"',
+        left_out={"mode": "constant", "value": None},
+        notes=("W4",),
+    ),
+    OperatorPair(
+        f"{_F}pad",
+        "aten.pad",
         f"{_F}pad(input, pad, mode=mode)",
         "jnp.pad(input, [(0, 0)] * (input.ndim - len(pad) // 2) + [*zip(pad[::2], pad[1::2])][::-1],"
         ' mode={"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])',

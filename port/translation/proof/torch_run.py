@@ -155,7 +155,8 @@ def _gradient(tensor: torch.Tensor) -> torch.Tensor:
         import torch
 
         return torch.zeros_like(tensor)
-    return gradient
+    # That of an embedding with `sparse=True` has only the rows that were looked up.
+    return gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def _first_line(error: Exception) -> str:

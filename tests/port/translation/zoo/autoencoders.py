@@ -119,7 +119,7 @@ class BagOfWords(nn.Module):
 
     def __init__(self, vocab: int = 12, dim: int = 4) -> None:
         super().__init__()
-        self.mean = nn.EmbeddingBag(vocab, dim, mode="mean")
+        self.mean = nn.EmbeddingBag(vocab, dim, mode="mean", sparse=True)
         self.sum = nn.EmbeddingBag(vocab, dim, mode="sum")
         self.max = nn.EmbeddingBag(vocab, dim, mode="max")
         self.act = nn.PReLU(dim, init=0.1)
