@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from port.translation.code import VALUE, held, literal, values_in
+from port.errors import NoPair
+from port.translation.code import VALUE, NoSource, held, literal, values_in
 from port.translation.graph import Place, Value, each_value
 from port.translation.inlining import Made, inlined, needed, tree_with_inlined, with_inlined
 from port.translation.naming import hints
@@ -54,11 +55,17 @@ def write_body(call: Call, placed: Placed, tree: ModuleTree, bodies: Bodies) -> 
 
     Raises:
         Unreachable: it needs something of its caller that it is not given.
+        NoPair: it gives an object that is no tensor and no tree of them.
     """
     try:
         return _Writer(call, placed, tree, bodies).body()
     except LostLength:
         return _Writer(call, placed, tree, bodies).body(keeping_lengths=True)
+    except NoSource as error:
+        raise NoPair(
+            f"{type(call.module).__qualname__} gives or hands on a {type(error.thing).__qualname__}, which is neither "
+            "a tensor nor a tuple, list or dict of them: return its tensors, and make the object of them outside"
+        ) from None
 
 
 class _Writer:

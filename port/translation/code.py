@@ -47,7 +47,11 @@ def filled(tree: ast.expr, holes: dict[str, ast.expr]) -> ast.expr:
 
 
 def literal(thing: Any) -> ast.expr:
-    """The expression for a value, a number, a string, or a tuple, list or dict of such."""
+    """The expression for a value, a number, a string, or a tuple, list or dict of such.
+
+    Raises:
+        NoSource: it is none of these.
+    """
     match thing:
         case ast.expr():
             return thing
@@ -78,7 +82,15 @@ def literal(thing: Any) -> ast.expr:
             return ast.Constant(thing)
         case _ if thing is ...:
             return ast.Constant(thing)
-    raise TypeError(f"no source for {thing!r}")
+    raise NoSource(thing)
+
+
+class NoSource(TypeError):
+    """Something that no expression can say: an object of the user's own."""
+
+    def __init__(self, thing: Any) -> None:
+        super().__init__(f"no source for {thing!r}")
+        self.thing = thing
 
 
 def named(tree: ast.AST, prefix: str) -> Iterator[str]:

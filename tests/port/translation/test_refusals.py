@@ -43,6 +43,33 @@ class Failing(nn.Module):
         return x.reshape(b, c, h * w)
 
 
+class Policy(nn.Module):
+    """It gives an object, whose tensors whoever called it reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 4)
+
+    def forward(self, x: Tensor) -> torch.distributions.Normal:
+        mean, log_scale = self.linear(x).chunk(2, dim=-1)
+        return torch.distributions.Normal(mean, log_scale.exp())
+
+
+class Agent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy = Policy()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.policy(x).mean
+
+
+@pytest.mark.parametrize("module", [Policy(), Agent()], ids=["the root", "a part"])
+def test_an_object_that_a_module_gives(module: nn.Module) -> None:
+    with pytest.raises(NoPair, match=r"^Policy gives or hands on a Normal, .*: return its tensors"):
+        port.translate(module, torch.randn(2, 3))
+
+
 def test_a_branch_on_numbers(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     loggers = [logging.getLogger(name) for name in ("torch", "torch.export", "torch.fx")]
     levels = [logger.level for logger in loggers]
