@@ -69,7 +69,7 @@ def capture(
         torch.enable_grad(),
         wrapped(module, whole) as notes,
         padded(),
-        traced_functions() as unsaid,
+        traced_functions(notes) as unsaid,
         whole_stacks(),
         warnings.catch_warnings(),
     ):
@@ -81,5 +81,5 @@ def capture(
         # Nothing is decomposed but writing in place, which becomes making anew.
         program = program.run_decompositions({})
     graph = read_graph(program, notes, prefix="module.")
-    graph.own_gradients = dict(unsaid)
+    graph.own_gradients = tuple(unsaid)
     return graph

@@ -106,7 +106,7 @@ class Graph:
         constants: tensors that the code made of plain numbers.
         steps: in the order of the run; the first enters the module, the last leaves it.
         written: buffers that the run writes to → the values written.
-        own_gradients: names of ``torch.autograd.Function``s whose gradient the steps do not have → where they are.
+        own_gradients: the ``torch.autograd.Function``s whose gradient the steps do not have: ``Name (file:line)``.
     """
 
     inputs: tuple[Value, ...]
@@ -114,7 +114,7 @@ class Graph:
     constants: dict[Value, Any]
     steps: list[Step]
     written: dict[str, Value] = field(default_factory=dict)
-    own_gradients: dict[str, Place] = field(default_factory=dict)
+    own_gradients: tuple[str, ...] = ()
 
 
 def each_value(tree: Any) -> Iterator[Value]:

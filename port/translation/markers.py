@@ -1,4 +1,4 @@
-"""Two operators of our own in an exported graph: a layer kept whole, and a mark that takes note of values."""
+"""Operators of our own in an exported graph: a layer kept whole, a mark that takes note of values, a given gradient."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ def _library() -> torch.library.Library:
     library = torch.library.Library("port_translation", "DEF")
     library.define("layer(str key, Tensor[] tensors, SymInt[] sizes) -> Tensor[]")
     library.define("mark(str key, Tensor[] tensors, SymInt[] sizes) -> Tensor")
+    library.define("sloped(Tensor y, Tensor x, Tensor slope) -> Tensor")
     torch.library.register_fake("port_translation::layer", _fake_layer, lib=library)
     torch.library.register_fake("port_translation::mark", _fake_mark, lib=library)
+    torch.library.register_fake("port_translation::sloped", _fake_sloped, lib=library)
     return library
 
 
@@ -34,6 +36,12 @@ def mark(key: str, tensors: Sequence[Any], sizes: Sequence[Any]) -> Any:
     return torch.ops.port_translation.mark(key, list(tensors), list(sizes))
 
 
+def sloped(y: Any, x: Any, slope: Any) -> Any:
+    """A node for y, whose gradient by x is ``slope`` besides its own: `port.nn.functional.sloped`."""
+    _library()
+    return torch.ops.port_translation.sloped(y, x, slope)
+
+
 def forget(prefix: str) -> None:
     """Forget the layers of one capture."""
     for key in [key for key in _fakes if key.startswith(prefix)]:
@@ -46,3 +54,7 @@ def _fake_layer(key: str, tensors: list[Any], sizes: list[Any]) -> list[Any]:
 
 def _fake_mark(key: str, tensors: list[Any], sizes: list[Any]) -> Any:
     return torch.empty(())
+
+
+def _fake_sloped(y: Any, x: Any, slope: Any) -> Any:
+    return torch.empty_like(y)

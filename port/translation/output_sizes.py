@@ -41,5 +41,5 @@ def _sized(step: LayerCall) -> LayerCall | None:
     if size is None or channels is None:
         return None
     spatial = tuple(size)[channels + 1 :]
-    others = tuple(argument for name, argument in given.items() if name != "output_size")
+    others = tuple(given[name] for name in names if name in given and name != "output_size")
     return replace(step, arguments=others, keywords={"output_size": spatial})

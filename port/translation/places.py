@@ -46,7 +46,7 @@ def whole_stacks() -> Iterator[None]:
 
     def kept(self: Any, frames: traceback.StackSummary) -> traceback.StackSummary:
         users = [frame for frame in frames if not _is_torchs(frame.filename)][-12:]
-        if not torch.is_grad_enabled() and not _as_with_gradients:
+        if not torch.is_grad_enabled():
             users.append(traceback.FrameSummary(_WITHOUT_GRADIENT, 1, "no_grad", lookup_line=False, line=""))
         return traceback.StackSummary.from_list(users)
 
@@ -57,19 +57,6 @@ def whole_stacks() -> Iterator[None]:
     finally:
         if before is not None:
             TracerBase._filter_traceback_frames = before  # type: ignore[method-assign, assignment]
-
-
-@contextmanager
-def as_with_gradients() -> Iterator[None]:
-    """Within it, nodes are traced as if gradients were on."""
-    _as_with_gradients.append(True)
-    try:
-        yield
-    finally:
-        _as_with_gradients.pop()
-
-
-_as_with_gradients: list[bool] = []
 
 
 def is_users(file: str) -> bool:

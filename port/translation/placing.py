@@ -33,7 +33,7 @@ class Placing:
         self.graph, self.root, self.preferred, self.training = graph, root, preferred, training
         self.scope = ""  # the path of the module whose code this is
         self.draws: list[Layout] = []  # of what is drawn at random, in order
-        self.read = {value for step in graph.steps for value in _values_read(step)}
+        self.read = {value for step in graph.steps for value in _values_read(step)} | set(graph.written.values())
         self.placed = Placed(graph)
         self.placed.draws = self.draws
         self.wanted: dict[str, Layout] = {}

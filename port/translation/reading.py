@@ -70,7 +70,7 @@ class _Reader:
         name = getattr(target, "__name__", str(target))
         if isinstance(target, torch._ops.OpOverload):
             name = str(target)
-        if name.startswith("port_translation."):
+        if name in ("port_translation.layer.default", "port_translation.mark.default"):
             self._own(node, name)
         elif not any(check in name for check in _CHECKS):
             self._operation(node, name)

@@ -120,7 +120,7 @@ def _written(
         draws={training: run.draws for training, run in runs.items()},
         transposes=_transposes(placed),
         checkpointed=tuple(remat),
-        own_gradients=tuple(f"{name} ({place})" for name, place in placed.graph.own_gradients.items()),
+        own_gradients=tuple(dict.fromkeys(name for run in runs.values() for name in run.graph.own_gradients)),
     )
 
 

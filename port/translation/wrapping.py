@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from port.pairs.layers.computed_weight import computing_hooks
 from port.translation import markers
-from port.translation.packing import given_by_layer, given_to_layer
+from port.translation.packing import given_by_layer, given_to_layer, refuse_traced
 
 _captures = count()
 
@@ -115,6 +115,7 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
     signature = inspect.signature(forward)
 
     def noted(*args: Any, **kwargs: Any) -> Any:
+        refuse_traced(module, (args, kwargs))
         call = notes.next_call(path)
         key = f"{notes.prefix}{path}#{call}"
         bound = signature.bind(*args, **kwargs)
@@ -139,8 +140,8 @@ def _layer(
 ) -> Callable[..., Any]:
     def kept(*args: Any, **kwargs: Any) -> Any:
         key = f"{notes.prefix}{path}#{notes.next_call(path)}"
-        args, lengths = given_to_layer(module, args)
-        told = {} if lengths is None else {"lengths": lengths}  # of a packed sequence: what the twin takes beside
+        args, kwargs, packed = given_to_layer(module, args, kwargs)
+        told = {} if packed is None else {"lengths": packed.lengths}  # what the twin takes beside
         (arguments, keywords), tensors, sizes = emptied((args, {**kwargs, **told}))
         noted = Noted(path, 0, module, arguments, keywords)
 
@@ -154,7 +155,7 @@ def _layer(
         notes.calls[key] = noted
         outputs = markers.layer(key, fake, tensors, sizes)
         results = _refilled(noted.results, outputs)
-        return results if lengths is None else given_by_layer(module, results, lengths)
+        return results if packed is None else given_by_layer(module, results, packed)
 
     return kept
 
@@ -180,8 +181,9 @@ def _shapes_of(
     state: dict[str, torch.Tensor] = {
         name: mode.from_tensor(tensor.detach(), static_shapes=True) for name, tensor in held.items()
     }
-    wrapper = vars(module).pop("forward")
-    module._forward_pre_hooks.update(hooks)
+    before = dict(vars(module))
+    del vars(module)["forward"]
+    module._forward_pre_hooks.update(hooks)  # torch's own forward wants the weight that they compute
     training = module.training
     flags = {inner: inner.training for inner in module.modules()}
     try:
@@ -190,7 +192,8 @@ def _shapes_of(
         with patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _is_said_to_be_causal):
             return torch.func.functional_call(module, state, args, kwargs)
     finally:
-        vars(module)["forward"] = wrapper
+        vars(module).clear()
+        vars(module).update(before)
         for key in hooks:
             del module._forward_pre_hooks[key]
         for inner, flag in flags.items():

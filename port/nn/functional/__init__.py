@@ -52,6 +52,7 @@ from port.nn.functional.scans import cummax, cummin
 from port.nn.functional.shape import unflatten
 from port.nn.functional.short_time import istft, stft
 from port.nn.functional.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from port.nn.functional.slopes import sloped
 
 __all__ = [
     "adaptive_avg_pool",
@@ -110,6 +111,7 @@ __all__ = [
     "poisson_nll_loss",
     "scaled_dot_product_attention",
     "searchsorted",
+    "sloped",
     "smooth_l1_loss",
     "soft_margin_loss",
     "softmax",

@@ -302,7 +302,8 @@ NOTES = (
         jax="No shape depends on lengths: the padding stays. `nnx.RNN(seq_lengths=)` gives the right last state, and "
         "computes on past each sequence's end.",
         remedy="`lengths=` of `port.nn.RNN`, `LSTM`, `GRU`: outputs past the end are 0, and as long as the input. Pad "
-        "a batch to its own longest, or pass `total_length` in torch.",
+        "a batch to its own longest, or pass `total_length` in torch. What reads a packed sequence's `data` or "
+        "`batch_sizes` reads the padded array and the lengths.",
         tests=(
             f"{_NN}/test_recurrent.py::test_lengths_are_torchs_packed_sequences",
             f"{_NN}/test_recurrent.py::test_W28_flaxs_own_computes_on_past_the_end",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from port.translation.code import code
 from port.translation.graph import Operation
+from port.translation.rules.broadcasting import together
 
 if TYPE_CHECKING:
     from port.translation.placing import Placing
@@ -29,6 +30,13 @@ def _detach(stage: Placing, operation: Operation) -> None:
     value = operation.arguments["self"]
     expression = code("jax.lax.stop_gradient(x)", x=stage.ref(value))
     stage.give(operation.results[0], expression, stage.layout(value), follows=value)
+
+
+def _sloped(stage: Placing, operation: Operation) -> None:
+    """A value whose gradient is given: a node of our own."""
+    layout, (y, x, slope), leader = together(stage, [operation.arguments[name] for name in ("y", "x", "slope")])
+    follows = leader if layout == stage.layout(leader) else None
+    stage.give(operation.results[0], code("F.sloped(y, x, slope)", y=y, x=x, slope=slope), layout, follows=follows)
 
 
 def _scalar(stage: Placing, operation: Operation) -> None:
@@ -57,6 +65,7 @@ RULES = {
         ),
         _same,
     ),
+    "port_translation.sloped": _sloped,
     **dict.fromkeys(("aten._to_copy", "aten.to", "aten.type_as"), _cast),
     "aten.detach": _detach,
     "aten.scalar_tensor": _scalar,

@@ -61,3 +61,20 @@ def test_what_no_pair_speaks_of_is_told_with_its_arguments() -> None:
     (missing,) = made.unwritten
     assert missing.what == "aten.geqrf"
     assert missing.why.startswith("no pair speaks of this operator with these arguments: self: float64 (")
+
+
+class OnlyWritten(nn.Module):
+    """What no pair speaks of goes into a buffer alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("packed", torch.zeros(3, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.packed.copy_(torch.geqrf(x.detach())[0])
+        return 2 * x
+
+
+def test_what_a_buffer_takes_is_read() -> None:
+    made = port.translate(OnlyWritten(), torch.randn(3, 3))
+    assert [missing.what for missing in made.unwritten] == ["aten.geqrf"]

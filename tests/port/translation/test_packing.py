@@ -133,6 +133,79 @@ def test_made_of_its_parts() -> None:
     agrees(OfItsParts(), torch.randn(3, 4, 4), [4, 3, 1])
 
 
+class Mixed(nn.Module):
+    """A layer that is time first given a batch that is not; its outputs and what it was given, taken apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(4, 4)
+        self.other = nn.GRU(4, 3, batch_first=True)
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        first, _ = self.gru(input=packed)
+        handed_on = (packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+        again = PackedSequence(torch.tanh(packed.data) + first.data, *handed_on)
+        shifted = packed._replace(data=self.linear(first.data))
+        plain, _ = pad_packed_sequence(shifted, batch_first=True)
+        return self.other(again)[1], plain
+
+
+@pytest.mark.sweep
+def test_layouts_that_differ() -> None:
+    agrees(Mixed(), torch.randn(3, 4, 4), LENGTHS)
+
+
+class OfNumbers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(9, 4)
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        ids, _ = pad_packed_sequence(pack_padded_sequence(ids, lengths, batch_first=True), batch_first=True)
+        return self.embed(ids)
+
+
+@pytest.mark.sweep
+def test_whole_numbers_stay_whole() -> None:
+    agrees(OfNumbers(), IDS + 1, SORTED)
+
+
+class ReadsTheOrder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(4, 5, batch_first=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return self.gru(packed)[1].index_select(1, packed.sorted_indices)
+
+
+class Own(nn.GRU):
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        return super().forward(input, hx)[1]
+
+
+class OwnLayer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = Own(4, 5, batch_first=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        return self.gru(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [(ReadsTheOrder(), "the order of a packed batch is read"), (OwnLayer(), "Own is given a packed sequence, and")],
+    ids=["order", "own layer"],
+)
+def test_what_only_a_packed_one_has_is_refused(module: nn.Module, why: str) -> None:
+    with pytest.raises(NoPair, match=why):
+        port.translate(module, (torch.randn(3, 4, 4), LENGTHS))
+
+
 def test_W28_a_batch_padded_beyond_its_longest_is_told() -> None:
     made = port.translate(Tagger(), (IDS, torch.tensor([3, 2, 3])))
     assert made.proof is not None and not made.proof.agrees

@@ -142,7 +142,7 @@ class SegNet(nn.Module):
         pooled, indices = self.pool(skip)
         y = self.up(F.relu(self.down(pooled)), output_size=pooled.size())
         y = self.unpool(y, indices, skip.shape[-2:])
-        z = self.unpool(pooled, indices, output_size=skip.size())
+        z = self.unpool(indices=indices, input=pooled, output_size=skip.size())
         return self.out(torch.cat([y, skip], dim=1)), z
 
 
