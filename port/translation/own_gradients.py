@@ -115,8 +115,9 @@ class _Traced:
             if kind == _SLOPE:
                 return self._with_slopes(context, args, result)
         if kind == _UNKNOWN:
-            code = inspect.unwrap(self.forward).__code__
-            self.unsaid[f"{self.cls.__qualname__} ({Place(code.co_filename, code.co_firstlineno)})"] = None
+            code = getattr(inspect.unwrap(self.forward), "__code__", None)
+            where = "" if code is None else f" ({Place(code.co_filename, code.co_firstlineno)})"
+            self.unsaid[f"{self.cls.__qualname__}{where}"] = None
         return result
 
     def _run(self, args: tuple[Any, ...]) -> tuple[_Context, Any]:
