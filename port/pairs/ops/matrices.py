@@ -137,6 +137,16 @@ PAIRS: tuple[OperatorPair, ...] = (
         axes=Over("dim", "keepdim"),
     ),
     OperatorPair(
+        "torch.linalg.vector_norm",
+        "aten.linalg_vector_norm",
+        "torch.linalg.vector_norm(x, ord, dim, keepdim=keepdim, dtype=dtype)",
+        "F.vector_norm(x.astype(dtype), ord=ord, dim=dim, keepdim=keepdim)",
+        left_out={"ord": 2, "dim": None, "keepdim": False},
+        only_if="dtype is not None",
+        notes=("G3",),
+        axes=Over("dim", "keepdim"),
+    ),
+    OperatorPair(
         "torch.linalg.matrix_norm",
         "aten.linalg_matrix_norm",
         "torch.linalg.matrix_norm(A, ord, dim, keepdim)",

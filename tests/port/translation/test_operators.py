@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from .images import Between, of_images
+from .operators_run import row_of, table
 from .sampled import Outcome, outcome, samples_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch warns of its own samples
@@ -58,6 +59,29 @@ def test_some_operators(database: list[Any]) -> None:
     found = translated(infos, 1)
     assert wrong(found) == {}
     assert {name for name, made in found.items() if made.agree} == set(SHORT)
+
+
+def test_the_kept_table_is_of_the_database(database: list[Any]) -> None:
+    kept = table()
+    names = {f"{info.name} {info.variant_test_name}".strip() for info in database if "jiterator" not in info.name}
+    assert set(kept) <= names
+    assert len(names - set(kept)) <= 1  # linalg.solve_triangular takes XLA too long
+    agree = {row["name"] for row in kept.values() if row["agree"]}
+    assert len(agree) >= IN_THE_TABLE
+    for row in kept.values():
+        counted = row["agree"] + sum(row["refused"].values()) + sum(row["wrong"].values())
+        assert counted == row["run"] <= row["samples"], row
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["addr", "nn.functional.pad circular", "fft.fft2", "softmax"])
+def test_the_kept_table_is_what_comes_of_it(name: str, database: list[Any]) -> None:
+    info = next(info for info in database if f"{info.name} {info.variant_test_name}".strip() == name)
+    assert row_of(info, seconds=200) == table()[name]
+
+
+IN_THE_TABLE = 520
+"""Operators of which samples agree, when all samples of all were run."""
 
 
 @pytest.mark.benchmark  # it counts, for half an hour, and some operators still differ: see AT_LEAST
