@@ -42,6 +42,10 @@ def distinct(axes: int) -> torch.Tensor:
 
 CASES: tuple[Case, ...] = (
     # %% dtypes that are given
+    (
+        "torch.linalg.vector_norm(x, ord, dim, keepdim=keepdim, dtype=dtype)",
+        {"x": x(3, 4).float(), "ord": 3.0, "dim": 1, "dtype": torch.float64},
+    ),
     *(
         (f"torch.{name}(input, dim, {keepdim}dtype=dtype)", {"input": HALF, "dim": 1, "dtype": torch.float64})
         for keepdim, names in (

@@ -209,6 +209,15 @@ PAIRS: tuple[OperatorPair, ...] = (
         left_out={"dim": 1, "eps": 1e-8},
     ),
     OperatorPair(
+        f"{_F}pdist",
+        "aten.pdist",
+        f"{_F}pdist(input, p)",
+        "F.pairwise_distance(input[np.triu_indices(input.shape[0], 1)[0]],"
+        " input[np.triu_indices(input.shape[0], 1)[1]], p, 0)",
+        left_out={"p": 2.0},
+        notes=("G3",),
+    ),
+    OperatorPair(
         f"{_F}pairwise_distance",
         "aten.pairwise_distance",
         f"{_F}pairwise_distance(x1, x2, p, eps, keepdim)",

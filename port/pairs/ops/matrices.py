@@ -109,15 +109,6 @@ PAIRS: tuple[OperatorPair, ...] = (
         notes=("G3",),
     ),
     OperatorPair(
-        "torch.nn.functional.pdist",
-        "aten.pdist",
-        "torch.nn.functional.pdist(input, p)",
-        "F.pairwise_distance(input[np.triu_indices(input.shape[0], 1)[0]],"
-        " input[np.triu_indices(input.shape[0], 1)[1]], p, 0)",
-        left_out={"p": 2.0},
-        notes=("G3",),
-    ),
-    OperatorPair(
         "torch.dist",
         "aten.dist",
         "torch.dist(input, other, p)",
