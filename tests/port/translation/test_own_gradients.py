@@ -261,6 +261,7 @@ def test_a_gradient_of_ones_own(module: Any) -> None:
     assert [vars(cls).get("forward") for cls in (Reversed, Swish, Spike, Product, Doubled)] == before
 
 
+@pytest.mark.sweep
 def test_its_forward_alone_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
     from port.translation import own_gradients
 

@@ -107,7 +107,10 @@ def agrees(module: nn.Module, *args: Any) -> port.Translation:
 def test_a_tagger() -> None:
     made = agrees(Tagger(), IDS, LENGTHS)
     assert "self.lstm(" in made.source and "lengths=lengths" in made.source
-    # Other lengths than those of the example, against torch itself.
+
+
+@pytest.mark.sweep
+def test_other_lengths_than_those_of_the_example() -> None:
     module, lengths = Tagger(), torch.tensor([1, 4, 2])
     made = port.translate(module, (IDS, LENGTHS))
     with torch.no_grad():
