@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from port.translation.code import code, ref
-from port.translation.graph import Graph, LayerCall, Leave, Operation, Place, Value, each_value, mapped
+from port.translation.graph import Enter, Graph, LayerCall, Leave, Operation, Place, Value, each_value, mapped
 from port.translation.keeping import calls_of, kept_layers, shared_layers
 from port.translation.layouts import Layout, channels_last, torchs
 from port.translation.placed import UNWRITTEN, Assignment, Placed, Unwritten
@@ -240,6 +240,8 @@ def _values_read(step: Any) -> Iterator[Value]:
             yield from each_value(step.arguments)
         case LayerCall():
             yield from each_value((step.arguments, step.keywords))
+        case Enter():
+            yield from each_value(step.arguments)
         case Leave():
             yield from each_value(step.results)
 

@@ -78,3 +78,24 @@ class OnlyWritten(nn.Module):
 def test_what_a_buffer_takes_is_read() -> None:
     made = port.translate(OnlyWritten(), torch.randn(3, 3))
     assert [missing.what for missing in made.unwritten] == ["aten.geqrf"]
+
+
+class Ignores(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return 2 * x
+
+
+class HandsOn(nn.Module):
+    """What no pair speaks of is given to a part that does nothing with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Ignores()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.part(x, torch.geqrf(x)[0])
+
+
+def test_what_a_part_is_given_is_read() -> None:
+    made = port.translate(HandsOn(), torch.randn(3, 3))
+    assert [missing.what for missing in made.unwritten] == ["aten.geqrf"]
