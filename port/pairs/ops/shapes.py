@@ -9,6 +9,12 @@ _TENSOR, _F = "torch.Tensor.", "torch.nn.functional."
 # How many go into each chunk but the last.
 _SIZE = "-(-input.shape[dim] // chunks)"
 
+# Widths below zero cut, which jnp.pad does not.
+_PADDED_OR_CUT = (
+    "lax.pad(input, jnp.asarray({}, input.dtype), [(0, 0, 0)] * (input.ndim - len(pad) // 2)"
+    " + [(low, high, 0) for low, high in zip(pad[::2], pad[1::2])][::-1])"
+)
+
 PAIRS: tuple[OperatorPair, ...] = (
     OperatorPair(
         "torch.cat",
@@ -229,8 +235,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         f"{_F}pad",
         "aten.pad",
         f"{_F}pad(input, pad, mode=mode, value=value)",
-        "lax.pad(input, jnp.asarray(value or 0, input.dtype), [(0, 0, 0)] * (input.ndim - len(pad) // 2)"
-        " + [(low, high, 0) for low, high in zip(pad[::2], pad[1::2])][::-1])",
+        _PADDED_OR_CUT.format("value or 0"),
         only_if='mode == "constant"',
         left_out={"mode": "constant", "value": None},
         notes=("W4",),
@@ -271,8 +276,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.constant_pad_nd",
         "aten.constant_pad_nd",
         "torch.constant_pad_nd(input, pad, value)",
-        "lax.pad(input, jnp.asarray(value, input.dtype), [(0, 0, 0)] * (input.ndim - len(pad) // 2)"
-        " + [(low, high, 0) for low, high in zip(pad[::2], pad[1::2])][::-1])",
+        _PADDED_OR_CUT.format("value"),
         left_out={"value": 0},
         notes=("W4",),
     ),
