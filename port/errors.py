@@ -60,6 +60,10 @@ class BrokenWeights(PortError):
     """A weights file that cannot be read."""
 
 
+class NoInitialValue(PortError):
+    """A new model was asked for, and nothing tells how one of its parameters starts."""
+
+
 class NoPair(PortError):
     """A module that no pair speaks of."""
 

@@ -60,10 +60,14 @@ class Config:
     model: Annotated[str, _one_of(*MODELS)] = "mlp"
     """the network to train"""
     torch_model: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
-    """in its place, a PyTorch model of your own, a class or a function that needs no arguments; with --jax-model. It is
-    given images in [0, 1], (N, C, H, W), and gives logits"""
+    """in its place, a PyTorch model of your own, a class or a function; with --jax-model. It is given images in [0, 1],
+    (N, C, H, W), and gives logits"""
     jax_model: Annotated[str | None, arg(metavar="FILE.py:NAME")] = None
     """its Flax class, such as port translate writes it: NAME.mapping.toml beside the file says how weights go over"""
+    torch_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """arguments that --torch-model is built with: '{"width": 64}', or '{"config": {"@my_pkg.model:Config": {}}}'"""
+    jax_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """those of --jax-model; one that port translate has written needs none"""
     dataset: Annotated[str, _one_of(*DATASETS)] = "digits"
     """what to train it on; digits comes with scikit-learn, the others are torchvision's"""
     data_root: Path = Path("data")

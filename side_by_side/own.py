@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from port.errors import UnknownChoice, UsageError
+from port.errors import UsageError
+from port.named import named
 
 
 def found(reference: str, option: str) -> Any:
-    """What a reference means; modules are also looked for where the user stands.
+    """What a reference means; an installed package comes before a folder of its name where the user stands.
 
     Raises:
         UsageError: no such module, file or name, or the module fails when it is imported.
     """
-    place, colon, attributes = reference.rpartition(":")
-    if not colon or not place or not attributes:
-        raise UsageError(f"{option} takes module:Name or file.py:Name, as in my_package.model:Net; got {reference!r}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last: a folder named jax or torch must not be imported
-    try:
-        thing: Any = _file(Path(place), option) if place.endswith(".py") else import_module(place)
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(f"{option}: {place} cannot be imported: {type(error).__name__}: {error}") from error
-    for attribute in attributes.split("."):
-        if not hasattr(thing, attribute):
-            raise UnknownChoice(f"name in {place}", attribute, [n for n in dir(thing) if not n.startswith("_")])
-        thing = getattr(thing, attribute)
-    return thing
+    return named(reference, option, first=False)
 
 
-def _file(path: Path, option: str) -> ModuleType:
-    # A name that hides no module of the same name.
-    spec = spec_from_file_location(f"own_file_{path.stem}", path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise UsageError(f"{option}: there is no file {path}")
-    module = module_from_spec(spec)
-    sys.modules[module.__name__] = module
-    spec.loader.exec_module(module)
-    return module
+def beside(reference: str | None, ending: str) -> Path | None:
+    """NAME plus the ending, beside the NAME.py that a reference names and that is not imported; None: there is none."""
+    if reference is None:
+        return None
+    place = reference.rpartition(":")[0]
+    if not place.endswith(".py"):
+        spec = find_spec(place)
+        place = spec.origin or "" if spec is not None else ""
+    path = Path(place).with_suffix(ending) if place else Path(ending)
+    return path if path.is_file() else None
 
 
 def check_own(config: Any) -> None:
@@ -56,6 +39,8 @@ def check_own(config: Any) -> None:
     """
     if (config.torch_model is None) != (config.jax_model is None):
         raise UsageError("--torch-model and --jax-model belong together: give both")
+    if (config.torch_kwargs or config.jax_kwargs) and config.torch_model is None:
+        raise UsageError("--torch-kwargs and --jax-kwargs are arguments of --torch-model and --jax-model: give those")
     wrong = {
         "--model is of our own models: leave it out": config.model != type(config).model,
         "--dropout is of our own models: yours has its own rates": config.dropout is not None,

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -54,6 +55,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ``@pytest.mark.thin(n)``: the short run takes every n-th case of a test, the long run all of them.
     ``@pytest.mark.daily(n)``: the long run takes every n-th of its long cases, others every day, all of them in n days;
     or today, with ``--all-days``.
+
+    With ``--by-turns``, for a run that follows on one of all short tests and compiles as users compile: a fourth of the
+    short tests and half of the long ones (of ``daily(n)`` every 2 n-th), others every day.
     """
     seen: Counter[str] = Counter()
     for item in items:
@@ -67,13 +71,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     day, long = int(os.environ["PORT_TESTS_DAY"]), Counter[str]()
     others = []
+    by_turns = config.getoption("by_turns")
     for item in items:
-        daily = item.get_closest_marker("daily")
-        if daily is not None and item.get_closest_marker("sweep") is not None:
-            test = item.nodeid.partition("[")[0]
-            if long[test] % daily.args[0] != day % daily.args[0]:
-                others.append(item)
-            long[test] += 1
+        test, daily = item.nodeid.partition("[")[0], item.get_closest_marker("daily")
+        if item.get_closest_marker("sweep") is not None:
+            turns = (daily.args[0] if daily is not None else 1) * (2 if by_turns else 1)
+        else:
+            turns = 4 if by_turns else 1
+        # A test of one case has its own day: its name's.
+        if (long[test] + crc32(test.encode())) % turns != day % turns:
+            others.append(item)
+        long[test] += 1
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in set(others)]
@@ -81,6 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-days", action="store_true", help="every case of the tests that are marked `daily`")
+    parser.addoption("--by-turns", action="store_true", help="a fourth of the short tests, half of the long ones")
 
 
 @pytest.fixture

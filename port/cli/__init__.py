@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from port.cli.examples import examples_of, first_examples
 from port.errors import PortError, UnknownChoice
 
 COMMANDS = {
@@ -21,7 +23,9 @@ Moves a PyTorch project to JAX and proves that nothing changed.
 
 {commands}
 
-port COMMAND --help tells a command's options."""
+{examples}
+
+port COMMAND --help tells a command's options, with examples."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("-h", "--help"):
         lines = "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
-        print(HELP.format(commands=lines), file=sys.stdout if given else sys.stderr)
+        print(HELP.format(commands=lines, examples=first_examples()), file=sys.stdout if given else sys.stderr)
         return 0 if given else 2
     if given[0] == "--version":
         from port import __version__
@@ -39,10 +43,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given[0] not in COMMANDS:
             raise UnknownChoice("command", given[0], COMMANDS)
-        return import_module(f"port.cli.{given[0]}").main(given[1:])
+        return _run(given[0], given[1:])
     except PortError as error:
         print(f"port: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("port: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever read what we print, as head does, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    try:
+        return import_module(f"port.cli.{command}").main(arguments)
+    except SystemExit as end:
+        if end.code in (0, None):  # --help was asked for, and its options are printed
+            print(f"{examples_of(command)}\n")
+        raise

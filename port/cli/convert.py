@@ -12,8 +12,10 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.cli.models import example_inputs, flax_model, keywords, named, register_pairs, torch_model
+from port.cli.models import example_inputs, flax_model, register_pairs, torch_model
 from port.errors import UsageError
+from port.named import arguments as keywords
+from port.named import named
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -23,20 +25,24 @@ class Arguments:
     """Convert a torch checkpoint to Flax variables, or back with --reverse. Nothing is written unless all of it is
     right.
 
-    Reads .pt, .pth, .bin, .ckpt (never unpickled beyond tensors), .safetensors, sharded index files, msgpack, Orbax.
-    Exits 0 if it is done, 2 if something does not fit.
+    Reads .pt, .pth, .bin, .ckpt and TorchScript (never unpickled beyond tensors), .safetensors, sharded index files,
+    .msgpack, .npz, Orbax. The result's suffix says its format. A converted file says itself how it was made: the way
+    back needs neither model nor mapping, and gives every tensor bit for bit, under the model's own names (without
+    module. or _orig_mod.). Exits 0 if it is done, 2 if something does not fit.
     """
 
     source: Positional[Path]
     """the checkpoint: a file, an index file, or an Orbax folder"""
-    out: Annotated[Path | None, arg(aliases=["-o"], metavar="PATH")] = None
-    """what to write"""
+    out: Annotated[str | None, arg(aliases=["-o"], metavar="PATH")] = None
+    """what to write; its suffix says the format: .safetensors (also without one), .npz, for Flax .msgpack, .orbax or a
+    name that ends in / (Orbax), for torch .pt, .pth, .bin"""
     torch: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
     """the torch model, a class or a function that builds it, as in torchvision.models:resnet50"""
     flax: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
     """the Flax model, nnx or Linen; one of the two models is enough"""
     kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """arguments that the models are built with, as in '{"width": 64}'"""
+    """arguments that the models are built with, as in '{"width": 64}'; '{"config": {"@my_pkg.model:Config": {"n": 2}}}'
+    calls what is named, and MODULE:NAME in place of the JSON is a dict or a function that gives one"""
     torch_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
     """the torch model's alone"""
     flax_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
@@ -44,9 +50,11 @@ class Arguments:
     input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="[DTYPE:]SHAPE")] = ()
     """a Linen model's example input, as in 1,32,32,3 or int32:1,16; once for each"""
     reverse: bool = False
-    """from Flax to torch"""
-    format: Literal["safetensors", "msgpack", "orbax"] = "safetensors"
-    """of what is written"""
+    """from Flax to torch; a file that this command or port translate wrote needs no model for it"""
+    partial: bool = False
+    """take a file with a part of the model, as adapters or a backbone, and list what it lacks"""
+    format: Literal["safetensors", "msgpack", "orbax", "torch", "npz"] | None = None
+    """of what is written, where the name of --out has no suffix to say it"""
     dtype: Annotated[str | None, arg(metavar="DTYPE")] = None
     """cast floating tensors, as in bfloat16; otherwise every bit stays"""
     mapping: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -71,6 +79,10 @@ class Arguments:
     """updates to a step of the scheduler; otherwise it is stepped with every update"""
     step: Annotated[int | None, arg(metavar="N")] = None
     """updates since the scheduler was made, where the checkpoint and its optimizer do not count them"""
+    schedule: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
+    """in a scheduler's place, the function from the update to the learning rate by which the training loop sets it"""
+    steps: Annotated[int | None, arg(metavar="N")] = None
+    """for how many updates the schedule's function is called beforehand, where JAX cannot trace it"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own layers' pairs"""
     max_shard_size: Annotated[str | None, arg(metavar="SIZE")] = None
@@ -112,6 +124,7 @@ def main(arguments: Sequence[str]) -> int:
         rename=_rename(given),
         fold=dict(map(_fold, given.fold)),
         reverse=given.reverse,
+        partial=given.partial,
         format=given.format,
         dtype=given.dtype,
         max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
@@ -139,10 +152,15 @@ def _without(names: str, taken: Sequence[str]) -> str:
 
 def _optimizer(given: Arguments, torch: Any) -> Any:
     """What moves the optimizer beside the weights; None if that is not asked for."""
-    if given.scheduler is None and (given.scheduler_key, given.steps_per_epoch, given.step) != (None, None, None):
+    own = (given.scheduler_key, given.steps_per_epoch, given.step if given.schedule is None else None)
+    if given.scheduler is None and own != (None, None, None):
         raise UsageError(
             "--scheduler-key, --steps-per-epoch and --step are the scheduler's: say its class, with --scheduler"
         )
+    if given.steps is not None and (given.steps < 1 or given.schedule is None):
+        raise UsageError("--steps is how many updates the function of --schedule is called for: 1 or more, with it")
+    if given.schedule is not None and (given.scheduler is not None or given.optimizer is None):
+        raise UsageError("--schedule stands in a --scheduler's place, beside --optimizer: give it so")
     if given.steps_per_epoch is not None and given.steps_per_epoch < 1:
         raise UsageError(f"--steps-per-epoch must be at least 1, got {given.steps_per_epoch}")
     if given.step is not None and given.step < 0:
@@ -166,6 +184,8 @@ def _optimizer(given: Arguments, torch: Any) -> Any:
         scheduler_key=given.scheduler_key,
         steps_per_epoch=given.steps_per_epoch,
         step=given.step,
+        schedule=None if given.schedule is None else named(given.schedule, "--schedule"),
+        steps=given.steps,
     )
 
 

@@ -5,50 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import warnings
 from collections.abc import Callable
-from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from port.errors import UnknownChoice, UsageError
-
-
-def named(reference: str, option: str) -> Any:
-    """What ``package.module:name`` means; modules are also looked for where the user stands.
-
-    Raises:
-        UsageError: no such module or name, or the module fails when it is imported.
-    """
-    module_name, colon, attributes = reference.partition(":")
-    if not colon or not module_name or not attributes:
-        raise UsageError(f"{option} takes module:name, as in torchvision.models:resnet50; got {reference!r}")
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = import_module(module_name)
-    except Exception as error:
-        raise UsageError(f"{option}: {module_name} cannot be imported: {_told(error)}") from error
-    for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
-            raise UnknownChoice(f"name in {module_name}", attribute, [n for n in dir(found) if not n.startswith("_")])
-        found = getattr(found, attribute)
-    return found
-
-
-def keywords(text: str | None, option: str) -> dict[str, Any]:
-    """Constructor arguments from JSON.
-
-    Raises:
-        UsageError: no JSON object.
-    """
-    try:
-        value = json.loads(text or "{}")
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{option} takes a JSON object, as in '{{\"width\": 64}}': {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError(f"{option} takes a JSON object, as in '{{\"width\": 64}}'; got {text}")
-    return value
+from port.errors import UsageError
+from port.named import advice, named
 
 
 def torch_model(reference: str, arguments: dict[str, Any]) -> Any:
@@ -68,7 +32,9 @@ def torch_model(reference: str, arguments: dict[str, Any]) -> Any:
     if _is_flaxs(made if isinstance(made, type) else type(made)):
         raise UsageError(f"--torch: {reference} is a Flax module: use --flax")
     try:
-        with torch.device("meta"):
+        # Without memory torch warns of every value that a constructor sets or loads, though none matters here.
+        with torch.device("meta"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             module = made(**arguments)
     except Exception:
         # A constructor that looks at values (`.item()`) needs real ones.
@@ -152,8 +118,9 @@ def _built(made: Callable[..., Any], arguments: dict[str, Any], reference: str, 
     try:
         return made(**arguments)
     except Exception as error:
-        given = json.dumps(arguments)
-        raise UsageError(f"{option}: {reference} cannot be built with {given}: {_told(error)}") from error
+        given = json.dumps(arguments, default=repr)
+        more = f"\n{advice(made, '--kwargs')}" if isinstance(error, TypeError | AttributeError) else ""
+        raise UsageError(f"{option}: {reference} cannot be built with {given}: {_told(error)}{more}") from error
 
 
 def _is_flaxs(cls: type) -> bool:

@@ -36,9 +36,6 @@ class Arguments:
     """Train the same model with PyTorch and with JAX, and say whether the two runs are the same, step by step.
 
     Exits 0 if they are, 1 if they are not, 2 on bad usage, 3 if a trainer died.
-
-    Your own models: port train --torch-model my_package.model:Net --jax-model ported/net.py:Net [--dataset …]
-    Your own scripts: port train --torch-script a.py --jax-script b.py [--out FOLDER] [-- ARGUMENTS FOR BOTH]
     """
 
     config: Annotated[Config, arg(name="")] = field(default_factory=Config)

@@ -11,8 +11,10 @@ from typing import Annotated, Any, TypeVar
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.cli.models import keywords, named, register_pairs
+from port.cli.models import register_pairs
 from port.errors import NoPair, PortError, UsageError, described
+from port.named import advice, named, spelled_arguments
+from port.named import arguments as keywords
 
 Made = TypeVar("Made")
 
@@ -21,7 +23,9 @@ Made = TypeVar("Made")
 class Arguments:
     """Write the Flax NNX source of a PyTorch module, with its weights, its mapping and the proof.
 
-    The folder is written whole or not at all: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py, report.md.
+    The folder is written whole or not at all: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py, report.md;
+    and NAME.tables.safetensors where a new model (without weights) starts with tables that no formula gives. How new
+    parameters are drawn is read off MODULE:NAME's own code, which is run for it, never off a checkpoint.
     Exits 0 if all of it was translated and both sides agree; 1 if something is left to write, or they differ; 2 if the
     model cannot be built, run or translated.
     """
@@ -29,7 +33,8 @@ class Arguments:
     target: Annotated[Positional[str], arg(metavar="MODULE:NAME")]
     """a class or a function that gives the module, as in torchvision.models:resnet18"""
     kwargs: Annotated[str | None, arg(metavar="JSON")] = None
-    """arguments that it is built with, as in '{"width": 64}'"""
+    """arguments that it is built with, as in '{"width": 64}'; '{"config": {"@my_pkg.model:Config": {"n": 2}}}' calls
+    what is named, and MODULE:NAME in place of the JSON is a dict or a function that gives one"""
     weights: Annotated[Path | None, arg(metavar="FILE")] = None
     """a checkpoint of the model's (never unpickled beyond tensors); otherwise those that it is built with, seed 0"""
     input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
@@ -42,8 +47,8 @@ class Arguments:
     """of the written module; otherwise the target's, in lower case"""
     submodule: Annotated[str | None, arg(metavar="PATH")] = None
     """translate this part alone, as in layer1.0; the whole model is run once for the part's inputs"""
-    dynamic: bool = False
-    """leave all lengths of the inputs free, not only the first axis's"""
+    static: bool = False
+    """fix all lengths of the inputs at the example's; otherwise those stay free that the original takes others for"""
     remat: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="CLASS")] = ()
     """a class of the model's whose activations are computed again in the backward pass (nnx.remat); once for each"""
     standalone: bool = False
@@ -88,7 +93,7 @@ def _dry_run(given: Arguments, module: Any, args: Any, kwargs: Any, console: Any
     from port.report.translation_terminal import print_audit
     from port.translation.audit import audit
 
-    done = _guarded(lambda: audit(module, args, kwargs, dynamic=given.dynamic), given.target)
+    done = _guarded(lambda: audit(module, args, kwargs, static=given.static), given.target)
     print_audit(done, console, name=given.target if given.submodule is None else f"{given.target} {given.submodule}")
     return 1 if done.unknown else 0
 
@@ -100,10 +105,10 @@ def _translate(given: Arguments, module: Any, args: Any, kwargs: Any, out: Path,
     from port.translation.folder import write_folder
 
     construct = _construct(given)
-    options: dict[str, Any] = {"dynamic": given.dynamic, "remat": given.remat, "standalone": given.standalone}
+    options: dict[str, Any] = {"static": given.static, "remat": given.remat, "standalone": given.standalone}
     done = _guarded(lambda: translate(module, args, kwargs, name=name, construct=construct, **options), given.target)
     original = _original(given)
-    report = translation_report(done, module, name=name, original=original, dynamic=given.dynamic)
+    report = translation_report(done, module, name=name, original=original)
     files = write_folder(done, out, name=name, original=original, report=report)
     print_translation(done, console, files=files)
     return 0 if done.proof is not None and done.proof.agrees and not done.unwritten else 1
@@ -119,10 +124,10 @@ def _original(given: Arguments) -> Any:
 
     from port.translation.folder import Original
 
-    is_built = not isinstance(named(given.target, "TARGET"), torch.nn.Module)
+    is_built = not isinstance(named(given.target, "TARGET", files=False), torch.nn.Module)
     return Original(
         given.target,
-        keywords(given.kwargs, "--kwargs") if is_built else None,
+        spelled_arguments(given.kwargs, "--kwargs") if is_built else None,
         given.input,
         given.inputs,
         given.submodule,
@@ -148,7 +153,7 @@ def _built(given: Arguments) -> tuple[Any, Any, Any]:
     if given.inputs is None:
         args, kwargs = drawn(*given.input)
     else:
-        args, kwargs = arguments(_run(named(given.inputs, "--inputs"), {}, given.inputs, "--inputs"))
+        args, kwargs = arguments(_run(named(given.inputs, "--inputs", files=False), {}, given.inputs, "--inputs"))
     if given.submodule is not None:
         module, args, kwargs = inside(module, given.submodule, args, kwargs)
     return module, args, kwargs
@@ -158,7 +163,7 @@ def _module(given: Arguments) -> Any:
     import torch
 
     options = keywords(given.kwargs, "--kwargs")
-    made = named(given.target, "TARGET")
+    made = named(given.target, "TARGET", files=False)
     if isinstance(made, torch.nn.Module):
         if options:
             raise UsageError(f"{given.target} is a module already, and takes no --kwargs")
@@ -175,7 +180,7 @@ def _construct(given: Arguments) -> Callable[[], Any] | None:
     """What makes the module anew, with whatever seed torch has; None where it was given as it is."""
     import torch
 
-    made, options = named(given.target, "TARGET"), keywords(given.kwargs, "--kwargs")
+    made, options = named(given.target, "TARGET", files=False), keywords(given.kwargs, "--kwargs")
     if isinstance(made, torch.nn.Module):
         return None
     path = given.submodule
@@ -199,8 +204,13 @@ def _run(function: Callable[..., Any], options: dict[str, Any], reference: str, 
             torch.manual_seed(0)
             return function(**options)
     except Exception as error:
-        given = f" with {json.dumps(options)}" if options else ""
-        raise UsageError(f"{option}: {reference} fails{given}: {type(error).__name__}: {error}") from error
+        given = f" with {json.dumps(options, default=repr)}" if options else ""
+        more = (
+            f"\n{advice(function, '--kwargs')}"
+            if option == "TARGET" and isinstance(error, TypeError | AttributeError)
+            else ""
+        )
+        raise UsageError(f"{option}: {reference} fails{given}: {type(error).__name__}: {error}{more}") from error
 
 
 def _guarded(work: Callable[[], Made], target: str) -> Made:

@@ -1,5 +1,6 @@
 """The mapping of one model's tensors to the other's: from modules, from names, from a file; on numpy."""
 
+from port.mapping.entry import FROZEN
 from port.mapping.file import read_mapping, save_mapping
 from port.mapping.guide import Guide, Layer, Leaf, names_only
 from port.mapping.mapping import TORCH_ONLY, Entry, Mapping
@@ -9,6 +10,7 @@ from port.mapping.rules import Rule, Rules
 from port.moves import Fold, Join, Move, Permute, Reshape, Split, Stack
 
 __all__ = [
+    "FROZEN",
     "TORCH_ONLY",
     "Entry",
     "Fold",

@@ -78,6 +78,12 @@ class Complaints:
             for path in self.flax.leaves
             if path not in done and not self._optional(path) and not self._unknown(self.flax, path)
         }
+        # A buffer that no state dict holds has nothing to fill it: it keeps the value that it has.
+        missing = {
+            path: key
+            for path, key in missing.items()
+            if key not in self.torch.hidden or self.flax.leaves[path].collection == "params"
+        }
         new = {key: renaming(key) for key in unexpected}
         for path, key in missing.items():
             place = f" (for {path})" if key != path else ""

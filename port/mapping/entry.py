@@ -9,10 +9,13 @@ from typing import TypeVar
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves import Each, Move, Shapes, Tie
+from port.moves import Addends, Each, Move, Shapes, Sum, Tie
 
 TORCH_ONLY = "torch_only"
 """The collection of what Flax has no home for, kept on the side for the way back."""
+
+FROZEN = "Frozen"
+"""The collection of `port.nn.Frozen`: parameters that are not trained."""
 
 Names = tuple[str, ...]
 Thing = TypeVar("Thing")
@@ -26,7 +29,8 @@ class Entry:
         sources: keys on the source side.
         targets: paths on the target side.
         moves: from the sources' arrays to the targets'.
-        collection: Flax's kind of variable: ``"params"``, ``"batch_stats"``, …; `TORCH_ONLY` for what has no home.
+        collection: Flax's kind of variable: ``"params"``, ``"batch_stats"``, …; `FROZEN` for a parameter that is
+            not trained, `TORCH_ONLY` for what has no home.
         shapes: the sources' shapes, where they are known.
         optional: whether it may be missing; the other side then keeps the value that it has.
     """
@@ -84,6 +88,11 @@ class Entry:
         return bool(self.moves) and isinstance(self.moves[0], Tie)
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the way back gives the same bits: not where torch's tensors are summed into one."""
+        return not any(map(_sums, self.moves))
+
+    @property
     def tied(self) -> tuple[Names, ...]:
         """Which of the sources are names of one tensor."""
         return _tied(self.sources, self.moves)
@@ -109,6 +118,12 @@ def gather(entry: Entry, named: Mapping[str, Thing]) -> tuple[Thing, ...]:
             if name not in found and (others := [other for other in names if other in found]):
                 found[name] = found[others[0]]
     return tuple(found[source] for source in entry.sources)
+
+
+def _sums(move: Move) -> bool:
+    if isinstance(move, Each):
+        return any(_sums(inner) for branch in move.branches for inner in branch.moves)
+    return isinstance(move, Sum | Addends)
 
 
 def _tied(names: Names, moves: tuple[Move, ...]) -> tuple[Names, ...]:

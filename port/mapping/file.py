@@ -47,7 +47,7 @@ def encoded_mapping(mapping: Mapping) -> bytes:
     Raises:
         BrokenWeights: a name that no file can hold.
     """
-    text = "\n".join(_written(_table(entry)) for entry in mapping.entries) or "entry = []\n"
+    text = "\n".join(map(_written, tables_of(mapping))) or "entry = []\n"
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -70,13 +70,31 @@ def read_mapping(path: Path | str) -> Mapping | Rules:
         return rules_from(data, str(path))
     if others := sorted(set(data) - {"entry"}):
         raise UsageError(f"{path}: entries are a whole mapping, which {', '.join(others)} cannot be added to")
-    if not isinstance(data["entry"], list):
-        raise UsageError(f"{path}: entries are tables, each under [[entry]]")
-    entries = tuple(_entry(table, f"{path}, entry {number}") for number, table in enumerate(data["entry"], 1))
+    return mapping_from(data["entry"], str(path))
+
+
+def tables_of(mapping: Mapping) -> list[dict[str, Any]]:
+    """A mapping as plain data, a table an entry."""
+    return [_table(entry) for entry in mapping.entries]
+
+
+def mapping_from(tables: Any, where: str) -> Mapping:
+    """The mapping that `tables_of` gave as plain data.
+
+    Args:
+        tables: the entries.
+        where: they stand, for the message.
+
+    Raises:
+        UsageError: tables that are not understood; says which.
+    """
+    if not isinstance(tables, list):
+        raise UsageError(f"{where}: entries are tables, each under [[entry]]")
+    entries = tuple(_entry(table, f"{where}, entry {number}") for number, table in enumerate(tables, 1))
     try:
         return Mapping(entries)
     except WeightsMismatch as error:
-        raise UsageError(f"{path}: {error}") from error
+        raise UsageError(f"{where}: {error}") from error
 
 
 def _table(entry: Entry) -> dict[str, Any]:

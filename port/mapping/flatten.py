@@ -9,6 +9,10 @@ from port.mapping.entry import Entry
 from port.mapping.guide import Guide
 from port.moves import Fold
 
+_KEEP = ("torch.nn.Linear", "torch.nn.PReLU", "torch.nn.LayerNorm", "torch.nn.RMSNorm")
+"""Layers with parameters that leave features in their places. Others (recurrent ones, attention, embeddings) give
+features of their own, in whose order nothing is flattened any more."""
+
 
 @dataclass(frozen=True)
 class Suspect:
@@ -46,6 +50,7 @@ def suspects(entries: Iterable[Entry], guide: Guide) -> list[Suspect]:
     """
     found: list[Suspect] = []
     spatial: tuple[str, int] | None = None
+    pooled = _behind_pools(guide)
     for entry in entries:
         names = entry.sources if guide.side == "torch" else entry.targets
         layer = guide.owner(names[0])
@@ -59,7 +64,20 @@ def suspects(entries: Iterable[Entry], guide: Guide) -> list[Suspect]:
         elif layer.pairs[0].torch == "torch.nn.Linear" and name == "weight" and len(shape) == 2:
             inputs = shape[1]
             unfolded = not any(isinstance(move, Fold) for move in entry.moves)
+            if spatial is not None and pooled.get(spatial[0]) != pooled.get(path):
+                spatial = None
             if spatial is not None and spatial[1] > 1 and inputs > spatial[1] and not inputs % spatial[1] and unfolded:
                 found.append(Suspect(path, inputs, *spatial))
             spatial = None
+        elif layer.pairs[0].channels is None and layer.pairs[0].torch not in _KEEP:
+            spatial = None
     return found
+
+
+def _behind_pools(guide: Guide) -> dict[str, int]:
+    """For each of torch's layers, how many before it leave one number a channel, in which no order is to be had."""
+    count, counts = 0, {}
+    for layer in guide.layers if guide.side == "torch" else ():
+        count += layer.pools_all
+        counts[layer.path] = count
+    return counts

@@ -13,12 +13,16 @@ from port.pairs import LayerPair, ParamPair
 
 @dataclass(frozen=True)
 class Leaf:
-    """One tensor: its name in the model, shape, dtype (numpy's name for it), and Flax's kind of variable."""
+    """One tensor: its name in the model, shape, dtype (numpy's name for it), and Flax's kind of variable.
+
+    Of torch's it is known, too, whether it is a parameter that is not trained.
+    """
 
     name: str
     shape: Shape
     dtype: str
     collection: str = "params"
+    is_frozen: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Layer:
         params: a pair's parameters for this module.
         is_library: a class of torch's or Flax's that no pair speaks of.
         lacks: what this torch layer was told to do and a pair's Flax class cannot.
+        pools_all: a torch layer that leaves one number a channel.
     """
 
     path: str
@@ -42,6 +47,7 @@ class Layer:
     is_library: bool = False
     twin_path: str | None = None
     lacks: Callable[[LayerPair], tuple[str, ...]] = field(default=lambda pair: (), compare=False)
+    pools_all: bool = False
 
     @property
     def path_elsewhere(self) -> str:
@@ -58,12 +64,14 @@ class Guide:
         leaves: every tensor, in the model's order.
         layers: every module, outer ones first; empty where only names are known (a checkpoint, a tree of arrays).
         tied: name → the earlier name of the same tensor.
+        hidden: torch's buffers that its state dict does not hold (``persistent=False``).
     """
 
     side: str
     leaves: dict[str, Leaf]
     layers: tuple[Layer, ...] = ()
     tied: dict[str, str] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
 
     @cached_property
     def by_path(self) -> dict[str, Layer]:

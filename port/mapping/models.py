@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Mapping as Tree
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from port.errors import UsageError, described
-from port.mapping.entry import Entry
+from port.mapping.entry import FROZEN, Entry
 from port.mapping.file import read_mapping
 from port.mapping.folding import folded, folds
 from port.mapping.given import checked
@@ -55,9 +57,21 @@ def between(
     if isinstance(rules, Mapping):
         if fold:
             raise UsageError("a mapping of entries is whole: write the fold among its moves")
-        return checked(rules, left, right)
-    entries = _entries(left, right, rules)
+        return Mapping(tuple(_in_their_kinds(checked(rules, left, right).entries, right)))
+    entries = _in_their_kinds(_entries(left, right, rules), right)
     return Mapping(tuple(folded(entries, {**rules.fold, **fold})))
+
+
+def _in_their_kinds(entries: Iterable[Entry], flax: Guide | None) -> list[Entry]:
+    """The entries of parameters with what the Flax model holds them as: trained, or `FROZEN`."""
+    leaves = {} if flax is None else flax.leaves
+    made = []
+    for entry in entries:
+        kinds = {leaves[target].collection for target in entry.targets if target in leaves}
+        if entry.collection in ("params", FROZEN) and kinds:
+            entry = replace(entry, collection=FROZEN if kinds == {FROZEN} else "params")
+        made.append(entry)
+    return made
 
 
 def _entries(torch: Guide | None, flax: Guide | None, rules: Rules) -> list[Entry]:

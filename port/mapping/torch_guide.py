@@ -37,7 +37,8 @@ def torch_guide(module: torch.nn.Module) -> Guide:
             tied[name] = first[id(tensor)]
         first.setdefault(id(tensor), name)
     layers = tuple(_layer(path, layer) for path, layer in module.named_modules(remove_duplicate=False))
-    return Guide("torch", leaves, layers, tied)
+    hidden = {name for name, _ in module.named_buffers(remove_duplicate=False)} - set(leaves)
+    return Guide("torch", leaves, layers, tied, frozenset(hidden))
 
 
 def state_guide(state: Mapping[str, Any]) -> Guide:
@@ -86,15 +87,30 @@ def _leaf(name: str, tensor: torch.Tensor) -> Leaf:
     if is_lazy(tensor):
         raise NoPair(NO_SHAPE.format(name=name))
     kind = "params" if type(tensor).__name__ == "Parameter" or tensor.requires_grad else "buffers"
-    return Leaf(name, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), kind)
+    is_frozen = kind == "params" and not tensor.requires_grad
+    return Leaf(name, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), kind, is_frozen)
 
 
 def _layer(path: str, module: torch.nn.Module) -> Layer:
     pairs = tuple(pairs_of_torch(module))
     is_library = not pairs and _is_library(module)
     return Layer(
-        path, name_of(type(module)), pairs, partial(_params, module), is_library, lacks=partial(_lacks, module)
+        path,
+        name_of(type(module)),
+        pairs,
+        partial(_params, module),
+        is_library,
+        lacks=partial(_lacks, module),
+        pools_all=_pools_all(module),
     )
+
+
+def _pools_all(module: torch.nn.Module) -> bool:
+    """Whether a module is an adaptive pooling to one number a channel."""
+    if not type(module).__name__.startswith("Adaptive"):
+        return False
+    size = getattr(module, "output_size", None)
+    return size == 1 or (isinstance(size, tuple | list) and all(one == 1 for one in size))
 
 
 def _params(module: torch.nn.Module, pair: LayerPair) -> tuple[ParamPair, ...]:

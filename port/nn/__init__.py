@@ -10,7 +10,8 @@ from port.nn.dropout import AlphaDropout, FeatureAlphaDropout
 from port.nn.embedding import Embedding
 from port.nn.embedding_bag import EmbeddingBag
 from port.nn.fractional_max_pool import FractionalMaxPool
-from port.nn.initializers import torch_bias, torch_kernel
+from port.nn.frozen import Frozen, frozen
+from port.nn.initializers import mapped, patched, redrawn, torch_bias, torch_kernel, torch_uniform
 from port.nn.instance_norm import InstanceNorm
 from port.nn.layer_norm import LayerNorm, RMSNorm
 from port.nn.linear_cross_entropy import LinearCrossEntropyLoss
@@ -21,10 +22,13 @@ from port.nn.recurrent import GRU, LSTM, RNN
 from port.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from port.nn.rrelu import RReLU
 from port.nn.shared_dropout import DropoutMasks, SharedDropout
+from port.nn.shared_stream import shared_masks
 from port.nn.spectral_norm import SpectralNorm
 from port.nn.stochastic_depth import StochasticDepth
+from port.nn.tables import Tables
 from port.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
 from port.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
+from port.nn.unknown_start import filled_later, unknown_start
 from port.nn.weight_norm import WeightNorm
 
 __all__ = [
@@ -43,6 +47,7 @@ __all__ = [
     "EmbeddingBag",
     "FeatureAlphaDropout",
     "FractionalMaxPool",
+    "Frozen",
     "GRUCell",
     "InstanceNorm",
     "LSTMCell",
@@ -57,12 +62,21 @@ __all__ = [
     "SharedDropout",
     "SpectralNorm",
     "StochasticDepth",
+    "Tables",
     "Transformer",
     "TransformerDecoder",
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "WeightNorm",
+    "filled_later",
+    "frozen",
+    "mapped",
+    "patched",
+    "redrawn",
+    "shared_masks",
     "torch_bias",
     "torch_kernel",
+    "torch_uniform",
+    "unknown_start",
 ]

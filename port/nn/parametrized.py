@@ -8,6 +8,7 @@ import jax
 from flax import nnx
 
 from port.errors import UsageError
+from port.nn.frozen import Frozen
 
 
 class Parametrized(nnx.Module):
@@ -45,7 +46,7 @@ class Parametrized(nnx.Module):
         self._find(layer)[...] = self.computed()
         result = layer(*inputs, **options)
         # A layer inside may have changed its own state: running statistics, random streams.
-        nnx.update(self.layer, nnx.state(layer, nnx.Not(nnx.Param)))
+        nnx.update(self.layer, nnx.state(layer, nnx.Not(nnx.Any(nnx.Param, Frozen))))
         return result
 
     def _find(self, layer: nnx.Module) -> Any:

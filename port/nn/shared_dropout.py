@@ -1,4 +1,4 @@
-"""Dropout with masks from a step's key, a layer's number and the batch's rows: those of torch's `port.shared_dropout`.
+"""Dropout with masks from a step's key, a draw's number and the batch's rows: those of torch's `port.shared_dropout`.
 
 A replica, or a microbatch, has some rows of a whole batch. Were each to draw masks of its own, they would drop other
 elements than one device with the whole batch does, and the runs could not be compared.
@@ -33,41 +33,45 @@ class DropoutMasks:
 
 
 class SharedDropout(nnx.Dropout):
-    """flax.nnx.Dropout, built in the same way, whose call takes the step's masks and the layer's number.
+    """flax.nnx.Dropout, built in the same way, whose call takes the step's masks and the draw's number.
 
     Its twin is a torch.nn.Dropout within ``port.shared_dropout(model, key, rows=rows, batch_size=batch_size)``.
     """
 
-    def __call__(self, x: jax.Array, masks: DropoutMasks, layer: int) -> jax.Array:  # type: ignore[override]
+    def __call__(self, x: jax.Array, masks: DropoutMasks, draw: int) -> jax.Array:  # type: ignore[override]
         """Drop elements of ``x``, (n, …), and scale the others by 1 / (1 − rate); the result has the same shape.
 
-        Without rows it is ``nnx.Dropout(rate)(x, rngs=fold_in(masks.key, layer))``; with them, the mask is drawn for
-        the whole batch and its rows are taken. ``layer`` counts the model's dropouts from 0. One that is called again
-        within a step, for the n-th time (n = 1, 2, …), gets masks with the key ``fold_in(key, layer)``, and n as layer.
+        Without rows it is ``nnx.Dropout(rate)(x, rngs=fold_in(masks.key, draw))``; with them, the mask is drawn for
+        the whole batch and its rows are taken. ``draw`` counts the step's draws from 0, in the order of the calls.
 
         Raises:
             UsageError: of rows and batch size only one is given; ``x`` does not have one sample a row.
         """
-        key = jax.random.fold_in(masks.key, layer)
+        key = jax.random.fold_in(masks.key, draw)
         is_whole = masks.rows is None and masks.batch_size is None
         if is_whole or self.deterministic is None or self.deterministic or self.rate in (0, 1):
             return super().__call__(x, rngs=key)
-        keep = 1.0 - self.rate
-        return jnp.where(self._rows_mask(x, key, keep, masks), x / keep, 0)
+        return rows_dropped(self, x, key, masks)
 
-    def _rows_mask(self, x: jax.Array, key: jax.Array, keep: float, masks: DropoutMasks) -> jax.Array:
-        """True where ``x`` is kept, of a shape that broadcasts to it."""
-        if masks.rows is None or masks.batch_size is None:
-            given, missing = ("rows", "batch_size") if masks.batch_size is None else ("batch_size", "rows")
-            raise UsageError(f"expected rows and batch_size together, but got {given} alone; give {missing} too")
-        if masks.rows.ndim != 1 or x.shape[:1] != masks.rows.shape:
-            raise UsageError(
-                f"expected an input with one sample a row, but got shape {x.shape} and rows of shape "
-                f"{masks.rows.shape}; give the rows of this batch's samples, in their order"
-            )
-        shape = [masks.batch_size, *x.shape[1:]]
-        for dimension in self.broadcast_dims:
-            shape[dimension] = 1
-        mask = jax.random.bernoulli(key, keep, shape)
-        mask = jnp.broadcast_to(mask, (masks.batch_size, *shape[1:]))
-        return mask.at[masks.rows].get(out_sharding=jax.typeof(x).sharding)
+
+def rows_dropped(dropout: nnx.Dropout, x: jax.Array, key: jax.Array, masks: DropoutMasks) -> jax.Array:
+    """What a dropout makes of some rows of a batch, by the mask that ``key`` gives the whole batch.
+
+    Raises:
+        UsageError: as `SharedDropout`.
+    """
+    if masks.rows is None or masks.batch_size is None:
+        given, missing = ("rows", "batch_size") if masks.batch_size is None else ("batch_size", "rows")
+        raise UsageError(f"expected rows and batch_size together, but got {given} alone; give {missing} too")
+    if masks.rows.ndim != 1 or x.shape[:1] != masks.rows.shape:
+        raise UsageError(
+            f"expected an input with one sample a row, but got shape {x.shape} and rows of shape "
+            f"{masks.rows.shape}; give the rows of this batch's samples, in their order"
+        )
+    shape = [masks.batch_size, *x.shape[1:]]
+    for dimension in dropout.broadcast_dims:
+        shape[dimension] = 1
+    keep = 1.0 - dropout.rate
+    mask = jax.random.bernoulli(key, keep, shape)
+    mask = jnp.broadcast_to(mask, (masks.batch_size, *shape[1:]))
+    return jnp.where(mask.at[masks.rows].get(out_sharding=jax.typeof(x).sharding), x / keep, 0)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as Named
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from port.errors import UsageError
+from port.mapping import FROZEN as FROZEN_VARIABLES
 from port.mapping import Mapping
 from port.optim import checked
+from port.optim.by_hand import ByHand
 from port.optim.epochs import updates_since
-from port.optim.layout import trained_entries
+from port.optim.layout import parameter_entries
 from port.optim.reading import FROZEN, Group, labels_of, named_groups
 from port.optim.together import WithPlateau
 from port.pairs.expression import Expression, Function, Name
@@ -100,10 +102,11 @@ class Assembly:
 def assemble(
     groups: Sequence[Group],
     mapping: Mapping,
-    schedulers: Sequence[Scheduler | WithPlateau | None],
+    schedulers: Sequence[Scheduler | WithPlateau | ByHand | None],
     around: Around,
     *,
     prefix: str = "",
+    held: Collection[str] = (),
 ) -> Assembly:
     """Put the expression together.
 
@@ -113,6 +116,7 @@ def assemble(
         schedulers: torch's, of each optimizer; see `port.optim.together.together`.
         around: clipping, accumulation, how the scheduler is stepped.
         prefix: what stands before the mapping's paths in the tree of parameters.
+        held: the mapping's paths that are in the tree. `port.nn.Frozen` variables are there only if it was asked for.
 
     Raises:
         UsageError: a scheduler that cannot be said; groups that have to be one for LBFGS.
@@ -122,7 +126,11 @@ def assemble(
             "LBFGS evaluates the loss by itself, several times a step: there is no gradient to clip or to accumulate, "
             "and no epoch in between; leave those options out"
         )
-    entries = trained_entries(mapping)
+    entries = [
+        entry
+        for entry in parameter_entries(mapping)
+        if entry.collection != FROZEN_VARIABLES or not set(held).isdisjoint(entry.targets)
+    ]
     labels = labels_of(list(groups), [source for entry in entries for source in entry.sources])
     by_label = named_groups(list(groups))
     joined = any(len({labels[name] for name in entry.sources}) > 1 for entry in entries)
@@ -147,7 +155,7 @@ def assemble(
 
 
 def _stepped(
-    group: Group, scheduler: Scheduler | WithPlateau | None, around: Around
+    group: Group, scheduler: Scheduler | WithPlateau | ByHand | None, around: Around
 ) -> tuple[Expression, int | None, Plateau | None]:
     """A group's chain with its schedule, and where that stands."""
     from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -157,11 +165,16 @@ def _stepped(
         return pair.chain(options), None, None
     if isinstance(scheduler, ReduceLROnPlateau | WithPlateau):
         return _on_plateau(group, scheduler, around)
-    scheduled = schedule_of(scheduler, group.index, steps=around.steps)
+    if isinstance(scheduler, ByHand):
+        if around.steps_per_epoch is not None:
+            raise UsageError("schedule= is a function of the update: steps_per_epoch is a scheduler's, leave it out")
+        scheduled = scheduler.scheduled(group.index, steps=around.steps, step=around.step)
+    else:
+        scheduled = schedule_of(scheduler, group.index, steps=around.steps)
     rate, momentum = (
         _per_epoch(part, around.steps_per_epoch) for part in (scheduled.learning_rate, scheduled.momentum)
     )
-    place = _place(scheduler, scheduled.count, around)
+    place = scheduled.count if isinstance(scheduler, ByHand) else _place(scheduler, scheduled.count, around)
     if momentum is None and not pair.own_count:
         return pair.chain({**options, "lr": rate}), place, None
     given: dict[str, Any] = {"learning_rate": rate}

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from port.errors import UsageError, WeightsMismatch, described
-from port.mapping import TORCH_ONLY, Entry, Mapping
+from port.mapping import FROZEN, TORCH_ONLY, Entry, Mapping
 from port.mapping.entry import gather
 from port.mapping.torch_guide import unwrapped
 from port.transforms import TorchAverageState
@@ -57,9 +57,10 @@ def averaged_state(averaged_model: AveragedModel, *, params: Any, mapping: Mappi
 def load_averaged_model(averaged_model: AveragedModel, state: TorchAverageState, *, mapping: Mapping) -> None:
     """Fill an AveragedModel with an average made in JAX, in place, each tensor in the dtype that it has there.
 
-    What is not averaged stays as it is: without ``use_buffers`` the buffers, which torch copies from the model with the
-    next update (before that, copy them yourself or call torch's ``update_bn``); ``num_batches_tracked``, where Flax
-    does not have it. Of several tensors that are one sum in Flax, the first is given all of it.
+    What is not averaged stays as it is: frozen parameters that the average does not hold; without ``use_buffers`` the
+    buffers, which torch copies from the model with the next update (before that, copy them yourself or call torch's
+    ``update_bn``); ``num_batches_tracked``, where Flax does not have it. Of several tensors that are one sum in Flax,
+    the first is given all of it.
 
     Args:
         averaged_model: torch's, of the same model.
@@ -113,7 +114,7 @@ def _carried(averaged: AveragedModel, tree: Any, mapping: Mapping) -> Mapping:
     entries = [
         entry
         for entry in _placed(mapping, leaves)
-        if entry.collection != TORCH_ONLY or not leaves.keys().isdisjoint(entry.targets)
+        if entry.collection not in (TORCH_ONLY, FROZEN) or not leaves.keys().isdisjoint(entry.targets)
     ]
     buffers = {name for name, _ in unwrapped(averaged.module).named_buffers(remove_duplicate=False)}
     of_buffers = [entry for entry in entries if buffers.intersection(entry.sources)]

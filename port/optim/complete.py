@@ -39,7 +39,7 @@ def refuse_incomplete(optimizer: torch.optim.Optimizer, names: Names) -> None:
             if tensor.requires_grad and tensor in optimizer.state
         }
         shapes = {name: tuple(tensor.shape) for name, tensor in zip(named, group["params"], strict=True)}
-        wanted = _kept(pair, group, {name: shapes[name] for name, keys in held.items() if keys})
+        wanted = kept_keys(pair, group, {name: shapes[name] for name, keys in held.items() if keys})
         for name, keys in wanted.items():
             if missing := sorted(keys - held[name]):
                 raise WeightsMismatch(
@@ -49,7 +49,7 @@ def refuse_incomplete(optimizer: torch.optim.Optimizer, names: Names) -> None:
                 )
 
 
-def _kept(pair: OptimizerPair, group: dict[str, Any], shapes: Shapes) -> dict[str, set[str]]:
+def kept_keys(pair: OptimizerPair, group: dict[str, Any], shapes: Shapes) -> dict[str, set[str]]:
     """torch's keys in the state of each parameter: those of the fields that the chain's state has for it."""
     kept: dict[str, set[str]] = {name: {STEP} if pair.counts else set() for name in shapes}
     if not shapes:

@@ -11,7 +11,7 @@ import optax
 
 from port.mapping import Mapping
 from port.optim.assembling import Assembly
-from port.optim.layout import trained_entries
+from port.optim.layout import parameter_entries
 from port.optim.memory import in_order
 from port.optim.state import Contents
 from port.pairs.schedules import Plateau
@@ -63,7 +63,7 @@ def _carried(arrays: dict[str, np.ndarray], assembly: Assembly, mapping: Mapping
     if assembly.in_torch_layout:
         return arrays
     carried: dict[str, np.ndarray] = {}
-    for entry in trained_entries(mapping):
+    for entry in parameter_entries(mapping):
         if all(source in arrays for source in entry.sources):
             given = tuple(arrays[source] for source in entry.sources)
             carried |= zip(entry.targets, entry(given), strict=True)

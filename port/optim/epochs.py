@@ -32,7 +32,7 @@ def updates_since(scheduler: Scheduler, epochs: int, *, steps_per_epoch: int | N
     if steps_per_epoch is None and step is None:
         return epochs
     every, name = steps_per_epoch or 1, type(scheduler).__qualname__
-    counted = _counted(scheduler.optimizer, epochs) if step is None else step
+    counted = counted_updates(scheduler.optimizer, epochs) if step is None else step
     if counted is None:
         raise UsageError(
             f"{type(scheduler.optimizer).__qualname__} does not count its updates, and the {name} only its own steps, "
@@ -49,8 +49,8 @@ def updates_since(scheduler: Scheduler, epochs: int, *, steps_per_epoch: int | N
     return counted
 
 
-def _counted(optimizer: torch.optim.Optimizer, epochs: int) -> int | None:
-    """How many updates the optimizer has made; None where nothing tells."""
+def counted_updates(optimizer: torch.optim.Optimizer, epochs: int) -> int | None:
+    """How many updates an optimizer has made, whose scheduler has taken so many steps; None where nothing tells."""
     states = [state for state in optimizer.state.values() if state]
     if pair_of_optimizer(optimizer).counts:
         return max((int(state[STEP]) for state in states if STEP in state), default=0)

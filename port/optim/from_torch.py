@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.errors import UsageError, described
-from port.mapping import Mapping
+from port.errors import UsageError, WeightsMismatch, described
+from port.mapping import FROZEN, Mapping
 from port.optim.assembling import Around, assemble
+from port.optim.by_hand import ByHand, with_function
 from port.optim.complete import refuse_incomplete
 from port.optim.contents import contents_of_torch, with_present_rates
-from port.optim.layout import prefix_of, torch_named, trained_entries
+from port.optim.layout import named_leaves, parameter_entries, prefix_of, torch_named
 from port.optim.naming import Names, names_of
 from port.optim.reading import Group, read_groups
 from port.optim.state import filled
@@ -34,6 +35,7 @@ def to_optax(
     params: Any,
     mapping: Mapping,
     scheduler: Schedulers = None,
+    schedule: Callable[[int], float] | None = None,
     model: torch.nn.Module | None = None,
     clip_norm: float | None = None,
     norm_type: float = 2.0,
@@ -61,6 +63,8 @@ def to_optax(
         mapping: from torch's names to the parameters' paths, as `port.mapping.between` makes it.
         scheduler: torch's scheduler of this optimizer, where it stands; of several optimizers, those there are. Several
             of one optimizer are given in the order in which they are stepped, one after the other.
+        schedule: in its place, a function from the update, counted from 0, to the learning rate of every group, where
+            the training loop sets it by hand. With ``if`` or ``math`` in it, it takes ``steps``.
         model: the torch module that the optimizer trains. Needed only where its parameters cannot be told apart by
             their names in the optimizer, their values, shapes and order.
         clip_norm: the ``max_norm`` of `torch.nn.utils.clip_grad_norm_`, if gradients are clipped so.
@@ -69,14 +73,17 @@ def to_optax(
         accumulate: how many calls of ``backward`` there are to one update.
         accumulate_mean: whether the loss is divided by that number; torch sums gradients.
         steps_per_epoch: updates between two steps of the scheduler; by default it is stepped with every update.
-        steps: for how many of its steps a scheduler is tabulated that has no formula (a Python function), or moves a
-            float32 tensor.
+        steps: for how many of its steps a scheduler's or the schedule's Python function is called beforehand, where JAX
+            cannot trace it; or a scheduler is written out that has no formula, or moves a float32 tensor.
         step: how many updates there were since the scheduler was made; by default the optimizer's count of them.
             Needed with ``steps_per_epoch`` where it keeps none (SGD, Muon), or was stepped before it had the scheduler.
 
     Returns:
         The transformation, and its state with torch's moments, counts and the schedule's place, in the dtypes of
-        ``params``. What is in no group, or requires no gradient, is not touched.
+        ``params``. What is in no group, or requires no gradient, is not touched, weight decay included. What requires
+        one and has no state yet begins at step 0, as in torch. But where the loss does not depend on it, its gradient
+        is zero in JAX, and None in torch, which skips it: weight decay moves it in JAX alone, unless it is frozen
+        there (``requires_grad_(False)``).
 
     Raises:
         UsageError: an optimizer, a scheduler or options that have no counterpart; parameters that cannot be told apart.
@@ -87,7 +94,9 @@ def to_optax(
     around = Around(clip_norm, norm_type, clip_value, accumulate, accumulate_mean, steps_per_epoch, steps, step)
     groups = read_all(optimizer, mapping, params, model)
     prefix = prefix_of(params, mapping)
-    assembly = assemble(groups, mapping, schedulers_of(optimizer, scheduler), around, prefix=prefix)
+    held = named_leaves(params, mapping)
+    rates = rates_of(optimizer, scheduler, schedule)
+    assembly = assemble(groups, mapping, rates, around, prefix=prefix, held=held)
     transformation = assembly.build(mapping)
     state = filled(transformation.init(params), contents_of_torch(assembly, mapping), prefix=prefix)
     return transformation, with_present_rates(state, assembly)
@@ -99,6 +108,7 @@ def optax_source(
     params: Any = None,
     mapping: Mapping | None = None,
     scheduler: Schedulers = None,
+    schedule: Callable[[int], float] | None = None,
     model: torch.nn.Module | None = None,
     clip_norm: float | None = None,
     norm_type: float = 2.0,
@@ -111,7 +121,8 @@ def optax_source(
 ) -> str:
     """What `to_optax` builds, as the lines that a person would write: imports, and ``optimizer = …``.
 
-    The arguments are `to_optax`'s. Without a mapping it speaks of one group that trains everything. Without ``params``
+    The arguments are `to_optax`'s. Without a mapping it speaks of one group that trains everything, and a comment says
+    how many parameters torch does not train. Without ``params``
     the parameters' paths are the mapping's: where they are told apart and are Linen's variables, which hold them under
     ``params``, give the variables.
 
@@ -126,13 +137,25 @@ def optax_source(
     else:
         groups = read_all(optimizer, mapping, params, model)
     prefix = "" if params is None else prefix_of(params, mapping)
-    expression = assemble(groups, mapping, schedulers_of(optimizer, scheduler), around, prefix=prefix).expression
+    held = () if params is None else named_leaves(params, mapping)
+    rates = rates_of(optimizer, scheduler, schedule)
+    expression = assemble(groups, mapping, rates, around, prefix=prefix, held=held).expression
     if not isinstance(expression, Function):
-        return "\n".join([*_sorted(expression.imports()), "", f"optimizer = {expression.source()}", ""])
+        remark = _frozen_remark(optimizer) if not mapping.entries else []
+        return "\n".join([*_sorted(expression.imports()), "", *remark, f"optimizer = {expression.source()}", ""])
     body = expression.body
     lines = _sorted([*body.imports(), "from port.mapping import read_mapping"])
     lines += ["", 'mapping = read_mapping("mapping.toml")  # as port.mapping.save_mapping writes it']
     return "\n".join([*lines, f"optimizer = {body.source()}", ""])
+
+
+def _frozen_remark(optimizer: Optimizers) -> list[str]:
+    """What the source cannot say without the parameters' names."""
+    tensors = [tensor for one in several(optimizer) for group in one.param_groups for tensor in group["params"]]
+    count = sum(not tensor.requires_grad for tensor in tensors)
+    if not count:
+        return []
+    return [f"# for all but the {count} of {len(tensors)} parameters that torch does not train (requires_grad=False)"]
 
 
 def _sorted(imports: list[str]) -> list[str]:
@@ -160,6 +183,17 @@ def several(optimizer: Optimizers) -> list[torch.optim.Optimizer]:
                 "what a state dict holds is given to it by its load_state_dict"
             )
     return given
+
+
+def rates_of(
+    optimizer: Optimizers, scheduler: Schedulers, schedule: Callable[[int], float] | None
+) -> Sequence[Scheduler | WithPlateau | ByHand | None]:
+    """What moves each optimizer's learning rate: its scheduler, or the schedule's function.
+
+    Raises:
+        UsageError: both; or as `schedulers_of`.
+    """
+    return with_function(schedulers_of(optimizer, scheduler), several(optimizer), schedule)
 
 
 def schedulers_of(optimizer: Optimizers, scheduler: Schedulers) -> list[Scheduler | WithPlateau | None]:
@@ -199,9 +233,22 @@ def read_all(optimizer: Optimizers, mapping: Mapping, params: Any, model: torch.
         groups += read_groups(one, named, number=number)
         refuse_incomplete(one, named)
     names = [name for group in groups for name in group.names]
+    _refuse_frozen_here(names, mapping, params)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"more than one optimizer steps {', '.join(twice)}")
     return groups
+
+
+def _refuse_frozen_here(stepped: list[str], mapping: Mapping, params: Any) -> None:
+    """See that what torch trains is not held as `port.nn.Frozen`, without a place among the Flax parameters."""
+    here = {} if params is None else named_leaves(params, mapping)
+    lacking = [entry for entry in parameter_entries(mapping) if entry.collection == FROZEN]
+    frozen = {name for entry in lacking if not set(entry.targets) & set(here) for name in entry.sources}
+    if both := [name for name in stepped if name in frozen]:
+        raise WeightsMismatch(
+            f"torch trains {', '.join(both)} (requires_grad=True), which the Flax module holds as port.nn.Frozen: make "
+            "it an nnx.Param there, or freeze it in torch"
+        )
 
 
 def resolved_names(
@@ -218,15 +265,18 @@ def resolved_names(
             "one is port.mapping.between(torch_module, flax_module), or read_mapping of a file"
         )
     values: dict[str, np.ndarray] | None = None
-    shapes: dict[str, tuple[int, ...]] = {}
     if params is not None:
         values = {name: np.asarray(value) for name, value in torch_named(params, mapping).items()}
-        shapes = {name: value.shape for name, value in values.items()}
-    else:
-        for entry in trained_entries(mapping):
-            if entry.shapes is None:
-                raise UsageError("the mapping does not know the shapes of its tensors; give the Flax parameters too")
-            shapes |= zip(entry.sources, entry.shapes, strict=True)
+    shapes: dict[str, tuple[int, ...]] = {}
+    for entry in parameter_entries(mapping):
+        if values is not None and values.keys() >= set(entry.sources):
+            shapes |= {name: values[name].shape for name in entry.sources}
+        elif entry.shapes is not None:
+            # Of Flax's parameters, those that are frozen there may be missing.
+            if values is None or entry.collection == FROZEN:
+                shapes |= zip(entry.sources, entry.shapes, strict=True)
+        elif values is None:
+            raise UsageError("the mapping does not know the shapes of its tensors; give the Flax parameters too")
     return names_of(optimizer, shapes, model=model, values=values)
 
 

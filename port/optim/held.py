@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from port.errors import WeightsMismatch
+from port.mapping import FROZEN as FROZEN_VARIABLES
 from port.mapping import Mapping
-from port.optim.layout import trained_entries
+from port.optim.layout import parameter_entries
 from port.optim.parts import Part, parts_of
-from port.optim.reading import Group
+from port.optim.reading import FROZEN, Group
 from port.pairs.optimizers import OptimizerPair
 
 Shapes = dict[str, tuple[int, ...]]
@@ -66,7 +67,7 @@ class Held:
         if any((part.place, part.rates) != (loose[0].place, loose[0].rates) for part in loose):
             raise WeightsMismatch(
                 f"the state's partitions are {', '.join(str(part.label) for part in loose)} and their schedules stand "
-                f"at different places; which of them is that of {label} ({_few(group.names)}) cannot be told: label it "
+                f"at different places; which of them is that of {label} ({few(group.names)}) cannot be told: label it "
                 "so in the optax transformation"
             )
         return loose[:1]
@@ -84,14 +85,14 @@ def held_by(state: Any, groups: Sequence[Group], shapes: Shapes, mapping: Mappin
     Raises:
         WeightsMismatch: it is not what the groups' optimizers with their options keep, parameter by parameter.
     """
-    entries = trained_entries(mapping)
+    entries = parameter_entries(mapping)
     sources = {source for entry in entries for source in entry.sources}
     targets = {target for entry in entries for target in entry.targets}
     parts = parts_of(state, sources | targets)
     paths = {path for part in parts for path in part.paths}
     if strange := sorted(paths - sources - targets):
         raise WeightsMismatch(
-            f"the mapping knows no parameter {_few(strange)}, of which the state holds something; it knows "
+            f"the mapping knows no parameter {few(strange)}, of which the state holds something; it knows "
             f"{', '.join(sorted(targets))}"
         )
     # The state's own paths tell its layout: torch may have split or joined its groups since, and ask for another now.
@@ -108,17 +109,43 @@ def held_by(state: Any, groups: Sequence[Group], shapes: Shapes, mapping: Mappin
     stepped = {name for group in groups for name in group.names}
     if left := sorted({name for part in parts for name in part.paths} - stepped):
         raise WeightsMismatch(
-            f"the state holds something of {_few(left)}, which torch's optimizer does not train: give it the "
+            f"the state holds something of {few(left)}, which torch's optimizer does not train: give it the "
             "parameters that the transformation was made for, requires_grad as it was then"
         )
-    for group in groups:
+    for group in stepped_groups(held, groups, shapes, mapping):
         _check(held, group, shapes)
     return held
 
 
+def stepped_groups(held: Held, groups: Sequence[Group], shapes: Shapes, mapping: Mapping) -> list[Group]:
+    """The groups without the parameters that stand still in JAX and that torch has never stepped.
+
+    Those the mapping knows as frozen variables, or they are in the state's partition of what is not trained: the state
+    holds nothing of them, and neither does torch's optimizer.
+    """
+    frozen = {name for entry in mapping.entries if entry.collection == FROZEN_VARIABLES for name in entry.sources}
+    is_parted = any(part.label == FROZEN for part in held.parts)
+    if not frozen and not is_parted:
+        return list(groups)
+    stepped = []
+    for group in groups:
+        if group.numbers or group.arrays or group.pair.closure:
+            stepped.append(group)
+            continue
+        fresh = Held(_fresh(group, shapes))
+        names = [
+            name
+            for name in group.names
+            if not (is_parted or name in frozen) or held.by_key(group.pair, name) or not fresh.by_key(group.pair, name)
+        ]
+        if names:
+            stepped.append(replace(group, names=tuple(names)))
+    return stepped
+
+
 def _back(tree: dict[str, Any], mapping: Mapping) -> dict[str, np.ndarray]:
     back: dict[str, np.ndarray] = {}
-    for entry in trained_entries(mapping):
+    for entry in parameter_entries(mapping):
         if all(target in tree for target in entry.targets):
             moved = entry.inverse()(tuple(np.asarray(tree[target]) for target in entry.targets))
             back |= zip(entry.sources, moved, strict=True)
@@ -143,7 +170,7 @@ def _check(held: Held, group: Group, shapes: Shapes) -> None:
                 )
     if unlike:
         found = "; ".join(
-            f"of {_few(names)} it holds {got}, the optimizer keeps {wanted}" for (got, wanted), names in unlike.items()
+            f"of {few(names)} it holds {got}, the optimizer keeps {wanted}" for (got, wanted), names in unlike.items()
         )
         raise WeightsMismatch(
             f"the state is not one of {pair.torch}'s with these options: {found}. Make the optimizer, with its "
@@ -162,6 +189,7 @@ def _keys(found: list[tuple[str, Any]]) -> str:
     return ", ".join(sorted(key for key, _ in found)) or "nothing"
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -8,7 +8,7 @@ import numpy as np
 
 from port.mapping import Mapping
 from port.optim.from_torch import resolved_names, schedulers_of, several
-from port.optim.held import Held, held_by
+from port.optim.held import Held, held_by, stepped_groups
 from port.optim.memory import in_order
 from port.optim.parts import Part
 from port.optim.placing import Placement, placement_of
@@ -39,7 +39,8 @@ def load_optimizer(
     """Fill a torch optimizer with an optax state.
 
     Each parameter gets what the state holds under its path, whatever the labels of the state's partitions are: torch
-    may have stepped its parameters unequally since. All is checked first: after an error the optimizer and its
+    may have stepped its parameters unequally since. What is frozen on either side keeps the state that it has in torch,
+    mostly none. All is checked first: after an error the optimizer and its
     scheduler are as they were. Adam's and Adamax's states look alike in optax, and the one is not noticed in the
     other. A gradient that `port.transforms.accumulate_torch` has half gathered is not carried.
 
@@ -71,7 +72,9 @@ def load_optimizer(
         groups += read_groups(one, names, number=number)
         for torchs, named in zip(one.param_groups, names, strict=True):
             tensors |= zip(named, torchs["params"], strict=True)
-    held = held_by(opt_state, groups, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, mapping)
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    held = held_by(opt_state, groups, shapes, mapping)
+    groups = stepped_groups(held, groups, shapes, mapping)
 
     states = [
         (optimizers[group.optimizer], tensor, state)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 
 from port.errors import WeightsMismatch
-from port.mapping import Entry, Mapping
+from port.mapping import FROZEN, Entry, Mapping
 from port.mapping.entry import gather
 from port.moves import Addends, Sum
 from port.transforms.paths import path_of
@@ -58,7 +58,7 @@ def torch_named(tree: Any, mapping: Mapping) -> Named:
     """A tree of Flax parameters, or of anything laid out like them, as torch's names and layouts."""
     leaves = named_leaves(tree, mapping)
     named: Named = {}
-    for entry in trained_entries(mapping):
+    for entry in parameter_entries(mapping):
         if any(target in leaves for target in entry.targets):
             back = entry.inverse()
             named |= zip(back.targets, back(gather(back, leaves)), strict=True)
@@ -68,7 +68,7 @@ def torch_named(tree: Any, mapping: Mapping) -> Named:
 def flax_like(named: Named, tree: Any, mapping: Mapping) -> Any:
     """What has torch's names and layouts as a tree like the given one."""
     leaves: Named = {}
-    for entry in trained_entries(mapping):
+    for entry in parameter_entries(mapping):
         if all(source in named for source in entry.sources):
             leaves |= zip(entry.targets, entry(gather(entry, named)), strict=True)
     prefix = prefix_of(tree, mapping)
@@ -87,7 +87,7 @@ def named_leaves(tree: Any, mapping: Mapping) -> Named:
     """
     prefix = prefix_of(tree, mapping)
     leaves = {path_of(keys).removeprefix(prefix): leaf for keys, leaf in jax.tree_util.tree_leaves_with_path(tree)}
-    known = {target for entry in trained_entries(mapping) for target in entry.targets}
+    known = {target for entry in parameter_entries(mapping) for target in entry.targets}
     if strange := sorted(set(leaves) - known):
         raise WeightsMismatch(
             f"the mapping knows no parameter {', '.join(strange)}; it knows {', '.join(sorted(known))}"
@@ -103,17 +103,17 @@ def prefix_of(tree: Any, mapping: Mapping) -> str:
     return "params." if inside else ""
 
 
-def trained_entries(mapping: Mapping) -> list[Entry]:
-    """The mapping's entries of parameters, each tensor under one name.
+def parameter_entries(mapping: Mapping) -> list[Entry]:
+    """The mapping's entries of parameters, frozen ones too, each tensor under one name.
 
     Raises:
         WeightsMismatch: moves that change what is trained, and not only where it lies.
     """
     entries = []
     for entry in mapping.entries:
-        if entry.collection != "params":
+        if entry.collection not in ("params", FROZEN):
             continue
-        if any(isinstance(move, Sum | Addends) for move in entry.moves):
+        if entry.collection != FROZEN and any(isinstance(move, Sum | Addends) for move in entry.moves):
             raise WeightsMismatch(
                 f"{entry}: the one that is their sum is not trained as they are; keep both (port.nn has the layers)"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,11 @@ import jax
 import jax.numpy as jnp
 
 from port.errors import UsageError, WeightsMismatch
-from port.mapping import Mapping
+from port.mapping import FROZEN, Mapping
 from port.optim.checkpoints import state_tensors
 from port.optim.from_torch import optax_source, to_optax
-from port.optim.layout import trained_entries
+from port.optim.held import few
+from port.optim.layout import parameter_entries
 from port.optim.saved import SavedOptimizer, read_optimizer
 from port.optim.saved_scheduler import read_scheduler, scheduler_places
 from port.optim.state_dicts import LARGEST
@@ -52,6 +54,8 @@ class MovedOptimizer:
         scheduler_key: str | None = None,
         steps_per_epoch: int | None = None,
         step: int | None = None,
+        schedule: Callable[[int], float] | None = None,
+        steps: int | None = None,
     ) -> None:
         saved = read_optimizer(path, optimizer, model, key=key)
         self.path, self.optimizer, self.step = path, saved.optimizer, saved.step
@@ -66,7 +70,13 @@ class MovedOptimizer:
                 step = _counted(found.scheduler, saved.step, steps_per_epoch)
             self.step = saved.step or step or 0
             self.given = {"scheduler": found.scheduler, "steps_per_epoch": steps_per_epoch, "step": step}
-        self.remarks = [*_another_class(saved), *self.remarks]
+        elif schedule is not None:
+            self.remarks = []
+            self.step = saved.step or step or 0
+            self.given = {"schedule": schedule, "step": step}
+        if steps is not None:
+            self.given["steps"] = steps
+        self.remarks = [*_another_class(saved), *_not_stepped(saved), *self.remarks]
 
     def __call__(self, mapping: Mapping) -> list[Tensor]:
         with jax.enable_x64(True):  # a float64 moment stays one
@@ -79,7 +89,10 @@ class MovedOptimizer:
             return state_tensors(state, self.step)
 
     def _parameters(self, mapping: Mapping) -> Any:
-        """Flax parameters of the shapes and dtypes that the weights have; their values do not matter."""
+        """Flax parameters of the shapes and dtypes that the weights have; their values do not matter.
+
+        As ``nnx.state(module, nnx.Param)`` has them: without what the module holds as `port.nn.Frozen`.
+        """
         from port.weights.torch import numpy_dtype
 
         dtypes = {
@@ -90,7 +103,8 @@ class MovedOptimizer:
         return nested(
             {
                 target: jnp.zeros(shape, dtypes.get(entry.sources[0], jnp.float32))
-                for entry in trained_entries(mapping)
+                for entry in parameter_entries(mapping)
+                if entry.collection != FROZEN
                 for target, shape in zip(entry.targets, entry.target_shapes(), strict=True)
             }
         )
@@ -105,6 +119,29 @@ def _another_class(saved: SavedOptimizer) -> list[str]:
         f"{saved.place or 'optimizer'}: its groups have decoupled_weight_decay=True, which makes torch.optim.Adam a "
         "torch.optim.AdamW: it is moved as that"
     ]
+
+
+def _not_stepped(saved: SavedOptimizer) -> list[str]:
+    """Which parameters the transformation leaves as they are."""
+    place = saved.place or "optimizer"
+    remarks = []
+    if saved.frozen:
+        remarks.append(
+            f"{place}: {_parameters(saved.frozen)} with requires_grad=False: frozen in JAX too, no update "
+            f"moves {few(saved.frozen)}"
+        )
+    if saved.never_stepped:
+        remarks.append(
+            f"{place}: {_parameters(saved.never_stepped)} without state, where others have theirs: torch "
+            "has never stepped them (they were frozen in the script, or got no gradient), and so they are frozen in "
+            f"JAX: no update moves {few(saved.never_stepped)}. torch would begin them at step 0 with their first "
+            "gradient; for that, call port.to_optax with the optimizer itself, in which they require one"
+        )
+    return remarks
+
+
+def _parameters(names: tuple[str, ...]) -> str:
+    return f"{len(names)} parameter" + ("" if len(names) == 1 else "s")
 
 
 def _left_alone(saved: SavedOptimizer) -> list[str]:

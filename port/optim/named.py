@@ -17,6 +17,8 @@ from port.pairs.expression import Expression, Function, Name
 def by_name(name: str, *, model: Any = None, **options: Any) -> optax.GradientTransformationExtraArgs:
     """torch's optimizer of that name, with torch's defaults, as an optax transformation.
 
+    It steps all that it is given: ``nnx.state(model, nnx.Param)`` leaves out what is `port.nn.Frozen`.
+
     Args:
         name: torch's name in small letters: one of `NAMES`.
         model: the nnx module that is trained, or its mapping from torch's names. Needed by those whose updates depend

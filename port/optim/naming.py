@@ -41,7 +41,7 @@ def names_of(
         shapes: the model's trainable parameters under torch's names, in the order in which they are registered.
         model: the module whose parameters they are, if it is at hand. Its values are not looked at: they may be of
             another step than ``values``.
-        values: what the parameters hold, if that is known.
+        values: what the parameters hold, if that is known; not of frozen ones that the Flax parameters lack.
 
     Raises:
         WeightsMismatch: parameters that the model does not have, or that have another shape there.
@@ -117,7 +117,7 @@ class _Matching:
     def _of_value(self) -> Candidates:
         """Those that are equal to what the model has, and the names of what they are equal to."""
         equal = {
-            at: [name for name in names if _alike(self._value(at), self.values[name])]
+            at: [n for n in names if n in self.values and _alike(self._value(at), self.values[n])]
             for at, names in self.candidates.items()
         }
         claims = Counter(map(tuple, equal.values()))
@@ -198,10 +198,10 @@ class _Matching:
         """Among parameters of one shape, none may be far nearer to another one's value than to that of its name."""
         owners = {name: at for at, name in found.items()}
         for at, name in found.items():
-            if at in self.equal:
+            if at in self.equal or name not in self.values:
                 continue
             for other in self._of_shape(at):
-                if other != name and self._is_nearer(at, name, other, owners.get(other)):
+                if other != name and other in self.values and self._is_nearer(at, name, other, owners.get(other)):
                     raise UsageError(
                         f"parameter {at[1]} of the optimizer's group {at[0]} is {name} by the model's order, and its "
                         f"value is nearer to that of {other}: the optimizer has them in another order, or the values "

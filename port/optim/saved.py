@@ -14,6 +14,7 @@ from port.errors import BrokenWeights, UsageError, WeightsMismatch, described
 from port.optim.naming import names_of
 from port.optim.options import shown
 from port.optim.state_dicts import LARGEST, check_form, check_memory, check_options, check_values, is_floating
+from port.optim.unstepped import freeze
 from port.pairs.optimizers import OPTIMIZERS, STEP, OptimizerPair, pair_of_optimizer
 from port.weights.torch_files import read_saved
 
@@ -35,12 +36,16 @@ class SavedOptimizer:
         step: how many updates the checkpoint has behind it: as the file says, else as the optimizer has counted; 0 if
             nothing tells.
         content: all that the file holds.
+        frozen: names of its parameters that the model does not train (``requires_grad=False``).
+        never_stepped: names of those that the model trains, and no update has reached so far.
     """
 
     optimizer: torch.optim.Optimizer
     place: str
     step: int
     content: Saved[str, Any]
+    frozen: tuple[str, ...] = ()
+    never_stepped: tuple[str, ...] = ()
 
 
 def read_optimizer(
@@ -48,8 +53,11 @@ def read_optimizer(
 ) -> SavedOptimizer:
     """The optimizer of a training checkpoint.
 
-    Where it was made without names, and of all the model's parameters, they are taken to be in the model's order, as in
-    ``SGD(model.parameters())``.
+    Where it was made without names, and of all the model's parameters or of all that require a gradient, they are taken
+    to be in the model's order, as in ``SGD(model.parameters())``.
+
+    What the model freezes, and what has no state where others have one, so that no update has ever reached it, requires
+    no gradient in the optimizer that is given back: the next update leaves it as it is, as torch's would.
 
     Args:
         path: what ``torch.save`` wrote. It is never unpickled beyond tensors.
@@ -73,12 +81,14 @@ def read_optimizer(
     where = f"{path}: {place}" if place else str(path)
     check_form(where, saved)
     names = _names(path, saved, model)
-    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    parameters = dict(model.named_parameters())
+    shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
     _check_class(where, saved, pair)
     _check_state(where, saved, names, shapes, pair)
     made = _made(where, saved, optimizer, names, shapes)
     check_options(where, pair, made.param_groups)
-    return SavedOptimizer(made, place, _step(path, content, made), content)
+    still = freeze(made, names, [name for name, parameter in parameters.items() if not parameter.requires_grad])
+    return SavedOptimizer(made, place, _step(path, content, made), content, *still)
 
 
 def _made(
@@ -152,7 +162,10 @@ def _is_optimizer(value: Any) -> bool:
 
 
 def _names(path: Path, saved: Saved[str, Any], model: torch.nn.Module) -> list[list[str]]:
-    """The parameters' names, group by group: as saved, or in the model's order, or by the shapes of their state."""
+    """The parameters' names, group by group: as saved, or in the model's order, or by the shapes of their state.
+
+    In the model's order stand all of its parameters, or all that it trains.
+    """
     groups = saved["param_groups"]
     known = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     if all("param_names" in group for group in groups):
@@ -160,8 +173,10 @@ def _names(path: Path, saved: Saved[str, Any], model: torch.nn.Module) -> list[l
         if strange := sorted({name for group in names for name in group} - set(known)):
             raise WeightsMismatch(f"{path}: the optimizer trains {', '.join(strange)}, which the model does not have")
         return names
-    if len(groups) == 1 and len(groups[0]["params"]) == len(known):
-        return [list(known)]
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    for own in (list(known), trained):
+        if len(groups) == 1 and len(groups[0]["params"]) == len(own):
+            return [own]
     return names_of(_stand_in(path, saved), known)
 
 

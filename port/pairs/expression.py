@@ -36,6 +36,27 @@ class Name:
 
 
 @dataclass(frozen=True)
+class Given:
+    """A function of the user's own, as it is; in source it stands by its name, or as the lambda that it is.
+
+    Attributes:
+        function: the function.
+        text: ``"train.get_lr"`` of the module train, a name of the script at hand, or a lambda's source.
+        modules: those that a lambda reads.
+    """
+
+    function: Callable[..., Any]
+    text: str
+    modules: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """The module that a dotted name is imported from; "" of any other text."""
+        dotted = all(part.isidentifier() for part in self.text.split("."))
+        return self.text.rpartition(".")[0] if dotted else ""
+
+
+@dataclass(frozen=True)
 class Function:
     """A function: a lambda in source, a closure with the same signature when built.
 
@@ -65,7 +86,7 @@ class Expression:
         function: what is called: a dotted public name (``"optax.chain"``), or what gives a function: another
             `Expression` (``optax.inject_hyperparams(...)``), a `Function`, a `Name`.
         arguments: the positional ones: numbers, strings, None, numpy arrays, `Expression`, `Function`, `Name`, and
-            lists, tuples and dicts of them.
+            lists, tuples and dicts of them; `Given` functions.
         options: the keyword ones.
     """
 
@@ -108,6 +129,8 @@ def _built(value: Any, names: Mapping[str, Any]) -> Any:
             arguments = [_built(argument, names) for argument in value.arguments]
             options = {option: _built(argument, names) for option, argument in value.options.items()}
             return _built(function, names)(*arguments, **options)
+        case Given():
+            return value.function
         case Function():
             return _closure(value, names)
         case Name() if "." in value.name:
@@ -149,6 +172,8 @@ def _piece(value: Any) -> Piece:
             return Joined((f"lambda {', '.join(value.parameters)}: ".replace(" :", ":"), _piece(value.body)))
         case Name():
             return _reference(value.name)
+        case Given():
+            return _reference(value.text) if value.module else value.text
         case np.ndarray():
             # Read back as the array that it was: Python's own numbers say float64, int64 and bool.
             dtype = () if value.dtype in (np.float64, np.int64, np.bool_) else (f"dtype=np.{value.dtype.name}",)
@@ -188,6 +213,11 @@ def _import(name: str) -> tuple[str, str]:
     return _IMPORTS.get(module, (module, f"import {module}"))
 
 
+def imported_as(module: str) -> str:
+    """What a module is called in source."""
+    return _import(f"{module}.")[0]
+
+
 def _reference(name: str) -> str:
     return f"{_import(name)[0]}.{name.rpartition('.')[2]}" if "." in name else name
 
@@ -201,6 +231,8 @@ def _public_names(value: Any) -> Iterator[str]:
             yield from _public_names(value.body)
         case Name() if "." in value.name:
             yield value.name
+        case Given():
+            yield from [value.text] if value.module else [f"{module}." for module in value.modules]
         case np.ndarray():
             yield "numpy.array"
         case list() | tuple():

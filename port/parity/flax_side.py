@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from port.errors import UsageError
-from port.mapping import Guide
+from port.mapping import FROZEN, Guide
 from port.parity.calls import Arrays, Call, Cotangents, Run, is_floating, numpy_leaves
 from port.parity.given import Inputs
 from port.parity.structure import leaves, rebuilt
@@ -30,7 +30,10 @@ class FlaxSide(ABC):
         variables: the same, floating ones in the precision of the comparison.
         silenced: where dropout was active in training mode; it is off in the copy.
         keywords: what the model is called with beside the inputs, in evaluation and in training.
+        tells_frozen: whether its variables are of a kind of their own where they are frozen.
     """
+
+    tells_frozen = False
 
     guide: Guide
     weights: Arrays
@@ -120,11 +123,11 @@ class FlaxSide(ABC):
         return _narrows(traced.jaxpr)
 
     def _floating(self) -> Variables:
-        """The parameters that a gradient is taken of."""
+        """The parameters that a gradient is taken of: frozen ones too, whose gradients tell as much."""
         return {
             path: value
             for path, value in self.variables.items()
-            if is_floating(value) and self.guide.leaves[path].collection == "params"
+            if is_floating(value) and self.guide.leaves[path].collection in ("params", FROZEN)
         }
 
 

@@ -33,6 +33,8 @@ class NnxSide(FlaxSide):
         UsageError: a model without values.
     """
 
+    tells_frozen = True
+
     def __init__(
         self, module: nnx.Module, precision: str, keywords: tuple[Mapping[str, Any], Mapping[str, Any]] | None
     ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from port.mapping import FROZEN
 from port.mapping.flatten import suspects
 from port.parity.calls import Call
 from port.parity.hints import hints_between, hints_of, hints_of_weights
@@ -12,6 +13,8 @@ from port.parity.mode import Models, ModeResult
 from port.parity.report import Finding, Parting
 from port.parity.rounding import narrow_layers
 
+SHOWN = 6
+"""How many parameters are named."""
 LEAST_VALUES = 16
 """Below so many values a channel, BatchNorm in training mode is ill-conditioned: differences of rounding grow."""
 
@@ -65,12 +68,32 @@ def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: boo
                 f"{call} had {count} values a channel in training mode: below {LEAST_VALUES} BatchNorm is "
                 "ill-conditioned, and two right models may differ; give a larger batch"
             )
-    remarks += [*_of_rounding(models, results), *_of_precision(models, results)]
+    remarks += [*_of_frozen(models), *_of_rounding(models, results), *_of_precision(models, results)]
     called = {call.path for call in results["evaluation"].calls[1]}
     unseen = [m.flax.path for m in models.matched.values() if m.entries and m.flax.path not in called]
     if unseen:
         remarks.append(f"not looked into, as no call of them was seen: {', '.join(unseen)}")
     return remarks
+
+
+def _of_frozen(models: Models) -> Iterator[str]:
+    """Parameters that one side alone trains, where the kinds of Flax's variables say so."""
+    if not models.flax.tells_frozen:
+        return
+    entries = [entry for entry in models.mapping.entries if entry.collection in ("params", FROZEN)]
+    for kind, said in (
+        ("params", "frozen in torch (requires_grad=False), and nnx.Param in Flax, which nnx.Optimizer trains"),
+        (FROZEN, "trained in torch, and port.nn.Frozen in Flax"),
+    ):
+        apart = [
+            name
+            for entry in entries
+            for name in entry.sources[:1]
+            if entry.collection == kind and models.torch.frozen.isdisjoint(entry.sources) == (kind == FROZEN)
+        ]
+        if apart:
+            more = f" and {len(apart) - SHOWN} more" if len(apart) > SHOWN else ""
+            yield f"{said}: {', '.join(apart[:SHOWN])}{more}"
 
 
 def _of_rounding(models: Models, results: dict[str, ModeResult]) -> Iterator[str]:

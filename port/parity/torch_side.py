@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import nn
 from port.errors import UsageError
 from port.mapping.torch_guide import torch_guide, unwrapped
 from port.parity.calls import Arrays, Call, Cotangents, Run, is_floating
+from port.parity.copies import copied
 from port.parity.given import Inputs
 from port.parity.structure import leaves, rebuilt
 from port.weights.torch import arrays_of
@@ -36,6 +36,7 @@ class TorchSide:
         weights: its state dict, in the dtypes that it has.
         modules: the copy's modules by path.
         silenced: where dropout was active in training mode; it is off in the copy.
+        frozen: names of the parameters that are not trained; in the copy they have gradients.
     """
 
     def __init__(self, module: nn.Module, precision: str) -> None:
@@ -44,10 +45,12 @@ class TorchSide:
         self.weights = arrays_of(module)
         self.precision = precision
         try:
-            self._module = deepcopy(module).cpu().to(getattr(torch, precision))
+            self._module = copied(module, lambda tensor: _cast(tensor.cpu(), getattr(torch, precision)))
         except Exception as error:
             raise UsageError(f"the torch model cannot be copied: {type(error).__name__}: {error}") from error
         self.modules = dict(self._module.named_modules())
+        named = self._module.named_parameters(remove_duplicate=False)
+        self.frozen = frozenset(name for name, parameter in named if not parameter.requires_grad)
         for parameter in self._module.parameters():
             parameter.grad = None
             parameter.requires_grad_(parameter.is_floating_point())
@@ -96,7 +99,7 @@ class TorchSide:
 
     def run_layer(self, call: Call, *, training: bool) -> Run:
         """One layer alone, called as it was in a run, with that call's own cotangents pulled back."""
-        layer = deepcopy(self.modules[call.path])
+        layer = copied(self.modules[call.path])
         _set_mode(layer, training)
         floating: dict[str, torch.Tensor] = {}
 
@@ -119,7 +122,7 @@ class TorchSide:
         return run
 
     def _fresh(self, training: bool) -> nn.Module:
-        module = deepcopy(self._module)
+        module = copied(self._module)
         _set_mode(module, training)
         return module
 
@@ -200,6 +203,11 @@ def silence(layer: Any) -> bool:
         rate, layer.dropout = layer.dropout, 0.0
         return bool(rate)
     return False
+
+
+def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """As ``module.to`` casts: what floats, and no whole numbers."""
+    return tensor.to(dtype) if tensor.is_floating_point() or tensor.is_complex() else tensor
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

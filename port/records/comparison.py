@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from port.errors import UnknownChoice, UsageError
@@ -17,6 +18,7 @@ from port.records.limits import (
     relative_differences,
 )
 from port.records.read import Line, Record, read_record
+from port.records.sentence import names_of, sentence_of
 from port.records.verdict import Differences, Finding, Status, Verdict
 
 
@@ -30,9 +32,11 @@ def compare(
     """Say whether two records are of the same training run.
 
     Every step is compared, and every evaluation. A step that only one of them has, a NaN or an infinity is a
-    difference. float64 records agree when no loss differs by more than `limits.PROOF_LIMIT`. Records of a lower
-    precision are judged tightly over the first `limits.EARLY_STEPS`, and from there on against the controls; without
-    controls nothing is said of the later steps.
+    difference; but where one record begins later than the other, as that of a run that was resumed or handed over
+    does, they are compared from there on. float64 records agree when no loss differs by more than
+    `limits.PROOF_LIMIT`. Records of a lower precision are judged tightly over the first `limits.EARLY_STEPS`, and from
+    there on against the controls; without controls nothing is said of the later steps, unless they are equal to the
+    last bit.
 
     Args:
         a: a record, or its file; the one that the controls are controls of.
@@ -49,12 +53,14 @@ def compare(
     a, b, control_records = _read(a), _read(b), [_read(control) for control in controls]
     judged_as = precision or _coarser(a.precision, b.precision)
     findings = _unequal_precision(a, b) if precision is None else []
+    start, begins = _start(a, b)
+    a, b = _since(start, a), _since(start, b)
     findings += _not_comparable(a, b, a.steps, b.steps, "step")
     findings += _not_comparable(a, b, a.evaluations, b.evaluations, "evaluation")
     for control in control_records:
         _check_control(control, a)
 
-    early = range(min(a.steps), min(a.steps) + EARLY_STEPS)  # by number: a record may hold every tenth step alone
+    early = range(start, start + EARLY_STEPS)  # by number: a record may hold every tenth step alone
     steps = _differences(a.steps, b.steps, [c.steps for c in control_records], judged_as, early)
     evaluations = _differences(a.evaluations, b.evaluations, [c.evaluations for c in control_records], judged_as, early)
     findings += _beyond(steps, a, b, "step") + _beyond(evaluations, a, b, "evaluation")
@@ -70,7 +76,7 @@ def compare(
     return Verdict(
         status=status,
         precision=judged_as,
-        sentence=_sentence(status, a, b, findings, steps, judged_as, judged_until, len(control_records)),
+        sentence=sentence_of(status, a, b, findings, steps, judged_as, judged_until) + begins,
         findings=findings,
         steps=steps,
         evaluations=evaluations,
@@ -84,6 +90,31 @@ def _read(record: Record | Path | str) -> Record:
     if not record.steps:
         raise UsageError(f"the record {record.path} holds no step to compare")
     return record
+
+
+def _start(a: Record, b: Record) -> tuple[int, str]:
+    """The step from which both records are there; and where that is not the first, a sentence that says so.
+
+    A record that lacks the first step alone counts from 1: it is no later beginning, and its steps are others.
+    """
+    first, later = sorted((a, b), key=lambda record: min(record.steps))
+    start = min(later.steps)
+    missed = sum(step < start for step in first.steps)
+    if missed < 2 or start > max(first.steps):
+        return min(first.steps), ""
+    name = names_of(a, b)[later is b]
+    return (
+        start,
+        f" Both are there from step {start} on, where {name} begins; the {missed} steps before are not compared.",
+    )
+
+
+def _since(start: int, record: Record) -> Record:
+    """A record without the steps before one, and without the evaluations behind those."""
+    steps, evaluations = (
+        {s: line for s, line in of.items() if s >= start} for of in (record.steps, record.evaluations)
+    )
+    return replace(record, steps=steps, evaluations=evaluations)
 
 
 def _coarser(a: str | None, b: str | None) -> str:
@@ -110,6 +141,8 @@ def _not_comparable(a: Record, b: Record, of_a: dict[int, Line], of_b: dict[int,
     if alone:
         have, lack = (a, b) if alone[0] in of_a else (b, a)
         why = f"{where} {alone[0]} is in {have.name}'s record and not in {lack.name}'s ({len(alone)} such in all)"
+        if alone[0] == 0 and min(lack.steps) == 1:
+            why += f"; does {lack.name} count its steps from 1? A record counts from 0"
         findings.append(Finding(where, alone[0], math.nan, 0.0, why))
     for step in sorted(set(of_a) & set(of_b)):
         losses = of_a[step].loss, of_b[step].loss
@@ -170,8 +203,8 @@ def _judged_until(steps: Differences, evaluations: Differences) -> int | None:
     unjudged = [
         step
         for differences in (steps, evaluations)
-        for step, limit in zip(differences.steps, differences.limits, strict=True)
-        if math.isnan(limit)
+        for step, value, limit in zip(differences.steps, differences.values, differences.limits, strict=True)
+        if math.isnan(limit) and value > 0  # what is equal to the last bit needs no yardstick
     ]
     if not unjudged:
         return None
@@ -202,30 +235,3 @@ def _unfinished(*records: Record) -> list[str]:
         for r in records
         if r.about and not r.finished
     ]
-
-
-def _sentence(
-    status: Status,
-    a: Record,
-    b: Record,
-    findings: list[Finding],
-    steps: Differences,
-    precision: str,
-    judged_until: int | None,
-    controls: int,
-) -> str:
-    names = f"{a.name} and {b.name}"
-    if status is Status.DIFFER:
-        return f"{names} differ: {findings[0].why}."
-    step, value = steps.largest() or (0, 0.0)
-    furthest = f"the largest relative difference of the loss is {value:.2e}, at step {step}"
-    if status is Status.UNDECIDED:
-        return (
-            f"{names} agree in {precision} up to step {judged_until} and cannot be judged beyond it: "
-            f"training makes rounding large, and there is no control to measure that by."
-        )
-    if precision == "float64":
-        return f"{names} are the same over {len(steps.steps)} steps in float64: {furthest}."
-    if controls:
-        return f"{names} are as equal as {precision} can say, over {len(steps.steps)} steps: {furthest}."
-    return f"{names} agree over {len(steps.steps)} steps in {precision}: {furthest}."

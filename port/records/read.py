@@ -115,6 +115,9 @@ def read_record(path: Path | str, *, torn: bool = False) -> Record:
 
 
 def _read_text(path: Path) -> str:
+    if path.is_dir():
+        inside = ", ".join(str(record) for record in sorted([*path.glob("*.jsonl"), *path.glob("*/*.jsonl")])[:6])
+        raise BrokenRecord(path, None, f"is a folder, and a record is a file: {inside or 'it holds none'}")
     try:
         encoded = path.read_bytes()
     except OSError as error:

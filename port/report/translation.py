@@ -8,15 +8,14 @@ from typing import Any
 
 from port.mapping import TORCH_ONLY, Entry
 from port.pairs.notes import note
+from port.report.frozen import frozen_count, frozen_places
 from port.report.original_places import nearest, place_of
 from port.translation import Translation
 from port.translation.folder import Original
 from port.translation.layouts import Layout
 
 
-def translation_report(
-    translation: Translation, module: Any, *, name: str, original: Original | None = None, dynamic: bool = False
-) -> str:
+def translation_report(translation: Translation, module: Any, *, name: str, original: Original | None = None) -> str:
     """The text of report.md.
 
     Args:
@@ -24,7 +23,6 @@ def translation_report(
         module: the torch module that it is of.
         name: of the written module.
         original: how the original is had again.
-        dynamic: whether all lengths were to stay free.
     """
     boundary = translation.boundary
     names = _input_names(translation)
@@ -38,17 +36,23 @@ def translation_report(
             unwritten=[{"what": row.what, "why": row.why, "place": place_of(row)} for row in translation.unwritten],
             call=_call(translation, names),
             inputs=[
-                _input(*told, translation) for told in zip(names, boundary.inputs, translation.shapes, strict=True)
+                _input(*told, translation)
+                for told in zip(names, boundary.inputs, translation.lengths.shapes, strict=True)
             ],
             results=_all_results(boundary.outputs),
             modules=_modules(translation, module),
             left_out=_left_out(translation, module),
-            drawn_otherwise=[f"`{name}`" for name in translation.drawn_otherwise],
+            tables=f"{name}.tables.safetensors" if translation.tables else "",
+            without_start=by_reason(translation.without_start),
+            copied_starts=translation.copied_starts,
             own_gradients=[f"`{name}`" for name in translation.own_gradients],
+            frozen=[f"`{name}`" for name in frozen_places(translation)],
+            frozen_count=frozen_count(translation),
+            all_frozen=not translation.trained,
             hidden=translation.hidden,
             checkpointed=[f"`{name}`" for name in translation.checkpointed],
             standalone=translation.standalone,
-            lengths=_lengths(translation, names, dynamic),
+            lengths=_lengths(translation, names),
             notes=[
                 {"note": note(id), "places": nearest(places)}
                 for id, places in sorted(translation.notes.items(), key=lambda item: note_order(item[0]))
@@ -147,8 +151,8 @@ def _input(name: str, layout: Layout, shape: tuple[int | str, ...], translation:
     parameters = translation.boundary.parameters
     return {
         "name": name,
-        "shape": f"({', '.join(map(_length, shape))}) in PyTorch",
-        "axes": "" if layout.is_torchs else f", ({', '.join(map(_length, carried))}) in JAX",
+        "shape": f"({', '.join(map(str, shape))}) in PyTorch",
+        "axes": "" if layout.is_torchs else f", ({', '.join(map(str, carried))}) in JAX",
         "unused": ""
         if name in parameters or name.startswith("tensor ")
         else "; nothing reads it, and JAX is not given it",
@@ -179,33 +183,30 @@ def _results(outputs: Any, name: str = "the result") -> list[str]:
     return []
 
 
-def _lengths(translation: Translation, names: list[str], dynamic: bool) -> list[str]:
+def _lengths(translation: Translation, names: list[str]) -> list[str]:
     lines = []
-    for name, shape in zip(names, translation.shapes, strict=True):
-        wanted = range(len(shape)) if dynamic else range(min(1, len(shape)))
-        fixed = [axis for axis in wanted if isinstance(shape[axis], int)]
-        free = [axis for axis in range(len(shape)) if axis not in fixed and not isinstance(shape[axis], int)]
+    for name, shape in zip(names, translation.lengths.shapes, strict=True):
+        free = [f"axis {axis} (`{size}`)" for axis, size in enumerate(shape) if not isinstance(size, int)]
+        fixed = [f"axis {axis} at {size}" for axis, size in enumerate(shape) if isinstance(size, int)]
         if free:
-            lines.append(f"`{name}`: free along {_axes(free)}")
+            lines.append(f"`{name}`: free along {', '.join(free)}")
         if fixed:
-            sizes = ", ".join(str(shape[axis]) for axis in fixed)
-            lines.append(
-                f"`{name}`: **fixed** along {_axes(fixed)} at {sizes}: the original holds it there, or asks for it"
-            )
-    if not dynamic and any(len(shape) > 1 for shape in translation.shapes):
-        lines.append("all others are the example's where the source needs a number; --dynamic leaves them free")
+            lines.append(f"`{name}`: **fixed** along {', '.join(fixed)}; another length is refused")
+    lines += [f"`{condition}`, which is checked" for condition in translation.lengths.conditions]
+    tried = ["; ".join(f"{name} = {size}" for name, size in sizes.items()) for sizes in translation.lengths.tried]
+    lines += [f"compared at other lengths as well: {text}" for text in tried]
     return lines or ["no tensor goes in"]
 
 
-def _axes(axes: list[int]) -> str:
-    return ("axis " if len(axes) == 1 else "axes ") + ", ".join(map(str, axes))
-
-
-def _length(size: int | str) -> str:
-    return str(size) if isinstance(size, int) else "any"
-
-
 # %% Words
+
+
+def by_reason(told: dict[str, str]) -> dict[str, list[str]]:
+    """Names that have one reason, together: reason → names."""
+    found: dict[str, list[str]] = {}
+    for name, why in told.items():
+        found.setdefault(why, []).append(name)
+    return found
 
 
 def note_order(id: str) -> tuple[str, int]:

@@ -13,10 +13,12 @@ from rich.table import Table
 
 from port.lessons.visible import visible
 from port.mapping import TORCH_ONLY
+from port.report.frozen import frozen_count, frozen_places
 from port.report.original_places import nearest, place_of
-from port.report.translation import note_order
+from port.report.translation import by_reason, note_order
 from port.translation import Translation
 from port.translation.audit import Audit
+from port.translation.proof.frozen import WHAT as FROZEN_ALIKE
 
 SHOWN = 6
 """How many places of one thing are named."""
@@ -47,10 +49,25 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
         say("[bold yellow]Not finished[/], and so not compared: these places are left to write")
     else:
         say("[yellow]Not compared with the original[/]")
+    if translation.frozen:
+        places = frozen_places(translation)
+        shown = ", ".join(places[:SHOWN]) + (f" and {len(places) - SHOWN} more" if len(places) > SHOWN else "")
+        say(f"frozen, as PyTorch does not train them: {frozen_count(translation)}: {_shown(shown, console)}")
     for remark in proof.remarks if proof is not None else ():
         say(f"  [yellow]{_shown(remark, console)}[/]")
     if translation.unwritten:
         console.print(_unwritten(translation, console))
+    if translation.without_start:
+        say(
+            f"[yellow]A new {_shown(translation.name, console)}(rngs=…) raises[/]: its code does not tell how these "
+            "start; load() fills them"
+        )
+        for why, names in by_reason(translation.without_start).items():
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            say(f"  {_shown(', '.join(names[:SHOWN]), console)}{more}: {_shown(why, console)}")
+    if translation.copied_starts:
+        count = _count(len(translation.copied_starts), "parameter")
+        say(f"[yellow]{count} that the original starts as copies[/] of others: here each draws its own (see report.md)")
     left = sum(len(entry.sources) for entry in translation.mapping.entries if entry.collection == TORCH_ONLY)
     moved = sum(len(entry.sources) for entry in translation.mapping.entries) - left
     classes = translation.source.count("(nnx.Module):")
@@ -98,6 +115,8 @@ def _worst(proof: Any) -> dict[str, float]:
     """The largest difference of each kind, in either mode."""
     worst: dict[str, float] = {}
     for row in proof.rows:
+        if row.what == FROZEN_ALIKE:
+            continue
         what = row.what.partition(" in ")[0].partition(" after ")[0]
         worst[what] = max(worst.get(what, 0.0), row.difference)
     return worst

@@ -30,6 +30,13 @@ START_SECONDS = 120.0  # that a trainer may take, at least, to import its framew
 LAST_LINES = 15
 LAST_BYTES = 64 * 1024  # of a log, which may be large, are read for its last lines
 
+RECORDING = """\
+    import port
+
+    with port.Recorder() as record:        # around the training loop
+        ...
+            record(step, loss=loss)        # in it, once a step from 0: the loss before the step's update"""
+
 ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
 
 
@@ -63,7 +70,8 @@ def run_jobs(
     Raises:
         TrainerDied: a job ended with another exit code than 0, or made no step within its time limit; says how, and
             which of its ranks, and carries its last lines.
-        UsageError: ``slots`` is below 1, or a job cannot start; a missing program is told before any starts.
+        UsageError: ``slots`` is below 1, a job cannot start (a missing program is told before any starts), or one came
+            to its end without a record; says which lines make one.
     """
     if slots < 1:
         raise UsageError(f"slots says how many jobs may run side by side: 1 or more, got {slots}")
@@ -79,6 +87,8 @@ def run_jobs(
             for trainer in trainers:
                 if trainer.state == "failed":
                     raise TrainerDied(trainer.obituary(), code=trainer.exit_code())
+                if trainer.state == "done" and not trainer.job.record.exists():
+                    raise UsageError(trainer.without_a_record())
                 if trainer.hangs():
                     raise TrainerDied(trainer.diagnosis())
             if all(trainer.state == "done" for trainer in trainers):
@@ -174,6 +184,15 @@ class _Trainer:
         """How it ended and where to look, for whoever reads the error."""
         how = first_to_fail(self._printed()) or _how_it_ended(self.tree.exit_code())
         return self._report(f"{self.job.name} ended before it had finished: {how}")
+
+    def without_a_record(self) -> str:
+        """What it lacks, and the lines that mend it."""
+        script = next((part for part in self.job.command if part.endswith(".py")), "it")
+        return (
+            f"{self.job.name} came to its end and has recorded nothing, and records are what is compared. In {script} "
+            f"these three lines make one:\n\n{RECORDING}\n\nside_by_side/pytorch/script.py and "
+            f"side_by_side/jax/script.py are whole ones. What it printed: {self.job.log}"
+        )
 
     def diagnosis(self) -> str:
         """Where it hangs, for whoever reads the error."""

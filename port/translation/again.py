@@ -96,6 +96,7 @@ def read_folder(source: Path, module: torch.nn.Module) -> Translation:
         prefix=prefix_of(module),
         mixed=told.mixed,
         draws=told.draws,
+        lengths=told.lengths,
         weights=weights,
     )
 

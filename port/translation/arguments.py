@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from ast import literal_eval
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from port.translation.code import literal
@@ -29,30 +32,111 @@ _TORCHS = {
 }
 
 
+OPTIONS = ("dtype", "param_dtype", "rngs")
+"""What every constructor takes."""
+
+_FORMULAS = (
+    ("{}", lambda number: number),
+    ("-{}", lambda number: -number),
+    ("1 - {}", lambda number: 1 - number),
+    ("{0} * {0}", lambda number: number * number),
+    ("{} ** -0.5", lambda number: number**-0.5),
+)
+
+
 @dataclass(frozen=True)
 class Named:
-    """A hole's name, its place among the original's arguments, and its default there."""
+    """What a hole is filled with.
+
+    Attributes:
+        name: of the argument.
+        order: its place among the original's arguments.
+        default: its default there.
+        formula: how the hole's number is worked out from another one's argument; None for an argument of its own.
+    """
 
     name: str
     order: int
     default: ast.expr | None
+    formula: str | None = None
+
+    def written(self, prefix: str) -> ast.expr:
+        """The expression, with ``self.`` before the name in a call."""
+        return ast.parse((self.formula or "{}").format(f"{prefix}{self.name}"), mode="eval").body
 
 
-def name_holes(holes: Holes, forms: list[Any], taken: set[str], kept: set[int], attributes: set[str]) -> list[Named]:
-    """A name for each hole; for those that are kept as attributes, none of an attribute's."""
+def name_holes(
+    holes: Holes,
+    forms: list[Any],
+    taken: set[str],
+    kept: set[int],
+    attributes: set[str],
+    flags: Mapping[str, Mapping[str, ast.expr]] = MappingProxyType({}),
+) -> list[Named]:
+    """What each hole is filled with.
+
+    Args:
+        holes: where the instances differ.
+        forms: the instances.
+        taken: names of other arguments.
+        kept: numbers of the holes that the call reads: their arguments are kept as attributes.
+        attributes: names that those cannot have.
+        flags: arguments that are kept anyway → by the instances' paths, what they are.
+    """
     original = parameters(_class(forms))
-    used = set(taken)
-    named: list[Named] = []
+    used = {*taken, *flags}
+    names: list[str | None] = []
     for number, hole in enumerate(holes.found):
         name = _name(hole, forms, original, used | attributes if number in kept else used)
-        used.add(name)
-        default = original.get(name)
-        keeps = default is not None and default is not inspect.Parameter.empty and _is_plain(default)
-        keeps = keeps and any(type(value) is type(default) and value == default for value in hole.values)
-        order = list(original).index(name) if name in original else len(original) + len(named)
-        lacking = any(value is None for value in hole.values)
-        named.append(Named(name, order, literal(default) if keeps else literal(None) if lacking else None))
+        used |= {name} if name else set()
+        names.append(name)
+    # What a call may work out from: what it keeps under a name of the original's.
+    known = {name: tuple(literal_eval(values[form.path]) for form in forms) for name, values in flags.items()}
+    known |= {name: holes.found[number].values for number, name in enumerate(names) if name and number in kept}
+    named: list[Named] = []
+    for number, hole in enumerate(holes.found):
+        name, formula = names[number], None
+        if name is None and number in kept:
+            name, formula = _worked_out(hole, known)
+        if name is None:
+            name = _free("_".join(_words(hole)) or "number", used | attributes if number in kept else used)
+            used.add(name)
+        named.append(Named(name, _order(name, original, len(named)), _default(hole, original.get(name)), formula))
     return named
+
+
+def _order(name: str, original: dict[str, Any], number: int) -> int:
+    return list(original).index(name) if name in original else len(original) + number
+
+
+def _default(hole: Hole, default: Any) -> ast.expr | None:
+    """The original's, if some instance has it; None where one lacks the number."""
+    keeps = default is not None and default is not inspect.Parameter.empty and _is_plain(default)
+    if keeps and any(type(value) is type(default) and value == default for value in hole.values):
+        return literal(default)
+    return literal(None) if any(value is None for value in hole.values) else None
+
+
+def _worked_out(hole: Hole, known: dict[str, tuple[Any, ...]]) -> tuple[str | None, str | None]:
+    """The name of an argument from which a hole's numbers follow in every instance that has them, and how."""
+    for formula, work_out in _FORMULAS:
+        for name, values in known.items():
+            pairs = [(mine, theirs) for mine, theirs in zip(hole.values, values, strict=True) if mine is not None]
+            if all(_is_number(theirs) and _equal(mine, work_out, theirs) for mine, theirs in pairs):
+                return name, formula
+    return None, None
+
+
+def _equal(mine: Any, work_out: Callable[[Any], Any], theirs: Any) -> bool:
+    try:
+        made = work_out(theirs)
+    except (ArithmeticError, ValueError):
+        return False
+    return type(made) is type(mine) and bool(made == mine)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _class(forms: list[Any]) -> Any:
@@ -63,7 +147,8 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, bool | int | float | str)
 
 
-def _name(hole: Hole, forms: list[Any], original: dict[str, Any], used: set[str]) -> str:
+def _name(hole: Hole, forms: list[Any], original: dict[str, Any], used: set[str]) -> str | None:
+    """The original's name; the keyword's or the attribute's, where it has none; None for a number of no place."""
     candidates = [
         *_from_source(hole, type(forms[0].module)),
         *_from_attributes(hole, forms, original),
@@ -73,18 +158,28 @@ def _name(hole: Hole, forms: list[Any], original: dict[str, Any], used: set[str]
     for name in candidates:
         if name in original and name not in used and name not in RESERVED:
             return name
+    if words := _words(hole):
+        return _free("_".join(words), used)
+    own = [name for name in vars(forms[0].module) if name.isidentifier() and not name.startswith("_")]
+    return next((name for name in _from_attributes(hole, forms, own) if name not in used | RESERVED), None)
+
+
+def _words(hole: Hole) -> list[str]:
     where = [part for part in hole.where if part and not part.isdigit()]
-    wanted = "_".join(where[:1] + where[-1:]) if len(where) > 1 else (where[0] if where else "number")
+    return where[:1] + where[-1:] if len(where) > 1 else where
+
+
+def _free(wanted: str, used: set[str]) -> str:
     name, number = wanted, 2
-    while name in used or name in RESERVED or name in ("dtype", "param_dtype", "rngs"):
+    while name in used or name in RESERVED or name in OPTIONS:
         name, number = f"{wanted}{number}", number + 1
     return name
 
 
-def _from_attributes(hole: Hole, forms: list[Any], original: dict[str, Any]) -> list[str]:
-    """Arguments that the original keeps under their own names, with just these values."""
+def _from_attributes(hole: Hole, forms: list[Any], names: Iterable[str]) -> list[str]:
+    """What the original keeps under these names with just these values."""
     found = []
-    for name in original:
+    for name in names:
         values = [getattr(form.module, name, None) for form in forms]
         values = [
             value[0] if isinstance(value, tuple | list) and value and len(set(value)) == 1 else value

@@ -5,12 +5,14 @@ from __future__ import annotations
 import operator
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from port.pairs import name_of
 from port.pairs.twin import twin_pair
 from port.translation.both_runs import both_runs
-from port.translation.graph import Graph, LayerCall, Operation, Place
+from port.translation.freeing import captured_with_free_lengths
+from port.translation.graph import Graph, LayerCall, Operation, Place, each_step
 from port.translation.placed import Unwritten
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class Audit:
 
 
 def audit(
-    module: torch.nn.Module, args: Any = (), kwargs: dict[str, Any] | None = None, *, dynamic: bool = False
+    module: torch.nn.Module, args: Any = (), kwargs: dict[str, Any] | None = None, *, static: bool = False
 ) -> Audit:
     """Run a model once, and say of each layer and operator whether it can be written in JAX; nothing is written.
 
@@ -63,13 +65,14 @@ def audit(
         module: of PyTorch.
         args: example inputs: one tensor, or the tuple of positional arguments.
         kwargs: those given by name.
-        dynamic: as for `port.translate`.
+        static: as for `port.translate`.
 
     Raises:
         UsageError: no module, or inputs that it does not take.
         NoPair: a module that torch.export cannot capture; says where and what to do.
     """
-    captured = both_runs(module, args, kwargs, dynamic=dynamic)
+    run = partial(both_runs, module, args, kwargs)
+    captured = run(free=()) if static else captured_with_free_lengths(run)
     found: dict[tuple[str, str], list[Place | None]] = {}
     twins: dict[tuple[str, str], str] = {}
     for graph in captured.graphs.values():  # what stands in one mode alone counts, too
@@ -89,7 +92,7 @@ def audit(
 def _of(graph: Graph, twins: dict[tuple[str, str], str]) -> dict[tuple[str, str], list[Place | None]]:
     """The places of each kind of layer and of each operator; Flax's twins of the layers are added to ``twins``."""
     found: dict[tuple[str, str], list[Place | None]] = defaultdict(list)
-    for step in graph.steps:
+    for step in each_step(graph.steps):
         match step:
             case LayerCall():
                 cls = type(step.module)

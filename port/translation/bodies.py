@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from port.errors import NoPair
 from port.translation.code import VALUE, NoSource, held, literal, values_in
-from port.translation.graph import Place, Value, each_value
+from port.translation.graph import Place, each_value
 from port.translation.inlining import Made, inlined, needed, tree_with_inlined, with_inlined
 from port.translation.naming import hints
 from port.translation.placed import UNWRITTEN, Assignment, Placed
+from port.translation.scanning import ends_of, made_of_loop, with_inlined_ends, written_loop
 from port.translation.scopes import LostLength, Scope, Unreachable
 from port.translation.sources import statement_at
-from port.translation.structure import Call
+from port.translation.structure import Call, Item, Repeated, made_by
 from port.translation.tree import ModuleTree
 
 
@@ -74,27 +75,16 @@ class _Writer:
         self.results = call.results
         self.writes = dict(call.writes)
         self.scope = Scope(call, placed, tree)
+        self.told: set[Place] = set()
 
     def body(self, *, keeping_lengths: bool = False) -> Body:
-        made, inline = inlined(self._made(), self._ends())
+        made, inline = inlined(needed(self._made(self.call.items), self._ends()), self._ends())
         if self._gives_something():
             self.results = tree_with_inlined(self.results, inline)
         self.writes = {path: with_inlined(expression, inline) for path, expression in self.writes.items()}
         scope = self.scope
         scope.count_uses(made, self._ends(), keeping_lengths=keeping_lengths)
-        statements: list[ast.stmt] = []
-        told: set[Place] = set()
-        for scope.number, item in enumerate(made):
-            if item.statement is not None and item.statement.place not in told:
-                told.add(item.statement.place)
-                statements += [_comment(line) for line in item.statement.comments if _is_worth_keeping(line)]
-            if item.statement is not None and _is_unwritten(item.expression):
-                statements += [_comment(f"# {line.strip()}") for line in item.statement.text.splitlines()]
-            statements += scope.aliases(item)
-            expression = self.scope.resolved(item.expression)
-            targets = scope.targets(item)
-            statements.append(ast.Expr(expression) if targets is None else ast.Assign([targets], expression, lineno=0))
-        scope.number = len(made)
+        statements = self._statements(made, scope, inline)
         returns = self.scope.resolved(literal(self.results)) if self._gives_something() else None
         written = [self._written(path, expression) for path, expression in self.writes.items()]
         if written and returns is not None and any(_reads_variable(node) for node in ast.walk(returns)):
@@ -105,11 +95,44 @@ class _Writer:
         order = [name for name in scope.parameters if name in scope.used_parameters]
         return Body(order, statements, returns)
 
+    def _statements(self, made: list[Made], scope: Scope, inline: dict[str, ast.expr]) -> list[ast.stmt]:
+        statements: list[ast.stmt] = []
+        for scope.number, item in enumerate(made):
+            if item.statement is not None and item.statement.place not in self.told:
+                self.told.add(item.statement.place)
+                statements += [_comment(line) for line in item.statement.comments if _is_worth_keeping(line)]
+            if item.statement is not None and _is_unwritten(item.expression):
+                statements += [_comment(f"# {line.strip()}") for line in item.statement.text.splitlines()]
+            if item.scan is not None:
+                statements += self._loop(item, scope, inline)
+            statements += scope.aliases(item)
+            expression = scope.resolved(item.expression)
+            targets = scope.targets(item)
+            statements.append(ast.Expr(expression) if targets is None else ast.Assign([targets], expression, lineno=0))
+        scope.number = len(made)
+        return statements
+
+    # %% Loops
+
+    def _loop(self, item: Made, scope: Scope, inline: dict[str, ast.expr]) -> list[ast.stmt]:
+        """``def step(h, x_t): …`` and ``h, outs = jax.lax.scan(step, h, x)``."""
+        assert item.scan is not None
+        ends = ends_of(item.scan)
+        for each in item.rounds:
+            each.expression = with_inlined(each.expression, inline)
+        made, inner = inlined(needed(item.rounds, ends), ends)
+        scan = with_inlined_ends(item.scan, {**inline, **inner})
+
+        def statements(inside: Scope) -> list[ast.stmt]:
+            inside.count_uses(made, ends_of(scan))
+            return self._statements(made, inside, {**inline, **inner})
+
+        function, item.expression = written_loop(replace(item, scan=scan), scope, type(self.call.module), statements)
+        return [function]
+
     def _written(self, path: str, expression: ast.expr) -> ast.stmt:
         """``self.steps[...] = steps``."""
-        owner, _, name = path.rpartition(".")
-        place = ast.Subscript(held(owner, name), ast.Constant(...), ast.Load())
-        return ast.Assign([self.scope.resolved(place)], self.scope.resolved(expression), lineno=0)
+        return ast.Assign([self.scope.resolved(self.placed.homes[path])], self.scope.resolved(expression), lineno=0)
 
     def _ends(self) -> list[str]:
         """The values that what it gives, and what it writes, are made of."""
@@ -118,22 +141,24 @@ class _Writer:
 
     # %% What is made, and in how many statements
 
-    def _made(self) -> list[Made]:
+    def _made(self, items: list[Item]) -> list[Made]:
         made = []
-        for item in self.call.items:
-            if isinstance(item, Assignment):
-                made.append(Made(item.results, item.expression, statement_at(item.place)))
-            else:
-                results = self._as_values(item)
-                made.append(Made(results, self._called(item), statement_at(item.place)))
+        for item in items:
+            match item:
+                case Assignment():
+                    made.append(Made(item.results, item.expression, statement_at(item.place)))
+                case Call():
+                    made.append(Made(self._as_values(item), self._called(item), statement_at(item.place)))
+                case Repeated():
+                    made.append(made_of_loop(item.scan, self._made(item.items)))
         hints(made)
-        return needed(made, self._ends())
+        return made
 
     def _as_values(self, call: Call) -> Any:
         def value(expression: Any) -> Any:
             if isinstance(expression, ast.Name) and expression.id.startswith(VALUE):
                 name = expression.id[1:]
-                inner = {value.name for step in call.items for value in _made_by(step)}
+                inner = {value.name for step in call.items for value in made_by(step)}
                 return self.placed.values[name] if name in inner else None
             return None
 
@@ -171,12 +196,6 @@ class _Writer:
 
     def _gives_something(self) -> bool:
         return self.results is not None
-
-
-def _made_by(item: Assignment | Call) -> list[Value]:
-    if isinstance(item, Assignment):
-        return list(each_value(item.results))
-    return [value for step in item.items for value in _made_by(step)]
 
 
 def _is_unwritten(expression: ast.expr) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from port.errors import UsageError, described
+from port.translation.free_lengths import FreeLength, free_lengths
 from port.translation.graph import Graph
 from port.translation.keeping import kept_layers
+from port.translation.looping import stateful_loops
 from port.translation.output_sizes import in_spatial_sizes
 from port.translation.placed import Placed
 from port.translation.refusals import both_modes
 from port.translation.rounds import place
+from port.translation.trial import see_that_it_runs
 
 if TYPE_CHECKING:
     import torch
@@ -25,6 +29,7 @@ class BothRuns:
     """What came of a module's runs.
 
     Attributes:
+        module: what was given.
         root: what was run: the module, or a model that holds it, where it is a layer alone.
         args: its positional arguments.
         kwargs: those by name.
@@ -32,8 +37,10 @@ class BothRuns:
         doubled: whether it was captured in float64.
         graphs: by whether it is of training.
         runs: the same in JAX's terms.
+        free: the lengths that were asked to be left free.
     """
 
+    module: torch.nn.Module
     root: torch.nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -41,16 +48,26 @@ class BothRuns:
     doubled: bool
     graphs: dict[bool, Graph]
     runs: Runs
+    free: tuple[FreeLength, ...] = ()
 
 
-def both_runs(module: torch.nn.Module, args: Any, kwargs: dict[str, Any] | None, *, dynamic: bool) -> BothRuns:
+def both_runs(
+    module: torch.nn.Module,
+    args: Any,
+    kwargs: dict[str, Any] | None,
+    *,
+    free: Sequence[FreeLength] | None = None,
+    remat: bool = False,
+) -> BothRuns:
     """Run a module in both modes.
 
     Args:
         module: of PyTorch; it stays as it is.
         args: example inputs: one tensor, or the tuple of positional arguments.
         kwargs: those given by name.
-        dynamic: whether all lengths of the inputs stay free, not only the first axis's.
+        free: the lengths to leave free; by default those that the original takes others for.
+        remat: whether calls are to be checkpointed: `nnx.remat` takes a module apart and puts it together again, so
+            that a loop around it has to take the module along.
 
     Raises:
         UsageError: no module, or inputs that it does not take.
@@ -65,6 +82,11 @@ def both_runs(module: torch.nn.Module, args: Any, kwargs: dict[str, Any] | None,
     args, kwargs = (tuple(args) if isinstance(args, tuple | list) else (args,)), dict(kwargs or {})
     root = as_root(module)
     layers = kept_layers(root)
-    doubled, graphs = both_modes(root, args, kwargs, layers=layers, dynamic=dynamic)
+    see_that_it_runs(root, args, kwargs)
+    if free is None:
+        free = free_lengths(root, args, kwargs)
+    doubled, graphs = both_modes(root, args, kwargs, layers=layers, free=free)
     in_spatial_sizes(root, graphs)
-    return BothRuns(root, args, kwargs, layers, doubled, graphs, place(graphs, root))
+    if remat:
+        graphs = {training: stateful_loops(graph) for training, graph in graphs.items()}
+    return BothRuns(module, root, args, kwargs, layers, doubled, graphs, place(graphs, root), tuple(free))

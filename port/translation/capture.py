@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from port.translation.copies import copied
+from port.parity.copies import copied
+from port.translation.constants import held_names, made_in_forward, see_that_they_are_numbers, told_what_is_written
+from port.translation.free_lengths import FreeLength
 from port.translation.graph import Graph
 from port.translation.own_gradients import traced_functions
 from port.translation.packing import padded, refuse_packed
 from port.translation.places import whole_stacks
 from port.translation.reading import read_graph
+from port.translation.resizing import Axis
+from port.translation.symbols import name_lengths
 from port.translation.wrapping import Notes, wrapped
 
 
@@ -44,7 +49,7 @@ def capture(
     *,
     training: bool,
     whole: Callable[[torch.nn.Module, str], bool],
-    dynamic: Callable[[torch.Tensor], dict[int, Any] | None],
+    free: Sequence[FreeLength] = (),
 ) -> Graph:
     """The graph of a module's run.
 
@@ -54,10 +59,10 @@ def capture(
         kwargs: the same, by name.
         training: the mode.
         whole: whether a module at a path is kept whole.
-        dynamic: an input's axes whose lengths are to stay free, as ``dynamic_shapes`` of torch.export.
+        free: lengths of the inputs that are to stay free, where torch.export leaves them so.
 
     Raises:
-        NoPair: a packed sequence among the inputs.
+        NoPair: a packed sequence among the inputs; state that hides from torch.
         Exception: what torch.export raises; `port.translation.refusals` makes sentences of it.
     """
     refuse_packed(args, kwargs)
@@ -71,15 +76,39 @@ def capture(
         padded(),
         traced_functions(notes) as unsaid,
         whole_stacks(),
+        _unchecked_distributions(),
+        told_what_is_written(module),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
         flat = _Flat(module, spec, constants, notes)
         # Of a module without inputs torch.export takes no shapes at all.
-        shapes = (tuple(dynamic(tensor) for tensor in tensors),) if tensors else None
+        axes = [axis for length in free for axis in length.axes]
+        shapes = (tuple(_dynamic(number, axes) for number in range(len(tensors))),) if tensors else None
         program = torch.export.export(flat, tensors, strict=False, dynamic_shapes=shapes)
+        # Private, and the only place where torch says for which lengths the program stands.
+        guards = tuple(getattr(program, "_guards_code", None) or ())
+        made = made_in_forward(program)
         # Nothing is decomposed but writing in place, which becomes making anew.
         program = program.run_decompositions({})
-    graph = read_graph(program, notes, prefix="module.")
-    graph.own_gradients = tuple(unsaid)
+    graph = read_graph(program, notes, prefix="module.", names=held_names(module))
+    see_that_they_are_numbers(graph, module, made)
+    graph.own_gradients, graph.guards = tuple(unsaid), guards
+    name_lengths(graph, [length.axes for length in free])
     return graph
+
+
+@contextmanager
+def _unchecked_distributions() -> Iterator[None]:
+    """Within it, distributions do not check their arguments, which would ask for numbers."""
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
+
+
+def _dynamic(number: int, free: Collection[Axis]) -> dict[int, Any] | None:
+    """The ``dynamic_shapes`` of a tensor; None where all its lengths are fixed."""
+    return {axis: torch.export.Dim.AUTO for tensor, axis in free if tensor == number} or None

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from port.mapping import TORCH_ONLY, Entry, Mapping, between
+from port.mapping import FROZEN, TORCH_ONLY, Entry, Mapping, between
+from port.mapping.given import BUFFER
 from port.moves import Fold, Permute, Tie
 from port.translation.forms import is_function
+from port.translation.freezing import is_all_frozen
 from port.translation.layouts import Layout, torchs
 from port.translation.placed import Placed
 from port.translation.tree import ModuleTree
@@ -58,6 +60,7 @@ def _of_layer(placed: Placed, tree: ModuleTree, path: str, layer: Any, attribute
     if not layer.state_dict():
         return {}
     found: dict[str, Entry] = {}
+    parameters = dict(layer.named_parameters(remove_duplicate=False))
     beneath = "" if is_function(layer) else tree.flax_path(path, "").removesuffix(".")
     for entry in between(torch=layer).entries:
         sources = tuple(f"{path}.{name}" if path else name for name in entry.sources)
@@ -67,6 +70,8 @@ def _of_layer(placed: Placed, tree: ModuleTree, path: str, layer: Any, attribute
         if folded is not None and entry.sources == ("weight",):
             moves = (Fold(1, folded.shape, folded.order), *moves)
         made = replace(entry, sources=sources, targets=targets, moves=moves)
+        if entry.collection == "params" and is_all_frozen(parameters.get(name) for name in entry.sources):
+            made = replace(made, collection=FROZEN)
         if entry.collection != TORCH_ONLY and not set(targets) <= attributes:
             made = Entry(sources[:1], sources[:1], (), TORCH_ONLY, entry.shapes, True)
         found.update(dict.fromkeys(sources, made))
@@ -80,7 +85,8 @@ def _of_own(tree: ModuleTree, key: str, tensor: Any, layouts: dict[str, Layout],
         return Entry((key,), (key,), (), TORCH_ONLY, (shape,), True)
     layout = layouts.get(key, torchs(len(shape)))
     moves = () if layout.is_torchs else (Permute(layout.order),)
-    kind = "params" if tensor.requires_grad or type(tensor).__name__ == "Parameter" else "Buffer"
+    is_parameter = tensor.requires_grad or type(tensor).__name__ == "Parameter"
+    kind = ("params" if tensor.requires_grad else FROZEN) if is_parameter else BUFFER
     return Entry((key,), (target,), moves, kind, (shape,))
 
 

@@ -11,13 +11,15 @@ from port.translation.bodies import Bodies, Body, write_body
 from port.translation.code import code
 from port.translation.folding import ClassForm, FoldedClass, fold
 from port.translation.forms import buffer_form, is_function, layer_form, parameter_form
+from port.translation.freezing import Freezing
 from port.translation.initial import Initial
 from port.translation.layouts import torchs
 from port.translation.modes import merged
 from port.translation.placed import Placed
+from port.translation.rules.held import is_sparse
 from port.translation.scopes import Unreachable
 from port.translation.sequences import IDENTITY, elements
-from port.translation.structure import Call, call_tree, numbers_given
+from port.translation.structure import Call, annotations_of, call_tree, calls_in, numbers_given
 from port.translation.tree import ModuleTree, identifier
 
 
@@ -29,11 +31,13 @@ class Program:
         classes: the last is the root's.
         tree: of the torch modules.
         numbers: path of an instance → the parameters that it is given whole numbers for, as `numbers_given` tells.
+        annotations: path of an instance → what it is given and gives in any call, as `annotations_of` tells.
     """
 
     classes: list[FoldedClass]
     tree: ModuleTree
     numbers: dict[str, dict[str, str]] = field(default_factory=dict)
+    annotations: dict[str, dict[str, set[str]]] = field(default_factory=dict)
 
 
 def program_of(placed: dict[bool, Placed], tree: ModuleTree, initial: Initial | None = None) -> Program:
@@ -42,7 +46,7 @@ def program_of(placed: dict[bool, Placed], tree: ModuleTree, initial: Initial | 
     Args:
         placed: by whether it is of training.
         tree: of the modules.
-        initial: how their parameters are drawn, if that was looked at.
+        initial: how their parameters and buffers start, if that was looked at.
     """
     dissolved = {
         path
@@ -53,9 +57,11 @@ def program_of(placed: dict[bool, Placed], tree: ModuleTree, initial: Initial | 
         try:
             return _Building(placed, tree, dissolved, initial or Initial()).program()
         except Unreachable as error:
-            if error.path in dissolved or not error.path:
+            # One in a Sequential is written out where that is called.
+            path = error.path if error.path not in dissolved else error.path.rpartition(".")[0]
+            if path in dissolved or not path:
                 raise
-            dissolved.add(error.path)
+            dissolved.add(path)
 
 
 class _Building:
@@ -68,6 +74,8 @@ class _Building:
         self.classes: list[FoldedClass] = []
         self.constructions: dict[str, ast.expr] = {}
         self.numbers: dict[str, dict[str, str]] = defaultdict(dict)
+        self.freezing = Freezing(tree, self._own_parameters())
+        self.annotations: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
 
     def program(self) -> Program:
         written: dict[bool, Bodies] = {}
@@ -89,13 +97,14 @@ class _Building:
             for path in written[True].keys() & written[False].keys():
                 self.bodies[path] = merged(written[True][path], written[False][path])
         self._fold()
-        return Program(self.classes, self.tree, dict(self.numbers))
+        return Program(self.classes, self.tree, dict(self.numbers), dict(self.annotations))
 
     def _write(self, call: Call, parameters: dict[str, list[str]]) -> None:
         """Write the bodies, the innermost first; every call of one module has to have the same."""
-        for item in call.items:
-            if isinstance(item, Call):
-                self._write(item, parameters)
+        for inner in calls_in(call.items):
+            self._write(inner, parameters)
+        for name, annotation in annotations_of(call, self.placed).items():
+            self.annotations[call.path][name].add(annotation)
         for name, kind in numbers_given(call, self.placed).items():
             known_kind = self.numbers[call.path].setdefault(name, kind)
             self.numbers[call.path][name] = kind if kind == known_kind else ""
@@ -123,6 +132,7 @@ class _Building:
         waiting: dict[Any, list[str]] = defaultdict(list)
         for path in paths:
             waiting[(type(self.tree.modules[path]), self._level(path))].append(path)
+        self.freezing.take_classes(list(waiting.values()))
         taken: set[str] = set()
         while waiting:
             ready = next(
@@ -144,6 +154,7 @@ class _Building:
                 self.classes.append(made)
                 for path in made.members:
                     self.constructions[path] = made.construction(path)
+        self.classes[-1].is_frozen = self.freezing.is_whole
 
     def _level(self, path: str) -> int:
         """How many modules of the same class are inside one another beneath this one."""
@@ -203,8 +214,8 @@ class _Building:
             if own is not None:
                 attributes[identifier(name)] = own
         for name, buffer in module._buffers.items():
-            if buffer is not None and self._reads(path, name):
-                attributes[identifier(name)] = buffer_form(buffer, self._layout(path, name))
+            if buffer is not None and not is_sparse(buffer) and self._reads(path, name):
+                attributes[identifier(name)] = buffer_form(self._start(path, name, buffer))
         for name in module._modules:
             made = self._construction(f"{path}.{name}" if path else name)
             if made is not None:
@@ -217,11 +228,34 @@ class _Building:
         parameter = self.tree.modules[path]._parameters[name]
         if parameter is None or not self._reads(path, name):
             return None
+        return parameter_form(self._start(path, name, parameter), kind=self.freezing.kind(path, name))
+
+    def _start(self, path: str, name: str, tensor: Any) -> ast.expr:
+        """The array that a parameter or a buffer of a module's own starts with."""
         key = f"{path}.{name}" if path else name
-        return parameter_form(parameter, self._layout(path, name), self.initial.own.get(key))
+        return self.initial.value(key, self._shown(key), tensor, self._layout(path, name))
+
+    def _shown(self, path: str) -> str:
+        """What the source calls what a module holds: the module's class, and the attribute."""
+        owner, _, name = path.rpartition(".")
+        return f"{type(self.tree.modules[owner]).__name__}.{name}"
+
+    def _own_parameters(self) -> list[tuple[str, str]]:
+        """The modules' own parameters that are written: each one's module and name."""
+        return [
+            (path, name)
+            for path, module in self.tree.modules.items()
+            if self.tree.first_path(path) == path
+            and not any(part in self.tree.layers for part in (*_above(path), path))
+            for name, parameter in module._parameters.items()
+            if parameter is not None and self._reads(path, name)
+        ]
 
     def _construction(self, path: str) -> ast.expr | None:
-        """What makes a child; None where nothing is left of it."""
+        """What makes a child, frozen or not; None where nothing is left of it."""
+        return self.freezing.construction(path, self._made(path))
+
+    def _made(self, path: str) -> ast.expr | None:
         module = self.tree.modules.get(path)
         if module is None:
             return None
@@ -229,7 +263,9 @@ class _Building:
             return None  # it is made, and called, under its first name
         match self.tree.kind(path):
             case "layer":
-                return None if is_function(module) else layer_form(module, self.initial.layers.get(path))
+                if is_function(module):
+                    return None
+                return layer_form(module, *self.initial.of_layer(path, self._shown(path), module))
             case "sequential":
                 return self.constructions.get(path) or self._sequential(path, module)
             case "list":

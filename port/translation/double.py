@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from port.translation.copies import copied
+from port.parity.copies import copied
 
 
 def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | None:
@@ -14,8 +14,7 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     import torch
     from torch.utils import _pytree as pytree
 
-    wide = copied(module).cpu()
-    wide._apply(double)
+    wide = copied(module, lambda tensor: double(tensor.cpu()))
     given = pytree.tree_map(double, (args, kwargs))
     try:
         with torch.no_grad(), default_float64():
@@ -43,7 +42,7 @@ def why_not(module: Any, args: Any, kwargs: Any, *, training: bool) -> str:
 
     try:
         with torch.no_grad():
-            copied(module).cpu().train(training)(*args, **kwargs)
+            copied(module, lambda tensor: tensor.cpu()).train(training)(*args, **kwargs)
     except Exception as error:
         return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
     return ""

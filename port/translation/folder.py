@@ -14,6 +14,7 @@ from typing import Any
 
 from port.errors import FolderExists, UsageError
 from port.mapping import save_mapping
+from port.named import SIGN
 from port.translation.remembered import metadata_of
 from port.translation.rendering import formatted
 from port.translation.translation import Translation
@@ -28,14 +29,15 @@ class Original:
 
     Attributes:
         target: ``package.module:name`` of the class or the function that gives it, or of the module itself.
-        arguments: what it is built with; None where the target is the module itself.
+        arguments: what it is built with, as `port.named.spelled_arguments` gives it; None where the target is the
+            module itself.
         shapes: of example inputs, as `port.translation.inputs.drawn` takes them.
         inputs: in their place, ``package.module:name`` of the callable that gives them.
         submodule: path of the part that was translated.
     """
 
     target: str
-    arguments: dict[str, Any] | None = field(default_factory=dict)
+    arguments: Any = field(default_factory=dict)
     shapes: tuple[str, ...] = ()
     inputs: str | None = None
     submodule: str | None = None
@@ -99,7 +101,8 @@ def write_folder(
     Args:
         translation: made with this ``name``, under which its ``load`` looks for the weights.
         folder: a new one.
-        name: of the written module: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py.
+        name: of the written module: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py; and
+            NAME.tables.safetensors, where a new module starts with tables.
         original: how the original is built again; without it no test is written.
         report: the text of report.md; without it none is written.
 
@@ -122,23 +125,31 @@ def write_folder(
         for file, text in texts.items():
             (temporary / file).write_text(text, "utf-8", newline="\n")
         save_mapping(translation.mapping, temporary / f"{name}.mapping.toml")
-        tensors = [
-            Tensor(path, array.shape, array.dtype, lambda array=array: array)  # type: ignore[misc]
-            for path, array in translation.values.items()
-        ]
-        metadata = metadata_of(translation)
-        write_checkpoint(temporary / f"{name}.safetensors", tensors, format="safetensors", metadata=metadata)
+        _write_arrays(temporary / f"{name}.safetensors", translation.values, metadata_of(translation))
+        if translation.tables:
+            _write_arrays(temporary / f"{name}.tables.safetensors", translation.tables, {"format": "flax"})
     return sorted(folder.iterdir())
+
+
+def _write_arrays(path: Path, arrays: dict[str, Any], metadata: dict[str, str]) -> None:
+    tensors = [
+        Tensor(name, array.shape, array.dtype, lambda array=array: array)  # type: ignore[misc]
+        for name, array in arrays.items()
+    ]
+    write_checkpoint(path, tensors, format="safetensors", metadata=metadata)
 
 
 def test_source(name: str, original: Original) -> str:
     """The source of the test that proves a written module again."""
+    imports: list[str] = []
+    call = None if original.arguments is None else _called(original.arguments, imports)
     text = _template().render(
         name=name,
         original=original,
         built=_imported(original.target, "original"),
         given=None if original.inputs is None else _imported(original.inputs, "example_inputs"),
-        call=None if original.arguments is None else _called(original.arguments),
+        call=call,
+        imports=imports,
     )
     return formatted(text)
 
@@ -154,10 +165,32 @@ def _imported(reference: str, alias: str) -> dict[str, str]:
     return {"statement": f"from {module} import {first} as {name}", "expression": f"{name}{dot}{inner}"}
 
 
-def _called(arguments: dict[str, Any]) -> str:
+def _called(arguments: Any, imports: list[str]) -> str:
+    """The brackets of a call with arguments as they were spelled; what they name is added to the imports."""
+    if isinstance(arguments, str):
+        named = _written(arguments, imports)
+        return f"(**{named}() if callable({named}) else {named})"
     if all(key.isidentifier() and not keyword.iskeyword(key) for key in arguments):
-        return "(" + ", ".join(f"{key}={value!r}" for key, value in arguments.items()) + ")"
-    return f"(**{arguments!r})"
+        return "(" + ", ".join(f"{key}={_written(value, imports)}" for key, value in arguments.items()) + ")"
+    return f"(**{_written(arguments, imports)})"
+
+
+def _written(value: Any, imports: list[str]) -> str:
+    """The source of an argument."""
+    match value:
+        case str() if value.startswith(SIGN):
+            imported = _imported(value.removeprefix(SIGN), f"given{len(imports) + 1}")
+            imports.append(imported["statement"])
+            return imported["expression"]
+        case dict() if len(value) == 1 and next(iter(value)).startswith(SIGN):
+            [(name, given)] = value.items()
+            return _written(name, imports) + _called(given, imports)
+        case dict():
+            return "{" + ", ".join(f"{key!r}: {_written(item, imports)}" for key, item in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(_written(item, imports) for item in value) + "]"
+        case _:
+            return repr(value)
 
 
 @cache

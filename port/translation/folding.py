@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from port.translation.arguments import name_holes, parameters
+from port.translation.arguments import OPTIONS, name_holes, parameters
 from port.translation.bodies import Body
 from port.translation.code import literal
 from port.translation.merging import Conditions, merged_statements
@@ -58,6 +58,7 @@ class FoldedClass:
         attributes: what the constructor makes; an argument's name for what it is given.
         body: what the call does; None for what is only a holder of others.
         is_sequential: whether it is a Sequential of its attributes.
+        is_frozen: whether it trains nothing, and its constructor says so.
     """
 
     name: str
@@ -67,6 +68,7 @@ class FoldedClass:
     attributes: dict[str, ast.expr]
     body: Body | None
     is_sequential: bool = False
+    is_frozen: bool = False
 
     def construction(self, path: str) -> ast.expr:
         """The call that makes an instance: every argument by its name."""
@@ -139,6 +141,8 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
     modules: list[Argument] = []
     for attribute in names:
         given = [form.attributes.get(attribute) for form in forms]
+        if all(made is None or isinstance(made, ast.Name) for made in given):
+            given = [made for made in given if made is not None]  # random streams: the others may hold them as well
         try:
             if any(made is None for made in given):
                 raise Differ
@@ -158,18 +162,20 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
     read = _read_in(body)
     kept_ones = {number for number in range(len(holes.found)) if f"<{number}>" in read}
     taken = {argument.name for argument in (*modules, *flags)}
-    called = name_holes(holes, forms, taken, kept_ones, set(names))
+    called = name_holes(holes, forms, taken, kept_ones, set(names), {flag.name: flag.values for flag in flags})
     arguments = []
     for number, hole in enumerate(holes.found):
-        values = {form.path: literal(value) for form, value in zip(forms, hole.values, strict=True)}
-        arguments.append(Argument(called[number].name, values, False, number in kept_ones, called[number].default))
-    filling = {f"<{number}>": argument.name for number, argument in enumerate(arguments)}
-    kept = {hole: ast.parse(f"self.{argument}", mode="eval").body for hole, argument in filling.items()}
+        if called[number].formula is None:
+            values = {form.path: literal(value) for form, value in zip(forms, hole.values, strict=True)}
+            arguments.append(Argument(called[number].name, values, False, number in kept_ones, called[number].default))
+    filling = {f"<{number}>": one.written("") for number, one in enumerate(called)}
+    kept = {f"<{number}>": one.written("self.") for number, one in enumerate(called)}
     attributes = {attribute: with_names(made, filling) for attribute, made in attributes.items()}
     if body is not None:
         statements = [with_names(statement, kept) for statement in body.statements]
         body = Body(body.parameters, statements, body.returns and with_names(body.returns, kept), body.modes)
-    arguments.sort(key=lambda argument: called_order(called, argument.name))
+    order = {one.name: one.order for one in called if one.formula is None}
+    arguments.sort(key=lambda argument: order[argument.name])
     every = (*arguments, *flags, *modules)
     required = [argument for argument in every if argument.default is None]
     optional = [argument for argument in every if argument.default is not None]
@@ -181,7 +187,7 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
 def _module(attribute: str, forms: list[ClassForm]) -> Argument | None:
     """A module that some lack, as an argument; None where all have another: those are classes of their own."""
     given = {form.path: form.attributes.get(attribute) for form in forms}
-    if None not in given.values():
+    if None not in given.values() or attribute in OPTIONS:
         return None
     values = {path: made or ast.Constant(None) for path, made in given.items()}
     return Argument(attribute, values, True, default=ast.Constant(None))
@@ -200,11 +206,6 @@ def _function(place: str, forms: list[ClassForm]) -> Argument | None:
     original = (name for name in parameters(_class(forms)) if "activation" in name)
     default = none if ast.dump(none) in map(ast.dump, values.values()) else None
     return Argument(next(original, f"layer_{place}"), values, True, default=default)
-
-
-def called_order(called: list[Any], name: str) -> int:
-    """Where the original's constructor has an argument."""
-    return next(item.order for item in called if item.name == name)
 
 
 def _read_in(body: Body | None) -> set[str]:
@@ -226,7 +227,7 @@ def _body(
     if any(body.parameters != first.parameters for body in bodies if body is not None):
         return "they take different arguments"
     try:
-        conditions = Conditions(groups, modules, flags)
+        conditions = Conditions(groups, modules, flags, holes)
         statements = merged_statements(groups, conditions, holes)
         returns = _returns(groups, conditions, statements, holes)
     except Differ:

@@ -14,19 +14,20 @@ from port.pairs.expression import Expression
 from port.pairs.registry import resolve
 from port.pairs.twin import twin_pair
 from port.translation.code import code, literal
-from port.translation.layouts import Layout
-from port.translation.unifying import SPREAD
 
 OPTIONS = "options"
 """What a constructor's ``dtype``, ``param_dtype`` and ``rngs`` are gathered in, for the layers that take them all."""
 
 
-def layer_form(module: Any, initializers: dict[str, ast.expr] | None = None) -> ast.expr | None:
+def layer_form(
+    module: Any, initializers: dict[str, ast.expr] | None = None, redrawn: dict[str, ast.expr] | None = None
+) -> ast.expr | None:
     """The construction of a layer's twin; None where the twin is a function.
 
     Args:
         module: the torch layer.
         initializers: those that it is given in the place of the pair's.
+        redrawn: variables that are drawn anew behind its construction → how.
 
     Raises:
         NoPair: an argument that source cannot say.
@@ -43,7 +44,8 @@ def layer_form(module: Any, initializers: dict[str, ast.expr] | None = None) -> 
             given[name] = expression_of(initializer)
     given |= initializers or {}
     keywords = [ast.keyword(name, value) for name, value in given.items()]
-    return ast.Call(code(name_of(pair.flax)), [], [*keywords, *_common(taken)])
+    made_so = ast.Call(code(name_of(pair.flax)), [], [*keywords, *_common(taken)])
+    return code("port.nn.redrawn(layer, drawn, rngs=rngs)", layer=made_so, drawn=redrawn) if redrawn else made_so
 
 
 def function_form(module: Any) -> ast.expr:
@@ -107,66 +109,14 @@ def expression_of(expression: Expression) -> ast.expr:
     )
 
 
-def parameter_form(tensor: Any, layout: Layout, initializer: ast.expr | None = None) -> ast.expr:
-    """The construction of a parameter of the module's own: by its initialiser, or drawn as its values look."""
-    shape = tuple(tensor.shape[dim] for dim in layout.order)
-    if initializer is not None:
-        return code("nnx.Param(draw(rngs.params(), shape, param_dtype))", draw=initializer, shape=shape)
-    return code("nnx.Param(values)", values=_drawn(tensor, shape))
+def parameter_form(value: ast.expr, *, kind: str = "nnx.Param") -> ast.expr:
+    """The construction of a parameter of the module's own, from the array that it starts with."""
+    return code(f"{kind}(value)", value=value)
 
 
-def buffer_form(tensor: Any, layout: Layout) -> ast.expr:
-    """The construction of a buffer of the module's own: its values, where they are regular.
-
-    One of float32 has the parameters' dtype, as all that floats has behind ``module.to(dtype)`` of torch's.
-    """
-    array = (
-        tensor.detach().cpu().float().numpy()
-        if str(tensor.dtype) == "torch.bfloat16"
-        else tensor.detach().cpu().numpy()
-    )
-    array = array.transpose(layout.order)
-    return code("Buffer(values)", values=_regular(array))
-
-
-def _drawn(tensor: Any, shape: tuple[int, ...]) -> ast.expr:
-    if tensor.is_complex():
-        return code("jnp.zeros(shape, jnp.complex64)", shape=shape)
-    values = tensor.detach().double().flatten()
-    if values.numel() == 0 or bool((values == values[0]).all()):
-        number = float(values[0]) if values.numel() else 0.0
-        return _constant(number, shape, ast.Name("param_dtype"))
-    spread = float(f"{float(values.std()):.1g}")
-    # Of instances of one class the spreads differ a little: `unifying` makes one of them.
-    initializer = code("nnx.initializers.normal(spread)", spread=ast.Constant(spread, kind=SPREAD))
-    return code("draw(rngs.params(), shape, param_dtype)", draw=initializer, shape=shape)
-
-
-def _constant(number: float, shape: tuple[int, ...], dtype: ast.expr) -> ast.expr:
-    name = {0.0: "zeros", 1.0: "ones"}.get(number)
-    if name is not None:
-        return code(f"jnp.{name}(shape, dtype)", shape=shape, dtype=dtype)
-    return code("jnp.full(shape, number, dtype)", shape=shape, number=number, dtype=dtype)
-
-
-def _regular(array: np.ndarray) -> ast.expr:
-    """A buffer's values as a formula; as they are where they are few; zeros, to be loaded, where they are neither."""
-    shape, dtype = array.shape, code(f"jnp.{array.dtype.name if array.dtype != bool else 'bool_'}")
-    if array.dtype == np.float32:
-        dtype = ast.Name("param_dtype")
-    if array.size and (array == array.flat[0]).all():
-        return _constant(array.flat[0].item(), shape, dtype)
-    flat = array.reshape(-1)
-    if array.dtype.kind in "iu" and (flat == np.arange(flat.size)).all():
-        made = code("jnp.arange(n, dtype=dtype)", n=flat.size, dtype=dtype)
-        return made if array.ndim == 1 else code("made.reshape(shape)", made=made, shape=shape)
-    if array.ndim >= 2 and array.shape[-1] == array.shape[-2]:
-        for name in ("tril", "triu"):
-            if (array == getattr(np, name)(np.ones(shape, array.dtype))).all():
-                return code(f"jnp.{name}(jnp.ones(shape, dtype))", shape=shape, dtype=dtype)
-    if array.size <= 16:
-        return code("jnp.array(values, dtype)", values=array.tolist(), dtype=dtype)
-    return code("jnp.zeros(shape, dtype)", shape=shape, dtype=dtype)
+def buffer_form(value: ast.expr) -> ast.expr:
+    """The construction of a buffer of the module's own."""
+    return code("Buffer(value)", value=value)
 
 
 def shortened(call: ast.Call) -> ast.Call:
@@ -238,12 +188,15 @@ def _shortened_function(call: ast.Call) -> ast.Call:
 
 
 _ALIASES = {"F": "port.nn.functional", "jnp": "jax.numpy", "nnx": "flax.nnx", "lax": "jax.lax"}
+_LIBRARIES = ("jax", "flax", "port")
 
 
 def _named(callee: ast.expr) -> Any:
     if not isinstance(callee, ast.Attribute):
         return None
     first, _, rest = ast.unparse(callee).partition(".")
+    if first not in _ALIASES and first not in _LIBRARIES:
+        return None  # an array's method, say: nothing is imported for it
     try:
         found = resolve(f"{_ALIASES.get(first, first)}.{rest}")
     except (ImportError, AttributeError, ValueError):

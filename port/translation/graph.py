@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,7 +93,72 @@ class Leave:
     results: Any
 
 
-Step = Operation | LayerCall | Enter | Leave
+@dataclass(frozen=True)
+class Carried:
+    """What each round of a loop takes from the round before.
+
+    Attributes:
+        first: what the first round takes.
+        inside: what it is within a round.
+        next: what a round hands on.
+        last: what is left behind the last round.
+    """
+
+    first: Value
+    inside: Value
+    next: Value
+    last: Value
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """A tensor of which each round takes the next slice along an axis; that axis is as long as the loop."""
+
+    whole: Value
+    axis: int
+    inside: Value
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """What all rounds give, along a new axis of one tensor."""
+
+    inside: Value
+    axis: int
+    whole: Value
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Steps that are carried out again and again.
+
+    Attributes:
+        length: how many rounds there are.
+        reverse: whether the rounds go through the slices, and what is stacked, from the end.
+        stateful: whether a round changes the module: its running statistics, or how often it has drawn random numbers.
+        steps: of one round.
+    """
+
+    length: Size
+    reverse: bool
+    stateful: bool
+    carried: tuple[Carried, ...]
+    sliced: tuple[Sliced, ...]
+    stacked: tuple[Stacked, ...]
+    steps: tuple[Step, ...]
+    place: Place | None
+
+    @property
+    def taken(self) -> tuple[Value, ...]:
+        """The values that it takes as a whole; its steps may read others."""
+        return (*(each.first for each in self.carried), *(each.whole for each in self.sliced))
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        return (*(each.last for each in self.carried), *(each.whole for each in self.stacked))
+
+
+Step = Operation | LayerCall | Enter | Leave | Loop
 
 
 @dataclass
@@ -105,8 +170,10 @@ class Graph:
         held: parameters and buffers → their names in the module.
         constants: tensors that the code made of plain numbers.
         steps: in the order of the run; the first enters the module, the last leaves it.
-        written: buffers that the run writes to → the values written.
+        written: buffers and parameters that the run writes to → the values written.
         own_gradients: the ``torch.autograd.Function``s whose gradient the steps do not have: ``Name (file:line)``.
+        guards: conditions on the inputs' lengths under which these are the steps.
+        unguarded: lengths of which no guard speaks: those that torch.export fixed, found again from several captures.
     """
 
     inputs: tuple[Value, ...]
@@ -115,6 +182,8 @@ class Graph:
     steps: list[Step]
     written: dict[str, Value] = field(default_factory=dict)
     own_gradients: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+    unguarded: tuple[str, ...] = ()
 
 
 def each_value(tree: Any) -> Iterator[Value]:
@@ -150,6 +219,29 @@ def mapped(tree: Any, function: Callable[[Value], Any]) -> Any:
 
 def values_of(graph: Graph) -> Iterator[Value]:
     """Every value that a step makes."""
-    for step in graph.steps:
-        if isinstance(step, Operation | LayerCall):
+    for step in each_step(graph.steps):
+        if not isinstance(step, Enter | Leave):
             yield from each_value(step.results)
+
+
+def each_step(steps: Iterable[Step]) -> Iterator[Step]:
+    """All steps, a loop's before the loop itself."""
+    for step in steps:
+        if isinstance(step, Loop):
+            yield from each_step(step.steps)
+        yield step
+
+
+def read_by(step: Step) -> Iterator[Value]:
+    """The values that a step takes; those that a loop's steps take are not among them."""
+    match step:
+        case Operation() | Enter():
+            yield from each_value(step.arguments)
+        case LayerCall():
+            yield from each_value((step.arguments, step.keywords))
+        case Leave():
+            yield from each_value(step.results)
+        case Loop():
+            yield from step.taken
+            yield from (each.next for each in step.carried)
+            yield from (each.inside for each in step.stacked)

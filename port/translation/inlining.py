@@ -9,17 +9,33 @@ from typing import Any
 
 from port.translation.code import HELD, VALUE, renamed, values_in
 from port.translation.graph import Value, each_value
+from port.translation.placed import Scan
 from port.translation.sources import Statement
 
 
 @dataclass
 class Made:
-    """A statement to be: what it makes, and how."""
+    """A statement to be: what it makes, and how.
+
+    Attributes:
+        names: what the values are to be called.
+        scan: the loop that it is, if it is one.
+        rounds: what a round of it makes.
+        inside: values from outside that its rounds read.
+    """
 
     results: Any
     expression: ast.expr
     statement: Statement | None
     names: dict[str, str] = field(default_factory=dict)
+    scan: Scan | None = None
+    rounds: list[Made] = field(default_factory=list)
+    inside: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> list[str]:
+        """Names of the values that it reads, each as often as it stands there."""
+        return [*values_in(self.expression), *self.inside]
 
 
 def needed(made: list[Made], ends: list[str]) -> list[Made]:
@@ -39,7 +55,7 @@ def needed(made: list[Made], ends: list[str]) -> list[Made]:
         )
         if results & wanted or (calls and results):
             kept.insert(0, item)
-            wanted |= set(values_in(item.expression))
+            wanted |= set(item.reads)
     return kept
 
 
@@ -51,7 +67,8 @@ def inlined(made: list[Made], ends: list[str]) -> tuple[list[Made], dict[str, as
     """
     uses: Counter[str] = Counter(ends)
     for item in made:
-        uses.update(values_in(item.expression))
+        # What the rounds of a loop read is made once, before it.
+        uses.update([*item.reads, *item.inside])
     inline: dict[str, ast.expr] = {}
     kept = []
     for item in made:

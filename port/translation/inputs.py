@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from port.errors import UnknownChoice, UsageError, described
-from port.translation.copies import copied
+from port.parity.copies import copied
 
 Given = tuple[tuple[Any, ...], dict[str, Any]]
 """The positional arguments of a call, and those by name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from port.pairs import pairs_of_torch
@@ -56,7 +57,7 @@ def is_kept(module: Any) -> bool:
     return pairs[0].unfit(module) is None
 
 
-def calls_of(steps: list[Any]) -> Counter[str]:
+def calls_of(steps: Iterable[Any]) -> Counter[str]:
     """How often each layer is called."""
     from port.translation.graph import LayerCall
 

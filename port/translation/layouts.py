@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 Order = tuple[int, ...]
 
@@ -48,6 +49,10 @@ class Layout:
 
     def __str__(self) -> str:
         return f"{self.order}" + (f" with {self.folded}" if self.folded else "")
+
+
+Drawn: TypeAlias = "Layout | tuple[Drawn, ...]"
+"""The layout of what is drawn at random once, or those of what each round of a loop draws."""
 
 
 def torchs(rank: int) -> Layout:

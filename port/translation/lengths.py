@@ -57,6 +57,10 @@ class _Reading(ast.NodeTransformer):
     def __init__(self, read: Callable[[str], ast.expr | None]) -> None:
         self.read = read
 
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        # A part that an array shows is read there, and not worked out again.
+        return self.read(ast.unparse(node)) or self.generic_visit(node)  # type: ignore[return-value]
+
     def visit_Name(self, node: ast.Name) -> ast.expr:
         found = self.read(node.id)
         if found is None:
@@ -64,6 +68,9 @@ class _Reading(ast.NodeTransformer):
         return found
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        whole = self.read(ast.unparse(node))
+        if whole is not None:
+            return whole
         name = _FUNCTIONS.get(node.func.id) if isinstance(node.func, ast.Name) else None
         arguments: list[ast.expr] = [self.visit(argument) for argument in node.args]
         if name is None or (name == "ceil"):

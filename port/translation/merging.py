@@ -7,7 +7,7 @@ import copy
 from difflib import SequenceMatcher
 from typing import Any
 
-from port.translation.unifying import Differ, Holes, PartOfThem, unified
+from port.translation.unifying import Differ, Holes, PartOfThem, unified, with_names
 
 
 class Conditions:
@@ -16,11 +16,12 @@ class Conditions:
     Args:
         groups: of forms.
         modules: arguments that some instances are given and others not.
-        flags: filled with the original's own flags that are asked for.
+        flags: filled with the original's own flags, rates and words that are asked for.
+        holes: the numbers in which they differ: one may be 0 in some.
     """
 
-    def __init__(self, groups: list[list[Any]], modules: list[Any], flags: list[Any]) -> None:
-        self.groups, self.modules, self.flags = groups, modules, flags
+    def __init__(self, groups: list[list[Any]], modules: list[Any], flags: list[Any], holes: Holes) -> None:
+        self.groups, self.modules, self.flags, self.holes = groups, modules, flags, holes
 
     def test(self, whose: set[int]) -> ast.expr:
         """The condition that holds for just these groups.
@@ -36,14 +37,17 @@ class Conditions:
             if set(argument.values) - present == mine:
                 return _expression(f"self.{argument.name} is None")
         forms = [form for group in self.groups for form in group]
-        for name in vars(forms[0].module):
-            told = {form.path: vars(form.module).get(name) for form in forms}
-            if name == "training" or name.startswith("_") or not all(isinstance(flag, bool) for flag in told.values()):
-                continue
-            true = {path for path, flag in told.items() if flag}
-            if mine in (true, set(told) - true):
-                self._add(name, told)
-                return _expression(f"self.{name}" if mine == true else f"not self.{name}")
+        for told_by in (_by_flag, _by_zero, _by_word):
+            for name in vars(forms[0].module):
+                told = {form.path: vars(form.module).get(name) for form in forms}
+                text = None if name == "training" or name.startswith("_") else told_by(told, mine)
+                if text is not None:
+                    self._add(name, told)
+                    return _expression(text.format(f"self.{name}"))
+        for number, hole in enumerate(self.holes.found):
+            text = _by_zero({form.path: value for form, value in zip(forms, hole.values, strict=True)}, mine)
+            if text is not None:
+                return with_names(_expression(text.format("hole")), {"hole": ast.Name(f"<{number}>")})  # type: ignore[no-any-return]
         raise Differ
 
     def _add(self, name: str, told: dict[str, Any]) -> None:
@@ -52,6 +56,33 @@ class Conditions:
         if all(flag.name != name for flag in self.flags):
             values: dict[str, ast.expr] = {path: ast.Constant(flag) for path, flag in told.items()}
             self.flags.append(Argument(name, values, False, kept=True))
+
+
+def _by_flag(told: dict[str, Any], mine: set[str]) -> str | None:
+    true = {path for path, value in told.items() if value}
+    if mine in (true, set(told) - true) and all(isinstance(value, bool) for value in told.values()):
+        return "{}" if mine == true else "not {}"
+    return None
+
+
+def _by_zero(told: dict[str, Any], mine: set[str]) -> str | None:
+    """A rate or a length that is 0 where something is left out."""
+    if any(type(value) not in (int, float) or value < 0 for value in told.values()):
+        return None
+    above = {path for path, value in told.items() if value > 0}
+    if mine in (above, set(told) - above):
+        return "{} > 0" if mine == above else "{} == 0"
+    return None
+
+
+def _by_word(told: dict[str, Any], mine: set[str]) -> str | None:
+    """A word that says what is to be done."""
+    if not all(isinstance(value, str) for value in told.values()):
+        return None
+    words, others = {told[path] for path in mine}, {value for path, value in told.items() if path not in mine}
+    if len(words) == 1 and not words & others:
+        return f"{{}} == {words.pop()!r}"
+    return f"{{}} != {others.pop()!r}" if len(others) == 1 and not words & others else None
 
 
 def _expression(text: str) -> ast.expr:

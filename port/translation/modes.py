@@ -81,6 +81,10 @@ def _is_dropout(node: ast.AST) -> bool:
 
 
 class _Stripping(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.body = [statement for statement in node.body if not _only_drops(statement)]
+        return self.generic_visit(node)
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         node.keywords = [keyword for keyword in node.keywords if keyword.arg != "dropout"]

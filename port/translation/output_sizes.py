@@ -8,7 +8,7 @@ from typing import Any
 
 from port.pairs import pairs_of_torch
 from port.pairs.layers.conv_transpose import told_its_output_size
-from port.translation.graph import Graph, LayerCall
+from port.translation.graph import Graph, LayerCall, Loop, Step
 
 
 def in_spatial_sizes(root: Any, graphs: dict[bool, Graph]) -> None:
@@ -21,12 +21,18 @@ def in_spatial_sizes(root: Any, graphs: dict[bool, Graph]) -> None:
         graphs: of both modes; their steps are changed.
     """
     for graph in graphs.values():
-        for number, step in enumerate(graph.steps):
-            if isinstance(step, LayerCall) and (sized := _sized(step)) is not None:
-                graph.steps[number] = sized
-                if type(step.module).__name__.startswith("ConvTranspose"):
-                    told_its_output_size(step.module)
-                    told_its_output_size(root.get_submodule(step.path))
+        graph.steps = [_with_sizes(step, root) for step in graph.steps]
+
+
+def _with_sizes(step: Step, root: Any) -> Step:
+    if isinstance(step, Loop):
+        return replace(step, steps=tuple(_with_sizes(inner, root) for inner in step.steps))
+    if not isinstance(step, LayerCall) or (sized := _sized(step)) is None:
+        return step
+    if type(step.module).__name__.startswith("ConvTranspose"):
+        told_its_output_size(step.module)
+        told_its_output_size(root.get_submodule(step.path))
+    return sized
 
 
 def _sized(step: LayerCall) -> LayerCall | None:

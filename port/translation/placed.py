@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from port.translation.graph import Enter, Graph, Leave, Place, Value
-from port.translation.layouts import Folded, Layout
+from port.translation.layouts import Drawn, Folded, Layout
 
 UNWRITTEN = "unwritten"
 """What the source calls where something has to be written by hand; it raises NotImplementedError."""
@@ -36,6 +36,54 @@ class Assignment:
 
 
 @dataclass(frozen=True)
+class Scan:
+    """A loop: what it takes and gives as expressions, and what a round does.
+
+    Attributes:
+        carried: what each round takes from the one before, as it is called within.
+        sliced: what each round takes of arrays, as it is called within.
+        first: what the first round takes.
+        whole: the arrays, the axis that is gone along in front.
+        last: what the last round leaves.
+        stacked: what all rounds give, with the rounds in front.
+        next: what a round hands on.
+        given: what a round gives.
+        length: how many rounds there are; None where the arrays say it.
+        reverse: whether it begins at the arrays' end.
+        stateful: whether a round changes the module.
+    """
+
+    carried: tuple[Value, ...]
+    sliced: tuple[Value, ...]
+    first: tuple[ast.expr, ...]
+    whole: tuple[ast.expr, ...]
+    last: tuple[Value, ...]
+    stacked: tuple[Value, ...]
+    next: tuple[ast.expr, ...]
+    given: tuple[ast.expr, ...]
+    length: ast.expr | None
+    reverse: bool
+    stateful: bool
+    steps: tuple[PlacedStep, ...]
+    place: Place | None
+
+    @property
+    def expressions(self) -> tuple[ast.expr, ...]:
+        return (*self.first, *self.whole, *self.next, *self.given)
+
+
+PlacedStep: TypeAlias = "Assignment | Enter | Leave | Scan"
+
+
+def each_placed(steps: Iterable[PlacedStep]) -> Iterator[PlacedStep]:
+    """All steps, a loop's before the loop itself."""
+    for step in steps:
+        if isinstance(step, Scan):
+            yield from each_placed(step.steps)
+        yield step
+
+
+@dataclass(frozen=True)
 class Unwritten:
     """An operator or a layer that no pair speaks of."""
 
@@ -57,13 +105,14 @@ class Placed:
         unwritten: what could not be said in JAX.
         values: every value by its name.
         extras: path of a module → attributes that it has in JAX alone (dropouts, random streams) → what makes them.
-        written: names of buffers that the run writes to → the values.
-        draws: layouts of what is drawn at random, in order.
+        written: names of buffers, and of parameters, that the run writes to → the values.
+        homes: the same names → the variables that are written to.
+        draws: layouts of what is drawn at random, in order; those of a loop's round together.
         returned: layouts of what the whole module gives, by the dumps of the expressions.
     """
 
     graph: Graph
-    steps: list[Assignment | Enter | Leave] = field(default_factory=list)
+    steps: list[PlacedStep] = field(default_factory=list)
     layouts: dict[Value, Layout] = field(default_factory=dict)
     folds: dict[str, Folded] = field(default_factory=dict)
     notes: dict[str, list[Place | None]] = field(default_factory=dict)
@@ -71,7 +120,8 @@ class Placed:
     values: dict[str, Value] = field(default_factory=dict)
     extras: dict[str, dict[str, ast.expr]] = field(default_factory=dict)
     written: dict[str, ast.expr] = field(default_factory=dict)
-    draws: list[Layout] = field(default_factory=list)
+    homes: dict[str, ast.expr] = field(default_factory=dict)
+    draws: list[Drawn] = field(default_factory=list)
     returned: dict[str, Layout] = field(default_factory=dict)
 
 

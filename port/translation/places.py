@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import textwrap
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,3 +74,18 @@ def _is_torchs(file: str) -> bool:
         or parts[0] == "torch"
         or any(parts[i : i + 2] == ("site-packages", "torch") for i in range(len(parts)))
     )
+
+
+def assigned_at(cls: type, name: str) -> Place | None:
+    """Where a class, or one that it derives from, says ``self.name = …``."""
+    for base in cls.__mro__:
+        try:
+            lines, first = inspect.getsourcelines(base)
+            tree = ast.parse(textwrap.dedent("".join(lines)))
+        except (OSError, TypeError, SyntaxError, IndexError):
+            continue
+        for node in ast.walk(tree):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if any(isinstance(target, ast.Attribute) and target.attr == name for target in targets):
+                return Place(inspect.getsourcefile(base) or "", first + node.lineno - 1)  # type: ignore[attr-defined]
+    return None

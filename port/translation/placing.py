@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from port.translation.code import code, ref
-from port.translation.graph import Enter, Graph, LayerCall, Leave, Operation, Place, Value, each_value, mapped
+from port.translation.graph import (
+    Graph,
+    LayerCall,
+    Leave,
+    Loop,
+    Operation,
+    Place,
+    Value,
+    each_step,
+    each_value,
+    mapped,
+    read_by,
+)
 from port.translation.keeping import calls_of, kept_layers, shared_layers
-from port.translation.layouts import Layout, channels_last, torchs
-from port.translation.placed import UNWRITTEN, Assignment, Placed, Unwritten
+from port.translation.layouts import Drawn, Layout, channels_last, torchs
+from port.translation.placed import UNWRITTEN, Assignment, Placed, PlacedStep, Unwritten
 from port.translation.transposing import brought
 
 Back = Callable[[Layout], Layout | None]
@@ -32,22 +46,23 @@ class Placing:
     def __init__(self, graph: Graph, root: Any, preferred: dict[str, Layout], training: bool) -> None:
         self.graph, self.root, self.preferred, self.training = graph, root, preferred, training
         self.scope = ""  # the path of the module whose code this is
-        self.draws: list[Layout] = []  # of what is drawn at random, in order
-        self.read = {value for step in graph.steps for value in _values_read(step)} | set(graph.written.values())
+        self.draws: list[Drawn] = []  # of what is drawn at random, in order
+        self.read = {value for step in each_step(graph.steps) for value in read_by(step)} | set(graph.written.values())
         self.placed = Placed(graph)
         self.placed.draws = self.draws
         self.wanted: dict[str, Layout] = {}
         self.follows: dict[Value, tuple[Value, Back]] = {}
         self.sources: set[Value] = set()
         self.copies: dict[tuple[Value, Layout], Value] = {}
+        self.numbers = count()  # of the copies
         self.literals: dict[Value, ast.expr] = {}
         self.place: Place | None = None
         self.cut = _cut(graph)
         self.layers = kept_layers(root)
-        self.calls = calls_of(graph.steps)
+        self.calls = calls_of(each_step(graph.steps))
         self.shared = shared_layers(root, self.layers)
         self.producers = {
-            result: step for step in graph.steps if isinstance(step, Operation) for result in step.results
+            result: step for step in each_step(graph.steps) if isinstance(step, Operation) for result in step.results
         }
 
     # %% What rules ask
@@ -177,11 +192,17 @@ class Placing:
         return expression
 
     def write(self, path: str, value: Value) -> None:
-        """A buffer's new value: it is written where it is made."""
-        layout = next(self.layout(held) for held, name in self.graph.held.items() if name == path)
+        """The new value of a buffer, or of a parameter: it is written where it is made."""
+        held = next(held for held, name in self.graph.held.items() if name == path)
         if self._ref(value) is self.literals.get(value) and not isinstance(self._ref(value), ast.Name):
             return  # it was read and left as it is
-        self.placed.written[path] = self.need(value, layout)
+        written = self.need(value, self.layout(held))
+        if self.owner(path) is not None:
+            written = code(
+                "jax.lax.stop_gradient(x)", x=written
+            )  # the layer reads it behind this, and torch had cut it
+        self.placed.written[path] = written
+        self.placed.homes[path] = self.literals[held]
 
     def note(self, *ids: str) -> None:
         """Differences that a reader should know of, met here."""
@@ -196,6 +217,16 @@ class Placing:
             if value.shape is not None:
                 self.placed.layouts[value] = torchs(value.rank)
         self._append(Assignment(results, expression, several=len(results) > 1, place=self.place))
+
+    @contextmanager
+    def within(self) -> Iterator[list[PlacedStep]]:
+        """Within it, steps go into a list of their own; what they make besides results is not there behind it."""
+        before = self.placed.steps, dict(self.copies), dict(self.literals)
+        self.placed.steps = []
+        try:
+            yield self.placed.steps
+        finally:
+            self.placed.steps, self.copies, self.literals = before
 
     # %% Within
 
@@ -226,7 +257,7 @@ class Placing:
     def _transposed(self, value: Value, layout: Layout) -> Value:
         key = (value, layout)
         if key not in self.copies:
-            copy = Value(f"{value.name}_{len(self.copies)}t", value.shape, value.dtype)
+            copy = Value(f"{value.name}_{next(self.numbers)}t", value.shape, value.dtype)
             expression = brought(self._ref(value), self.layout(value), layout)
             self.placed.layouts[copy] = layout
             self._append(Assignment((copy,), expression, place=self.place, is_transpose=True))
@@ -234,23 +265,11 @@ class Placing:
         return self.copies[key]
 
 
-def _values_read(step: Any) -> Iterator[Value]:
-    match step:
-        case Operation():
-            yield from each_value(step.arguments)
-        case LayerCall():
-            yield from each_value((step.arguments, step.keywords))
-        case Enter():
-            yield from each_value(step.arguments)
-        case Leave():
-            yield from each_value(step.results)
-
-
 def _cut(graph: Graph) -> set[Value]:
     """What is made without gradients and read by what has them."""
     made: set[Value] = set()
     cut: set[Value] = set()
-    for step in graph.steps:
+    for step in each_step(graph.steps):
         match step:
             case Operation() | LayerCall():
                 read = each_value((step.arguments, step.keywords if isinstance(step, LayerCall) else ()))
@@ -258,6 +277,6 @@ def _cut(graph: Graph) -> set[Value]:
                     made.update(value for value in each_value(step.results) if value.shape is not None)
                 else:
                     cut.update(value for value in read if value in made)
-            case Leave() if not step.path:
-                cut.update(value for value in each_value(step.results) if value in made)
+            case Loop() | Leave(path=""):
+                cut.update(value for value in read_by(step) if value in made)
     return cut

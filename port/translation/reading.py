@@ -10,6 +10,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from port.errors import NoPair
+from port.translation.constants import memory_of
 from port.translation.graph import Enter, Graph, LayerCall, Leave, Operation, Size, Step, Value
 from port.translation.places import is_without_gradient, place_of
 from port.translation.wrapping import Hole, Noted, Notes
@@ -17,26 +18,27 @@ from port.translation.wrapping import Hole, Noted, Notes
 _CHECKS = ("_assert_scalar", "_assert_tensor_metadata", "_assert_async", "sym_constrain_range")
 
 
-def read_graph(program: torch.export.ExportedProgram, notes: Notes, *, prefix: str) -> Graph:
+def read_graph(program: torch.export.ExportedProgram, notes: Notes, *, prefix: str, names: dict[Any, str]) -> Graph:
     """The steps of an exported program.
 
     Args:
         program: functional: nothing in it writes in place.
         notes: what its marks and layers stand for.
         prefix: of the module's names within the program.
+        names: those of the module's parameters and buffers, by their memory: one that a closure holds is that one.
 
     Raises:
         NoPair: control flow of torch's that is kept as such in the graph.
     """
-    reader = _Reader(program, notes, prefix)
+    reader = _Reader(program, notes, prefix, names)
     for node in program.graph.nodes:
         reader.read(node)
     return reader.graph
 
 
 class _Reader:
-    def __init__(self, program: torch.export.ExportedProgram, notes: Notes, prefix: str) -> None:
-        self.program, self.notes, self.prefix = program, notes, prefix
+    def __init__(self, program: torch.export.ExportedProgram, notes: Notes, prefix: str, names: dict[Any, str]) -> None:
+        self.program, self.notes, self.prefix, self.names = program, notes, prefix, names
         self.graph = Graph((), {}, {}, [])
         self.inputs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
         self.values: dict[torch.fx.Node, Any] = {}
@@ -60,7 +62,15 @@ class _Reader:
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
             self.graph.held[value] = spec.target.removeprefix(self.prefix)
         else:
-            self.graph.constants[value] = self.program.constants[spec.target]
+            self._constant(node, value, self.program.constants[spec.target])
+
+    def _constant(self, node: torch.fx.Node, value: Value, tensor: Any) -> None:
+        name = self.names.get(memory_of(tensor))
+        held = next((known for known, path in self.graph.held.items() if path == name), None)
+        if held is None:
+            self.graph.constants[value] = tensor
+        else:
+            self.values[node] = held
 
     def _call(self, node: torch.fx.Node) -> None:
         target = node.target
@@ -145,7 +155,7 @@ class _Reader:
     def _output(self, node: torch.fx.Node) -> None:
         returned = node.args[0]
         for spec, result in zip(self.program.graph_signature.output_specs, returned, strict=True):  # type: ignore[arg-type]
-            if spec.kind is OutputKind.BUFFER_MUTATION:
+            if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION):
                 self.graph.written[str(spec.target).removeprefix(self.prefix)] = self.values[result]
 
 

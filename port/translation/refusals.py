@@ -5,119 +5,209 @@ from __future__ import annotations
 import logging
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from typing import Any
 
-from port.errors import NoPair, PortError, UsageError
+from port.errors import NoPair, PortError
 from port.translation.capture import capture
-from port.translation.copies import copied
-from port.translation.double import default_float64, in_double, runs, twice
+from port.translation.double import default_float64, in_double
+from port.translation.free_lengths import FreeLength, Trials, several_sizes
+from port.translation.generalising import generalised
 from port.translation.graph import Graph, Place
+from port.translation.looping import rolled_loops, with_same_loops
 from port.translation.places import is_users
+from port.translation.resizing import Axis, Sizes, resized, tensors_of
+from port.translation.symbols import names_of, shapes_of
+from port.translation.walking import short_sizes, walked_lengths
 
 _DATA_DEPENDENT = ("DataDependent", "GuardOnData", "UserError", "Unbacked", "ConstraintViolation")
 
 
 def both_modes(
-    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, layers: dict[str, Any], dynamic: bool
+    module: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    layers: dict[str, Any],
+    free: Sequence[FreeLength] = (),
 ) -> tuple[bool, dict[bool, Graph]]:
     """The graphs of evaluation and training; and whether they were captured in float64.
 
     In float64, what is computed in the model's own precision can be told from what the code says is float32. A model
     that does not run so is captured as it is.
 
+    Args:
+        module: left as it is.
+        args: example inputs.
+        kwargs: those by name.
+        layers: those kept whole.
+        free: the lengths to leave free, where torch.export does.
+
     Raises:
         NoPair, UsageError: as `captured`.
     """
-    see_that_it_runs(module, args, kwargs)
     wide = in_double(module, args, kwargs)
     if wide is not None:
         try:
             with default_float64():
-                return True, _both(*wide, layers=layers, dynamic=dynamic)
+                return True, _both(*wide, layers=layers, free=free)
         except PortError:
             pass
-    return False, _both(module, args, kwargs, layers=layers, dynamic=dynamic)
+    return False, _both(module, args, kwargs, layers=layers, free=free)
 
 
-def _both(module: Any, args: Any, kwargs: Any, *, layers: dict[str, Any], dynamic: bool) -> dict[bool, Graph]:
+def _both(
+    module: Any, args: Any, kwargs: Any, *, layers: dict[str, Any], free: Sequence[FreeLength]
+) -> dict[bool, Graph]:
+    """Both graphs, with the same lengths free: what one mode fixes, the written module cannot leave free."""
+    walked = walked_lengths(module, args, kwargs, free, layers)
+    if walked:
+        graphs = _looped(module, args, kwargs, layers, free, walked)
+        if graphs is not None:
+            return graphs
+    # A length of 1 is no walk: what it adds is broadcasting.
+    left = free = [length for length in free if length not in walked or length.size == 1]
+    while True:
+        graphs = {
+            training: captured(module, args, kwargs, training=training, layers=layers, free=left)
+            for training in (False, True)
+        }
+        fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)} | _otherwise(graphs)
+        if all(fixed == fixed_axes(graph) for graph in graphs.values()):
+            break
+        left = [length for length in left if not fixed & {*length.axes}]
+    lost = [length for length in free if fixed & {*length.axes}]
+    beside = [length for length in free if any(axis for _, axis in length.axes)]
+    # What one length is fixed for may hold of others, which are then varied along with it; or of none but one.
+    for again in dict.fromkeys((tuple(lost), tuple(beside), *((length,) for length in lost))) if lost else ():
+        others = [length for length in left if length not in again and length not in lost]
+        regained = _regained(module, args, kwargs, layers, others, again)
+        if regained is not None:
+            return regained
+    return with_same_loops(graphs)
+
+
+def _otherwise(graphs: dict[bool, Graph]) -> set[Axis]:
+    """The axes whose lengths one mode calls otherwise than the other: it takes two for one."""
+    one, other = (shapes_of(graph) for graph in graphs.values())
     return {
-        training: captured(module, args, kwargs, training=training, layers=layers, dynamic=dynamic)
-        for training in (False, True)
+        (number, axis)
+        for number, shapes in enumerate(zip(one, other, strict=True))
+        for axis, sizes in enumerate(zip(*shapes, strict=True))
+        if sizes[0] != sizes[1]
     }
 
 
+def _looped(
+    module: Any,
+    args: Any,
+    kwargs: Any,
+    layers: dict[str, Any],
+    free: Sequence[FreeLength],
+    walked: Sequence[FreeLength],
+) -> dict[bool, Graph] | None:
+    """The graphs with lengths free that the code goes along step by step; None where the steps are no loop.
+
+    They are captured at short lengths, so that what a capture costs does not grow with the inputs.
+    """
+    others = [length for length in free if length not in walked]
+    graphs = _regained(module, args, kwargs, layers, others, walked, short_sizes)
+    if graphs is None:
+        return None
+    fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)}
+    lost = [length for length in others if fixed & {*length.axes}]
+    if lost:
+        left = [length for length in others if length not in lost]
+        graphs = _regained(module, args, kwargs, layers, left, [*walked, *lost], short_sizes) or graphs
+    return graphs
+
+
+def _regained(
+    module: Any,
+    args: Any,
+    kwargs: Any,
+    layers: dict[str, Any],
+    free: Sequence[FreeLength],
+    lost: Sequence[FreeLength],
+    several: Callable[[Trials, Sequence[FreeLength]], list[Sizes] | None] = several_sizes,
+) -> dict[bool, Graph] | None:
+    """The graphs with lengths free that torch.export fixed: by what differs between captures at several."""
+    trials = Trials(module, args, kwargs)
+    sizes = several(trials, lost)
+    if sizes is None:
+        return None
+    # Named together with those that stay free: a name is of one length.
+    names = names_of([*free, *lost], tensors_of(args, kwargs))
+    numbers = {name: tuple(at[length.axes[0]] for at in sizes) for name, length in names.items() if length in lost}
+    found = {}
+    for training in (False, True):
+        graphs = []
+        for at in sizes:
+            given = resized(args, kwargs, at)
+            try:
+                graphs.append(captured(module, *given, training=training, layers=layers, free=free))
+            except PortError:
+                return None
+        one = generalised(graphs, numbers)
+        if one is None:
+            return None
+        found[training] = one
+    found = with_same_loops(found)
+    for graph in found.values():
+        graph.unguarded = tuple(numbers)
+    return found
+
+
+def fixed_axes(graph: Graph) -> set[Axis]:
+    """The axes of a graph's inputs whose lengths are numbers."""
+    shapes = enumerate(shapes_of(graph))
+    return {(number, axis) for number, shape in shapes for axis, size in enumerate(shape) if isinstance(size, int)}
+
+
 def captured(
-    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, training: bool, layers: dict[str, Any], dynamic: bool
+    module: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    training: bool,
+    layers: dict[str, Any],
+    free: Sequence[FreeLength] = (),
 ) -> Graph:
-    """`capture`, with example inputs whose batch is not fixed where that can be.
+    """`capture`, with as many of the free lengths left free as torch.export can.
 
     Raises:
         NoPair: the module cannot be captured; says where, and what to do.
         UsageError: it does not take its inputs.
     """
-    import torch
 
     def whole(inner: Any, path: str) -> bool:
         return path in layers
 
-    def free(tensor: Any) -> dict[int, Any] | None:
-        axes = range(tensor.ndim) if dynamic else range(min(tensor.ndim, 1))
-        return dict.fromkeys(axes, torch.export.Dim.AUTO)
-
+    last: Exception | None = None
+    attempts = [list(free), [length for length in free if all(axis == 0 for _, axis in length.axes)], []]
     with _quiet():
-        doubled = _doubled(module, args, kwargs)
-        for given, shapes in ((doubled, free), ((args, kwargs), free), ((args, kwargs), _fixed)):
-            if given is None:
-                continue
+        while attempts:
+            left = attempts.pop(0)
+            # torch.export takes a length of 1 for a constant.
+            ones = [length for length in left if length.size == 1]
+            given = resized(args, kwargs, {axis: length.other for length in ones for axis in length.axes})
             try:
-                graph = capture(module, *given, training=training, whole=whole, dynamic=shapes)
+                graph = capture(module, *given, training=training, whole=whole, free=left)
             except PortError:
                 raise
             except Exception as error:
                 last = error
                 continue
-            # A batch that the module fixes has to be the one that was given.
-            if given is not doubled or not any(
-                isinstance(value.shape[0], int) for value in graph.inputs if value.shape
-            ):
-                return graph
+            # A length of 1 that turns out to be fixed has to be the one that was given.
+            fixed = fixed_axes(graph)
+            lost = [length for length in ones if fixed & {*length.axes}]
+            if not lost:
+                return rolled_loops(graph, training=training)
+            attempts.insert(0, [length for length in left if length not in lost])
+    assert last is not None
     raise refusal(last) from None
-
-
-def _fixed(tensor: Any) -> dict[int, Any] | None:
-    return None
-
-
-def see_that_it_runs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    import torch
-
-    try:
-        with torch.no_grad():
-            copied(module).eval()(*args, **kwargs)
-    except PortError:
-        raise
-    except Exception as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
-        where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-        raise UsageError(
-            f"{type(module).__qualname__} does not take the example inputs{where}: {_first_line(error)}"
-        ) from None
-
-
-def _doubled(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
-    """The inputs with a batch of more than one: torch.export takes a length of 1 for a constant."""
-    import torch
-    from torch.utils import _pytree as pytree
-
-    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor) and leaf.ndim]
-    if not tensors or any(tensor.shape[0] != 1 for tensor in tensors):
-        return None
-
-    given = twice(args, kwargs)
-    return given if runs(module, *given, training=False) else None
 
 
 def refusal(error: Exception) -> NoPair:

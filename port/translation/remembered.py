@@ -1,11 +1,11 @@
-"""What a weights file remembers of its translation: what goes in and comes out, and each tensor's fingerprint.
+"""What a weights file remembers of its translation: what goes in and comes out.
 
-It lies in the file's own metadata, which every reader of safetensors gives. So the files prove themselves again.
+It lies in the file's own metadata, which every reader of safetensors gives, beside what any converted file says there:
+the mapping, and each tensor's fingerprint. So the files prove themselves again, and go back to torch.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,12 @@ import numpy as np
 
 from port.errors import BrokenWeights, WeightsMismatch
 from port.mapping import TORCH_ONLY, Mapping
-from port.translation.layouts import Layout
+from port.translation import input_lengths
+from port.translation.layouts import Drawn, Folded, Layout
 from port.translation.translation import Translation
+from port.weights.fingerprints import fingerprint
+from port.weights.record import Record, record_of
+from port.weights.safetensors_files import open_safetensors
 
 KEY = "port.translation"
 MODES = (False, True)  # evaluation, training
@@ -33,6 +37,7 @@ class Remembered:
         outputs: by whether it is of training, the tree of results, with layouts for arrays.
         draws: by the same, the layouts of what is drawn at random.
         mixed: whether the original computes something in float32 whatever its precision is.
+        lengths: of the tensors that go in.
         fingerprints: of the original's tensors, and by Flax's paths of what no state dict holds.
     """
 
@@ -40,8 +45,9 @@ class Remembered:
     parameters: tuple[str, ...]
     inputs: tuple[Layout, ...]
     outputs: dict[bool, Any]
-    draws: dict[bool, list[Layout]]
+    draws: dict[bool, list[Drawn]]
     mixed: bool
+    lengths: input_lengths.InputLengths
     fingerprints: dict[str, str]
 
 
@@ -53,11 +59,34 @@ def metadata_of(translation: Translation) -> dict[str, str]:
         "parameters": list(boundary.parameters),
         "inputs": [list(layout.order) for layout in boundary.inputs],
         "outputs": [_written(boundary.outputs.get(training)) for training in MODES],
-        "draws": [[list(layout.order) for layout in translation.draws.get(training, ())] for training in MODES],
+        "draws": [[_orders(drawn) for drawn in translation.draws.get(training, ())] for training in MODES],
         "mixed": translation.mixed,
-        "fingerprints": fingerprints(translation.mapping, translation.values),
+        "lengths": input_lengths.told(translation.lengths),
     }
-    return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False)}
+    record = Record(translation.mapping, fingerprints(translation.mapping, translation.values))
+    return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False), **record.metadata()}
+
+
+def _orders(drawn: Drawn) -> Any:
+    if not isinstance(drawn, Layout):
+        return {_ROUND: [_orders(each) for each in drawn]}
+    folded = drawn.folded
+    if folded is None:
+        return list(drawn.order)
+    return {"axes": list(drawn.order), "folded": [folded.axis, list(folded.shape), list(folded.order)]}
+
+
+def _drawn(orders: Any) -> Drawn:
+    match orders:
+        case {"round": several}:
+            return tuple(map(_drawn, several))
+        case {"axes": axes, "folded": [axis, shape, order]}:
+            return Layout(tuple(axes), Folded(axis, tuple(shape), tuple(order)))
+        case _:
+            return Layout(tuple(orders))
+
+
+_ROUND = "round"  # of a loop
 
 
 def remembered(path: Path, metadata: dict[str, str]) -> Remembered:
@@ -71,24 +100,40 @@ def remembered(path: Path, metadata: dict[str, str]) -> Remembered:
         BrokenWeights: it says nothing of a translation.
     """
     try:
-        told = json.loads(metadata[KEY])
+        told, record = json.loads(metadata[KEY]), record_of(str(path), metadata)
+        if record is None:
+            raise LookupError("it has no fingerprints")
         return Remembered(
             str(told["class"]),
             tuple(told["parameters"]),
             tuple(Layout(tuple(order)) for order in told["inputs"]),
             {training: _read(tree) for training, tree in zip(MODES, told["outputs"], strict=True)},
             {
-                training: [Layout(tuple(order)) for order in orders]
-                for training, orders in zip(MODES, told["draws"], strict=True)
+                training: [_drawn(orders) for orders in draws]
+                for training, draws in zip(MODES, told["draws"], strict=True)
             },
             bool(told["mixed"]),
-            dict(told["fingerprints"]),
+            input_lengths.read(told["lengths"]),
+            record.fingerprints,
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise BrokenWeights(
             f"{path} does not say of which translation it is: it is not the file that port translate wrote, or was "
             "written again by another program. Translate again"
         ) from error
+
+
+def draw_layouts(path: str | Path) -> list[Drawn]:
+    """How what a written module draws in training lies, draw by draw: ``layouts`` of `port.shared_dropout`.
+
+    Args:
+        path: of the weights file beside the source.
+
+    Raises:
+        BrokenWeights: it says nothing of a translation.
+    """
+    with open_safetensors(path) as weights:
+        return remembered(Path(path), dict(weights.metadata)).draws[True]
 
 
 def torch_arrays(mapping: Mapping, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -113,13 +158,7 @@ def fingerprints(mapping: Mapping, values: dict[str, np.ndarray]) -> dict[str, s
     targets = {target for entry in mapping.entries if entry.collection != TORCH_ONLY for target in entry.targets}
     hidden = {path: array for path, array in values.items() if path not in targets}
     named = {**torch_arrays(mapping, values), **hidden}
-    return {name: _fingerprint(array) for name, array in named.items()}
-
-
-def _fingerprint(array: np.ndarray) -> str:
-    # Shape and dtype belong to it: a reshaped tensor is another one.
-    head = f"{array.dtype.name}{array.shape}".encode()
-    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+    return {name: fingerprint(array) for name, array in named.items()}
 
 
 def _written(tree: Any) -> Any:

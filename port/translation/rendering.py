@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import copy
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from port.translation.checkpointing import Numbers, checkpointed
 from port.translation.classes import Program
+from port.translation.code import code
 from port.translation.folding import Argument, FoldedClass
 from port.translation.forms import OPTIONS, shortened
 from port.translation.growing import grown
 from port.translation.imports import Imports
+from port.translation.initial.numbers import readable
 from port.translation.placed import UNWRITTEN
 from port.translation.rolling import rolled
+from port.translation.structure import RETURN
 
 WIDTH = 120
 _BY_PLACE = 2  # arguments: what comes in and what goes out; others say their names
@@ -27,8 +30,10 @@ def render(
     *,
     title: str,
     weights: str | None = None,
+    tables: str = "",
     doubled: bool = False,
     remat: Mapping[str, Numbers] | None = None,
+    checks: Sequence[ast.stmt] = (),
 ) -> str:
     """The source of a Flax NNX module.
 
@@ -37,19 +42,30 @@ def render(
         title: the first line of the docstring.
         doubled: whether the module was captured in float64, which then stands for the default float.
         weights: name of the safetensors file that ``load`` reads; None for no ``load``.
+        tables: name of the safetensors file of the tables that a new module starts with.
         remat: names of the classes whose calls are checkpointed, as `checkpointed_classes` gives them.
+        checks: statements at the head of the root's ``__call__``.
     """
     imports = Imports(default_float=doubled, taken=[made.name for made in program.classes])
     classes = [_class(made, program, imports, remat or {}) for made in program.classes]
     root = program.classes[-1].name
+    if checks:
+        _call_of(classes[-1]).body[:0] = [imports.read(check) for check in checks]
     body: list[ast.stmt] = [*classes]
     text = "\n\n\n".join(_text(ast.fix_missing_locations(ast.Module([statement], []))) for statement in body)
     if UNWRITTEN in imports.needed_names(text):
         text = f"{_UNWRITTEN}\n\n\n{text}"
     if "Buffer" in imports.needed_names(text):
         imports.own("Buffer")
+    if "TABLES" in imports.needed_names(text):
+        text = f"{_TABLES.format(tables=tables)}\n\n\n{text}"
+        imports.line("from pathlib import Path")
+        imports.own("Tables")
     if weights is not None:
-        text += "\n\n\n" + _LOAD.format(root=root, weights=weights)
+        partly = {"TABLES", "unknown_start"} & imports.needed_names(text)
+        text += "\n\n\n" + (_LOAD_LATER if partly else _LOAD).format(root=root, weights=weights)
+        if partly:
+            imports.own("filled_later")
         imports.line("from pathlib import Path")
         imports.line("from safetensors.numpy import load_file")
         imports.line("import jax.numpy as jnp")
@@ -95,7 +111,7 @@ def _docstring(made: FoldedClass) -> ast.stmt:
 
 
 def _constructor(made: FoldedClass, names: dict[str, FoldedClass], imports: Imports) -> ast.FunctionDef:
-    attributes = {name: imports.read(_short(value, names)) for name, value in made.attributes.items()}
+    attributes = {name: imports.read(_short(readable(value), names)) for name, value in made.attributes.items()}
     statements: list[ast.stmt] = []
     if made.body is not None and made.body.modes:
         statements.append(_assign("deterministic", ast.Constant(False)))
@@ -114,6 +130,8 @@ def _constructor(made: FoldedClass, names: dict[str, FoldedClass], imports: Impo
         statements.append(ast.Expr(call))
     else:
         statements += [_assign(name, value) for name, value in attributes.items()]
+    if made.is_frozen:
+        statements.append(ast.Expr(imports.read(code("port.nn.frozen(self)"))))
     imports.line("from typing import Any")
     imports.line("import jax.numpy as jnp")
     positional = list(made.arguments)
@@ -132,6 +150,12 @@ def _constructor(made: FoldedClass, names: dict[str, FoldedClass], imports: Impo
         defaults,
     )
     return ast.FunctionDef("__init__", arguments, statements or [ast.Pass()], [], ast.Constant(None), lineno=0)  # type: ignore[call-arg]
+
+
+def _call_of(made: ast.stmt) -> ast.FunctionDef:
+    """The ``__call__`` of a class."""
+    functions = (node for node in ast.walk(made) if isinstance(node, ast.FunctionDef))
+    return next(function for function in functions if function.name == "__call__")
 
 
 def _assign(name: str, value: ast.expr) -> ast.stmt:
@@ -157,8 +181,7 @@ def _call(made: FoldedClass, program: Program, imports: Imports) -> ast.Function
         elif name.startswith("*"):
             star = ast.arg(own, imports.read(ast.parse("jax.Array", mode="eval").body))
         else:
-            is_number = all(program.numbers.get(path, {}).get(own) == "int" for path in made.members)
-            parameters.append(ast.arg(own, ast.Name("int") if is_number else imports.read(_array(body, own))))
+            parameters.append(ast.arg(own, imports.read(_annotated(made, program, own))))
     arguments = ast.arguments([], [ast.arg("self"), *parameters], star, [], [], keywords, [])
     taken = {node.id for statement in body.statements for node in ast.walk(statement) if isinstance(node, ast.Name)}
     lengths = {name: length for name, value in made.attributes.items() if (length := _length(value))}
@@ -167,29 +190,32 @@ def _call(made: FoldedClass, program: Program, imports: Imports) -> ast.Function
         written.append(ast.Return(body.returns))
     written = grown(written, made.original, taken | {*body.parameters, *lengths})
     statements = [imports.read(_short(statement, {})) for statement in written]
-    returns = ast.Name("Any") if isinstance(body.returns, ast.Tuple | ast.Dict | ast.List) else None
-    if returns is None and body.returns is not None:
-        returns = imports.read(ast.parse("jax.Array", mode="eval").body)
+    returns = None
+    if body.returns is not None:
+        given = _annotated(made, program, RETURN)
+        is_one = isinstance(given, ast.Attribute | ast.Name) and not isinstance(
+            body.returns, ast.Tuple | ast.Dict | ast.List
+        )
+        returns = imports.read(given) if is_one else ast.Name("Any")
     return ast.FunctionDef("__call__", arguments, statements or [ast.Pass()], [], returns, lineno=0)  # type: ignore[call-arg]
 
 
 def _length(value: ast.expr) -> int | None:
     """How many items an nnx.List is made of."""
     match value:
+        case ast.Call(func=ast.Attribute(attr="frozen"), args=[made]):
+            return _length(made)
         case ast.Call(func=ast.Attribute(attr="List"), args=[ast.List(elts=items)]):
             return len(items)
     return None
 
 
-def _array(body: Any, name: str) -> ast.expr:
-    """``Any`` for a parameter that is taken apart as a tree."""
-    trees = [*body.statements, *([body.returns] if body.returns is not None else [])]
-    for tree in trees:
-        for node in ast.walk(tree):
-            match node:
-                case ast.Subscript(value=ast.Name(id=of), slice=ast.Constant(value=str())) if of == name:
-                    return ast.Name("Any")
-    return ast.parse("jax.Array", mode="eval").body
+def _annotated(made: FoldedClass, program: Program, name: str) -> ast.expr:
+    """What all instances are given as an argument, or give: ``jax.Array``, a list of them, or ``Any``."""
+    found = {kind for path in made.members for kind in program.annotations.get(path, {}).get(name, ())}
+    some = sorted(found - {"None"})
+    text = some[0] if len(some) == 1 else "Any" if some else "jax.Array"
+    return ast.parse(f"{text} | None" if "None" in found and text != "Any" and some else text, mode="eval").body
 
 
 def _short(tree: Any, names: dict[str, FoldedClass]) -> Any:
@@ -262,6 +288,11 @@ def {UNWRITTEN}(what: str) -> Any:
     raise NotImplementedError(f"{{what}}: write it here")
 '''.strip()
 
+_TABLES = """
+# What a new model starts with and no formula gives.
+TABLES = Tables(Path(__file__).with_name("{tables}"))
+""".strip()
+
 _LOAD = '''
 def load(
     path: str | Path = Path(__file__).with_name("{weights}"), *, rngs: nnx.Rngs | None = None, **options: Any
@@ -274,3 +305,6 @@ def load(
     nnx.update(model, nnx.from_flat_state(filled))
     return model
 '''.strip()
+
+_MADE = "    model = {root}(rngs=rngs or nnx.Rngs(0), **options)\n"
+_LOAD_LATER = _LOAD.replace(_MADE, "    with filled_later():\n    " + _MADE)

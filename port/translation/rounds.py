@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from port.translation.constants import constant
-from port.translation.graph import Enter, Graph, LayerCall, Leave, Operation, each_value, mapped
+from port.translation.graph import Enter, Graph, LayerCall, Leave, Loop, Operation, Step, each_value, mapped
 from port.translation.layouts import Layout, torchs
 from port.translation.placed import Placed
 from port.translation.placing import Placing
 from port.translation.rules import apply, apply_layer
 from port.translation.rules.held import place_held
+from port.translation.rules.loops import place_loop
 
 _ROUNDS = 12
 
@@ -69,25 +70,31 @@ def _go_through(stage: Placing) -> None:
         stage.literals[value] = constant(tensor)
     scopes: list[str] = []
     for step in graph.steps:
-        match step:
-            case Operation():
-                stage.place = step.place
-                apply(stage, step)
-            case LayerCall():
-                stage.place = step.place
-                apply_layer(stage, step)
-            case Enter():
-                stage.place = step.place
-                scopes.append(step.path)
-                stage.scope = step.path
-                for value in each_value(step.arguments):
-                    stage.settle(value)
-                stage.placed.steps.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
-            case Leave() if not step.path:
-                for path, value in graph.written.items():
-                    stage.write(path, value)
-                stage.placed.steps.append(replace(step, results=mapped(step.results, stage.result)))
-            case Leave():
-                scopes.pop()
-                stage.scope = scopes[-1]
-                stage.placed.steps.append(replace(step, results=mapped(step.results, stage.ref)))
+        _place_step(stage, step, scopes)
+
+
+def _place_step(stage: Placing, step: Step, scopes: list[str]) -> None:
+    match step:
+        case Operation():
+            stage.place = step.place
+            apply(stage, step)
+        case LayerCall():
+            stage.place = step.place
+            apply_layer(stage, step)
+        case Loop():
+            place_loop(stage, step, lambda inner: _place_step(stage, inner, scopes))
+        case Enter():
+            stage.place = step.place
+            scopes.append(step.path)
+            stage.scope = step.path
+            for value in each_value(step.arguments):
+                stage.settle(value)
+            stage.placed.steps.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
+        case Leave() if not step.path:
+            for path, value in stage.graph.written.items():
+                stage.write(path, value)
+            stage.placed.steps.append(replace(step, results=mapped(step.results, stage.result)))
+        case Leave():
+            scopes.pop()
+            stage.scope = scopes[-1]
+            stage.placed.steps.append(replace(step, results=mapped(step.results, stage.ref)))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
+from functools import reduce
+from itertools import combinations
 from typing import Any
 
 from port.translation.code import HELD, VALUE, code, literal, renamed, values_in
-from port.translation.graph import Value, each_value
+from port.translation.graph import Size, Value, each_value
 from port.translation.inlining import Made
 from port.translation.lengths import length
 from port.translation.naming import RESERVED
 from port.translation.placed import Placed
 from port.translation.simplifying import merged_subscripts, with_whole_lists
 from port.translation.structure import Call
+from port.translation.symbols import multiple_of, same
 from port.translation.tree import ModuleTree
 
 
@@ -27,6 +31,10 @@ class Unreachable(Exception):
 
 class LostLength(Unreachable):
     """A length that no array shows any more under the names that there are."""
+
+    def __init__(self, path: str, why: str, formula: Size) -> None:
+        super().__init__(path, why)
+        self.formula = formula
 
 
 class Scope:
@@ -48,6 +56,33 @@ class Scope:
         self.parameter_of: dict[str, str] = {}
         self.parameters = self._parameters()
         self.number = 0
+        self.keeping_lengths = False
+        self.outside: set[str] = set()  # values of the function around this one
+        self.kept: set[str] = set()  # variables of that one, which this one reads
+        self.read_outside: set[str] = set()
+
+    def function(self, kept: set[str]) -> Scope:
+        """The scope of a function inside this one, which reads some of its variables.
+
+        Args:
+            kept: variables that the inner function gives nothing to.
+        """
+        inner = copy.copy(self)
+        inner.names, inner.bound, inner.last_use = dict(self.names), dict(self.bound), {}
+        inner.outside = set(self.names)
+        inner.kept = set(self.bound) if self.keeping_lengths else set(kept)
+        inner.read_outside = set()
+        inner.number = -1
+        return inner
+
+    def called(self, wanted: str, value: str) -> ast.Name:
+        """A variable for a value that a function is given, or for a function: called as wanted, or so with a number."""
+        name, count = wanted, 2
+        while not self._is_free(name, value):
+            name, count = f"{wanted}{count}", count + 1
+        self._bind(name, value)
+        self.last_use.setdefault(value, self.number + 1)
+        return ast.Name(name)
 
     def count_uses(self, made: list[Made], ends: list[str], *, keeping_lengths: bool = False) -> None:
         """Take note of who reads what last.
@@ -57,13 +92,14 @@ class Scope:
             ends: the values that what is given is made of.
             keeping_lengths: whether the first array that shows a length counts as read wherever the length is.
         """
-        read = [(number, name) for number, item in enumerate(made) for name in values_in(item.expression)]
+        self.keeping_lengths = self.keeping_lengths or keeping_lengths
+        read = [(number, name) for number, item in enumerate(made) for name in item.reads]
         arrays = [self.placed.values[name] for name in self.names if name in self.placed.values]
         arrays += [value for item in made for value in each_value(item.results)]
         for number, name in [*read, *((len(made), name) for name in ends)]:
             self.last_use[name] = number
             value = self.placed.values.get(name)
-            if keeping_lengths and value is not None and value.shape is None:
+            if self.keeping_lengths and value is not None and value.shape is None:
                 for symbol in set(re.findall(r"[A-Za-z_]\w*", str(value.length))):
                     shown = next((array.name for array in arrays if symbol in (array.shape or ())), None)
                     if shown is not None:
@@ -126,6 +162,8 @@ class Scope:
         return self.names[name]
 
     def _note_parameter(self, name: str) -> None:
+        if name in self.outside:
+            self.read_outside |= {node.id for node in ast.walk(self.names[name]) if isinstance(node, ast.Name)}
         parameter = self.parameter_of.get(name)
         if parameter is not None and parameter not in self.used_parameters:
             self.used_parameters.append(parameter)
@@ -136,20 +174,35 @@ class Scope:
         # What is called as a parameter first: it is there from the beginning.
         arrays.sort(key=lambda array: getattr(self.names[array[0]], "id", "") not in own)
 
-        def read(symbol: str) -> ast.expr | None:
+        def axis(name: str, array: Value, number: int) -> ast.expr:
+            self._note_parameter(name)
+            return code("x.shape[k]", x=self.names[name], k=self.placed.layouts[array].axis(number))
+
+        def read(formula: str) -> ast.expr | None:
             for name, array in arrays:
-                if array.shape is not None and symbol in array.shape:
-                    self._note_parameter(name)
-                    axis = self.placed.layouts[array].axis(array.shape.index(symbol))
-                    return code("x.shape[k]", x=self.names[name], k=axis)
-                if array.shape is None and array.length == symbol:
+                if array.shape is None and same(array.length, formula):
                     self._note_parameter(name)
                     return self.names[name]
+                for number, size in enumerate(array.shape or ()):
+                    if isinstance(size, str) and same(size, formula):
+                        return axis(name, array, number)
+            return None if formula.isidentifier() else product(formula)
+
+        def product(formula: str) -> ast.expr | None:
+            """As axes that follow one another, as where some are flattened to one."""
+            for name, array in arrays:
+                for first, last in combinations(range(array.rank + 1), 2):
+                    parts = (array.shape or ())[first:last]
+                    factor = multiple_of(formula, parts) if any(isinstance(part, str) for part in parts) else None
+                    if factor is not None:
+                        lengths = [axis(name, array, number) for number in range(first, last)]
+                        made = reduce(lambda one, other: ast.BinOp(one, ast.Mult(), other), lengths)
+                        return made if factor == 1 else ast.BinOp(made, ast.Mult(), ast.Constant(factor))
             return None
 
         made = length(value.length, read)
         if made is None:
-            raise LostLength(self.call.path, f"needs the length {value.length}")
+            raise LostLength(self.call.path, f"needs the length {value.length}", value.length)
         return made
 
     def aliases(self, item: Made) -> list[ast.stmt]:
@@ -184,7 +237,7 @@ class Scope:
                         count += 1
                     self._bind(name, tree.name)
                     return ast.Name(name)
-                case tuple() | list():
+                case tuple() | list() if any(value.name in self.last_use for value in each_value(tree)):
                     return ast.Tuple([target(part) for part in tree], ast.Load())
                 case _:
                     return ast.Name("_")
@@ -197,15 +250,18 @@ class Scope:
         return target(results[0] if isinstance(results, tuple) and len(results) == 1 else results)
 
     def _is_free(self, name: str | None, value: str) -> bool:
-        if name is None or name in RESERVED:
+        if name is None or name in RESERVED or name in self.kept:
             return False
         holder = self.bound.get(name)
-        return holder is None or holder == value or self.last_use.get(holder, -1) <= self.number
+        if holder is None or holder == value or holder in self.outside:
+            return True
+        return self.last_use.get(holder, -1) <= self.number
 
     def _bind(self, name: str, value: str) -> None:
         before = self.bound.get(name)
         if before is not None and before != value and _is_called(self.names.get(before), name):
             del self.names[before]
+            self.outside.discard(before)
         self.bound[name] = value
         self.names[value] = ast.Name(name)
 

@@ -10,7 +10,7 @@ from port.translation.code import HELD, VALUE, ref, renamed, values_in
 from port.translation.graph import each_value
 from port.translation.placed import Assignment
 from port.translation.scopes import Unreachable
-from port.translation.structure import Call
+from port.translation.structure import Call, Repeated
 from port.translation.tree import ModuleTree
 
 IDENTITY = "jax.nn.identity"
@@ -43,6 +43,8 @@ def _element(
 ) -> tuple[ast.expr, str, ast.expr | None]:
     """What comes out of one child, its name, and what it is called as."""
     assert isinstance(before, ast.Name)
+    if isinstance(item, Repeated):
+        raise Unreachable(call.path, "calls a child again and again")
     if isinstance(item, Assignment):
         results = list(each_value(item.results))
         if item.path is None or len(results) != 1 or values_in(item.expression) != [before.id[1:]]:

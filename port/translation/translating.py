@@ -6,25 +6,39 @@ import ast
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from port.mapping import TORCH_ONLY, Mapping
 from port.mapping.entry import gather
-from port.translation.both_runs import Runs, both_runs
+from port.translation.both_runs import BothRuns, Runs, both_runs
 from port.translation.boundary import Boundary, outputs_of
 from port.translation.carrying import mapping_of
 from port.translation.checkpointing import Numbers, checkpointed_classes
 from port.translation.classes import Program, program_of
 from port.translation.code import literal, values_in
+from port.translation.conditions import conditions
+from port.translation.expectations import expectations
+from port.translation.freeing import (
+    GLANCE,
+    captured_with_free_lengths,
+    ends,
+    with_fewer,
+    without,
+    without_long_conditions,
+)
 from port.translation.graph import Leave, each_value, values_of
-from port.translation.initial import initial_values
+from port.translation.initial import Initial, watched
+from port.translation.input_lengths import InputLengths
 from port.translation.layouts import Layout, torchs
-from port.translation.placed import Assignment, Placed
-from port.translation.proof import prove
+from port.translation.placed import Assignment, Placed, Scan, each_placed
+from port.translation.proof import Sides, prove, settled
 from port.translation.rendering import formatted, render
+from port.translation.scopes import LostLength
 from port.translation.standalone import with_own_copies
+from port.translation.symbols import shapes_of
 from port.translation.translation import Translation
 from port.translation.tree import ModuleTree
 
@@ -38,7 +52,7 @@ def translate(
     kwargs: dict[str, Any] | None = None,
     *,
     name: str | None = None,
-    dynamic: bool = False,
+    static: bool = False,
     check: bool = True,
     construct: Callable[[], torch.nn.Module] | None = None,
     remat: Sequence[str] | str = (),
@@ -46,14 +60,20 @@ def translate(
 ) -> Translation:
     """Write the Flax module that a person would have written, and prove that it is the same.
 
+    Parameters that torch does not train (``requires_grad=False``) are `port.nn.Frozen`, which ``nnx.Param`` leaves out.
+
     Args:
         module: of PyTorch; it stays as it is.
         args: example inputs: one tensor, or the tuple of positional arguments.
         kwargs: those given by name.
         name: of the file that the source is for; by default the class's, in lower case.
-        dynamic: whether all lengths of the inputs stay free, not only the first axis's.
-        construct: makes the module anew, as its user does: then it is looked at how its parameters are drawn, and the
-            written module draws its own so. Without it, they are drawn as torch's layers draw them.
+        static: whether all lengths of the inputs are fixed at the example's. By default those stay free that the
+            original takes others for, which is found out by running it. What is fixed is checked where it comes in.
+        construct: makes the module anew, as its user does (``lambda: Net(width=64)``). It is watched, twice, and a
+            new written module starts as what it makes. Without it, a class whose constructor takes no arguments is
+            constructed so; otherwise layers start as torch's own do, and a parameter or a buffer of a class of one's
+            own raises `NoInitialValue` in a new module, which `load` fills. The module's own values are never looked
+            at for this: they may be a checkpoint's.
         check: whether both sides are compared in float64: outputs, gradients, buffers.
         remat: names of the original's classes whose activations are computed again in the backward pass
             (``nnx.remat``, gradient checkpointing): less memory for one more forward pass of them.
@@ -64,43 +84,98 @@ def translate(
         the source, the module with its weights, the mapping, the notes and the proof.
 
     Raises:
-        UsageError: no module, or inputs that it does not take; in ``remat``, no class that is written.
-        NoPair: a module that torch.export cannot capture; says where and what to do.
+        UsageError: no module, or inputs that it does not take; one whose copy computes something else, or that hides a
+            method of ``torch.nn.Module``; in ``remat``, no class that is written.
+        NoPair: a module that torch.export cannot capture; one that computes with state that is neither a parameter nor
+            a buffer, as layers in a plain list are; says where and what to do.
     """
-    from port.translation.alone import as_root, prefix_of
-
-    captured = both_runs(module, args, kwargs, dynamic=dynamic)
-    doubled, graphs, runs = captured.doubled, captured.graphs, captured.runs
-    tree = ModuleTree(captured.root, captured.layers)
-    initial = None if construct is None else initial_values(lambda: as_root(construct()), captured.layers)
-    program = program_of(runs, tree, initial)
-    made = _written(module, program, runs, name=name, doubled=doubled, remat=checkpointed_classes(program, remat))
-    if standalone:
-        made.source, made.standalone = formatted(with_own_copies(made.source)), True
-    made.prefix = prefix_of(module)
-    _fill(made, runs, tree)
-    made.mixed = doubled and any(_is_single(value) for graph in graphs.values() for value in values_of(graph))
-    made.shapes = tuple(value.shape or () for value in graphs[True].inputs)
-    made.drawn_otherwise = tuple(initial.unknown) if initial is not None else ()
+    run = partial(both_runs, module, args, kwargs, remat=bool(remat))
+    captured = run(free=()) if static else captured_with_free_lengths(run)
+    while True:
+        captured, program, initial = _programmed(captured, run, construct)
+        made, source = _unchecked(captured, program, initial, name=name, remat=remat)
+        # Nothing that is tried makes these short.
+        fewer = without_long_conditions(captured, made.lengths.conditions, run, most=5 * GLANCE)
+        if fewer is not None:
+            captured = fewer
+            continue
+        if not check or made.unwritten or not made.lengths.names:
+            break
+        sides = Sides(captured.root, made, captured.args, captured.kwargs)
+        if sides.agree_at(sides.example):
+            made.lengths = settled(sides)
+            fewer = without_long_conditions(captured, made.lengths.conditions, run)
+        else:
+            # With numbers it may be right: a view that no formula says, a branch at the lengths that were captured.
+            fewer = with_fewer(captured, made.lengths.unguarded, run)
+        if fewer is None:
+            break
+        captured = fewer
+    placed = captured.runs[True]
+    text = source(checks=expectations(placed.graph, placed.layouts, made.lengths, list(made.boundary.parameters)))
+    # A new one, since the code of the source without checks is kept in the other.
+    made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
     if check and not made.unwritten:
         made.proof = prove(captured.root, made, captured.args, captured.kwargs)
     return made
 
 
-def _written(
-    module: Any,
-    program: Program,
-    runs: Runs,
-    *,
-    name: str | None,
-    doubled: bool,
-    remat: dict[str, Numbers],
-) -> Translation:
+def _unchecked(
+    captured: BothRuns, program: Program, initial: Initial, *, name: str | None, remat: Sequence[str] | str
+) -> tuple[Translation, Callable[..., str]]:
+    """A translation whose source checks none of its inputs, and what writes the source with ``checks``."""
+    from port.translation.alone import prefix_of
+
+    doubled, graphs, runs = captured.doubled, captured.graphs, captured.runs
+    original = type(captured.module)
+    file = name or original.__name__.lower()
+    source = partial(
+        render,
+        program,
+        title=f"{original.__name__} of PyTorch, in Flax NNX",
+        weights=f"{file}.safetensors",
+        tables=f"{file}.tables.safetensors",
+        doubled=doubled,
+        remat=checkpointed_classes(program, remat),
+    )
+    made = _written(program, runs, source(), remat=checkpointed_classes(program, remat))
+    made.tables, made.without_start, made.copied_starts = initial.tables, initial.unsaid, initial.copies
+    made.prefix = prefix_of(captured.module)
+    _fill(made, runs, program.tree)
+    if made.frozen:
+        made.notes["W29"] = []
+    made.mixed = doubled and any(_is_single(value) for graph in graphs.values() for value in values_of(graph))
+    guards = [guard for graph in graphs.values() for guard in graph.guards]
+    example = made.lengths.of(captured.args, captured.kwargs)
+    guards += ends(captured, made.lengths.shapes)
+    made.lengths = replace(made.lengths, conditions=conditions(guards, made.lengths, example))
+    return made, source
+
+
+def _programmed(
+    captured: BothRuns, run: Callable[..., BothRuns], construct: Callable[[], Any] | None
+) -> tuple[BothRuns, Program, Initial]:
+    """Both runs, and the program that says them, with as many free lengths as source can say."""
+    from port.translation.alone import as_root
+
+    seen = watched(captured.root, None if construct is None else lambda: as_root(construct()))
+    while True:
+        tree = ModuleTree(captured.root, captured.layers)
+        folded = {path for run in captured.runs.values() for path in run.folds}
+        initial = Initial(seen, captured.layers, folded)
+        try:
+            return captured, program_of(captured.runs, tree, initial), initial
+        except LostLength as error:
+            # A length that the code needs where no array shows it: what it is made of cannot stay free.
+            fewer = without(captured, error.formula, run)
+            if fewer is None:
+                raise
+            captured = fewer
+
+
+def _written(program: Program, runs: Runs, source: str, *, remat: dict[str, Numbers]) -> Translation:
     """The source, and what is known of it."""
     root = program.classes[-1]
-    file = name or type(module).__name__.lower()
-    title = f"{type(module).__name__} of PyTorch, in Flax NNX"
-    source = render(program, title=title, weights=f"{file}.safetensors", doubled=doubled, remat=remat)
     signature = inspect.signature(program.tree.root.forward)
     placed = runs[True]
     boundary = Boundary(
@@ -121,6 +196,7 @@ def _written(
         transposes=_transposes(placed),
         checkpointed=tuple(remat),
         own_gradients=tuple(dict.fromkeys(name for run in runs.values() for name in run.graph.own_gradients)),
+        lengths=InputLengths(shapes_of(placed.graph), unguarded=placed.graph.unguarded),
     )
 
 
@@ -128,8 +204,10 @@ def _transposes(placed: Placed) -> int:
     """How many steps only move axes; one that nothing reads is not written, and not counted."""
     read = {name for expression in placed.written.values() for name in values_in(expression)}
     count = 0
-    for step in reversed(placed.steps):
+    for step in reversed(list(each_placed(placed.steps))):
         match step:
+            case Scan():
+                read |= {name for each in step.expressions for name in values_in(each)}
             case Leave(path=""):
                 read |= set(values_in(literal(step.results)))
             case Assignment() if step.path is not None or read & {value.name for value in each_value(step.results)}:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from port.mapping import Mapping
+from port.mapping import FROZEN, Mapping
 from port.translation.boundary import Boundary
-from port.translation.layouts import Layout
+from port.translation.input_lengths import InputLengths
+from port.translation.layouts import Drawn
 from port.translation.loading import MODEL, loaded
 from port.translation.placed import Unwritten
 from port.translation.proof import Proof
@@ -33,10 +34,13 @@ class Translation:
         values: what the variables hold, by Flax's paths: numpy arrays.
         transposes: how many were written for the layout's sake.
         mixed: whether the original computes something in float32 whatever its precision is.
-        draws: by whether it is of training, the layouts of what is drawn at random, in order.
+        draws: by whether it is of training, the layouts of what is drawn at random, in order; those of a loop's round
+            together.
         prefix: of the names in the module that was translated, where a layer alone was put into one.
-        drawn_otherwise: names of parameters that the original draws as no standard initialiser does.
-        shapes: of the tensors that went in, with symbols for the lengths that stayed free.
+        tables: fixed tables that a new module starts with: name → array, as ``NAME.tables.safetensors`` holds them.
+        without_start: names of parameters and buffers whose initial values are not known → why; a new module raises.
+        copied_starts: names of those that the original starts as copies → of which; here each draws its own.
+        lengths: of the tensors that go in: free ones by their names, the conditions on them, those that were tried.
         hidden: Flax's paths of buffers that no state dict of the original's holds.
         checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
         standalone: whether the source imports nothing of ``port``'s.
@@ -54,9 +58,11 @@ class Translation:
     transposes: int = 0
     mixed: bool = False
     prefix: str = ""
-    drawn_otherwise: tuple[str, ...] = ()
-    shapes: tuple[tuple[int | str, ...], ...] = ()
-    draws: dict[bool, list[Layout]] = field(default_factory=dict)
+    tables: dict[str, np.ndarray] = field(default_factory=dict)
+    without_start: dict[str, str] = field(default_factory=dict)
+    copied_starts: dict[str, str] = field(default_factory=dict)
+    lengths: InputLengths = field(default_factory=lambda: InputLengths(()))
+    draws: dict[bool, list[Drawn]] = field(default_factory=dict)
     proof: Proof | None = None
     checkpointed: tuple[str, ...] = ()
     standalone: bool = False
@@ -72,6 +78,20 @@ class Translation:
         """The weights by Flax's dotted paths."""
         return self.values
 
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """Names of the original's parameters that it does not train, and that the module holds as `port.nn.Frozen`."""
+        return self._parameters(FROZEN)
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """Names of those that it trains."""
+        return self._parameters("params")
+
+    def _parameters(self, collection: str) -> tuple[str, ...]:
+        entries = [entry for entry in self.mapping.entries if entry.collection == collection]
+        return tuple(name for entry in entries for name in entry.sources[: 1 if entry.is_tied else None])
+
     def build(self, *, seed: int = 0, filled: bool = True, **options: Any) -> Any:
         """A new Flax module of the source.
 
@@ -79,13 +99,21 @@ class Translation:
             seed: of its random streams, and of its initial values.
             filled: whether it has the original's weights.
             options: ``dtype`` and ``param_dtype``.
+
+        Raises:
+            NoInitialValue: it is not filled, and has parameters of which nobody knows how they start.
         """
         import jax.numpy as jnp
         from flax import nnx
 
-        module = self.code.__dict__[self.name](rngs=nnx.Rngs(seed), **options)
+        from port.nn import filled_later
+
+        made_by = self.code.__dict__[self.name]
         if not filled:
-            return module
+            return made_by(rngs=nnx.Rngs(seed), **options)
+        # A source that stands alone has its own.
+        with self.code.__dict__.get("filled_later", filled_later)():
+            module = made_by(rngs=nnx.Rngs(seed), **options)
         state = nnx.to_flat_state(nnx.state(module, nnx.Not(nnx.RngState)))
         made = []
         for path, variable in state:
@@ -109,7 +137,10 @@ class Translation:
     @cached_property
     def code(self) -> Any:
         """The source as a Python module."""
-        return loaded(self.source, self.name)
+        module = loaded(self.source, self.name)
+        if "TABLES" in vars(module):
+            module.TABLES.arrays = self.tables
+        return module
 
     @property
     def needs_x64(self) -> bool:

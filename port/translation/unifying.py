@@ -7,9 +7,6 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-SPREAD = "u"
-"""Marks a measured spread: of several, their mean is taken."""
-
 
 class Differ(Exception):
     """Two sources that are not the same but for numbers."""
@@ -75,9 +72,6 @@ def unified(trees: list[ast.AST], holes: Holes, where: tuple[str, ...] = ()) -> 
 
 def _unified(trees: list[ast.AST], holes: Holes, where: tuple[str, ...]) -> ast.AST:
     first = trees[0]
-    if all(isinstance(tree, ast.Constant) and tree.kind == SPREAD for tree in trees):
-        spreads = [tree.value for tree in trees if isinstance(tree, ast.Constant)]
-        return ast.Constant(float(f"{sum(spreads) / len(spreads):.1g}"))  # type: ignore[arg-type, call-overload]
     if all(isinstance(tree, ast.Constant | ast.UnaryOp) and _number(tree) is not _NONE for tree in trees):
         values = tuple(_number(tree) for tree in trees)
         if all(type(value) is type(values[0]) and value == values[0] for value in values):

@@ -8,32 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from port.errors import BrokenWeights, UnknownChoice, UsageError
+from port.weights.formats import FORMATS, SUFFIXES
+from port.weights.metadata import Metadata, as_tensor, taken_out
 from port.weights.msgpack_files import open_msgpack, write_msgpack
+from port.weights.npz_files import is_npz, open_npz, write_npz
 from port.weights.orbax_files import is_orbax, open_orbax, write_orbax
+from port.weights.other_files import what_else, what_folder
 from port.weights.safetensors_files import open_safetensors, write_safetensors
 from port.weights.shards import SUFFIX, is_sharded, open_sharded, write_sharded
 from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
 from port.weights.torch_files import open_torch
+from port.weights.torch_writing import write_torch
 from port.weights.whole import whole
 
 __all__ = ["Checkpoint", "Tensor", "TensorInfo", "dtypes", "open_checkpoint", "write_checkpoint"]
-
-FORMATS = ("safetensors", "msgpack", "orbax")
-"""What can be written; "torch" can be read only."""
-
-_BY_NAME = {
-    ".safetensors": "safetensors",
-    ".msgpack": "msgpack",
-    **dict.fromkeys((".pt", ".pth", ".bin", ".ckpt", ".th", ".tar"), "torch"),
-}
-_OTHERS = {  # how files begin that are mistaken for weights
-    b"version https://git-lfs": "a Git LFS pointer: the file itself has not been fetched (git lfs pull)",
-    b"\x89HDF": "an HDF5 file, as Keras writes",
-    b"\x93NUMPY": "a single numpy array",
-    b"GGUF": "a GGUF file",
-    b"<": "a page of HTML or XML, as a failed download leaves",
-    b"\x1f\x8b": "a gzip archive: unpack it first",
-}
 
 
 def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
@@ -66,27 +54,30 @@ def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
     kind = _kind(path, begin)
     if kind == "torch":
         return open_torch(path, key=key)
-    return _under(open_msgpack(path) if kind == "msgpack" else open_safetensors(path), key)
+    if kind in ("msgpack", "npz"):
+        return _under(taken_out(open_msgpack(path) if kind == "msgpack" else open_npz(path)), key)
+    return _under(open_safetensors(path), key)
 
 
 def _kind(path: Path, begin: bytes) -> str:
     if not begin:
         raise BrokenWeights(f"{path} is empty: it was to be a weights file")
-    for beginning, what in _OTHERS.items():
-        if begin.startswith(beginning):
-            raise BrokenWeights(f"{path} is no weights file that can be read, but {what}")
-    if begin[:4] == b"PK\x03\x04" or (begin[0] == 0x80 and begin[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")):
+    if (what := what_else(path, begin)) is not None:
+        raise BrokenWeights(f"{path} is no weights file that can be read, but {what}")
+    if begin[:4] == b"PK\x03\x04" and is_npz(path):
+        return "npz"
+    if begin[:4] == b"PK\x03\x04" or begin[:2] == b"\x80\x02":
         return "torch"
     if begin[5:8] == bytes(3) and begin[8:9] in (b"{", b" ", b"\n", b"\t", b"\r"):
         return "safetensors"
-    named = _BY_NAME.get(path.suffix.lower())
+    named = SUFFIXES.get(path.suffix.lower())
     if named != "safetensors" and (0x80 <= begin[0] <= 0x8F or begin[0] in (0xDE, 0xDF)):
         return "msgpack"
     if named:
         return named
     raise BrokenWeights(
         f"{path} is no weights file that is known here: it begins with {begin[:8]!r}; expected safetensors, what "
-        "torch.save writes, flax's msgpack, or a folder of orbax"
+        "torch.save writes, flax's msgpack, numpy's npz, or a folder of orbax"
     )
 
 
@@ -103,7 +94,9 @@ def _open_folder(folder: Path, key: str | None) -> Checkpoint:
         raise UsageError(f"{folder} holds several checkpoints: {', '.join(preferred)}. Name one of them")
     if is_orbax(folder):
         return _under(open_orbax(folder), key)
-    files = [name for name in names if Path(name).suffix in _BY_NAME]
+    if (what := what_folder(names)) is not None:
+        raise BrokenWeights(f"{folder} is no checkpoint that can be read, but {what}")
+    files = [name for name in names if Path(name).suffix in SUFFIXES]
     if len(files) == 1:
         return open_checkpoint(folder / files[0], key=key)
     if files:
@@ -136,7 +129,13 @@ def _under(checkpoint: Checkpoint, key: str | None) -> Checkpoint:
         if name.startswith(prefix) and first.startswith(prefix)
     }
     return replace(
-        checkpoint, tensors=tensors, reader=lambda name: read(prefix + name), aliases=aliases, left_out=left_out
+        checkpoint,
+        tensors=tensors,
+        reader=lambda name: read(prefix + name),
+        # What the file says of all its tensors does not hold for a part of them.
+        metadata={name: text for name, text in checkpoint.metadata.items() if name == "format"},
+        aliases=aliases,
+        left_out=left_out,
     )
 
 
@@ -146,17 +145,18 @@ def write_checkpoint(
     *,
     format: str,
     max_shard_size: int | None = None,
-    metadata: dict[str, str] | None = None,
+    metadata: Metadata | dict[str, str] | None = None,
     overwrite: bool = False,
 ) -> list[Path]:
     """Write tensors, each read when its turn comes; whoever looks finds all of them, or what was there before.
 
     Args:
-        path: a file for "safetensors" and "msgpack"; a folder for "orbax", and where ``max_shard_size`` is given.
+        path: a file; a folder for "orbax", and where ``max_shard_size`` is given.
         tensors: their names are dotted paths; msgpack and orbax nest them at the dots.
         format: one of `FORMATS`.
         max_shard_size: bytes of tensors a file, for "safetensors".
-        metadata: what a safetensors file says of itself.
+        metadata: what the file says of itself, or what gives it: asked before the tensors are written and once more
+            behind them, for what is known only then (their fingerprints); it has the same length both times.
         overwrite: whether a checkpoint that is there already is replaced.
 
     Returns:
@@ -168,7 +168,7 @@ def write_checkpoint(
             written. Nothing is left behind then.
     """
     path = Path(path)
-    write = _writer(format, max_shard_size, metadata)
+    write = _writer(format, max_shard_size, metadata if callable(metadata) else lambda: dict(metadata or {}))
     twice = [name for name, count in Counter(tensor.name for tensor in tensors).items() if count > 1]
     if twice:
         raise UsageError(f"several tensors have the same name: {', '.join(twice)}")
@@ -185,16 +185,19 @@ def write_checkpoint(
     return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
 
 
-def _writer(
-    format: str, max_shard_size: int | None, metadata: dict[str, str] | None
-) -> Callable[[Path, Sequence[Tensor]], None]:
+def _writer(format: str, max_shard_size: int | None, metadata: Metadata) -> Callable[[Path, Sequence[Tensor]], None]:
     if format not in FORMATS:
         raise UnknownChoice("format", format, FORMATS)
-    if format == "safetensors" and max_shard_size is not None:
+    if max_shard_size is not None:
+        if format != "safetensors":
+            raise UsageError(f"max_shard_size goes with format='safetensors'; {format} has no place for it")
         return lambda path, tensors: write_sharded(path, tensors, max_shard_size, metadata)
-    if format == "safetensors":
-        return lambda path, tensors: write_safetensors(path, tensors, metadata)
-    if max_shard_size is not None or metadata:
-        option = "max_shard_size" if max_shard_size is not None else "metadata"
-        raise UsageError(f"{option} goes with format='safetensors'; {format} has no place for it")
-    return write_msgpack if format == "msgpack" else write_orbax
+    match format:
+        case "safetensors":
+            return lambda path, tensors: write_safetensors(path, tensors, metadata)
+        case "orbax":
+            return lambda path, tensors: write_orbax(path, tensors, metadata)
+        case "torch":
+            return write_torch  # a plain state dict has no place for metadata
+    write = write_msgpack if format == "msgpack" else write_npz
+    return lambda path, tensors: write(path, [*tensors, *as_tensor(metadata)])

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeVar
 
 from port.errors import NoPair, UnknownChoice, UsageError, WeightsMismatch
 from port.mapping import (
-    TORCH_ONLY,
     Entry,
     Guide,
     Mapping,
@@ -24,19 +20,23 @@ from port.mapping import (
     guide_of_torch,
     rules_of,
 )
-from port.mapping.entry import gather
 from port.mapping.file import encoded_mapping
 from port.mapping.flatten import suspects
 from port.mapping.lacking import lacking
+from port.weights.carrying import Carrying, floating
 from port.weights.checkpoint import write_checkpoint
 from port.weights.direction import wrong_way
-from port.weights.not_finite import count_nan
+from port.weights.formats import format_of
+from port.weights.record import UNKNOWN, Record
 from port.weights.sources import Source, opened, unwrapped_names
-from port.weights.tensors import Tensor, dtypes
+from port.weights.tensors import Tensor
 from port.weights.variables import Rename, Shapes
+from port.weights.way_back import ABSENT, HIDDEN, WayBack, part_of, way_back
 from port.weights.whole import whole
 
-FORMATS = ("safetensors", "msgpack", "orbax")
+SHOWN = 6
+"""How many frozen parameters are named."""
+Found = TypeVar("Found")
 
 
 @dataclass
@@ -83,7 +83,8 @@ def convert(
     rename: Rename = None,
     fold: Shapes | None = None,
     reverse: bool = False,
-    format: str = "safetensors",
+    partial: bool = False,
+    format: str | None = None,
     dtype: str | None = None,
     max_shard_size: int | None = None,
     key: str | None = None,
@@ -92,6 +93,8 @@ def convert(
     beside: Callable[[Mapping], list[Tensor]] | None = None,
 ) -> Conversion:
     """Convert a torch checkpoint to Flax variables, or back.
+
+    Flax variables say in their file's metadata how they were made, so that the way back needs nothing else.
 
     Args:
         source: a checkpoint file or folder; only one tensor of it is in memory at a time.
@@ -102,63 +105,57 @@ def convert(
         rename: where names differ, from torch's to Flax's: see `port.mapping.between`.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         reverse: from Flax to torch: the mapping is still told from torch to Flax.
-        format: of the result: ``safetensors``, or of Flax variables also ``msgpack`` or ``orbax``.
+        partial: the file may hold a part of the model: what it lacks is listed.
+        format: of the result, as `port.weights.formats` has them; by default as the suffix of ``out`` says.
         dtype: what to cast floating tensors to; by default each keeps its own, bit for bit.
         max_shard_size: bytes of one file of the result, at most; safetensors only.
         key: where in a training checkpoint the state dict is, if it holds several.
         overwrite: whether ``out`` and ``save_mapping`` may be there already.
         save_mapping: where the mapping from torch to Flax is written, beside ``out``: both are, or neither.
-
         beside: what else belongs into the result, of the mapping that is found: an optimizer's state.
 
     Raises:
-        WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message; nothing is written.
+        WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message; or a tensor that does not
+            come back as it was. Nothing is written.
         BrokenWeights: a file that cannot be read or written.
         NoPair: layers that no pair speaks of.
         UsageError: options that cannot be.
     """
-    if format not in FORMATS:
-        raise UnknownChoice("format", format, FORMATS)
-    if reverse and format != "safetensors":
-        raise UsageError(f"a torch state dict is written as safetensors, not as {format}")
-    if dtype is not None and dtype not in _floating():
-        raise UnknownChoice("dtype", dtype, _floating())
+    format = format_of(out, format, reverse=reverse)
+    if dtype is not None and dtype not in floating():
+        raise UnknownChoice("dtype", dtype, floating())
     if save_mapping is not None:
         _see_that_it_is_apart(Path(save_mapping), Path(source), out)
     rules = rules_of(rename)
     left = None if torch is None else guide_of_torch(torch)
     right = None if flax is None else guide_of_flax(flax, inputs)
-    if left is None and right is None and not isinstance(rules, Mapping):
-        raise UsageError("give a model to go by: --torch module:name, or --flax module:name")
-    with opened(source, key=key) as tensors:
-        tensors, mapping = _fitting(tensors, left, right, rules, fold, reverse=reverse)
-        entries = list(mapping.present(tensors))
-        done = Conversion(
-            mapping,
-            {name: info.dtype.name for name, info in tensors.tensors.items()},
-            dtype,
-            reverse=reverse,
-            left_out=dict(tensors.left_out),
-            missing={
-                name: "not in the file: the model keeps its own"
-                for entry in mapping.entries
-                if entry not in entries
-                for name in entry.sources
-            },
-        )
+    with opened(source, key=key) as given:
+        back = None
+        if reverse:
+            back = _fitting(
+                given, lambda: way_back(given, left, right, rename=rules, fold=fold, partial=partial), reverse=True
+            )
+            tensors, mapping = back.tensors, back.mapping
+        else:
+            tensors, mapping = _fitting(
+                given, lambda: _to_flax(given, left, right, rules, fold, partial), reverse=False
+            )
+        carrying = Carrying(tensors, dtype, reverse, None if back is None else back.check)
+        done = _told(tensors, mapping, back, dtype, carrying.nan, partial=partial)
         torchs = mapping.inverse() if reverse else mapping
         if isinstance(rules, Rules):
             done.remarks += Renaming(rules.rename).idle(name for entry in torchs.entries for name in entry.sources)
         if left is not None and right is not None:
             done.remarks += lacking(torchs.entries, left, right)
+        if left is not None and not reverse and beside is None:  # an optimizer that goes along knows it
+            done.remarks += _of_frozen(done.moved, left)
         guide = right if right is not None and right.layers else left
         if guide is not None and not reverse:
-            done.remarks += map(str, suspects(entries, left if left is not None and left.layers else guide))
+            done.remarks += map(str, suspects(done.moved, left if left is not None and left.layers else guide))
         if out is not None:
             names = (lambda entry, target: target) if reverse else _in_collection
-            pending = list(_pending(entries, tensors, dtype, names, done.nan))
+            pending = list(carrying.pending(done.moved, names))
             pending += [] if beside is None else beside(mapping)
-            metadata = {"format": "pt" if reverse else "flax"}
             done.out = Path(out)
             with _saved_beside(torchs, save_mapping, overwrite=overwrite):
                 done.files = write_checkpoint(
@@ -166,10 +163,69 @@ def convert(
                     pending,
                     format=format,
                     max_shard_size=max_shard_size,
-                    metadata=metadata if format == "safetensors" else None,
+                    metadata=_metadata(done, tensors, carrying, format),
                     overwrite=overwrite,
                 )
+            done.remarks += [] if back is None else back.changed()
     return done
+
+
+def _of_frozen(entries: list[Entry], torch: Guide) -> list[str]:
+    """Which parameters torch does not train, and Flax would."""
+    frozen = {name for name, leaf in torch.leaves.items() if leaf.is_frozen}
+    names = [entry.sources[0] for entry in entries if entry.collection == "params" and frozen & set(entry.sources)]
+    if not names:
+        return []
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return [
+        f"torch does not train {', '.join(names[:SHOWN])}{more} (requires_grad=False), and among Flax's params nothing "
+        "says so: hold them as port.nn.Frozen, or leave them out of the optimizer (--optimizer, port.to_optax do)"
+    ]
+
+
+def _told(
+    tensors: Source,
+    mapping: Mapping,
+    back: WayBack | None,
+    dtype: str | None,
+    nan: dict[str, int],
+    *,
+    partial: bool,
+) -> Conversion:
+    """What is known before anything is carried."""
+    done = Conversion(
+        mapping,
+        {name: info.dtype.name for name, info in tensors.tensors.items()},
+        dtype,
+        reverse=back is not None,
+        left_out=dict(tensors.left_out),
+        nan=nan,
+    )
+    if back is not None:
+        done.missing, done.remarks = back.missing, list(back.remarks)
+        return done
+    moved = set(done.moved)
+    done.missing = {
+        name: ABSENT if partial and not entry.optional else "not in the file: the model keeps its own"
+        for entry in mapping.entries
+        if entry not in moved
+        for name in entry.sources
+    }
+    return done
+
+
+def _metadata(done: Conversion, tensors: Source, carrying: Carrying, format: str) -> Callable[[], dict[str, str]]:
+    """What the result says of itself; the fingerprints are known when its tensors have been carried."""
+    if done.reverse:
+        return lambda: {"format": "pt"} if format == "safetensors" else {}
+    unknown = {name: UNKNOWN for entry in done.moved for name in entry.sources}
+    cast = {
+        name: dtype
+        for name, dtype in done.dtypes.items()
+        if done.dtype is not None and dtype in floating() and dtype != done.dtype
+    }
+    record = Record(done.mapping, unknown, cast, done.left_out, tensors.unwrapped)
+    return lambda: {"format": "flax", **record.with_fingerprints(carrying.fingerprints).metadata()}
 
 
 def _see_that_it_is_apart(mapping: Path, source: Path, out: Path | str | None) -> None:
@@ -194,89 +250,53 @@ def _saved_beside(mapping: Mapping, path: Path | str | None, *, overwrite: bool)
         yield
 
 
-def _fitting(
-    tensors: Source, left: Guide | None, right: Guide | None, rename: Rename, fold: Shapes | None, *, reverse: bool
-) -> tuple[Source, Mapping]:
-    """The tensors under the names that the mapping takes, and the mapping, which takes all of them."""
+def _fitting(tensors: Source, find: Callable[[], Found], *, reverse: bool) -> Found:
+    """What ``find`` gives; where it does not fit because the other direction was meant, that is said."""
     try:
-        named, mapping = (_to_torch if reverse else _to_flax)(tensors, left, right, rename, fold)
-        mapping.check(named.shapes)
+        return find()
     except (WeightsMismatch, NoPair) as error:
         if (told := wrong_way(tensors, reverse=reverse)) is not None:
             raise UsageError(told) from error
         raise
-    return named, mapping
 
 
 def _to_flax(
-    tensors: Source, left: Guide | None, right: Guide | None, rename: Rename, fold: Shapes | None
+    tensors: Source, left: Guide | None, right: Guide | None, rules: Rules | Mapping, fold: Shapes | None, partial: bool
 ) -> tuple[Source, Mapping]:
-    """The tensors under the names that the mapping takes, and the mapping from torch to Flax."""
+    """The tensors under the names that the mapping takes, and the mapping from torch to Flax, for all of them."""
+    if left is None and right is None and not isinstance(rules, Mapping):
+        raise UsageError(
+            wrong_way(tensors, reverse=False) or "give a model to go by: --torch module:name, or --flax module:name"
+        )
     if left is not None:
-        tensors = tensors.without_prefixes(tuple(left.leaves))
-        return tensors, between(left, right, rename=rename, fold=fold)
-    rules = rules_of(rename)
-    if right is not None or isinstance(rules, Mapping):
+        tensors = tensors.without_prefixes(tuple(left.leaves)).without(left.hidden, HIDDEN)
+    else:
         tensors = unwrapped_names(tensors, right, rules)
-    return tensors, between(tensors.guide("torch"), right, rename=rules, fold=fold)
+    names = tensors.guide("torch") if left is None and not partial else left
+    try:
+        mapping = between(names, right, rename=rules, fold=fold)
+        (part_of(mapping, tensors)[0] if partial else mapping).check(tensors.shapes)
+    except WeightsMismatch as error:
+        if not partial and (told := _is_part(tensors, left, right, rules, fold)):
+            raise WeightsMismatch(f"{error}\n{told}") from error
+        raise
+    return tensors, mapping
 
 
-def _to_torch(
-    tensors: Source, left: Guide | None, right: Guide | None, rename: Rename, fold: Shapes | None
-) -> tuple[Source, Mapping]:
-    """The variables under their paths, what was kept for the way back beside them, and the mapping back."""
-    variables = tensors.in_collections(lambda collection: collection != TORCH_ONLY)
-    kept = tensors.in_collections(lambda collection: collection == TORCH_ONLY)
-    mapping = between(left, right if right is not None else variables.guide("flax"), rename=rename, fold=fold)
-    known = {source for entry in mapping.entries if entry.collection == TORCH_ONLY for source in entry.sources}
-    extra = tuple(Entry((name,), (name,), collection=TORCH_ONLY) for name in kept if name not in known)
-    return variables.beside(kept), Mapping((*mapping.inverse().entries, *extra))
+def _is_part(
+    tensors: Source, left: Guide | None, right: Guide | None, rules: Rules | Mapping, fold: Shapes | None
+) -> str:
+    """What to do about a file that fits, but for what it lacks of the model; else nothing."""
+    try:
+        whole = between(left, right, rename=rules, fold=fold)
+        part, lacking = part_of(whole, tensors)
+        part.check(tensors.shapes)
+    except (WeightsMismatch, NoPair, UsageError):
+        return ""
+    if not part.entries or not lacking:
+        return ""
+    return f"The file holds a part of the model, {len(tensors)} tensors, all of which fit: take them with --partial"
 
 
 def _in_collection(entry: Entry, target: str) -> str:
     return f"{entry.collection}.{target}"
-
-
-def _pending(
-    entries: list[Entry],
-    tensors: Source,
-    dtype: str | None,
-    name_of: Callable[[Entry, str], str],
-    nan: dict[str, int],
-) -> Iterator[Tensor]:
-    known = tensors.shapes
-    for entry in entries:
-        result = _Carried(entry, tensors, dtype, nan)
-        shapes = entry.target_shapes(gather(entry, known))
-        for place, (target, shape) in enumerate(zip(entry.targets, shapes, strict=True)):
-            source = tensors.tensors[next(name for name in entry.sources if name in tensors)].dtype
-            cast = source if dtype is None or source.name not in _floating() else dtypes()[dtype]
-            yield Tensor(name_of(entry, target), shape, cast, partial(result, place))
-
-
-class _Carried:
-    """An entry's arrays after its moves: made for the first that is asked for, let go with the last."""
-
-    def __init__(self, entry: Entry, tensors: Source, dtype: str | None, nan: dict[str, int]) -> None:
-        self.entry, self.tensors, self.dtype, self.nan = entry, tensors, dtype, nan
-        self.made: tuple[np.ndarray, ...] = ()
-        self.left = 0
-
-    def __call__(self, place: int) -> np.ndarray:
-        if not self.left:
-            arrays = gather(self.entry, self.tensors)
-            for name, array in zip(self.entry.sources, arrays, strict=True):
-                if name in self.tensors and (count := count_nan(array)):
-                    self.nan[name] = count
-            self.made, self.left = self.entry(arrays), len(self.entry.targets)
-        array = self.made[place]
-        self.left -= 1
-        if not self.left:
-            self.made = ()
-        if self.dtype is not None and array.dtype.name in _floating():
-            array = array.astype(dtypes()[self.dtype], copy=False)
-        return array
-
-
-def _floating() -> list[str]:
-    return [name for name in dtypes() if name.startswith(("float", "bfloat"))]

@@ -30,12 +30,14 @@ def load(
         source: a checkpoint file of torch's or Flax's, a state dict of arrays or tensors, a tree of Flax variables, or
             a module. The values are converted to the dtypes that the module has.
         rename: where names differ, from torch's names to Flax's: see `port.mapping.between`; or the mapping itself.
+            Flax's file that `port convert` or `port translate` wrote says itself how it goes into a torch module.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         key: where in a training checkpoint the state dict is, if it holds several.
 
     Raises:
         BrokenWeights: the file cannot be read.
-        WeightsMismatch: missing, unexpected or mis-shaped keys, all in one message; the module is then unchanged.
+        WeightsMismatch: missing, unexpected or mis-shaped keys, all in one message, or a tensor that does not come back
+            as it was converted; the module is then unchanged.
         NoPair: the module holds a layer whose torch twin is not known.
     """
     with opened(source, key=key) as tensors:

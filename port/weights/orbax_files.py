@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
+from port.weights.metadata import Metadata
 from port.weights.nesting import dotted, flat, nested
 from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
 
@@ -31,9 +32,10 @@ def open_orbax(path: Path | str) -> Checkpoint:
 
     def metadata() -> Any:
         with ocp.PyTreeCheckpointer() as checkpointer:
-            return checkpointer.metadata(folder.absolute()).item_metadata.tree
+            known = checkpointer.metadata(folder.absolute())
+            return known.item_metadata.tree, dict(known.custom_metadata or {})
 
-    tree = _attempt(path, metadata)
+    tree, told = _attempt(path, metadata)
     leaves = {dotted(parts): (parts, leaf) for parts, leaf in flat(tree)}
     if len(leaves) < sum(1 for _ in flat(tree)):
         raise BrokenWeights(f"{path}: two arrays would have one name, for a key has a dot in it")
@@ -68,7 +70,8 @@ def open_orbax(path: Path | str) -> Checkpoint:
             )
         return array
 
-    return Checkpoint(path, "orbax", tensors, read, left_out=left_out)
+    texts = {key: text for key, text in told.items() if isinstance(text, str)}
+    return Checkpoint(path, "orbax", tensors, read, metadata=texts, left_out=left_out)
 
 
 def is_orbax(path: Path) -> bool:
@@ -111,8 +114,10 @@ def _filled(tree: Any, leaf: Any) -> Any:
     return leaf
 
 
-def write_orbax(path: Path, tensors: Sequence[Tensor]) -> None:
+def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict) -> None:
     """Write a folder as orbax's ``StandardCheckpointer`` does, nested at the names' dots.
+
+    What the file says of itself is in orbax's custom metadata.
 
     Orbax takes the whole tree at once: arrays that are views of a mapped file cost no memory before it copies them,
     others are all in memory together.
@@ -131,7 +136,8 @@ def write_orbax(path: Path, tensors: Sequence[Tensor]) -> None:
         raise BrokenWeights("orbax saves no tree without arrays, and there are none")
     tree = nested({tensor.name: tensor for tensor in tensors})
     with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
-        checkpointer.save(path.absolute(), _read(tree))
+        arrays = _read(tree)
+        checkpointer.save(path.absolute(), arrays, custom_metadata=metadata() or None)
 
 
 def _read(tree: Any) -> Any:

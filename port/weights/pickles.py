@@ -1,8 +1,8 @@
 """What a pickle would do, read without doing it: a program for a small machine, walked with inert pieces.
 
-`torch.load(weights_only=True)` runs nothing that the file brings along, but it does as it is told with what it allows:
-it hashes tuples nested a million deep, and makes a bytearray of any length. So the program is looked through first:
-what it names, what it calls, and how much that would make.
+A reader that runs nothing that a file brings along still does as it is told with what it allows: it hashes tuples
+nested a million deep, and makes a bytearray of any length. So the program is looked through first: what it names, what
+it calls, and how much that would make.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ MOST_OPERATIONS = 2_000_000
 MOST_WORK = 50_000_000
 """Elements hashed, copied or made by calls, beside one for each byte of the file."""
 DEEPEST_TUPLE = 50
+MOST_NAMES = 1000
+"""Classes and functions that stubs may stand for."""
+_STUB = "a stub"
 
 _REBUILDS = {
     f"torch._utils.{name}"
@@ -50,6 +53,11 @@ _PUTS, _GETS = {"BINPUT", "LONG_BINPUT"}, {"BINGET", "LONG_BINGET"}
 _MARKERS = {"PROTO", "STOP"}
 
 
+def is_name_of_data(name: str) -> bool:
+    """Whether a name is that of a dtype, a storage's class or a tensor's: what is named, and never called."""
+    return bool(_NAMES.fullmatch(name))
+
+
 class Refused(ValueError):
     """A pickle that is not read, with the reason. ``names``: what it wanted to have run, where that is the reason."""
 
@@ -79,12 +87,17 @@ class Walk:
         file: at the first pickle's begin; one whose ``read`` makes no room for more than there is.
         limit: the file's size in bytes, which nothing in it can exceed.
         on_storage: is told of each storage that a tensor asks for: its key, its type's name, its number of elements.
+        stubs: what no state dict needs is let through, for a reader that puts stubs in its place; else it is refused.
+
+    Attributes:
+        names: what it names that no state dict needs.
     """
 
     file: IO[bytes]
     limit: int
     on_storage: Callable[[str, str, int], None] | None = None
-    names: list[str] = field(default_factory=list)  # what is wanted and not allowed
+    stubs: bool = False
+    names: list[str] = field(default_factory=list)
     work: int = 0
     operations: int = 0
 
@@ -106,7 +119,7 @@ class Walk:
         except (ValueError, IndexError, KeyError, AttributeError, TypeError) as error:
             raise self._wanted() or Refused(f"it holds no whole pickle: {error or type(error).__name__}") from error
         wanted = self._wanted()
-        if wanted:
+        if wanted and not self.stubs:
             raise wanted
         return result.value if result.kind == "plain" else None
 
@@ -135,7 +148,7 @@ class Walk:
 
     def _unless_refused(self, reason: str) -> None:
         """Refuse, but where names are wanted go on: the reason will be all of them."""
-        if not self.names:
+        if self.stubs or not self.names:
             raise Refused(reason)
 
     def _spend(self, work: int) -> None:
@@ -151,18 +164,30 @@ class Walk:
 
     def _named(self, argument: Any) -> _Piece:
         name = ".".join(argument.split(" ")).replace("__builtin__.", "builtins.")
-        if name not in _CALLS and not _NAMES.fullmatch(name) and name not in self.names:
+        if name not in _CALLS and not is_name_of_data(name) and name not in self.names:
             self.names.append(name)
+            if self.stubs and len(self.names) > MOST_NAMES:
+                raise Refused(f"its pickle names more than {MOST_NAMES} classes and functions")
         return _Piece(name, "name")
+
+    def _is_stub(self, piece: _Piece) -> bool:
+        return self.stubs and piece.kind == "name" and piece.value in self.names
 
     def _call(self, function: _Piece, arguments: _Piece) -> _Piece:
         name = function.value
+        if self._is_stub(function) and arguments.kind == "tuple":
+            self._spend(arguments.size)
+            return _Piece(_STUB, size=arguments.size)
+        if self.stubs and name == "torch.nn.parameter.Parameter" and arguments.kind == "tuple":
+            return _Piece("a parameter")  # torch before 0.4 made them so
         if function.kind != "name" or name not in _CALLS or arguments.kind != "tuple":
             self._unless_refused(f"it calls {name if function.kind == 'name' else 'what is no function'}")
             return _Piece()
         given: list[_Piece] = arguments.value
         if name in _REBUILDS:
             return _Piece(name)
+        if name == "torch._tensor._rebuild_from_type_v2" and self._is_stub(given[0]):
+            return _Piece(_STUB, size=arguments.size)
         if name == "torch._tensor._rebuild_from_type_v2" and given[0].value not in _REBUILDS:
             self._unless_refused(f"it calls {given[0].value!r:.60} to make a tensor")
         if name == "_codecs.encode" and [piece.value for piece in given[1:]] != ["latin1"]:
@@ -172,13 +197,15 @@ class Walk:
         return _Piece(name, size=size)
 
     def _build(self, state: _Piece, target: _Piece) -> None:
-        if target.value != "collections.OrderedDict":
+        if target.kind != "object" or target.value not in ("collections.OrderedDict", _STUB):
             self._unless_refused("it sets the state of what is no OrderedDict")
         self._spend(state.size)
 
     def _storage(self, identity: _Piece) -> _Piece:
         facts = [piece.value for piece in identity.value] if identity.kind == "tuple" else []
         kinds = [piece.kind for piece in identity.value] if identity.kind == "tuple" else []
+        if self.stubs and facts[:1] == ["module"] and kinds[1:2] == ["name"]:
+            return identity.value[1]  # the format before zip has a class so, with its source
         if kinds[:5] != ["plain", "name", "plain", "plain", "plain"] or facts[0] != "storage" or not _is_size(facts[4]):
             self._unless_refused("it asks for data otherwise than torch.save does")
             return _Piece()
@@ -213,7 +240,11 @@ def _tuple(pieces: list[_Piece]) -> _Piece:
 
 
 def _make_object(walk: Walk, stack: list[Any], _: Any) -> None:
-    stack[-2:] = [_Piece()]
+    arguments, kind = stack.pop(), stack.pop()
+    if walk._is_stub(kind) and arguments.kind == "tuple":
+        stack.append(walk._call(kind, arguments))
+        return
+    stack.append(_Piece())
     walk._unless_refused("it makes an object of a class")
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection, Iterator
 
 from port.errors import WeightsMismatch
 
-WRAPPERS = ("module", "_orig_mod", "model")
-"""DataParallel and DistributedDataParallel, torch.compile, and what training frameworks call the model they hold."""
+INNER = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+"""What torch.compile, FullyShardedDataParallel and activation checkpointing call the module they wrap, at any depth."""
+WRAPPERS = ("module", "model", *INNER)
+"""Those, DataParallel and DistributedDataParallel, and what training frameworks call the model they hold."""
 
 COUNT = "n_averaged"
 """What torch.optim.swa_utils.AveragedModel registers beside the model, which it holds as ``module``."""
@@ -44,9 +46,9 @@ def strip_prefixes(
 ) -> dict[str, str]:
     """The names as the model has them, for names that were saved from a wrapped model.
 
-    Of all readings (a common run of `WRAPPERS` off the front; ``_orig_mod``, or ``module`` too, out of the middle, for
-    a wrapped submodule) the one is taken that meets most of the expected names; of equals, the one that changes least.
-    A name that is expected as it stands stays so.
+    Of all readings (a common run of `WRAPPERS` off the front; those of `INNER`, or ``module`` too, out of the middle,
+    for a wrapped submodule) the one is taken that meets most of the expected names; of equals, the one that changes
+    least. A name that is expected as it stands stays so.
 
     Args:
         names: in the file.
@@ -79,7 +81,7 @@ def strip_prefixes(
 
 def _readings(names: list[str]) -> Iterator[list[str]]:
     """The names as they are, and with each way of taking wrappers off."""
-    for inner in ((), ("_orig_mod",), ("_orig_mod", "module")):
+    for inner in ((), INNER, (*INNER, "module")):
         parts = [_without(name.split("."), inner) for name in names]
         runs = Counter(run for name in parts for run in _leading_runs(name))
         for prefix in sorted(runs, key=len):

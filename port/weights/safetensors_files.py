@@ -19,6 +19,7 @@ import numpy as np
 
 from port.errors import BrokenWeights, UsageError
 from port.weights.contiguous import pieces
+from port.weights.metadata import Metadata, write_again
 from port.weights.safetensors_header import LARGEST_HEADER, METADATA, Header, parse_header
 from port.weights.tensors import Checkpoint, Tensor, dtypes
 
@@ -87,8 +88,10 @@ def _read_header(path: Path, file: BinaryIO) -> Header:
     return parse_header(path, file.read(length), size, _dtypes())
 
 
-def write_safetensors(path: Path, tensors: Sequence[Tensor], metadata: dict[str, str] | None = None) -> None:
+def write_safetensors(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict) -> None:
     """Write one safetensors file, reading and writing one tensor at a time.
+
+    The metadata is asked for before the tensors and once more behind them, when the header is written again.
 
     Tensors of larger elements come first, so that each lies on its own boundary, then names decide: the same tensors
     make the same file, in whatever order they are given.
@@ -98,7 +101,7 @@ def write_safetensors(path: Path, tensors: Sequence[Tensor], metadata: dict[str,
         BrokenWeights: a dtype that the format lacks; a tensor that is not what it promised to be.
         OSError: the file cannot be written.
     """
-    header: dict[str, Any] = {METADATA: metadata} if metadata else {}
+    header: dict[str, Any] = {}
     in_file = sorted(tensors, key=lambda tensor: (-tensor.dtype.itemsize, tensor.name))
     begin = 0
     for tensor in in_file:
@@ -112,8 +115,7 @@ def write_safetensors(path: Path, tensors: Sequence[Tensor], metadata: dict[str,
         end = begin + tensor.nbytes
         header[tensor.name] = {"dtype": code, "shape": list(tensor.shape), "data_offsets": [begin, end]}
         begin = end
-    encoded = _encoded(header)
-    encoded += b" " * (-len(encoded) % 8)  # the tensors begin on a boundary of 8
+    encoded = _encoded(metadata(), header)
     if len(encoded) > LARGEST_HEADER:
         raise UsageError(
             f"the header would have {len(encoded)} bytes, and the format allows {LARGEST_HEADER}: write several files "
@@ -124,11 +126,14 @@ def write_safetensors(path: Path, tensors: Sequence[Tensor], metadata: dict[str,
         for tensor in in_file:
             for piece in pieces(tensor.array()):
                 file.write(piece)
+        write_again(file, 8, encoded, _encoded(metadata(), header))
 
 
-def _encoded(header: dict[str, Any]) -> bytes:
+def _encoded(metadata: dict[str, str], tensors: dict[str, Any]) -> bytes:
+    header = {METADATA: metadata, **tensors} if metadata else tensors
     try:
-        return json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+        encoded = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+        return encoded + b" " * (-len(encoded) % 8)  # the tensors begin on a boundary of 8
     except UnicodeEncodeError as error:
         raise UsageError(
             f"a name that is no text in UTF-8: {error.object[max(0, error.start - 20) :][:40]!r}"

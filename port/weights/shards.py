@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
+from port.weights.metadata import Metadata
 from port.weights.safetensors_files import write_safetensors
 from port.weights.tensors import Checkpoint, Tensor
 
@@ -27,7 +28,7 @@ def open_sharded(index: Path, open_shard: Callable[[Path], Checkpoint]) -> Check
     Raises:
         BrokenWeights: the index or a file cannot be read, or they contradict each other: all that is wrong, at once.
     """
-    places = _weight_map(index)
+    places, metadata = _content(index)
     problems: list[str] = []
     shards: dict[str, Checkpoint] = {}
     for shard in dict.fromkeys(places.values()):
@@ -58,9 +59,8 @@ def open_sharded(index: Path, open_shard: Callable[[Path], Checkpoint]) -> Check
     def read(name: str) -> np.ndarray:
         return shards[places[name]].read(name)
 
-    joined = Checkpoint(
-        index, "safetensors", {name: shards[shard].tensors[name] for name, shard in places.items()}, read
-    )
+    tensors = {name: shards[shard].tensors[name] for name, shard in places.items()}
+    joined = Checkpoint(index, "safetensors", tensors, read, metadata=metadata)
     for checkpoint in shards.values():
         joined.format = checkpoint.format
         joined.metadata |= checkpoint.metadata
@@ -69,7 +69,8 @@ def open_sharded(index: Path, open_shard: Callable[[Path], Checkpoint]) -> Check
     return joined
 
 
-def _weight_map(index: Path) -> dict[str, str]:
+def _content(index: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The file of each tensor, and what the index says of all of them that is text."""
     try:
         if index.stat().st_size > _LARGEST_INDEX:
             raise ValueError(f"it has more than {_LARGEST_INDEX} bytes")
@@ -81,7 +82,8 @@ def _weight_map(index: Path) -> dict[str, str]:
         raise BrokenWeights(
             f"{index} is no index of shards: expected a weight_map of each tensor's name to a file's name"
         )
-    return places
+    told = content.get("metadata")
+    return places, {key: text for key, text in told.items() if isinstance(text, str)} if isinstance(told, dict) else {}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -98,10 +100,11 @@ def _stands_beside(shard: str) -> bool:
     return shard not in ("", ".", "..") and not any(character in shard for character in "/\\:\0")
 
 
-def write_sharded(folder: Path, tensors: Sequence[Tensor], limit: int, metadata: dict[str, str] | None) -> None:
+def write_sharded(folder: Path, tensors: Sequence[Tensor], limit: int, metadata: Metadata) -> None:
     """Write a folder of safetensors files of at most ``limit`` bytes of tensors each, and their index.
 
     A tensor that is larger has a file for itself. Where one file is enough it is ``model.safetensors``, without index.
+    Each file says its format, the index all of the metadata: it is written last.
 
     Raises:
         UsageError: a limit that is none, or what a safetensors file has no room for.
@@ -122,12 +125,14 @@ def write_sharded(folder: Path, tensors: Sequence[Tensor], limit: int, metadata:
     if len(groups) == 1:
         write_safetensors(folder / "model.safetensors", groups[0], metadata)
         return
+    formats = {key: text for key, text in metadata().items() if key == "format"}
     places: dict[str, str] = {}
     for number, group in enumerate(groups, start=1):
         shard = f"model-{number:05d}-of-{len(groups):05d}.safetensors"
-        write_safetensors(folder / shard, group, metadata)
+        write_safetensors(folder / shard, group, lambda: formats)
         places |= {tensor.name: shard for tensor in group}
-    index = {"metadata": {"total_size": sum(tensor.nbytes for tensor in tensors)}, "weight_map": places}
+    told = {key: text for key, text in metadata().items() if key not in formats}
+    index = {"metadata": {"total_size": sum(tensor.nbytes for tensor in tensors), **told}, "weight_map": places}
     (folder / f"model.safetensors{SUFFIX}").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 

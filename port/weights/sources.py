@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from port.errors import NoPair, UsageError
-from port.mapping import TORCH_ONLY, Guide, Renaming, Rules, between, guide_of_flax, names_only
+from port.mapping import FROZEN, TORCH_ONLY, Guide, Renaming, Rules, between, guide_of_flax, names_only
 from port.mapping import Mapping as PortMapping
+from port.mapping.given import BUFFER
 from port.mapping.linen_guide import flat
 from port.weights.checkpoint import open_checkpoint
 from port.weights.prefixes import count_of_averages, strip_prefixes
+from port.weights.record import Record, record_of
 from port.weights.tensors import Checkpoint, TensorInfo
 
 TRAINING = {"opt_state", "step"}
 """What a file of variables may have beside them: the optimizer's state, and how many updates there were."""
-COLLECTIONS = {"params", "batch_stats", "buffers", TORCH_ONLY}
+COLLECTIONS = {"params", "batch_stats", "buffers", BUFFER, FROZEN, TORCH_ONLY}
 """What the first part of a name may be in a tree of Flax variables that has no parameters."""
 
 
@@ -31,7 +33,12 @@ class Source(Mapping[str, np.ndarray]):
         aliases: name → the earlier name of the very same tensor.
         left_out: what is there and is no weight, with the reason.
         origin: where it is from, for messages.
+        is_flax: whether they are known to be Flax variables.
+        record: what the file says of the conversion that made it, if it does.
+        unwrapped: a name that a wrapper had put something before, and the name without it, if there was one.
     """
+
+    unwrapped: tuple[str, str] | None = None
 
     def __init__(
         self,
@@ -42,12 +49,14 @@ class Source(Mapping[str, np.ndarray]):
         left_out: Mapping[str, str] | None = None,
         origin: str = "the weights",
         is_flax: bool = False,
+        record: Record | None = None,
     ) -> None:
         self.tensors = dict(tensors)
         self.aliases = dict(aliases or {})
         self.left_out = dict(left_out or {})
         self.origin = origin
         self.is_flax = is_flax
+        self.record = record
         self._read = read
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -85,7 +94,17 @@ class Source(Mapping[str, np.ndarray]):
             left_out=self.left_out,
             origin=self.origin,
             is_flax=self.is_flax,
+            record=self.record,
         )
+
+    def without(self, names: Collection[str], reason: str) -> Source:
+        """The same without some tensors, which are listed as left out."""
+        out = [name for name in self.tensors if name in set(names)]
+        if not out:
+            return self
+        kept = self.renamed({name: name for name in self.tensors if name not in out})
+        kept.left_out |= dict.fromkeys(out, reason)
+        return kept
 
     def beside(self, other: Source) -> Source:
         """These tensors and another's."""
@@ -96,6 +115,7 @@ class Source(Mapping[str, np.ndarray]):
             left_out=self.left_out,
             origin=self.origin,
             is_flax=self.is_flax,
+            record=self.record,
         )
 
     def without_prefixes(self, expected: Collection[str], rules: Rules | None = None) -> Source:
@@ -110,7 +130,9 @@ class Source(Mapping[str, np.ndarray]):
         renaming = Renaming(rules.rename if rules is not None else None)
         count = count_of_averages(self.tensors, expected)
         names = [name for name in self.tensors if name != count]
-        stripped = self.renamed(strip_prefixes(names, expected, renaming=renaming))
+        new = strip_prefixes(names, expected, renaming=renaming)
+        stripped = self.renamed(new)
+        stripped.unwrapped = next(((name, short) for name, short in new.items() if name != short), None)
         if count is not None:
             stripped.left_out[count] = "how often AveragedModel has averaged, no weight"
         return stripped
@@ -196,6 +218,7 @@ def _of_checkpoint(checkpoint: Checkpoint) -> Source:
         left_out=left_out,
         origin=str(checkpoint.path),
         is_flax=is_flax,
+        record=record_of(str(checkpoint.path), checkpoint.metadata),
     )
 
 
@@ -219,7 +242,8 @@ def _of_tensors(state: Mapping[str, Any]) -> Source:
             left_out[name] = f"a {type(value).__qualname__}, no tensor"
             continue
         tensors[name] = TensorInfo(tuple(value.shape), numpy_dtype(value.dtype))
-        if hasattr(value, "detach") and value.device.type != "meta" and value.numel():
+        is_sparse = str(getattr(value, "layout", "")).startswith("torch.sparse")
+        if hasattr(value, "detach") and value.device.type != "meta" and value.numel() and not is_sparse:
             place = (value.untyped_storage().data_ptr(), value.storage_offset(), tuple(value.shape), value.stride())
             if (first := seen.setdefault((place, value.dtype), name)) != name:
                 aliases[name] = first

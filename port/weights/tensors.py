@@ -63,9 +63,9 @@ class Checkpoint:
 
     Attributes:
         path: the file or the folder.
-        format: "safetensors", "torch", "msgpack" or "orbax".
+        format: "safetensors", "torch", "msgpack", "orbax" or "npz".
         tensors: name → shape and dtype, in the file's order.
-        metadata: what a safetensors file says of itself in ``__metadata__``; elsewhere empty.
+        metadata: what the file says of itself beside its tensors; of torch files nothing.
         aliases: name → the earlier name that is the very same tensor (tied weights; torch files only).
         left_out: what is in the file and is no weight, with the reason.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from typing import Any
 
@@ -36,8 +37,13 @@ def fill(module: torch.nn.Module, source: Source) -> None:
     ]
     if complaints:
         raise WeightsMismatch("the weights do not fit the model:\n  " + "\n  ".join(complaints))
-    state = {name: as_torch(source[name]) for name in source}
+    state = {name: _laid_out(as_torch(source[name]), own.get(name)) for name in source}
     module.load_state_dict(with_versions(state, module), strict=False)
+
+
+def _laid_out(tensor: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:
+    """A dense tensor as the module holds it: sparse, if it does."""
+    return tensor if like is None or like.layout is torch.strided else tensor.to_sparse(layout=like.layout)
 
 
 def with_versions(state: dict[str, Any], module: torch.nn.Module) -> dict[str, Any]:
@@ -81,8 +87,9 @@ def move_last_places(module: torch.nn.Module, seed: int, *, units: int | None = 
 
 def as_numpy(tensor: torch.Tensor) -> np.ndarray:
     """A copy as numpy, from any device; what numpy has not (bfloat16, 8-bit floats) in ml_dtypes' dtypes, bit for bit,
-    which jax and safetensors know too."""
+    which jax and safetensors know too. A sparse one comes dense."""
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
     name = str(tensor.dtype).removeprefix("torch.")
     if name in _BY_BITS:
         import ml_dtypes
@@ -99,6 +106,16 @@ def as_torch(array: np.ndarray) -> torch.Tensor:
         bits = np.array(array, order="C").view(f"int{8 * array.dtype.itemsize}")
         return torch.from_numpy(bits).view(getattr(torch, name))
     return torch.from_numpy(np.array(array))
+
+
+def as_torch_view(array: np.ndarray) -> torch.Tensor:
+    """The same memory as a tensor, which is not to be written to where the array is not."""
+    name = array.dtype.name
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of arrays that may not be written: torch has no tensors of the kind
+        if name in _BY_BITS:
+            return torch.from_numpy(array.view(f"int{8 * array.dtype.itemsize}")).view(getattr(torch, name))
+        return torch.from_numpy(array)
 
 
 _BY_BITS = {"bfloat16": torch.int16} | dict.fromkeys(

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import mmap
-import warnings
 from collections.abc import Callable, Mapping
-from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
-from zipfile import ZIP_STORED, BadZipFile, ZipFile
+from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
-from port.weights.pickles import Refused, Walk
+from port.weights.pickles import Refused
+from port.weights.saved_objects import SavedTensor, Stub
 from port.weights.tensors import Checkpoint, TensorInfo, dtypes
-
-if TYPE_CHECKING:
-    import torch
+from port.weights.torch_storages import Make, Saved, look_through
+from port.weights.torchscript import program_state
 
 PLACES = ("state_dict", "model", "model_state_dict", "module", "net", "ema")
 """Where training scripts put the state dict in what they save."""
 
-_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # torch/serialization.py; before it, files were tar archives
-_LEGACY_PICKLES = 5  # the magic number, the protocol, the system, the object, the storages' keys
 _OTHER_TENSORS = ("torch._utils._rebuild", "torch.serialization._get_layout", "torch.per_")
+_FLAT = "_flat_param"
+_SHARDED = ("torch.distributed.",)
 _SMALLEST_LIMIT = 2**20  # bytes; below it a tensor may be larger than its file, expanded from fewer elements
+_ERRORS = (OSError, ValueError, EOFError, RuntimeError, BadZipFile, TypeError, LookupError, AttributeError, MemoryError)
+"""What zipfile and pickle raise of broken files; `port.weights.pickles.Refused` is a ValueError."""
 
 
 def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
-    """A file of ``torch.save``, in the zip format (mapped into memory) or in the one before torch 1.6 (read whole).
+    """A file of ``torch.save``: in the zip format or in the one before torch 1.6, or a TorchScript program's.
+
+    It is mapped into memory and needs no torch. What is no tensor and no plain data is never made: only the state dict
+    has to be without it.
 
     Args:
         path: the file.
@@ -41,94 +43,98 @@ def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
         UsageError: several state dicts are in it, or none where ``key`` says.
     """
     path = Path(path)
-    content = read_saved(path)
-    state_dict, left_out = _state_dict(path, content, key)
+    saved, content = _read(path, _as_saved)
+    state_dict: Mapping[Any, Any]
+    if saved.code is not None:
+        state_dict, left_out = _program(path, content, saved.code, key)
+    else:
+        state_dict, left_out = _state_dict(path, content, key, saved.names)
+    if flat := [name for name in map(str, state_dict) if name.endswith(_FLAT)]:
+        raise BrokenWeights(
+            f"{path} holds flat parameters of FullyShardedDataParallel ({flat[0]}), each many tensors of one rank in a "
+            "row: save it once more with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT)"
+        )
     limit = max(path.stat().st_size, _SMALLEST_LIMIT)
-    tensors: dict[str, torch.Tensor] = {}
+    tensors: dict[str, SavedTensor] = {}
     aliases: dict[str, str] = {}
-    first: dict[tuple[Any, ...], str] = {}
+    first: dict[SavedTensor, str] = {}
     for name, value in state_dict.items():
         name = str(name)
         if name in tensors or name in left_out:
             raise BrokenWeights(f"{path}: two entries of the state dict are named {name!r}")
         if not _is_tensor(value):
-            left_out[name] = f"no tensor: {type(value).__name__}" + (" with tensors in it" if _holds(value) else "")
+            left_out[name] = f"no tensor: {_kind(path, value)}" + (" with tensors in it" if _holds(value) else "")
             continue
-        tensor = _checked(f"{path}: {name}", value, limit)
-        tensors[name] = tensor
-        identity = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride())
-        if tensor.numel() and first.setdefault((*identity, tensor.dtype), name) != name:
-            aliases[name] = first[(*identity, tensor.dtype)]
-    infos = {name: TensorInfo(tuple(tensor.shape), _dtype(tensor)) for name, tensor in tensors.items()}
-    reader: Callable[[str], np.ndarray] = lambda name: _numpy(tensors[name])  # noqa: E731
-    return Checkpoint(path, "torch", infos, reader, aliases=aliases, left_out=left_out)
+        tensors[name] = _checked(f"{path}: {name}", value, saved, limit)
+        if 0 not in value.shape and first.setdefault(value, name) != name:
+            aliases[name] = first[value]
+    infos = {name: TensorInfo(tensor.shape, dtypes()[tensor.dtype]) for name, tensor in tensors.items()}
+    return Checkpoint(path, "torch", infos, lambda name: saved.array(tensors[name]), aliases=aliases, left_out=left_out)
 
 
 def read_saved(path: Path) -> Any:
-    """All that ``torch.save`` wrote into a file: dicts, lists, numbers, text, tensors (mapped where they can be).
+    """All that ``torch.save`` wrote into a file: dicts, lists, numbers, text, tensors (torch's, mapped into memory).
 
     Raises:
-        BrokenWeights: it cannot be read, or only by running what it names, which is not done.
+        BrokenWeights: it cannot be read, or its top is of a class that would have to be run.
     """
+    from port.weights.torch import as_torch_view
+
+    saved, content = _read(path, lambda saved: lambda tensor: as_torch_view(_array(path, saved, tensor)))
+    if isinstance(content, Stub):
+        raise BrokenWeights(_named(path, saved.names))
+    return content
+
+
+def _as_saved(saved: Saved) -> Make:
+    return lambda tensor: tensor
+
+
+def _read(path: Path, making: Callable[[Saved], Make]) -> tuple[Saved, Any]:
     try:
-        is_zip = _check(path)
-    except (OSError, ValueError, EOFError, RuntimeError, BadZipFile) as error:  # zipfile raises all of these
+        saved = look_through(path)
+        return saved, saved.content(making(saved))
+    except _ERRORS as error:
         raise BrokenWeights(_reason(path, error)) from error
-    return _load(path, is_zip)
 
 
-def _check(path: Path) -> bool:
-    """Look through the file without loading it; says whether it is a zip archive."""
-    size = path.stat().st_size
-    with open(path, "rb") as file:
-        if file.read(4) == b"PK\x03\x04":
-            _check_archive(file, size)
-            return True
-        # A map, for a read of it gives no more than there is, and makes no room for what a broken length asks for.
-        walk = Walk(cast(IO[bytes], mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)), size)
-        if walk.pickle() != _LEGACY_MAGIC:
-            raise Refused("it is a pickle, and none that torch.save wrote")
-        for _ in range(_LEGACY_PICKLES - 1):
-            walk.pickle()
-    return False
+def _array(path: Path, saved: Saved, tensor: SavedTensor) -> np.ndarray:
+    return saved.array(_checked(f"{path}: a tensor", tensor, saved, max(path.stat().st_size, _SMALLEST_LIMIT)))
 
 
-def _check_archive(file: BinaryIO, size: int) -> None:
-    with ZipFile(file) as archive:
-        entries = archive.infolist()
-        packed = [entry.filename for entry in entries if entry.compress_type != ZIP_STORED]
-        if packed:
-            raise Refused(f"its entry {packed[0]!r:.60} is compressed, which torch.save does not do")
-        if sum(entry.file_size for entry in entries) > size:
-            raise Refused(f"its entries claim more bytes than the file's {size}")
-        names = {entry.filename.partition("/")[2]: entry for entry in entries}
-        if "constants.pkl" in names:
-            raise Refused(
-                "it is a TorchScript program; torch.jit.load(file).state_dict() gives the weights: torch.save those"
-            )
-        if "data.pkl" not in names:
-            raise Refused("it is a zip archive without data.pkl, and so none that torch.save wrote")
-
-        def on_storage(key: str, kind: str, count: int) -> None:
-            if f"data/{key}" not in names:
-                raise Refused(f"its entry data/{key:.40} is missing")
-            held = names[f"data/{key}"].file_size
-            if count and (held % count or held // count not in (1, 2, 4, 8, 16)):
-                raise Refused(f"its entry data/{key:.40} has {held} bytes, and is to hold {count} of {kind}")
-
-        Walk(BytesIO(archive.read(names["data.pkl"])), size, on_storage).pickle()
+def _program(path: Path, content: Any, code: dict[str, str], key: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    if key is not None:
+        raise UsageError(f"{path} is a TorchScript program, with one state dict and none at {key!r}: leave that out")
+    if not isinstance(content, Stub):
+        raise BrokenWeights(f"{path} is a TorchScript file without a module: it holds a {type(content).__name__}")
+    try:
+        return program_state(content, code)
+    except ValueError as error:
+        raise BrokenWeights(f"{path} is a TorchScript program that cannot be read: {error}") from error
 
 
 def _reason(path: Path, error: Exception) -> str:
-    names = getattr(error, "names", ())
     if isinstance(error, BadZipFile):
         return (
             f"{path} is no whole file of torch.save: it begins as a zip archive, and {str(error)[:1].lower()}"
             f"{str(error)[1:]}. A download may have been cut short"
         )
-    if not names:
-        return f"{path} cannot be read as a file of torch.save: {getattr(error, 'strerror', None) or error}"
-    if all(name.startswith(_OTHER_TENSORS) for name in names):
+    if names := getattr(error, "names", ()):
+        return _named(path, names)
+    return (
+        f"{path} cannot be read as a file of torch.save: "
+        f"{getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
+    )
+
+
+def _named(path: Path, names: tuple[str, ...]) -> str:
+    """Why a file is not read whose tensors are behind what it names."""
+    if any(name.startswith(_SHARDED) for name in names):
+        return (
+            f"{path} holds tensors of torch.distributed, of which each rank keeps a part. Gather them where they are: "
+            "torch.distributed.checkpoint.state_dict.get_model_state_dict, with full_state_dict=True; torch.save that"
+        )
+    if names and all(name.startswith(_OTHER_TENSORS) for name in names):
         return (
             f"{path} holds tensors of a kind that is not read here ({', '.join(names)}: sparse, quantized, or of "
             "another device). Save them as plain CPU tensors"
@@ -141,30 +147,16 @@ def _reason(path: Path, error: Exception) -> str:
     )
 
 
-def _load(path: Path, is_zip: bool) -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise UsageError(
-            f"{path} is a file of torch.save, and torch, which reads it, is not installed here: install it, or convert "
-            "the file to safetensors where torch is"
-        ) from error
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch speaks of its own old classes
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
-    except Exception as error:  # a broken file makes torch raise errors of every kind
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise BrokenWeights(f"{path} cannot be read as a file of torch.save: {reason}") from error
-
-
-def _state_dict(path: Path, content: Any, key: str | None) -> tuple[Mapping[Any, Any], dict[str, str]]:
+def _state_dict(
+    path: Path, content: Any, key: str | None, names: tuple[str, ...]
+) -> tuple[Mapping[Any, Any], dict[str, str]]:
     """The state dict, and what stands beside it."""
+    if isinstance(content, Stub):
+        raise BrokenWeights(_named(path, names))
     if key is not None:
         return _at(path, content, key), {}
     if not isinstance(content, Mapping):
-        raise BrokenWeights(f"{path} holds a {type(content).__name__}, and no state dict")
+        raise BrokenWeights(f"{path} holds a {_class_of(content)}, and no state dict")
     found = [place for place in PLACES if _holds(content.get(place))]
     if len(found) > 1:
         raise UsageError(f"{path} holds several state dicts: say which with key= or --key: {', '.join(found)}")
@@ -176,6 +168,8 @@ def _state_dict(path: Path, content: Any, key: str | None) -> tuple[Mapping[Any,
     others = [str(place) for place, value in content.items() if _holds(value)]
     if others:
         raise UsageError(f"{path} has tensors in places of its own: say which with key= or --key: {', '.join(others)}")
+    if names:
+        raise BrokenWeights(_named(path, names))
     raise BrokenWeights(f"{path} holds no tensors: at its top are {', '.join(_shown(map(str, content))) or 'none'}")
 
 
@@ -184,7 +178,7 @@ def _at(path: Path, content: Any, key: str) -> Mapping[Any, Any]:
     rest = key
     while rest:
         if not isinstance(content, Mapping):
-            raise UsageError(f"{path} has nothing at {key!r}: {rest!r} would be inside a {type(content).__name__}")
+            raise UsageError(f"{path} has nothing at {key!r}: {rest!r} would be inside a {_class_of(content)}")
         fits = [str(name) for name in content if rest == str(name) or rest.startswith(f"{name}.")]
         if not fits:
             raise UsageError(f"{path} has nothing at {key!r}; there are: {', '.join(_shown(map(str, content)))}")
@@ -192,7 +186,7 @@ def _at(path: Path, content: Any, key: str) -> Mapping[Any, Any]:
         content = next(value for name, value in content.items() if str(name) == chosen)
         rest = rest[len(chosen) + 1 :]
     if not _holds(content):
-        raise UsageError(f"{path} has no state dict at {key!r}: it is a {type(content).__name__} without tensors")
+        raise UsageError(f"{path} has no state dict at {key!r}: it is a {_class_of(content)} without tensors")
     return content
 
 
@@ -202,9 +196,7 @@ def _shown(names: Any) -> list[str]:
 
 
 def _is_tensor(value: Any) -> bool:
-    import torch
-
-    return isinstance(value, torch.Tensor)
+    return isinstance(value, SavedTensor)
 
 
 def _holds(value: Any) -> bool:
@@ -212,33 +204,36 @@ def _holds(value: Any) -> bool:
     return isinstance(value, Mapping) and any(map(_is_tensor, value.values()))
 
 
-def _checked(where: str, tensor: torch.Tensor, limit: int) -> torch.Tensor:
-    """The tensor without its gradient's bookkeeping, if it is one that can be read."""
-    if tensor.layout.__repr__() != "torch.strided" or tensor.device.type != "cpu" or tensor.is_quantized:
-        raise BrokenWeights(f"{where} is a {tensor.layout} tensor on {tensor.device}; plain CPU tensors are read")
-    if str(tensor.dtype).removeprefix("torch.") not in dtypes():
-        raise BrokenWeights(f"{where} is {tensor.dtype}, which numpy has not; save it as another dtype")
-    size, held = tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()
-    if max(size, held) > limit:
-        raise BrokenWeights(
-            f"{where} of shape {tuple(tensor.shape)} is {size} bytes over a storage of {held}, and the whole file has "
-            "fewer than that: a small file that asks for so much memory is not opened"
-        )
-    return tensor.detach().resolve_conj().resolve_neg()
+def _class_of(value: Any) -> str:
+    """A value's class as a person calls it."""
+    for kind, name in ((SavedTensor, "Tensor"), (dict, "dict")):
+        if isinstance(value, kind):
+            return name
+    return value.kind if isinstance(value, Stub) else type(value).__name__
 
 
-def _dtype(tensor: torch.Tensor) -> np.dtype:
-    return dtypes()[str(tensor.dtype).removeprefix("torch.")]
+def _kind(path: Path, value: Any) -> str:
+    """What stands in a state dict and is no tensor."""
+    if not isinstance(value, Stub):
+        return _class_of(value)
+    if value.kind.startswith((*_OTHER_TENSORS, *_SHARDED)):
+        raise BrokenWeights(_named(path, (value.kind,)))
+    return f"an object of {value.kind}, which is not made here"
 
 
-def _numpy(tensor: torch.Tensor) -> np.ndarray:
-    """The same memory as numpy; what torch's numpy() does not know goes through integers of the same width."""
-    import torch
-
-    dtype = _dtype(tensor)
-    if dtype.isbuiltin == 1:
-        array = tensor.numpy()
-    else:
-        array = tensor.view({1: torch.uint8, 2: torch.int16}[dtype.itemsize]).numpy().view(dtype)
-    array.flags.writeable = False
-    return array
+def _checked(where: str, tensor: SavedTensor, saved: Saved, limit: int) -> SavedTensor:
+    """The tensor, if it is one that can be read: nothing is allocated for it."""
+    if tensor.dtype not in dtypes():
+        raise BrokenWeights(f"{where} is torch.{tensor.dtype}, which numpy has not; save it as another dtype")
+    size = TensorInfo(tensor.shape, dtypes()[tensor.dtype]).nbytes
+    try:
+        held = saved.held(tensor)
+        if max(size, held) > limit:
+            raise BrokenWeights(
+                f"{where} of shape {tensor.shape} is {size} bytes over a storage of {held}, and the whole file has "
+                "fewer than that: a small file that asks for so much memory is not opened"
+            )
+        saved.array(tensor)
+    except Refused as error:
+        raise BrokenWeights(f"{where} cannot be read: {error}") from error
+    return tensor

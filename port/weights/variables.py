@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping as Tree
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.errors import UsageError, WeightsMismatch
-from port.mapping import TORCH_ONLY, Mapping, Rules, between
+from port.errors import WeightsMismatch
+from port.mapping import Mapping, Rules, between, guide_of_flax, guide_of_torch
 from port.mapping.entry import gather
-from port.weights.sources import Source, is_nnx, is_torch, opened
+from port.weights.carrying import Carrying
+from port.weights.sources import is_nnx, is_torch, opened
+from port.weights.way_back import WayBack, way_back
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +40,9 @@ def to_flax(
     Returns:
         ``{"params": {…}, "batch_stats": {…}, …}``, nested dicts of numpy arrays in the source's dtypes, bit for bit
         (a jax array would lose a float64's last bits unless ``jax_enable_x64`` is set). What Flax has no home for
-        (``num_batches_tracked`` with flax's own BatchNorm) is under ``"torch_only"``, for the way back.
+        (``num_batches_tracked`` with flax's own BatchNorm) is under ``"torch_only"``, for the way back. What ``target``
+        holds as `port.nn.Frozen` is under ``"Frozen"``; without one, frozen parameters are under ``"params"`` like all
+        others, and `port.to_optax` leaves them as they are.
 
     Raises:
         WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message.
@@ -67,7 +72,8 @@ def to_torch(
     """A Flax model's weights as a torch state dict.
 
     Args:
-        source: an nnx module, a tree of variables, or a file of them.
+        source: an nnx module, a tree of variables, or a file of them; a file that `port convert` or `port translate`
+            wrote says itself how it is read, and needs none of the rest.
         like: the torch module that they are for; with it the result loads there with ``strict=True``. What the Flax
             model has no home for is taken from it.
         model: the Flax module that a tree of variables belongs to, where there is no ``like``, or with it two readings.
@@ -76,36 +82,35 @@ def to_torch(
         inputs: an example input of a Linen ``model``.
 
     Returns:
-        torch's keys → tensors, in the source's dtypes; integers in those of ``like``.
+        torch's keys → tensors, in the source's dtypes; integers in those of ``like``. A state dict does not say what is
+        trained: loading it leaves each parameter's ``requires_grad`` as it is.
 
     Raises:
-        WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message.
+        WeightsMismatch: everything that is missing, unexpected or mis-shaped, in one message; or a tensor that does not
+            come back as it was converted.
         NoPair: layers that no pair speaks of.
-        UsageError: a tree of variables, and nothing that tells its layout.
+        UsageError: a tree of variables, and nothing that tells its layout; a model that is not the file's.
     """
     with opened(source) as given:
-        variables = given.in_collections(lambda collection: collection != TORCH_ONLY)
-        kept = given.in_collections(lambda collection: collection == TORCH_ONLY)
-        flax = source if is_nnx(source) else model
-        if flax is None and like is None and not isinstance(rename, Mapping):
-            raise UsageError("variables alone do not tell their layout: give the torch module (like=…) or model=…")
-        known = flax if flax is not None else variables.guide("flax")
-        mapping = between(like, known, rename=rename, fold=fold, inputs=inputs)
-        state = _state_dict(mapping, variables, kept)
+        module = source if is_nnx(source) else model
+        left = None if like is None else guide_of_torch(like)
+        right = None if module is None else guide_of_flax(module, inputs)
+        back = way_back(given, left, right, rename=rename, fold=fold)
+        state = _state_dict(back)
+    for remark in back.changed():
+        warnings.warn(remark, stacklevel=2)
     return state if like is None else _as_in(like, state)
 
 
-def _state_dict(mapping: Mapping, variables: Source, kept: Source) -> dict[str, torch.Tensor]:
+def _state_dict(back: WayBack) -> dict[str, torch.Tensor]:
     from port.weights.torch import as_torch
 
-    carried = Mapping(tuple(entry for entry in mapping.entries if entry.collection != TORCH_ONLY)).inverse()
-    carried.check(variables.shapes)
-    state = {
+    carrying = Carrying(back.tensors, reverse=True, check=back.check)
+    return {
         key: as_torch(array)
-        for entry in carried.present(variables)
-        for key, array in zip(entry.targets, entry(gather(entry, variables)), strict=True)
+        for entry in back.mapping.present(back.tensors)
+        for key, array in zip(entry.targets, carrying.carry(entry), strict=True)
     }
-    return state | {key: as_torch(kept[key]) for key in kept}
 
 
 def _as_in(module: torch.nn.Module, state: dict[str, torch.Tensor]) -> dict[str, Any]:

@@ -10,10 +10,6 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections import Counter
-from collections.abc import Iterator
-from contextvars import ContextVar
-from dataclasses import replace
 from pathlib import Path
 from types import new_class
 from typing import Any
@@ -24,11 +20,13 @@ from flax import nnx
 
 from port.data import dataset_info
 from port.errors import UsageError
-from port.nn import DropoutMasks, SharedDropout
+from port.named import advice, arguments
+from port.nn import DropoutMasks, shared_masks
+from port.nn.shared_stream import without_streams
 from port.weights.safetensors_files import open_safetensors
 from side_by_side.config import Config
 from side_by_side.jax.model import scaled
-from side_by_side.own import cannot_take, check_result, found
+from side_by_side.own import beside, cannot_take, check_result, found
 
 # %% Images as it takes them
 
@@ -41,68 +39,27 @@ class OnImages:
 
     def __call__(self: Any, images: jax.Array, masks: DropoutMasks, real: jax.Array | None = None) -> Any:
         x = scaled(images, self.image_dtype).transpose(self.image_axes)  # from (N, H, W, C)
-        token = _STEP.set((masks, Counter()))
-        try:
+        with shared_masks(self, masks):
             return super().__call__(x)  # type: ignore[misc]
-        finally:
-            _STEP.reset(token)
 
 
 # %% Built
 
 
-_STEP: ContextVar[tuple[DropoutMasks, Counter[int]]] = ContextVar("step")
-
-
-class NumberedDropout(SharedDropout):
-    """A dropout of the model's, which finds the step's masks by itself; `port.shared_dropout` numbers torch's alike."""
-
-    number: int
-
-    def __call__(self, x: jax.Array, *_: Any, **__: Any) -> jax.Array:  # type: ignore[override]
-        masks, calls = _STEP.get()
-        again = calls[self.number]
-        calls[self.number] += 1
-        if again:
-            masks = replace(masks, key=jax.random.fold_in(masks.key, self.number))
-        return super().__call__(x, masks, again or self.number)
-
-
-def dropouts(node: Any) -> Iterator[nnx.Dropout]:
-    """The dropouts of a module in the order in which its constructor made them, as torch's ``modules()`` has them."""
-    children = (
-        node.values() if isinstance(node, nnx.Dict) else node if isinstance(node, nnx.List) else vars(node).values()
-    )
-    for child in children:
-        if isinstance(child, nnx.Dropout):
-            yield child
-        elif isinstance(child, nnx.Module | nnx.List | nnx.Dict):
-            yield from dropouts(child)
-
-
 def mapping_beside(config: Config) -> Path | None:
     """NAME.mapping.toml beside NAME.py, which says where each tensor of the original is; None where there is none."""
-    return _beside(config, ".mapping.toml")
+    return beside(config.jax_model, ".mapping.toml")
 
 
 def _axes(config: Config) -> tuple[int, ...]:
     """How (N, H, W, C) becomes what the model takes."""
-    path = _beside(config, ".safetensors")
+    path = beside(config.jax_model, ".safetensors")
     order = [0, 2, 3, 1]
     if path is not None:
         with open_safetensors(path) as weights:
             told = json.loads(dict(weights.metadata).get("port.translation", "{}"))
         order = told.get("inputs", [order])[0]
     return tuple([0, 2, 3, 1].index(axis) for axis in order)
-
-
-def _beside(config: Config, ending: str) -> Path | None:
-    if config.jax_model is None:
-        return None
-    place = config.jax_model.rpartition(":")[0]
-    source = Path(place if place.endswith(".py") else inspect.getfile(found(config.jax_model, "--jax-model")))
-    path = source.with_name(f"{source.stem}{ending}")
-    return path if path.is_file() else None
 
 
 def build_own(config: Config, param_dtype: Any = jnp.float32) -> nnx.Module:
@@ -115,24 +72,19 @@ def build_own(config: Config, param_dtype: Any = jnp.float32) -> nnx.Module:
     cls = found(config.jax_model, "--jax-model")
     if not isinstance(cls, type) or not issubclass(cls, nnx.Module):
         raise UsageError(f"--jax-model: {config.jax_model} is no class of flax.nnx.Module")
+    told = arguments(config.jax_kwargs, "--jax-kwargs")
     given = {"rngs": nnx.Rngs(config.seed), "param_dtype": param_dtype}
     taken = inspect.signature(cls.__init__).parameters
-    told = {"__module__": cls.__module__, "image_dtype": param_dtype, "image_axes": _axes(config)}
+    body = {"__module__": cls.__module__, "image_dtype": param_dtype, "image_axes": _axes(config)}
     try:
-        on_images: Any = new_class(cls.__name__, (OnImages, cls), exec_body=lambda body: body.update(told))
-        model = on_images(**{name: given[name] for name in given if name in taken})
+        on_images: Any = new_class(cls.__name__, (OnImages, cls), exec_body=lambda names: names.update(body))
+        model = on_images(**{name: given[name] for name in given if name in taken}, **told)
     except Exception as error:
-        raise UsageError(f"--jax-model: {config.jax_model} cannot be built without arguments: {error}") from error
-    for number, layer in enumerate(dropouts(model)):
-        layer.__class__ = NumberedDropout
-        layer.number = number  # type: ignore[attr-defined]
-        layer.rngs = nnx.data(None)  # its stream: the masks come from the step's key
-    if streams := nnx.to_flat_state(nnx.state(model, nnx.RngState)):
-        names = ", ".join(sorted({".".join(map(str, path[:-1])) for path, _ in streams}))
+        so = f"with {config.jax_kwargs}" if told else "without arguments"
         raise UsageError(
-            f"--jax-model: {config.jax_model} draws random numbers ({names}) beside its dropouts, whose masks "
-            "alone the two sides share"
-        )
+            f"--jax-model: {config.jax_model} cannot be built {so}: {error}\n{advice(cls, '--jax-kwargs')}"
+        ) from error
+    without_streams(model)  # all that it draws comes from the step's key
     _see_that_it_fits(config, model)
     return model
 

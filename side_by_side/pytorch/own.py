@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from port.data import dataset_info
-from port.errors import UsageError
+from port.errors import BrokenWeights, UsageError
+from port.named import advice, arguments
 from side_by_side.config import Config
-from side_by_side.own import cannot_take, check_result, found
+from side_by_side.own import beside, cannot_take, check_result, found
 from side_by_side.pytorch.model import scaled
 
 # %% Images as it takes them
@@ -32,6 +33,19 @@ class OnImages:
 # %% Built
 
 
+def draw_layouts(config: Config) -> list[Any] | None:
+    """How the masks of the JAX model lie, if `port translate` has written it; None: as torch's do."""
+    weights = beside(config.jax_model, ".safetensors")
+    if weights is None:
+        return None
+    from port.translation import draw_layouts as layouts_of
+
+    try:
+        return layouts_of(weights)
+    except BrokenWeights:
+        return None  # weights of somebody else's
+
+
 def build_own(config: Config) -> nn.Module:
     """The user's model with the initial weights that its own code draws, float32.
 
@@ -39,13 +53,16 @@ def build_own(config: Config) -> nn.Module:
         UsageError: it cannot be found or built, or does not go with the dataset.
     """
     assert config.torch_model is not None
-    made = found(config.torch_model, "--torch-model")
+    made, given = found(config.torch_model, "--torch-model"), arguments(config.torch_kwargs, "--torch-kwargs")
     try:
         with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
             torch.manual_seed(config.seed)
-            model = made if isinstance(made, nn.Module) else made()
+            model = made if isinstance(made, nn.Module) else made(**given)
     except Exception as error:
-        raise UsageError(f"--torch-model: {config.torch_model} cannot be built without arguments: {error}") from error
+        told = f"with {config.torch_kwargs}" if given else "without arguments"
+        raise UsageError(
+            f"--torch-model: {config.torch_model} cannot be built {told}: {error}\n{advice(made, '--torch-kwargs')}"
+        ) from error
     if not isinstance(model, nn.Module):
         raise UsageError(f"--torch-model: {config.torch_model} gives {type(model).__qualname__}, no torch.nn.Module")
     cls = type(model)

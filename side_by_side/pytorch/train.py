@@ -28,7 +28,7 @@ from side_by_side.pytorch.checkpoint import latest_step, restore_checkpoint, sav
 from side_by_side.pytorch.data import make_plan, read, test_batches, train_batches
 from side_by_side.pytorch.model import build, cross_entropy
 from side_by_side.pytorch.optimizer import clip_grad_norm, make_optimizer, make_schedule
-from side_by_side.pytorch.own import build_own
+from side_by_side.pytorch.own import build_own, draw_layouts
 from side_by_side.pytorch.processes import check_the_others, joined
 from side_by_side.pytorch.replicas import Batch, Replicas, Sizes
 
@@ -44,13 +44,15 @@ def loss_fn(model: nn.Module, batch: Batch, samples: float) -> Tensor:
     return cross_entropy(model(batch.images), batch.labels).sum() / samples
 
 
-def accumulate(model: nn.Module, batches: list[Batch], key: Tensor, sizes: Sizes, replicas: Replicas) -> Tensor:
+def accumulate(
+    model: nn.Module, batches: list[Batch], key: Tensor, sizes: Sizes, replicas: Replicas, layouts: list[Any] | None
+) -> Tensor:
     """The loss, summed over the microbatches, and their gradients in the model; the last one's are every rank's."""
     losses = []
     for number, batch in enumerate(batches, start=1):
         drawn_for = None if batch.rows is None else sizes.masks
         with (
-            shared_dropout(model, key, rows=batch.rows, batch_size=drawn_for),
+            shared_dropout(model, key, rows=batch.rows, batch_size=drawn_for, layouts=layouts),
             replicas.accumulating(model, last=number == len(batches)),
         ):
             loss = loss_fn(model, batch, sizes.batch / replicas.averaged)
@@ -68,10 +70,11 @@ def train_step(
     key: Tensor,
     sizes: Sizes,
     replicas: Replicas,
+    layouts: list[Any] | None = None,
 ) -> dict[str, Tensor | float]:
-    """One update, in place; what is worth recording of it."""
+    """One update, in place; what is worth recording of it. ``layouts``: of the masks, on the JAX side."""
     optimizer.zero_grad()
-    loss = replicas.mean(accumulate(model, batches, replicas.key(key), sizes, replicas))
+    loss = replicas.mean(accumulate(model, batches, replicas.key(key), sizes, replicas, layouts))
     grad_norm = clip_grad_norm(model.parameters(), clip_norm)
     lr = schedule.get_last_lr()[0]
     optimizer.step()
@@ -126,6 +129,7 @@ def train(config: Config, precision: str) -> None:
             restore_checkpoint(checkpoint, model, optimizer, schedule)
         check_the_others(replicas, model, first_step)
         replicated = replicas.replicate(model)
+        layouts = draw_layouts(config)
 
         share = replicas.share(plan, filled=False)
         about = {**describe(config, precision, device), "total_steps": total_steps}
@@ -141,7 +145,7 @@ def train(config: Config, precision: str) -> None:
                 key = dropout_key(config.seed, step, x64=precision == "float64")
                 microbatches, sizes = replicas.place(images, labels, share.places(step), device)
                 measured = train_step(
-                    replicated, optimizer, schedule, config.clip_norm, microbatches, key, sizes, replicas
+                    replicated, optimizer, schedule, config.clip_norm, microbatches, key, sizes, replicas, layouts
                 )
                 record(step, epoch=epoch, **measured)
                 if ((step + 1) % plan.batches_per_epoch == 0 or step + 1 == total_steps) and replicas.leads:

@@ -25,6 +25,7 @@ MODELS = '''
 import torch
 import torchvision
 from torch import nn
+from torch.nn import functional as F
 
 
 class SE(nn.Module):
@@ -50,11 +51,13 @@ class Net(nn.Module):
         self.register_buffer("scale", torch.tensor([1.0, 0.5, 2.0, 1.5]).view(1, 4, 1, 1), persistent=False)
         self.hidden = nn.Linear(64, 16)
         self.drop = nn.Dropout(0.25)
+        self.rate = 0.2
         self.head = nn.Linear(16, 10)
 
     def forward(self, x):
         x = self.se(torch.relu(self.bn(self.conv(x)))) * self.scale
-        x = self.drop(torch.relu(self.hidden(x.flatten(1))))
+        x = F.dropout(F.dropout(x, self.rate, self.training).flatten(1), self.rate, self.training)  # in two layouts
+        x = self.drop(torch.relu(self.hidden(x)))
         return self.head(x)
 
 
@@ -64,6 +67,17 @@ class Pictures(Net):
     def __init__(self):
         super().__init__()
         self.conv = nn.Conv2d(3, 4, 3)
+
+
+class Config:
+    def __init__(self, width):
+        self.width = width
+
+
+class Configured(Net):
+    def __init__(self, config):
+        super().__init__()
+        self.hidden, self.head = nn.Linear(64, config.width), nn.Linear(config.width, 10)
 
 
 class Two(Net):
@@ -165,7 +179,18 @@ def test_the_command(project: Path) -> None:
     assert state["conv.weight"].shape == (4, 1, 3, 5), "torch's names and layouts"
 
 
+def test_a_model_that_takes_a_configuration(project: Path) -> None:
+    from side_by_side.pytorch.own import build_own as build_torch
+
+    kwargs = json.dumps({"config": {f"@{project / 'own_models.py'}:Config": {"width": 7}}})
+    model: Any = build_torch(with_options(**own(project, "Configured", torch_kwargs=kwargs)))
+    assert model.hidden.out_features == 7
+    with pytest.raises(UsageError, match=r"cannot be built without arguments: .*'config'\n.*--torch-kwargs '"):
+        build_torch(with_options(**own(project, "Configured")))
+
+
 REFUSED = {
+    "arguments of none": ({"torch_kwargs": "{}", "torch_model": None, "jax_model": None}, "give those"),
     "one alone": ({"torch_model": "a:B"}, "belong together"),
     "another model": ({"model": "convnet"}, "--model is of our own models"),
     "dropout": ({"dropout": 0.1}, "--dropout is of our own models"),
@@ -179,7 +204,7 @@ def test_options_that_do_not_go_together(case: str) -> None:
     options, message = REFUSED[case]
     both = {} if case == "one alone" else {"torch_model": "a:B", "jax_model": "c.py:D"}
     with pytest.raises(UsageError, match=message):
-        Config(**both, **options)  # type: ignore[arg-type]
+        Config(**both | options)  # type: ignore[arg-type]
 
 
 def test_models_that_do_not_go_with_the_data(project: Path) -> None:
@@ -203,5 +228,5 @@ def test_models_that_do_not_go_with_the_data(project: Path) -> None:
         build_jax(config("Net", cls="load"))
     with pytest.raises(UsageError, match="nowhere cannot be imported"):
         build_torch(Config(torch_model="nowhere:Net", jax_model="a.py:B"))
-    with pytest.raises(UsageError, match="takes module:Name or"):
+    with pytest.raises(UsageError, match="takes module:name or"):
         build_torch(Config(torch_model="Net", jax_model="a.py:B"))

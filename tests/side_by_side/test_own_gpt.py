@@ -110,7 +110,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cls = found(f"{folder / 'gpt_models.py'}:ImageGPT", "--torch-model")
     torch.manual_seed(1)
     done = port.translate(cls(), torch.rand(2, 1, 8, 8), name="image_gpt", check=False, construct=cls)
-    assert not done.unwritten and not done.drawn_otherwise
+    assert not done.unwritten and not done.without_start
     write_folder(done, folder / "written", name="image_gpt")
     return folder
 

@@ -26,7 +26,7 @@ FILES = sorted(path.name for path in (ROOT / "pytorch").glob("*.py"))
 # parallelism, a process a replica; JAX has three, of devices that may be one process's.
 ONLY_IN_JAX = {
     "train.py": {"TrainState"},
-    "own.py": {"NumberedDropout", "dropouts", "mapping_beside", "_axes", "_beside", "_widen"},
+    "own.py": {"mapping_beside", "_axes", "_widen"},
     "processes.py": {
         *("local_devices", "_find_the_others", "_check_free", "_wait_for", "_alone", "_check_as_many"),
     },
@@ -35,7 +35,10 @@ ONLY_IN_JAX = {
         *(f"Replicas.{name}" for name in ("devices", "compile", "one", "_shard", "local", "first", "finish")),
     },
 }
-ONLY_IN_TORCH = {"replicas.py": {"_SumOverRanks", "SynchronisedBatchNorm", "Replicas.accumulating"}}
+ONLY_IN_TORCH = {
+    "own.py": {"draw_layouts"},
+    "replicas.py": {"_SumOverRanks", "SynchronisedBatchNorm", "Replicas.accumulating"},
+}
 
 
 def definitions(path: Path, alone: set[str]) -> list[str]:

@@ -34,6 +34,7 @@ from port.nn.functional.embedding_losses import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from port.nn.functional.expectation import expect
 from port.nn.functional.fold import fold, unfold
 from port.nn.functional.grid import affine_grid, grid_sample
 from port.nn.functional.kinks import std, vector_norm
@@ -73,6 +74,7 @@ __all__ = [
     "ctc_loss",
     "cummax",
     "cummin",
+    "expect",
     "fold",
     "fractional_max_pool",
     "gaussian_nll_loss",

@@ -1,6 +1,6 @@
 """Dropout ⇄ flax.nnx.Dropout, with ``broadcast_dims`` where whole channels drop; alpha dropout ⇄ port.nn.
 
-In training the masks are JAX's. `port.random.shared_dropout` makes torch's side draw them too, alpha dropout's not.
+In training the masks are JAX's; `port.random.shared_dropout` makes torch's side draw them too.
 """
 
 from __future__ import annotations

@@ -263,8 +263,8 @@ NOTES = (
         torch="Drawn from the global generator.",
         jax="Drawn from a key. nnx.Dropout forks a stream off the Rngs it is built with and counts on, so that its "
         "mask is not that of `fold_in(key(seed), 0)`; with x64 on, one key gives other masks.",
-        remedy="Pass a key to each call, `fold_in(fold_in(key(seed), step), layer)`, and say in which precision it is "
-        "drawn; `port.shared_dropout` draws jax's masks in torch, bit for bit.",
+        remedy="Pass a key to each call, `fold_in(fold_in(key(seed), step), n)`, and say in which precision it is "
+        "drawn; `port.shared_dropout` with `port.nn.shared_masks` draws jax's masks in torch, bit for bit.",
         tests=(
             "tests/port/pairs/notes/test_weights_and_modules.py::"
             "test_W25_a_layers_own_stream_gives_another_mask_than_the_key_does",
@@ -308,6 +308,19 @@ NOTES = (
             f"{_NN}/test_recurrent.py::test_lengths_are_torchs_packed_sequences",
             f"{_NN}/test_recurrent.py::test_W28_flaxs_own_computes_on_past_the_end",
             "tests/port/translation/test_packing.py::test_W28_a_batch_padded_beyond_its_longest_is_told",
+        ),
+    ),
+    Note(
+        "W29",
+        "parameters that are not trained",
+        torch="`requires_grad=False`: no gradient, and no optimizer moves it, though it stands in its groups; weight "
+        "decay is skipped too.",
+        jax="An `nnx.Param` is trained whoever holds it; a gradient of zero still decays.",
+        remedy="`port.nn.Frozen` in its place, or `port.nn.frozen(module)`: a kind of variable that `nnx.Param` leaves "
+        "out. `port.to_optax` labels what torch does not train, so that it stays, whatever it is held as.",
+        tests=(
+            f"{_NN}/test_frozen.py::test_W29_neither_grad_nor_optimizer_touches_it",
+            "tests/port/optim/test_unstepped.py::test_W29_the_live_optimizer",
         ),
     ),
 )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from port.pairs.expression import Expression
+from port.pairs.schedules.functions import expression_of
 from port.pairs.schedules.pair import SchedulePair
 
 
@@ -141,6 +142,11 @@ def _swa(scheduler: Any, group: int, base: float) -> Expression:
     return _schedule("swa_lr", base, swa_lr=goal, **shape)
 
 
+def _lambda(scheduler: Any, group: int, base: float) -> Expression | None:
+    """A call of the user's function, where JAX can trace it."""
+    return expression_of("lambda_lr", scheduler.lr_lambdas[group], None, base)
+
+
 def _none(scheduler: Any, group: int, base: float) -> None:
     return None
 
@@ -162,6 +168,6 @@ SCHEDULES = (
     _pair("CyclicLR", _cyclic, momentum=_cyclic_momentum, sets=True),
     _pair("OneCycleLR", _one_cycle, momentum=_one_cycle_momentum, sets=True),
     SchedulePair("torch.optim.swa_utils.SWALR", _swa),
-    _pair("LambdaLR", _none, sets=True),
+    _pair("LambdaLR", _lambda, sets=True),
     _pair("MultiplicativeLR", _none),
 )

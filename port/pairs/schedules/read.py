@@ -12,12 +12,15 @@ from port.errors import UsageError
 from port.pairs.expression import Expression
 from port.pairs.pair import is_class, name_of
 from port.pairs.schedules.formulas import SCHEDULES
+from port.pairs.schedules.functions import expression_of
 from port.pairs.schedules.pair import Plateau, Scheduled, SchedulePair
 from port.pairs.schedules.place import place_of
 from port.pairs.schedules.rehearsal import momentum_of, rehearse
 
 _SEQUENTIAL = "torch.optim.lr_scheduler.SequentialLR"
 _CHAINED = "torch.optim.lr_scheduler.ChainedScheduler"
+_LAMBDA = "torch.optim.lr_scheduler.LambdaLR"
+_MULTIPLICATIVE = "torch.optim.lr_scheduler.MultiplicativeLR"
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 _PLATEAU_DEFAULTS = {
     "mode": "min",
@@ -37,9 +40,10 @@ def schedule_of(scheduler: Any, group: int, *, steps: int | None = None) -> Sche
     Args:
         scheduler: a scheduler of torch.optim at any place of its run, also behind ``load_state_dict``.
         group: the number of the optimizer's group.
-        steps: how many of the scheduler's steps are written out where there is no formula (LambdaLR,
-            MultiplicativeLR, a scale_fn of one's own, chains that are not products), or where the rate is a tensor that
-            rounds it; the schedule refuses a later one. Without it such a rate has the formula's values, not rounded.
+        steps: for how many of the scheduler's steps a function of the user's is called (LambdaLR, unless JAX can trace
+            it; MultiplicativeLR), or the rates are written out, where there is no formula (functions without a name, a
+            scale_fn of one's own, chains that are not products) or the rate is a tensor that rounds it; the schedule
+            refuses a later one. Without it a tensor's rate has the formula's values, not rounded.
 
     Raises:
         UsageError: no class that is known; a table is needed and ``steps`` is not given, or does not go beyond where
@@ -53,6 +57,8 @@ def schedule_of(scheduler: Any, group: int, *, steps: int | None = None) -> Sche
     momentum = _momentum(scheduler, group)
     given = scheduler.optimizer.param_groups[group]
     precision = _precision(given["lr"])
+    if steps is not None and steps > count and precision == 0 and learning_rate is None:
+        learning_rate = _of_function(scheduler, group, steps)
     if learning_rate is None or (steps is not None and precision > 0):
         learning_rate, momentum = _tables(scheduler, group, steps, count)
     _compare(
@@ -224,6 +230,17 @@ def _chain(scheduler: Any, group: int, base: float) -> Expression | float | None
     return None if begins_elsewhere else _formula(held[-1], group, own)
 
 
+def _of_function(scheduler: Any, group: int, steps: int) -> Expression | None:
+    """A call of the user's function, made for so many steps; None where it cannot be written down."""
+    base = _base(scheduler, group)
+    if is_class(type(scheduler), _LAMBDA):
+        return expression_of("lambda_lr", scheduler.lr_lambdas[group], steps, base)
+    if is_class(type(scheduler), _MULTIPLICATIVE):
+        given = scheduler.lr_lambdas[group], steps, base
+        return expression_of("multiplicative_lr", *given, needs_steps=True)
+    return None
+
+
 def _tables(scheduler: Any, group: int, steps: int | None, count: int) -> tuple[Expression, Expression | None]:
     name = type(scheduler).__name__
     if steps is None:
@@ -260,5 +277,5 @@ def _compare(
             f"group {group} has the {what} {present:.9g}, but {type(scheduler).__name__} alone would have brought it "
             f"to {expected:.9g} at step {count}: something else has changed it. Several schedulers that step side by "
             "side are given all together, in the order of their steps; a checkpoint's optimizer is loaded as well as "
-            "its scheduler; a rate that is set by hand is written as a LambdaLR"
+            "its scheduler; a rate that is set by hand is given as schedule=, a function from the step to the rate"
         )

@@ -8,7 +8,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from port.records import Status
+from port.records import Status, Verdict
+from port.records.limits import later_floor
 from port.report.page.subject import Subject
 
 LONGEST = 2000
@@ -37,7 +38,15 @@ def headline(subjects: Sequence[Subject]) -> str:
         return f"{names} part at {'the evaluation after ' if first.where == 'evaluation' else ''}step {first.step}."
     if any(verdict.status is Status.UNDECIDED for verdict in verdicts):
         return f"{names} were not shown to be the same, nor to differ."
+    if not any(verdict.precision == "float64" for verdict in verdicts) and any(map(_is_far, verdicts)):
+        return f"{names} are as far apart as {subjects[0].labels[0]} is from itself."
     return f"{names} are the same run."
+
+
+def _is_far(verdict: Verdict) -> bool:
+    """Whether two runs that agree are further apart than a reader would call the same."""
+    largest = verdict.steps.largest()
+    return largest is not None and largest[1] > later_floor(verdict.precision)
 
 
 def status_of(subject: Subject) -> str:

@@ -16,11 +16,13 @@ from port.transforms.schedules.decay import (
     polynomial_lr,
     step_lr,
 )
+from port.transforms.schedules.function import by_function, lambda_lr, multiplicative_lr
 from port.transforms.schedules.one_cycle import one_cycle_lr, one_cycle_momentum
 from port.transforms.schedules.swa import swa_lr
 from port.transforms.schedules.table import tabulated
 
 __all__ = [
+    "by_function",
     "chained_lr",
     "constant_lr",
     "cosine_annealing_lr",
@@ -28,8 +30,10 @@ __all__ = [
     "cyclic_lr",
     "cyclic_momentum",
     "exponential_lr",
+    "lambda_lr",
     "linear_lr",
     "multi_step_lr",
+    "multiplicative_lr",
     "one_cycle_lr",
     "one_cycle_momentum",
     "per_epoch",

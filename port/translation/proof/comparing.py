@@ -8,6 +8,7 @@ import numpy as np
 
 from port.mapping import TORCH_ONLY
 from port.parity.distance import difference, largest
+from port.translation.proof.frozen import frozen_alike
 from port.translation.proof.run import Run
 from port.translation.proof.verdict import FLOOR, Compared, Limits
 
@@ -30,6 +31,8 @@ def compared(theirs: Run, ours: Run, translation: Translation, training: bool, l
     rows = [_row(f"outputs in {mode}", limits.forward, outputs)]
     if not theirs.no_gradient:
         rows += _gradients(theirs, ours, translation, mode, limits)
+    if not training:
+        rows.append(frozen_alike(theirs.trained, ours.trained, translation))
     buffers = _carried(translation, ours.buffers, theirs.buffers)
     rows.append(_row(f"buffers after {mode}", limits.forward, buffers))
     return [row for row in rows if row.count]

@@ -5,9 +5,9 @@ Every draw is made of numbers of its own, by its place in the order of draws; ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import wraps
+from functools import partial, wraps
 from itertools import count
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,25 +16,29 @@ from unittest.mock import patch
 import numpy as np
 
 from port.errors import UsageError
-from port.translation.layouts import Layout
+from port.translation.layouts import Drawn, Layout
 
 if TYPE_CHECKING:
     from torch import nn
 
 
 class _Numbers:
-    """The draws of one run, in order."""
+    """The draws of one run, in order.
 
-    def __init__(self, seed: int, layouts: list[Layout] | None = None) -> None:
-        self.seed, self.layouts, self.count = seed, layouts, 0
+    Args:
+        seed: of the numbers.
+        layouts: of the draws of JAX's side, as a translation has them.
+    """
+
+    def __init__(self, seed: int, layouts: Sequence[Drawn] | None = None) -> None:
+        self.seed, self.count = seed, 0
+        self.following = None if layouts is None else iter(layouts)
 
     def next(self, shape: tuple[int, ...], kind: str) -> np.ndarray:
         """Numbers between 0 and 1, or of another distribution; in torch's layout, or in that of this draw."""
-        if self.layouts is not None and self.count >= len(self.layouts):
-            raise UsageError(
-                f"it draws random numbers {self.count + 1} times or more, the original {len(self.layouts)}"
-            )
-        layout = None if self.layouts is None else self.layouts[self.count]
+        layout = None if self.following is None else next(self.following, ())
+        if isinstance(layout, tuple):
+            raise UsageError(f"it draws random numbers {self.count + 1} times or more, the original {self.count}")
         generator = np.random.default_rng([self.seed, self.count])
         self.count += 1
         if layout is not None and layout.rank != len(shape):
@@ -48,6 +52,15 @@ class _Numbers:
         }
         made = drawn[kind](size=shape)
         return made if layout is None else laid_out(made, layout)
+
+    def rounds(self, count: int) -> Iterator[int]:
+        """The rounds of a loop: each draws in the layouts that its draws have."""
+        before = self.following
+        layouts = next(before, ()) if before is not None else ()
+        for number in range(count):
+            self.following = iter(layouts if isinstance(layouts, tuple) else ())
+            yield number
+        self.following = before
 
 
 def laid_out(array: np.ndarray, layout: Layout) -> np.ndarray:
@@ -185,13 +198,15 @@ _TORCH: dict[str, Rule] = {
 
 
 @contextmanager
-def jax_draws(seed: int, layouts: list[Layout]) -> Iterator[None]:
+def jax_draws(seed: int, layouts: Sequence[Drawn]) -> Iterator[None]:
     """Within it, jax.random draws the numbers of a seed, each draw in its layout.
 
+    A loop that draws is carried out round by round, as each draws numbers of its own: `nnx.scan` traces but one.
     Options that say how it draws, or on which devices, change nothing.
     """
     import jax
     import jax.numpy as jnp
+    from flax import nnx
 
     numbers = _Numbers(seed, layouts)
 
@@ -216,17 +231,45 @@ def jax_draws(seed: int, layouts: list[Layout]) -> Iterator[None]:
     with ExitStack() as patched:
         for function in (uniform, normal, exponential, bernoulli, randint):
             patched.enter_context(patch.object(jax.random, function.__name__, function))
+        if draws_something(layouts):
+            patched.enter_context(patch.object(nnx, "scan", partial(_round_by_round, numbers)))
         yield
 
 
+def draws_something(layouts: Iterable[Drawn]) -> bool:
+    """Whether anything is drawn; a loop whose rounds draw nothing is no draw."""
+    return any(isinstance(each, Layout) or draws_something(each) for each in layouts)
+
+
+def _round_by_round(
+    numbers: _Numbers, *, length: int | None = None, reverse: bool = False, **axes: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What `nnx.scan` does, for rounds that take slices along the first axis."""
+    import jax
+    import jax.numpy as jnp
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(module: Any, carry: Any, *whole: Any) -> Any:
+            count = length if length is not None else len(jax.tree.leaves(whole)[0])
+            given = [None] * count
+            places = reversed(range(count)) if reverse else range(count)
+            for _, place in zip(numbers.rounds(count), places, strict=True):
+                slices = jax.tree.map(lambda array, place=place: array[place], whole)
+                carry, given[place] = function(module, carry, *slices)
+            return carry, jax.tree.map(lambda *rounds: jnp.stack(rounds), *given)
+
+        return run
+
+    return decorated
+
+
 @contextmanager
-def each_call_traced(code: ModuleType) -> Iterator[None]:
-    """Within it, JAX traces every call of a written module's classes anew.
+def each_call_traced(code: ModuleType, checkpointed: Iterable[str]) -> Iterator[None]:
+    """Within it, JAX traces every call of a written module's checkpointed classes anew.
 
     A call under `nnx.remat` is traced once for all modules that are alike, and what was drawn while it was traced would
     stand in all of them: a key is an argument, and the numbers of `jax_draws` are none.
     """
-    from flax import nnx
 
     numbers = count()
 
@@ -239,8 +282,6 @@ def each_call_traced(code: ModuleType) -> Iterator[None]:
         return numbered_call
 
     with ExitStack() as patched:
-        for cls in vars(code).values():
-            is_module = isinstance(cls, type) and issubclass(cls, nnx.Module) and cls.__module__ == code.__name__
-            if is_module and "__call__" in vars(cls):
-                patched.enter_context(patch.object(cls, "__call__", numbered(cls.__call__)))
+        for cls in (getattr(code, name) for name in checkpointed):
+            patched.enter_context(patch.object(cls, "__call__", numbered(cls.__call__)))
         yield

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from port.parity.flax_side import silence
-from port.translation.layouts import Layout
+from port.translation.layouts import Drawn, Layout
 from port.translation.proof.draws import each_call_traced, jax_draws
 from port.translation.proof.run import OtherShape, Run
 
@@ -36,8 +37,38 @@ def flax_run(
     """
     module = _built(translation, precision, training)
     draws = translation.draws[training]
-    with jax_draws(seed, draws), each_call_traced(translation.code) if draws else nullcontext():
+    with _drawing(translation, draws, seed):
         return _differentiated(translation, module, precision, given, training, cotangents)
+
+
+@contextmanager
+def _drawing(translation: Translation, draws: list[Drawn], seed: int) -> Iterator[None]:
+    """Within it, the written module draws the numbers of a seed."""
+    checkpointed = translation.checkpointed if draws else ()
+    with jax_draws(seed, draws), each_call_traced(translation.code, checkpointed):
+        yield
+
+
+def flax_outputs(translation: Translation, precision: str, given: Any, training: bool, seed: int) -> list[np.ndarray]:
+    """What the written module gives, forward alone; arguments as of `flax_run`."""
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+
+    graph, state = nnx.split(_built(translation, precision, training))
+    leaves, tree = jax.tree.flatten(translation.to_flax(*given))
+    smooth = [hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in leaves]
+
+    @jax.jit
+    def run(state: Any, floats: list[Any]) -> list[Any]:
+        filled = iter(floats)
+        taken = jax.tree.unflatten(tree, [next(filled) if s else leaf for s, leaf in zip(smooth, leaves, strict=True)])
+        results = translation.boundary.call(nnx.merge(graph, state, copy=True), taken)
+        return arrays_in(results, translation.boundary.outputs[training])
+
+    draws = translation.draws[training]
+    with _drawing(translation, draws, seed):
+        return list(map(np.asarray, run(state, [leaf for s, leaf in zip(smooth, leaves, strict=True) if s])))
 
 
 def _built(translation: Translation, precision: str, training: bool) -> Any:
@@ -111,7 +142,8 @@ def _differentiated(
             gradient = gradient.conj() if np.iscomplexobj(gradient) else gradient
             into[f"input {number}"] = gradient.transpose([layout.order.index(dim) for dim in range(layout.rank)])
     gradients = {name: g.conj() if np.iscomplexobj(g) else g for name, g in gradients.items()}
-    return Run([np.asarray(output) for output in outputs], cotangents, gradients, into, buffers)
+    trained = dict.fromkeys(gradients, True) | dict.fromkeys(buffers, False)
+    return Run([np.asarray(output) for output in outputs], cotangents, gradients, into, buffers, trained)
 
 
 def _spread(translation: Any, given: Any, inputs_grad: list[Any], smooth: list[bool], leaves: list[Any]) -> list[Any]:

@@ -6,14 +6,16 @@ import traceback
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from port.translation.copies import copied
-from port.translation.double import default_float64, in_double, twice, why_not
+from port.translation.double import default_float64, twice, why_not
 from port.translation.loading import LABEL
 from port.translation.proof.comparing import compared
 from port.translation.proof.flax_run import flax_run
+from port.translation.proof.other_lengths import Sides, words
+from port.translation.proof.precision import cpu_precision
 from port.translation.proof.run import OtherShape
 from port.translation.proof.torch_run import torch_run
-from port.translation.proof.verdict import MIXED, SINGLE, Compared, Limits, Proof
+from port.translation.proof.unread import unread_and_felt
+from port.translation.proof.verdict import Compared, Proof
 
 if TYPE_CHECKING:
     import torch
@@ -33,23 +35,16 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
         kwargs: those by name.
         seed: of the random cotangents and of what both sides draw.
     """
-    import jax
-
-    wide = in_double(module, args, kwargs)
-    precision = "float32" if wide is None else "float64"
-    module, given = (copied(module).cpu(), (args, kwargs)) if wide is None else (wide[0], wide[1:])
-    limits = SINGLE if wide is None else MIXED if translation.mixed else Limits()
+    sides = Sides(module, translation, args, kwargs, seed=seed)
+    module, given = sides.module, (sides.args, sides.kwargs)
+    precision, limits, is_wide = sides.precision, sides.limits, sides.precision == "float64"
     rows: list[Compared] = []
     remarks = dict.fromkeys([limits.why] if limits.why else [])
     if translation.needs_x64:
         remarks[_X64] = None
-    with (
-        jax.enable_x64(wide is not None or translation.needs_x64),
-        jax.default_device(jax.devices("cpu")[0]),
-        jax.default_matmul_precision("highest"),
-    ):
+    with cpu_precision(is_wide or translation.needs_x64):
         for training in (False, True):
-            with nullcontext() if wide is None else default_float64():
+            with default_float64() if is_wide else nullcontext():
                 if training and (why := why_not(module, *given, training=True)):
                     # One value a channel, say, which BatchNorm refuses: the same twice is no batch of one.
                     given = twice(*given)
@@ -57,6 +52,9 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
                         remarks[f"training mode was not compared, since the original does not run in it: {why}"] = None
                         break
                 theirs = torch_run(module, given, training, seed)
+                unread = unread_and_felt(module, translation, given, training, seed, theirs.outputs)
+            if unread:
+                return Proof(tuple(rows), precision, _UNREAD.format(", ".join(unread)), tuple(remarks))
             if theirs.no_gradient:
                 mode = "training" if training else "evaluation"
                 remarks[f"gradients in {mode} were not compared, since torch has none: {theirs.no_gradient}"] = None
@@ -69,11 +67,29 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
             except Exception as error:
                 return Proof(tuple(rows), precision, _told(error), tuple(remarks))
             rows += compared(theirs, ours, translation, training, limits)
+    for sizes in translation.lengths.tried:
+        try:
+            # A BatchNorm over few values says nothing in training.
+            modes = (False,) if 1 in sizes.values() else (False, True)
+            rows += filter(None, (sides.outputs_at(sizes, training=training) for training in modes))
+        except Exception as error:
+            return Proof(tuple(rows), precision, f"at {words(sizes)}, {_told(error)}", tuple(remarks))
+    remarks[_tried(translation)] = None
     if translation.own_gradients and any(row.what.startswith("gradients") and not row.agrees for row in rows):
         remarks[_OWN.format(", ".join(translation.own_gradients))] = None
     return Proof(tuple(rows), precision, remarks=tuple(remarks))
 
 
+def _tried(translation: Translation) -> str:
+    """Which lengths of the inputs were compared."""
+    lengths = translation.lengths
+    if not lengths.names:
+        return "the lengths of the inputs are fixed, and checked where they come in"
+    tried = "; ".join(map(words, lengths.tried))
+    return f"lengths: the example's{f'; {tried}' if tried else ' alone: the original ran at no others'}"
+
+
+_UNREAD = "the written module does not read {}, and what the original gives changes with it"
 _OWN = (
     "{}: a backward pass of its own, which is not written; the gradients are those of its forward. "
     "Write it with jax.custom_vjp"

@@ -16,7 +16,8 @@ class Run:
         cotangents: what the outputs were multiplied with before they were summed; None for one without a gradient.
         gradients: of the parameters, by the side's own names, in its own layout.
         input_gradients: of the inputs, ``"input 0"`` and so on, in torch's layout.
-        buffers: what they hold afterwards, by the side's own names, in its own layout.
+        buffers: what they, and frozen parameters, hold afterwards, by the side's own names, in its own layout.
+        trained: every parameter of the side's, by its own names, and whether it is trained.
         no_gradient: why there is no gradient to compare; empty if there is.
         silenced: layers whose dropout was off.
     """
@@ -26,6 +27,7 @@ class Run:
     gradients: dict[str, np.ndarray]
     input_gradients: dict[str, np.ndarray]
     buffers: dict[str, np.ndarray]
+    trained: dict[str, bool]
     no_gradient: str = ""
     silenced: tuple[str, ...] = ()
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from port.parity.copies import copied
 from port.parity.torch_side import silence
-from port.translation.copies import copied
 from port.translation.drawing import draws_once
 from port.translation.keeping import kept_layers
 from port.translation.proof.draws import torch_draws
@@ -41,6 +41,7 @@ def torch_run(module: torch.nn.Module, given: Any, training: bool, seed: int) ->
             raise
         run_without = _differentiated(_without_gradients(module), given, training, seed, lambda number: False)
         run_without.no_gradient = _first_line(error)
+        run_without.trained = _trained(module)
         return run_without
     except RuntimeError as error:
         if _CONSTANT not in str(error):
@@ -72,7 +73,6 @@ def _differentiated(module: Any, given: Any, training: bool, seed: int, by: Call
     from port.weights.torch import as_numpy
 
     module = copied(module).train(training)
-    within, silenced = _silenced(module)
     leaves, spec = pytree.tree_flatten(given)
     taken = []
     for number, leaf in enumerate(leaves):
@@ -83,9 +83,7 @@ def _differentiated(module: Any, given: Any, training: bool, seed: int, by: Call
     args, kwargs = pytree.tree_unflatten(
         [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in taken], spec
     )
-    torch.manual_seed(seed)
-    with torch_draws(seed, without_dropout=within):
-        results = [leaf for leaf in pytree.tree_leaves(module(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+    results, silenced = _results(module, args, kwargs, seed)
     cotangents, total = _total(results, seed)
     no_gradient = "" if total is not None else "no output of the original depends smoothly on anything"
     if total is not None:
@@ -96,16 +94,43 @@ def _differentiated(module: Any, given: Any, training: bool, seed: int, by: Call
             no_gradient = _first_line(error)
             cotangents = [None] * len(results)
     named = dict(module.named_parameters(remove_duplicate=False))
-    gradients = {
-        name: as_numpy(_gradient(p))
-        for name, p in named.items()
-        if p.requires_grad  # what is frozen is frozen by whoever trains it, on either side
-    }
+    gradients = {name: as_numpy(_gradient(p)) for name, p in named.items() if p.requires_grad}
     tensors = [leaf for leaf in taken if isinstance(leaf, torch.Tensor)]
     into = {f"input {number}": as_numpy(_gradient(leaf)) for number, leaf in enumerate(tensors) if leaf.requires_grad}
-    buffers = {name: as_numpy(buffer) for name, buffer in module.named_buffers()}
-    outputs = [as_numpy(result.detach().resolve_conj().resolve_neg()) for result in results]
-    return Run(outputs, cotangents, gradients, into, buffers, no_gradient, silenced)
+    kept = {**dict(module.named_buffers()), **{name: p.detach() for name, p in named.items() if not p.requires_grad}}
+    buffers = {name: as_numpy(tensor) for name, tensor in kept.items()}
+    return Run(_arrays(results), cotangents, gradients, into, buffers, _trained(module), no_gradient, silenced)
+
+
+def _trained(module: Any) -> dict[str, bool]:
+    return {name: p.requires_grad for name, p in module.named_parameters(remove_duplicate=False)}
+
+
+def torch_outputs(module: torch.nn.Module, given: Any, training: bool, seed: int) -> list[np.ndarray]:
+    """What the original gives, forward alone; arguments as of `torch_run`."""
+    import torch
+
+    args, kwargs = given
+    with torch.no_grad():
+        return _arrays(_results(copied(module).train(training), args, kwargs, seed)[0])
+
+
+def _results(module: Any, args: Any, kwargs: Any, seed: int) -> tuple[list[Any], tuple[str, ...]]:
+    """The tensors that a module gives, and the layers whose dropout was off."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    within, silenced = _silenced(module)
+    torch.manual_seed(seed)
+    with torch_draws(seed, without_dropout=within):
+        results = [leaf for leaf in pytree.tree_leaves(module(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+    return results, silenced
+
+
+def _arrays(results: list[Any]) -> list[np.ndarray]:
+    from port.weights.torch import as_numpy
+
+    return [as_numpy(result.detach().resolve_conj().resolve_neg()) for result in results]
 
 
 def _silenced(module: Any) -> tuple[list[Any], tuple[str, ...]]:

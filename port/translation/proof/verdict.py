@@ -35,6 +35,16 @@ MIXED = Limits(
 )
 
 
+def limits_of(single: bool, mixed: bool) -> Limits:
+    """The limits of a comparison.
+
+    Args:
+        single: whether both sides run in float32.
+        mixed: whether the original computes a part in float32, whatever its precision.
+    """
+    return SINGLE if single else MIXED if mixed else Limits()
+
+
 @dataclass(frozen=True)
 class Compared:
     """One kind of thing that was compared.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from port.errors import NoPair
 from port.moves import Permute
@@ -20,6 +20,11 @@ def place_held(stage: Placing, value: Value, path: str) -> None:
     """Give a parameter or a buffer its layout and its expression, ``self.path[...]``."""
     owner, _, name = path.rpartition(".")
     layer = stage.owner(path)
+    if stage.is_read(value) and is_sparse(getattr(stage.root.get_submodule(owner), name)):
+        raise NoPair(
+            f"{type(stage.root).__qualname__}.{path} is a sparse tensor, and is read: JAX's layers and operators take "
+            "dense arrays; make it dense where it is made (.to_dense())"
+        )
     if layer is None:
         # The module's own: it lies as its readers want it.
         stage.placed.layouts[value] = stage.preferred.get(value.name, torchs(value.rank))
@@ -47,3 +52,8 @@ def place_held(stage: Placing, value: Value, path: str) -> None:
 def variable(path: str, name: str) -> ast.expr:
     """``self.path.name[...]``, the array of a variable."""
     return ast.Subscript(held(path, name), ast.Constant(...), ast.Load())
+
+
+def is_sparse(tensor: Any) -> bool:
+    """Whether a tensor holds only the numbers that are not zero."""
+    return str(tensor.layout).startswith("torch.sparse")

@@ -143,6 +143,8 @@ def _part(stage: Placing, operation: Operation, value: Value) -> slice | None:
     length = value.shape[operation.arguments["dim"] % value.rank]  # type: ignore[index]
     if isinstance(end, int) and (end >= sys.maxsize or (isinstance(length, int) and end >= length)):
         end = None
+    if isinstance(end, Value) and end.length == length:
+        end = None
     start = None if start == 0 and isinstance(start, int) else start
     step = None if step == 1 else step
     if start is None and end is None and step is None:

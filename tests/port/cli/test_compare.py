@@ -39,10 +39,17 @@ def test_unequal_records_exit_with_1(record, capsys):
 
 
 def test_float32_without_a_control_is_never_called_equal(record, capsys):
-    assert main(["compare", record("a", precision="float32"), record("b", precision="float32")]) == 1
+    unlike = record("b", at=40, factor=1 + 1e-6, precision="float32")
+    assert main(["compare", record("a", precision="float32"), unlike]) == 1
     said = capsys.readouterr().out
     assert "undecided" in said
     assert "cannot be judged beyond" in said
+
+
+def test_a_float32_record_beside_itself_agrees(record, capsys):
+    a = record("a", precision="float32")
+    assert main(["compare", a, a]) == 0
+    assert "the same losses to the last bit" in capsys.readouterr().out
 
 
 def test_controls_decide(record, capsys):

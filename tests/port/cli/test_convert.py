@@ -170,6 +170,21 @@ def test_nan_is_kept_and_reported(folder: Path, capsys: pytest.CaptureFixture[st
     assert np.isnan(load_file("flax.safetensors")["params.classifier.kernel"]).sum() == 2
 
 
+def test_a_constructor_that_takes_a_configuration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("user_configured.py").write_text(
+        "from dataclasses import dataclass\nfrom user_models import Net\n\n\n"
+        "@dataclass\nclass Config:\n    width: int = 3\n\n\ndef made():\n    return {'config': Config(4)}\n\n\n"
+        "class Configured(Net):\n    def __init__(self, config):\n        super().__init__(config.width)\n"
+    )
+    target = ("net.pth", "--torch", "user_configured:Configured")
+    for given in ('{"config": {"@user_configured:Config": {"width": 4}}}', "user_configured:made"):
+        assert run(*target, "--kwargs", given, "-o", "a.safetensors", "--overwrite") == 0
+    assert run(*target, "-o", "b.safetensors") == 2
+    said = capsys.readouterr().err
+    assert "missing 1 required positional argument: 'config'" in said
+    assert """--kwargs '{"config": {"@user_configured:Config": {"width": …}}}'""" in said
+
+
 def test_shards_and_back(folder: Path) -> None:
     assert run("net.pth", "--torch", "user_models:Net", "--max-shard-size", "400B", "-o", "flax") == 0
     assert len(list(Path("flax").glob("*.safetensors"))) > 1
@@ -509,3 +524,70 @@ def test_an_optimizer_by_another_name(folder: Path, capsys: pytest.CaptureFixtur
     told = capsys.readouterr().out
     assert "look: optimizer: its groups have decoupled_weight_decay=True" in told
     assert "optax.adamw(0.001, weight_decay=0.01)" in told
+
+
+# %% The way back by the file itself, the suffix, a part of a model
+
+
+def test_the_way_back_needs_nothing_but_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fold = ("--fold", "classifier=4,3,2")
+    assert run("net.pth", "--torch", "user_models:Net", *fold, "-o", "flax.npz") == 0
+    for name in ("back.pt", "back.bin", "back.safetensors", "back.npz"):
+        assert run("flax.npz", "--reverse", "-o", name) == 0
+        printed = capsys.readouterr().out
+        assert "without a wrapper's prefix" in printed
+        assert "not restored, the conversion left it out: epoch" in printed
+    for name in ("back.pt", "back.bin"):
+        back = torch.load(name, weights_only=True)
+        assert set(back) == set(state()) and all(torch.equal(back[key], value) for key, value in state().items())
+    for back in (load_file("back.safetensors"), dict(np.load("back.npz"))):
+        assert set(back) == set(state())
+        for key, tensor in state().items():
+            np.testing.assert_array_equal(back[key], tensor.numpy(), strict=True)
+    assert run("flax.npz", "--reverse", "--dry-run") == 0
+    assert "params.classifier.kernel" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--torch", "user_models:Net", "-o", "x.pt"), "not written as torch"),
+        (("--torch", "user_models:Net", "-o", "x.h5"), ".h5 is the suffix of no format"),
+        (("--torch", "user_models:Net", "-o", "x.npz", "--format", "orbax"), "x.npz is named as npz"),
+        (("--torch", "user_models:Net", "-o", "x.npz", "--max-shard-size", "5GB"), "max_shard_size goes with"),
+        (("--torch", "user_models:Net", "-o", "x.npz", "--dtype", "bfloat16"), "numpy's files have no name for"),
+    ],
+)
+def test_a_suffix_that_cannot_be_is_refused(
+    arguments: tuple[str, ...], named: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("net.pth", *arguments) == 2
+    assert named in capsys.readouterr().err
+    assert written(folder) == set()
+
+
+def test_a_part_of_a_model_is_taken_when_that_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save({key: value for key, value in state().items() if key.startswith("features")}, "bad.pth")
+    for model in (
+        ("--torch", "user_models:Net"),
+        ("--torch", "user_models:Net", "--flax", "user_models:FlaxNet", *RENAMES),
+    ):
+        assert run("bad.pth", *model, "-o", "x.npz") == 2
+        assert "The file holds a part of the model, 7 tensors, all of which fit" in capsys.readouterr().err
+        assert run("bad.pth", *model, "-o", "x.npz", "--partial", "--overwrite") == 0
+        assert "classifier.weight: not in the file, which holds a part of the model" in capsys.readouterr().out
+        assert run("x.npz", "--reverse", "-o", "back.pt", "--overwrite") == 0
+        assert set(torch.load("back.pt", weights_only=True)) == {key for key in state() if key.startswith("features")}
+
+
+def test_torchs_warnings_of_a_model_without_memory_are_not_shown(
+    folder: Path, recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "loading.py").write_text(
+        "import torch, warnings\nfrom user_models import Net\n\n\n"
+        "def made():\n    net = Net()\n    saved = torch.load('net.pth', map_location='cpu')\n"
+        "    net.load_state_dict(saved['state_dict'])\n    return net\n"
+    )
+    torch.save({"state_dict": state()}, "net.pth")
+    assert run("net.pth", "--torch", "loading:made", "-o", "x.npz") == 0
+    assert (len(recwarn), capsys.readouterr().err) == (0, "")

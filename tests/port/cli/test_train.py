@@ -188,7 +188,7 @@ def test_ctrl_c_ends_both_and_keeps_the_records(tmp_path):
     trainers = psutil.Process(launcher.pid).children(recursive=True)
     assert len(trainers) >= 2
     launcher.send_signal(signal.SIGINT)
-    _, errors = launcher.communicate(timeout=30)
+    _, errors = launcher.communicate(timeout=120)
     assert launcher.returncode == 130
     assert "interrupted" in errors
     assert "Traceback" not in errors

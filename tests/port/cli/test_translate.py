@@ -173,8 +173,8 @@ def test_the_report_says_what_went_where(written: Path) -> None:
     assert "### W2 a convolution's weight" in report
     assert "### W19 adaptive pooling" in report
     assert "- Met at translated_models.py:16\n" in report, "notes name the original's lines"
-    assert "- `x`: (any, 2, 3, 3) in PyTorch, (any, 3, 3, 2) in JAX" in report
-    assert "- `x`: free along axis 0" in report
+    assert "- `x`: (n, 2, h, w) in PyTorch, (n, h, w, 2) in JAX" in report
+    assert "- `x`: free along axis 0 (`n`), axis 2 (`h`), axis 3 (`w`)\n- `x`: **fixed** along axis 1 at 2" in report
     assert "from net import load  # needs no torch\n" in report and "backward pass" not in report
 
 
@@ -296,6 +296,22 @@ def test_a_proof_that_fails_is_said_first(
 
 
 # %% Its options
+
+
+def test_a_model_that_takes_a_configuration(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    (place / "configured_models.py").write_text(
+        "from dataclasses import dataclass\nfrom torch import nn\n\n\n"
+        "@dataclass\nclass Config:\n    width: int\n    act: type = nn.GELU\n\n\n"
+        "class Configured(nn.Module):\n    def __init__(self, config):\n        super().__init__()\n"
+        "        self.lin, self.act = nn.Linear(3, config.width), config.act()\n\n"
+        "    def forward(self, x):\n        return self.act(self.lin(x))\n"
+    )
+    kwargs = '{"config": {"@configured_models:Config": {"width": 4, "act": "@torch.nn:Tanh"}}}'
+    options = ("--kwargs", kwargs, "--input", "2,3", "--name", "configured", "-o", str(tmp_path / "configured"))
+    assert run("configured_models:Configured", *options) == 0
+    assert "jnp.tanh" in (tmp_path / "configured" / "configured.py").read_text()
+    imported(tmp_path / "configured" / "test_configured.py").test_it_is_the_same_model()
 
 
 def test_a_part_of_a_model_that_cannot_be_translated_whole(place: Path, tmp_path: Path) -> None:

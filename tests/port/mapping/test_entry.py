@@ -8,7 +8,7 @@ import pytest
 
 from port.errors import WeightsMismatch
 from port.mapping.entry import Entry, gather
-from port.moves import Branch, Each, Join, Permute, Split, Tie
+from port.moves import Branch, Each, Join, Permute, Split, Sum, Tie
 
 
 def random(*shape: int) -> np.ndarray:
@@ -91,3 +91,12 @@ def test_every_dtype_is_kept(dtype):
 def test_it_prints_on_a_line():
     assert str(Entry(("a", "b"), ("c",), (Join(0, (1, 2)),))) == "a, b → c  [join(axis 0 of (1, 2))]"
     assert str(Entry(("a",), ("b",))) == "a → b"
+
+
+def test_a_sum_is_told_from_what_goes_back_bit_for_bit():
+    turned = Permute((1, 0))
+    assert Entry(("a", "b"), ("c",), (Tie(2), turned)).is_exact
+    assert not Entry(("a", "b"), ("c",), (Sum(2),)).is_exact
+    nested = Each((Branch(1, (turned,), 1), Branch(2, (Sum(2),), 1)))
+    assert not Entry(("a", "b", "c"), ("d", "e"), (nested,)).is_exact
+    assert not Entry(("a", "b"), ("c",), (Sum(2),)).inverse().is_exact

@@ -47,6 +47,48 @@ def test_others_are_not(model):
     assert found(model) == []
 
 
+class Listed(torch.nn.Module):
+    """Layers that are called one by one, as a recurrent model calls them."""
+
+    def __init__(self, *layers: torch.nn.Module) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(layers)
+
+
+CONV = torch.nn.Conv2d(3, 4, 3)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (torch.nn.GRU(4, 8),),
+        (torch.nn.BatchNorm2d(4), torch.nn.LSTM(4, 4, bidirectional=True)),
+        (torch.nn.GRUCell(4, 8),),
+        (torch.nn.MultiheadAttention(8, 2), torch.nn.LayerNorm(8)),
+        (torch.nn.TransformerEncoderLayer(8, 2, 12),),
+        (torch.nn.Embedding(5, 8),),
+        (torch.nn.AdaptiveAvgPool2d(1), torch.nn.Dropout()),
+        (torch.nn.AdaptiveMaxPool2d((1, 1)),),
+    ],
+)
+def test_features_that_pass_another_kind_of_layer_are_not(layers):
+    """Nothing is flattened there any more, whatever the numbers say."""
+    assert found(Listed(CONV, *layers, torch.nn.Linear(8, 2))) == []
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (torch.nn.PReLU(4),),
+        (torch.nn.LayerNorm((4, 2, 1)), torch.nn.Dropout()),
+        (torch.nn.AdaptiveAvgPool2d((2, 1)),),
+        (torch.nn.MaxPool2d(2), torch.nn.ReLU()),
+    ],
+)
+def test_features_that_stay_in_their_places_are(layers):
+    assert [path for path, *_ in found(Listed(CONV, *layers, torch.nn.Linear(8, 2)))] == [f"layers.{1 + len(layers)}"]
+
+
 def test_what_is_folded_is_not():
     model = net(torch.nn.Conv2d(3, 5, 3), torch.nn.Flatten(), torch.nn.Linear(20, 4))
     assert found(model, fold={"2": (5, 2, 2)}) == []

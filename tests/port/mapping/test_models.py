@@ -13,8 +13,9 @@ import pytest
 import torch
 from flax import linen, nnx
 
+from models.frozen import FlaxBands, FlaxPlain, TorchBands, TorchOpen
 from port.errors import NoPair, UsageError, WeightsMismatch
-from port.mapping import TORCH_ONLY, Entry, Mapping, between, guide_of_flax, guide_of_torch, save_mapping
+from port.mapping import FROZEN, TORCH_ONLY, Entry, Mapping, between, guide_of_flax, guide_of_torch, save_mapping
 from port.mapping.nnx_guide import dotted, weights_filter
 
 WIDTH = 5
@@ -314,3 +315,18 @@ def test_a_layer_without_a_pair_is_named_on_either_side():
         between(model)
     with pytest.raises(NoPair, match=r"no pair: fc\.weight of .*Own against flax\.nnx.*Linear at fc"):
         between(model, twin)
+
+
+def test_the_collection_of_a_parameter_is_the_kind_that_flax_holds_it_as() -> None:
+    held, plain = FlaxBands(rngs=nnx.Rngs(0)), FlaxPlain(rngs=nnx.Rngs(0))
+
+    def frozen(mapping: Mapping) -> set[str]:
+        return {source for entry in mapping.entries if entry.collection == FROZEN for source in entry.sources}
+
+    for theirs in (TorchBands(), TorchOpen(), TorchBands().state_dict()):
+        assert frozen(between(theirs, held)) == {"scale", "bank.weight"}
+        assert frozen(between(theirs, plain)) == set()
+    assert frozen(between(None, held)) == {"scale", "bank.weight"} and frozen(between(TorchBands())) == set()
+    # One that was saved for the other kind.
+    assert frozen(between(TorchBands(), plain, rename=between(TorchBands(), held))) == set()
+    assert frozen(between(TorchBands(), held, rename=between(TorchBands(), plain))) == {"scale", "bank.weight"}

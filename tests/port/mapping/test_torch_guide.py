@@ -111,3 +111,13 @@ def test_parameters_in_lists_and_dicts_are_bare():
     assert str(between(Own())) == "list.0 → list.0\ndict.a → dict.a"
     ours = nnx.Dict(list=nnx.List([nnx.Param(np.zeros((2, 3)))]), dict=nnx.Dict(a=nnx.Param(np.zeros(3))))
     assert str(between(Own(), ours)) == "list.0 → list.0\ndict.a → dict.a"
+
+
+def test_buffers_that_no_state_dict_holds_are_told_apart():
+    inner, model = torch.nn.Linear(2, 2), torch.nn.Module()
+    inner.register_buffer("mask", torch.ones(2), persistent=False)
+    model.inner = inner
+    model.register_buffer("table", torch.ones(3))
+    guide = guide_of_torch(model)
+    assert set(guide.leaves) == {"table", "inner.weight", "inner.bias"}
+    assert guide.hidden == {"inner.mask"}

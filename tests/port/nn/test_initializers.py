@@ -12,7 +12,7 @@ import pytest
 import torch
 from flax import nnx
 
-from port.nn import torch_bias, torch_kernel
+from port.nn import mapped, patched, redrawn, torch_bias, torch_kernel, torch_uniform
 
 FAN_IN, FAN_OUT = 150, 400  # not square: the fans cannot be confused
 
@@ -92,3 +92,45 @@ def test_the_dtype_asked_for_is_drawn_in_full(dtype: str) -> None:
             values = np.asarray(variable[...])
             assert values.dtype == dtype
             assert (values != values.astype(np.float32)).any() == (dtype == "float64")
+
+
+# %% Made of others
+
+KEY = jax.random.key(3)
+
+
+def test_uniform_between_two_numbers() -> None:
+    values = np.asarray(torch_uniform(1.0, 4.0)(KEY, (40, 50)))
+    assert is_uniform_within(values - 2.5, 1.5)
+    assert not is_uniform_within(np.asarray(nnx.initializers.uniform(4.0)(KEY, (40, 50))) - 2.5, 1.5)
+
+
+def test_a_function_of_what_is_drawn() -> None:
+    made = mapped(lambda x: jnp.exp(x) + 1, nnx.initializers.normal(0.5))(KEY, (3, 4), jnp.float16)
+    assert made.dtype == jnp.float16
+    drawn = nnx.initializers.normal(0.5)(KEY, (3, 4), jnp.float16)
+    assert np.array_equal(made, (jnp.exp(drawn) + 1).astype(jnp.float16))
+
+
+def test_regions_are_drawn_by_others() -> None:
+    initializer = patched(
+        nnx.initializers.normal(1.0), (jnp.s_[2], nnx.initializers.zeros), (jnp.s_[:, 3:5], nnx.initializers.ones)
+    )
+    made = np.asarray(initializer(KEY, (6, 7)))
+    assert (made[:, 3:5] == 1).all() and (np.delete(made[2], [3, 4]) == 0).all()
+    rest = np.delete(np.delete(made, 2, 0), [3, 4], 1)
+    assert len(np.unique(rest)) == rest.size
+
+
+def test_regions_have_numbers_of_their_own() -> None:
+    normal = nnx.initializers.normal(1.0)
+    made = np.asarray(patched(normal, (jnp.s_[:3], normal), (jnp.s_[3:], normal))(KEY, (6, 7)))
+    assert len(np.unique(made)) == made.size
+
+
+def test_variables_of_a_layer_are_drawn_anew() -> None:
+    layer = redrawn(linear(), {"bias": nnx.initializers.constant(2.0)}, rngs=nnx.Rngs(1))
+    assert isinstance(layer, nnx.Linear) and (layer.bias[...] == 2).all()  # type: ignore[index]
+    assert np.array_equal(layer.kernel[...], linear().kernel[...])
+    listed = redrawn(nnx.Sequential(linear()), {"layers.0.kernel": nnx.initializers.ones}, rngs=nnx.Rngs(1))
+    assert (listed.layers[0].kernel[...] == 1).all()

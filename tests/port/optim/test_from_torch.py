@@ -191,11 +191,19 @@ def test_O14_stepped_per_epoch(start: int, recorded: Recorded) -> None:
 def test_a_python_function_is_tabulated_and_says_where_it_ends(recorded: Recorded) -> None:
     module = recorded.fresh()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    scheduler = lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step) ** 0.5)
+    scheduler = lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step) ** 0.5 if step else 1.0)
     with pytest.raises(UsageError, match="steps"):
         port.to_optax(optimizer, scheduler=scheduler, params=recorded.params, mapping=recorded.mapping)
     after = lambda step: scheduler.step()  # noqa: E731
     assert both(recorded, module, optimizer, after=after, scheduler=scheduler, steps=STEPS) <= LIMIT
+
+
+def test_a_lambda_that_jax_can_trace_needs_no_steps(recorded: Recorded) -> None:
+    module = recorded.fresh()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    scheduler = lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step) ** 0.5)
+    after = lambda step: scheduler.step()  # noqa: E731
+    assert both(recorded, module, optimizer, after=after, scheduler=scheduler) <= LIMIT
 
 
 @pytest.mark.parametrize("start", [0, 17])

@@ -15,6 +15,7 @@ from flax import nnx
 from torch import nn
 
 import port
+from models.frozen import FlaxBands, FlaxPlain, TorchBands, TorchOpen
 from port.errors import UsageError, WeightsMismatch
 from port.nn import BatchNorm
 from port.weights.flax import variables_of
@@ -362,3 +363,24 @@ def test_a_model_that_draws_random_numbers_is_not_judged_in_training() -> None:
     assert report
     assert list(report.layers) == ["evaluation"]
     assert any("random numbers in training mode" in remark for remark in report.remarks)
+
+
+def test_what_one_side_alone_trains_is_remarked_on_and_all_gradients_are_compared() -> None:
+    theirs = TorchBands()
+    for cls, said in ((FlaxBands, None), (FlaxPlain, "frozen in torch (requires_grad=False), and nnx.Param in Flax")):
+        report = port.check(theirs, cls(rngs=nnx.Rngs(0)), torch.randn(3, 6), weights="torch")
+        assert report and report.compared["gradients"] == 2 * 6
+        assert [remark for remark in report.remarks if "rozen" in remark and (said is None or said not in remark)] == []
+        assert said is None or any(said in remark and "scale, bank.weight" in remark for remark in report.remarks)
+    report = port.check(TorchOpen(), FlaxBands(rngs=nnx.Rngs(0)), torch.randn(3, 6), weights="torch")
+    assert any("trained in torch, and port.nn.Frozen in Flax: scale, bank.weight" in one for one in report.remarks)
+
+
+def test_a_faulty_gradient_of_a_frozen_parameter_is_seen() -> None:
+    class Faulty(FlaxBands):
+        def __call__(self, x: jax.Array) -> jax.Array:
+            scale = jax.lax.stop_gradient(self.scale[...])
+            return self.head(jnp.tanh(self.mid(self.bank(x) * scale)))
+
+    report = port.check(TorchBands(), Faulty(rngs=nnx.Rngs(0)), torch.randn(3, 6), weights="torch")
+    assert not report and {finding.where for finding in report.findings} == {"scale → scale"}

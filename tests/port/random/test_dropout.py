@@ -19,9 +19,12 @@ import pytest
 import torch
 from flax import nnx
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from port import random
 from port.errors import UsageError
+from port.nn.dropout import alpha_dropout
 from port.random import shared_dropout
 
 Same = Callable[[Tensor, Any], bool]
@@ -30,9 +33,9 @@ Shared = Callable[..., Tensor]
 SEED, STEP = 3, 5
 
 
-def layer_key(layer: int) -> Any:
+def draw_key(draw: int) -> Any:
     """As a JAX training step makes it."""
-    return jax.random.fold_in(jax.random.fold_in(jax.random.key(SEED), STEP), layer)
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(SEED), STEP), draw)
 
 
 def numbers(*shape: int, dtype: str = "float32") -> np.ndarray:
@@ -77,7 +80,7 @@ def test_W25_dropout_is_nnx_dropout_forward_and_backward(
 ) -> None:
     x, g = numbers(6, 50, dtype=dtype), numbers(6, 50, dtype=dtype)[::-1].copy()
     with jax.enable_x64(with_x64):
-        y, backward = jax.vjp(lambda x: flax_dropout(x, rate, layer_key(0)), x)
+        y, backward = jax.vjp(lambda x: flax_dropout(x, rate, draw_key(0)), x)
         x_grad = backward(g)[0]
 
     ours = to_torch(x).requires_grad_()
@@ -94,7 +97,7 @@ def test_W25_dropout_is_nnx_dropout_forward_and_backward(
 def test_dropout_scales_as_xla_does(same: Same, to_torch: ToTorch, shared: Shared) -> None:
     """The fault planted here is the division as it is written in flax: XLA compiles another."""
     x = numbers(6, 50)
-    theirs = flax_dropout(x, 0.1, layer_key(0))
+    theirs = flax_dropout(x, 0.1, draw_key(0))
     ours = shared(nn.Dropout(0.1), x)
     divided = torch.where(ours != 0, to_torch(x) / torch.tensor(0.9), 0.0)
     assert same(ours, theirs)
@@ -109,22 +112,24 @@ def test_x64_follows_the_input_unless_it_is_given(shared: Shared) -> None:
         assert not torch.equal(out, shared(nn.Dropout(0.4), x, x64=not followed))
 
 
-def test_layers_are_numbered_in_the_order_of_named_modules(same: Same, shared: Shared) -> None:
+def test_draws_are_numbered_in_the_order_of_the_calls(same: Same, shared: Shared) -> None:
     twice = nn.Dropout(0.3)
-    quiet = nn.AlphaDropout(0.5).eval()  # takes no number
-    model = nn.Sequential(nn.Sequential(nn.ReLU(), nn.Dropout(0.1)), quiet, twice, nn.ReLU(), nn.Dropout1d(0.5), twice)
+    quiet = nn.AlphaDropout(0.5).eval()  # takes no number, as the rates 0 and 1 do
+    model = nn.Sequential(
+        nn.Dropout(0.0), nn.Sequential(nn.ReLU(), twice), quiet, nn.Dropout(0.1), nn.Dropout1d(0.5), twice
+    )
     x = numbers(6, 5, 7)
 
-    def flax(layers: list[int]) -> jax.Array:
-        first, second, third = layers
-        y = flax_dropout(x, 0.1, layer_key(first))
-        y = flax_dropout(y, 0.3, layer_key(second))
-        y = flax_dropout(y, 0.5, layer_key(third), broadcast_dims=(2,))
-        return flax_dropout(y, 0.3, jax.random.fold_in(layer_key(second), 1))
+    def flax(draws: list[int]) -> jax.Array:
+        first, second, third, fourth = map(draw_key, draws)
+        y = flax_dropout(x, 0.3, first)
+        y = flax_dropout(y, 0.1, second)
+        y = flax_dropout(y, 0.5, third, broadcast_dims=(2,))
+        return flax_dropout(y, 0.3, fourth)
 
-    assert same(shared(model, x), flax([0, 1, 2]))
-    assert not same(shared(model, x), flax([1, 0, 2]))
-    assert not same(shared(model, x), flax([0, 1, 3]))
+    assert same(shared(model, x), flax([0, 1, 2, 3]))
+    assert not same(shared(model, x), flax([1, 0, 2, 3]))
+    assert not same(shared(model, x), flax([0, 1, 3, 2]))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +149,7 @@ def test_whole_channels_are_nnx_dropouts_with_broadcast_dims(
     x = numbers(*shape)
     channel = 1 if has_batch else 0
     spatial = tuple(range(channel, len(shape) - 1))  # in flax's layout
-    theirs = flax_dropout(np.moveaxis(x, channel, -1), 0.3, layer_key(0), broadcast_dims=spatial)
+    theirs = flax_dropout(np.moveaxis(x, channel, -1), 0.3, draw_key(0), broadcast_dims=spatial)
     single = shared(nn.Dropout(0.3), x, channels_last=has_batch).movedim(channel, -1)
     ours = shared(kind(0.3), x).movedim(channel, -1)
     assert same(ours, theirs)
@@ -164,7 +169,7 @@ def test_channel_dropouts_refuse_other_ranks(kind: type[nn.Module], shape: tuple
 def test_channels_last_draws_in_flaxs_layout(shape: tuple[int, ...], same: Same, shared: Shared) -> None:
     x = numbers(*shape)
     channel = 1
-    theirs = flax_dropout(np.moveaxis(x, channel, -1), 0.3, layer_key(0))
+    theirs = flax_dropout(np.moveaxis(x, channel, -1), 0.3, draw_key(0))
     assert same(shared(nn.Dropout(0.3), x, channels_last=True).movedim(channel, -1), theirs)
     same_without = same(shared(nn.Dropout(0.3), x).movedim(channel, -1), theirs)
     assert same_without == (len(shape) == 2), "two dimensions have the same order on both sides"
@@ -178,8 +183,7 @@ def test_a_module_that_draws_again_draws_another_mask(same: Same, to_torch: ToTo
             outs.append(module(to_torch(x)))
             module.eval()(to_torch(x))  # draws nothing, and does not count
             module.train()
-    theirs = [flax_dropout(x, 0.4, layer_key(0))]
-    theirs += [flax_dropout(x, 0.4, jax.random.fold_in(layer_key(0), n)) for n in (1, 2)]
+    theirs = [flax_dropout(x, 0.4, draw_key(n)) for n in range(3)]
     assert [same(ours, theirs[n]) for n, ours in enumerate(outs)] == [True] * 3
     assert not same(outs[1], theirs[0])
     assert not same(outs[2], theirs[1])
@@ -213,7 +217,7 @@ def test_inplace_writes_into_the_input(same: Same, to_torch: ToTorch) -> None:
     with shared_dropout(module := nn.Dropout(0.4, inplace=True), random.dropout_key(SEED, STEP)):
         out = module(hidden)
     out.sum().backward()
-    expected = flax_dropout(x * 2, 0.4, layer_key(0))
+    expected = flax_dropout(x * 2, 0.4, draw_key(0))
     assert out is hidden
     assert same(out.detach(), expected)
     assert leaf.grad is not None
@@ -231,23 +235,25 @@ def test_pytorchs_generator_is_left_alone(to_torch: ToTorch) -> None:
     assert not torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_model_is_restored_after_an_exception() -> None:
+def test_the_model_is_as_it_was_after_an_exception() -> None:
     model = nn.Sequential(nn.Dropout(), nn.Dropout2d())
     before = [dict(vars(module)) for module in model.modules()]
+    x = torch.ones(4, 3, 2, 2)
     with pytest.raises(ZeroDivisionError), shared_dropout(model, random.key(0)):
-        assert [dict(vars(module)) for module in model.modules()] != before
         raise ZeroDivisionError
     assert [dict(vars(module)) for module in model.modules()] == before
+    torch.manual_seed(0)
+    first = model(x)
+    assert not torch.equal(model(x), first), "PyTorch's own masks"
 
 
 def test_nested_contexts_restore_the_outer_one(same: Same, to_torch: ToTorch) -> None:
     x, module = numbers(6, 50), nn.Dropout(0.4)
     with shared_dropout(module, random.dropout_key(SEED, STEP)):
-        assert same(module(to_torch(x)), flax_dropout(x, 0.4, layer_key(0)))
+        assert same(module(to_torch(x)), flax_dropout(x, 0.4, draw_key(0)))
         with shared_dropout(module, random.key(99)):
             assert same(module(to_torch(x)), flax_dropout(x, 0.4, jax.random.fold_in(jax.random.key(99), 0)))
-        assert same(module(to_torch(x)), flax_dropout(x, 0.4, jax.random.fold_in(layer_key(0), 1)))
-    assert "forward" not in vars(module)
+        assert same(module(to_torch(x)), flax_dropout(x, 0.4, draw_key(1)))
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -273,37 +279,124 @@ class Renamed(nn.Dropout):
     """A subclass that computes what Dropout computes."""
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        nn.AlphaDropout(0.5),
-        nn.FeatureAlphaDropout(0.5),
-        Noisy(0.5),
-        nn.MultiheadAttention(4, 2, dropout=0.5),
-        nn.LSTM(4, 4, num_layers=2, dropout=0.5),
-    ],
-    ids=lambda module: type(module).__name__,
-)
-def test_dropouts_that_cannot_be_shared_are_refused_where_they_drop(other: Any) -> None:
-    model = nn.Sequential(nn.Dropout(), other)
-    refused = pytest.raises(UsageError, match=rf"1 \({type(other).__name__}\)")
-    with refused, shared_dropout(model, random.key(0)):
-        pass
-    assert "forward" not in vars(model[0])
-    other.eval()
-    with shared_dropout(model, random.key(0)):
-        pass
-    other.train()
-    setattr(other, "p" if hasattr(other, "p") else "dropout", 0.0)
-    with shared_dropout(model, random.key(0)):
-        pass
-
-
-def test_what_computes_as_the_four_do_is_shared(same: Same, shared: Shared) -> None:
+def test_a_subclass_is_shared_by_what_it_calls(same: Same, shared: Shared) -> None:
     x = numbers(6, 50)
-    assert same(shared(Renamed(0.4), x), flax_dropout(x, 0.4, layer_key(0)))
-    assert not same(shared(Renamed(0.4), x), flax_dropout(x, 0.4, layer_key(1)))
-    single = nn.LSTM(4, 4)
-    single.dropout = 0.5  # drops between layers, of which there is one
-    with shared_dropout(single, random.key(0)):
-        pass
+    assert same(shared(Renamed(0.4), x), flax_dropout(x, 0.4, draw_key(0)))
+    assert not same(shared(Renamed(0.4), x), flax_dropout(x, 0.4, draw_key(1)))
+    noise = jax.random.uniform(draw_key(0), x.shape, x.dtype)
+    assert same(shared(Noisy(0.4), x), x + noise)
+
+
+# %% Functions, and what drops inside
+
+
+class Functional(nn.Module):
+    """Six draws, none of them a module's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.dropout(x, 0.3, self.training)
+        y = F.scaled_dot_product_attention(y, x, y, dropout_p=0.4 if self.training else 0.0)
+        y = F.dropout2d(y, 0.2, self.training) if self.training else y
+        y = F.alpha_dropout(y, 0.1, self.training)
+        y = F.rrelu(y, 0.1, 0.4, self.training)
+        return y * (torch.rand(len(y), 1, 1, 1, dtype=y.dtype) + 0.5).floor() if self.training else y
+
+
+def functional_in_jax(x: Any, keys: list[Any]) -> Any:
+    rates = (0.3, 0.4, 0.2, 0.1)
+    y = flax_dropout(x, rates[0], keys[0])
+    weights = jax.nn.softmax(y @ x.mT / x.shape[-1] ** 0.5, axis=-1)
+    y = flax_dropout(weights, rates[1], keys[1]) @ y
+    y = flax_dropout(y, rates[2], keys[2], broadcast_dims=(2, 3))
+    y = alpha_dropout(y, jax.random.bernoulli(keys[3], 1 - rates[3], y.shape), rates[3])
+    y = jnp.where(y > 0, y, y * jax.random.uniform(keys[4], y.shape, y.dtype, 0.1, 0.4))
+    return y * jnp.floor(jax.random.uniform(keys[5], (len(y), 1, 1, 1), y.dtype) + 0.5)
+
+
+def test_functions_draw_in_the_order_of_their_calls(to_torch: ToTorch) -> None:
+    x = np.random.default_rng(0).normal(0, 1, (5, 3, 4, 6))
+    with jax.enable_x64(True):
+        y, backward = jax.vjp(lambda x: functional_in_jax(x, [draw_key(n) for n in range(6)]), jnp.asarray(x))
+        gradient = backward(jnp.cos(y))[0]
+        other = functional_in_jax(jnp.asarray(x), [draw_key(n) for n in (1, 0, 2, 3, 4, 5)])
+    ours = to_torch(x).requires_grad_()
+    with shared_dropout(model := Functional(), random.dropout_key(SEED, STEP, x64=True)):
+        out = model(ours)
+    out.backward(out.detach().cos())
+    assert ours.grad is not None
+    np.testing.assert_allclose(out.detach(), y, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(ours.grad, gradient, rtol=1e-11, atol=1e-13)
+    assert np.abs(out.detach().numpy() - np.asarray(other)).max() > 0.1
+    with shared_dropout(model.eval(), random.key(0)):
+        assert torch.equal(model(ours), Functional().eval()(ours)), "in evaluation nothing is drawn"
+
+
+class Randn(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.randn_like(x)
+
+
+class Gumbel(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gumbel_softmax(x)
+
+
+class Packed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 3, num_layers=2, dropout=0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3]))
+        return self.lstm(packed)[0].data
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__()
+        self.reentrant = reentrant
+
+    def forward(self, x: Tensor) -> Tensor:
+        return checkpoint(lambda x: F.dropout(x, 0.5), x, use_reentrant=self.reentrant)
+
+
+class OwnGenerator(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        torch.manual_seed(int(x.sum()) + 123)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (Randn(), "randn_like draws random numbers"),
+        (Gumbel(), "exponential_ draws random numbers"),
+        (Packed(), "of a packed sequence"),
+        (Checkpointed(True), "activation checkpointing"),
+        (Checkpointed(False), "activation checkpointing"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_what_cannot_be_shared_is_named_with_its_line(model: nn.Module, told: str) -> None:
+    x = torch.ones(5, 2, 4, requires_grad=True)
+    with pytest.raises(UsageError, match=rf"test_dropout\.py:\d+: .*{told}"), shared_dropout(model, random.key(0)):
+        model(x)
+    with shared_dropout(nn.Linear(4, 1), random.key(0)):
+        pass  # and the next one is as ever
+
+
+def test_a_draw_out_of_sight_is_told() -> None:
+    with (
+        pytest.raises(UsageError, match="PyTorch's own generator"),
+        shared_dropout(model := OwnGenerator(), random.key(0)),
+    ):
+        model(torch.ones(3))
+
+
+def test_a_compiled_model_runs_as_it_is(same: Same, to_torch: ToTorch) -> None:
+    x, model = numbers(6, 50), nn.Dropout(0.4)
+    compiled = torch.compile(model, backend="eager")
+    compiled(to_torch(x))
+    with shared_dropout(model, random.dropout_key(SEED, STEP)):
+        assert same(compiled(to_torch(x)), flax_dropout(x, 0.4, draw_key(0)))
+        assert same(compiled(to_torch(x)), flax_dropout(x, 0.4, draw_key(1)))

@@ -145,9 +145,9 @@ def test_rows_that_cannot_be_are_refused(options: dict[str, Any], message: str) 
 @pytest.mark.parametrize(
     ("module", "shape", "message"),
     [
-        (nn.Dropout(), (3, 5), r"inputs of 2 samples, as rows has, but got \(3, 5\)"),
-        (nn.Dropout(), (), r"inputs of 2 samples, as rows has, but got \(\)"),
-        (nn.Dropout2d(), (5, 2, 3, 3), r"inputs of 2 samples, as rows has, but got \(5, 2, 3, 3\)"),
+        (nn.Dropout(), (3, 5), r"for 2 samples, as rows has, but it has the shape \(3, 5\)"),
+        (nn.Dropout(), (), r"for 2 samples, as rows has, but it has the shape \(\)"),
+        (nn.Dropout2d(), (5, 2, 3, 3), r"for 2 samples, as rows has, but it has the shape \(5, 2, 1, 1\)"),
         (nn.Dropout1d(), (2, 5), r"a batch dimension, but got \(2, 5\) for Dropout1d"),
         (nn.Dropout3d(), (2, 5, 4, 3), r"a batch dimension, but got \(2, 5, 4, 3\) for Dropout3d"),
     ],

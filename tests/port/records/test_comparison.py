@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -239,7 +239,8 @@ class TestLowerPrecision:
         assert "the same" not in verdict.sentence
 
     def test_one_step_more_cannot_be_judged(self) -> None:
-        verdict = compare(*both([1.0] * (EARLY_STEPS + 1), [1.0] * (EARLY_STEPS + 1), precision="float32"))
+        last = [*[1.0] * EARLY_STEPS, apart(1e-7)]
+        verdict = compare(*both([1.0] * (EARLY_STEPS + 1), last, precision="float32"))
         assert (verdict.status, verdict.judged_until) == (Status.UNDECIDED, EARLY_STEPS - 1)
         assert f"up to step {EARLY_STEPS - 1} and cannot be judged beyond it" in verdict.sentence
         assert not {"same", "equal", "identical"} & set(verdict.sentence.split())
@@ -247,7 +248,8 @@ class TestLowerPrecision:
     def test_an_evaluation_after_the_early_steps_cannot_be_judged(self) -> None:
         short = [1.0] * EARLY_STEPS
         for step, status in ((EARLY_STEPS - 1, Status.AGREE), (EARLY_STEPS, Status.UNDECIDED)):
-            verdict = compare(*both(short, short, precision="float32", evaluations={step: 1.0}))
+            a = record(short, precision="float32", evaluations={step: 1.0})
+            verdict = compare(a, record(short, side="jax", precision="float32", evaluations={step: apart(1e-7)}))
             assert verdict.status is status
         assert verdict.judged_until == EARLY_STEPS - 1
 
@@ -291,7 +293,63 @@ class TestLowerPrecision:
         for factor, status in ((0.9, Status.AGREE), (1.1, Status.DIFFER)):
             verdict = compare(*both([1.0], [apart(factor * EARLY_LIMIT)], precision=precision))
             assert verdict.status is status
-        assert compare(*both(ONES, ONES, precision=precision)).status is Status.UNDECIDED
+        late = changed(ONES, LATER, apart(1e-7))
+        assert compare(*both(ONES, late, precision=precision)).status is Status.UNDECIDED
+
+    @pytest.mark.parametrize("precision", [None, "float32", "bfloat16"])
+    def test_what_is_equal_to_the_last_bit_agrees(self, precision: str | None) -> None:
+        verdict = compare(*both(ONES, ONES, precision=precision, evaluations={LATER: 0.5}))
+        assert (verdict.status, verdict.judged_until) == (Status.AGREE, None)
+        assert "the same losses to the last bit" in verdict.sentence
+        last = changed(ONES, LONG - 1, apart(1e-7))
+        assert compare(*both(ONES, last, precision=precision)).status is Status.UNDECIDED
+
+    def test_two_records_of_one_side_are_called_by_their_files(self) -> None:
+        a = record(ONES, precision="float32")
+        verdict = compare(a, replace(a, path=Path("again.jsonl")))
+        assert verdict.sentence.startswith("torch and again have")
+
+
+class TestLaterBeginning:
+    """A run that was resumed or handed over at step 100."""
+
+    WHOLE: ClassVar = {step: 1 / (1 + step) for step in range(120)}
+    LATER: ClassVar = {step: loss for step, loss in WHOLE.items() if step >= 100}
+
+    @pytest.mark.parametrize("precision", ["float64", "float32"])
+    def test_it_is_compared_from_there_on(self, precision: str) -> None:
+        whole = record(self.WHOLE, precision=precision, evaluations={50: 1.0, 110: 0.5})
+        later = record(self.LATER, side="jax", precision=precision, evaluations={110: 0.5})
+        for a, b in ((whole, later), (later, whole)):
+            verdict = compare(a, b)
+            assert verdict.status is Status.AGREE
+            assert verdict.steps.steps == list(range(100, 120))
+            assert "from step 100 on, where jax begins; the 100 steps before are not compared" in verdict.sentence
+
+    def test_a_fault_in_it_differs(self) -> None:
+        later = record({**self.LATER, 105: 0.5}, side="jax")
+        assert_differs(compare(record(self.WHOLE), later), 105)
+        assert_differs(
+            compare(record(self.WHOLE), record({s: self.WHOLE[s] for s in self.LATER if s != 107}, side="jax")), 107
+        )
+
+    def test_its_first_steps_are_early_ones_and_its_controls_may_begin_with_it(self) -> None:
+        off = {**self.LATER, 101: self.LATER[101] * apart(2 * EARLY_LIMIT)}
+        whole = record(self.WHOLE, precision="float32")
+        assert_differs(compare(whole, record(off, side="jax", precision="float32")), 101)
+        last = {**self.LATER, 119: self.LATER[119] * apart(1e-6)}
+        later = record(last, side="jax", precision="float32")
+        control = record(self.LATER, side="control", precision="float32")
+        assert compare(whole, later).status is Status.UNDECIDED
+        assert compare(whole, later, controls=[control]).status is Status.AGREE
+
+    def test_one_that_counts_from_1_differs(self) -> None:
+        shifted = {step + 1: loss for step, loss in self.WHOLE.items()}
+        assert_differs(compare(record(self.WHOLE), record(shifted, side="jax")), 0, "step", "count its steps from 1")
+
+    def test_one_that_begins_behind_the_others_end_differs(self) -> None:
+        verdict = compare(record(dict(enumerate(ONES))), record(self.LATER, side="jax"))
+        assert verdict.status is Status.DIFFER
 
 
 class TestControls:
@@ -309,7 +367,12 @@ class TestControls:
         b = [*ONES[:LATER], *[apart(0.99 * allowed)] * (LONG - LATER)]
         verdict = self.judged(b, [self.strayed()])
         assert (verdict.status, verdict.judged_until) == (Status.AGREE, None)
-        assert "as equal as float32 can say" in verdict.sentence
+        assert "about as far apart in float32 as torch is from itself" in verdict.sentence
+        assert "differ by up to 3.96e-03, at step 5, and by up to 4.00e-04 between torch and torch" in verdict.sentence
+        nearer = self.judged([*ONES[:LATER], *[apart(0.9 * self.FAR)] * (LONG - LATER)], [self.strayed()])
+        assert "no further apart in float32 than torch is from itself" in nearer.sentence
+        least = self.judged([*ONES[:LATER], *[apart(0.9 * LATER_FLOOR)] * (LONG - LATER)], [self.strayed()])
+        assert "as equal as float32 can say" in least.sentence
         assert verdict.steps.controls == [[pytest.approx(self.FAR if step >= LATER else 0.0) for step in range(LONG)]]
 
     def test_a_run_beyond_it_differs_at_that_step(self) -> None:

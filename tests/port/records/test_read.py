@@ -164,7 +164,11 @@ class TestBroken:
         assert refusal(path).startswith(f"{path}: cannot be read as a record: No such file")
 
     def test_a_folder(self, tmp_path: Path) -> None:
-        assert refusal(tmp_path).startswith(f"{tmp_path}: cannot be read as a record: ")
+        told = f"{tmp_path}: is a folder, and a record is a file: "
+        assert refusal(tmp_path) == f"{told}it holds none"
+        (tmp_path / "float64").mkdir()
+        (inside := tmp_path / "float64" / "jax.jsonl").write_text(STEP_0)
+        assert refusal(tmp_path) == f"{told}{inside}"
 
     @pytest.mark.parametrize("lines", [[], ["", ""], [RUN], [RUN, END], [RUN, EVALUATION_0]])
     def test_no_step(self, lines: list[str], path: Path) -> None:

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -424,3 +425,18 @@ class TestTerminateOnSignal:
         thread.start()
         thread.join()
         assert seen == [before, "finished"]
+
+
+def test_one_that_records_nothing_is_told_which_lines_make_a_record(make_job: MakeJob) -> None:
+    other = make_job("other", FOREVER)
+    silent = make_job("silent", "")
+    silent = replace(silent, command=(sys.executable, "-S", str(Path(silent.command[2]).with_name("plain.py"))))
+    Path(silent.command[2]).write_text("print('trained')\n")
+    with pytest.raises(UsageError) as refused:
+        run_jobs([other, silent])
+    said = str(refused.value)
+    assert "silent came to its end and has recorded nothing" in said
+    assert "plain.py these three lines make one" in said
+    for line in ("import port", "with port.Recorder() as record:", "record(step, loss=loss)"):
+        assert line in said
+    assert not any(is_running(pid) for pid in pids_in(other))

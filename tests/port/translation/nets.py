@@ -122,4 +122,4 @@ def translated(cls: type[nn.Module]) -> tuple[Any, Translation]:
         for name, buffer in module.named_buffers():
             if name.endswith(("running_mean", "running_var")):
                 buffer.copy_(torch.rand(buffer.shape, generator=generator) + (0.5 if name.endswith("var") else -0.5))
-    return module, port.translate(module, INPUTS[cls](), check=False)
+    return module, port.translate(module, INPUTS[cls](), check=False, construct=cls)

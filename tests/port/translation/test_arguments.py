@@ -71,8 +71,25 @@ def test_what_the_module_keeps_under_its_arguments_name() -> None:
 def test_where_the_original_has_no_name_the_place_gives_one() -> None:
     assert [item.name for item in named(Hole((8, 12), ("up", "features")))] == ["up_features"]
     assert [item.name for item in named(Hole((8, 12), ("up",)))] == ["up"]
-    assert [item.name for item in named(Hole((8, 12), ()))] == ["number"]
+    assert [item.name for item in named(Hole((8, 13), ()))] == ["number"]
+    assert [item.name for item in named(Hole((8, 12), ()))] == ["wide"]  # what the module keeps
     assert [item.name for item in named(Hole((8, 12), ("", "axis")))] == ["axis"]
+
+
+def worked_out(*holes: Hole) -> list[str]:
+    """What is written for numbers that the call reads."""
+    found = name_holes(Holes(list(holes)), forms(Stage(2, 4), Stage(4, 6)), set(), set(range(len(holes))), set())
+    return [ast.unparse(item.written("self.")) for item in found]
+
+
+def test_numbers_that_follow_from_the_originals_own() -> None:
+    wide = Hole((8, 12), ())
+    assert worked_out(Hole((-8, -12), ()), wide) == ["-self.wide", "self.wide"]
+    assert worked_out(wide, Hole((64, 144), ())) == ["self.wide", "self.wide * self.wide"]
+    assert worked_out(wide, Hole((8**-0.5, 12**-0.5), ())) == ["self.wide", "self.wide ** (-0.5)"]
+    assert worked_out(wide, Hole((-7, None), ())) == ["self.wide", "1 - self.wide"]  # one instance lacks the statement
+    assert worked_out(wide, Hole((-7, -12), ())) == ["self.wide", "self.number"]
+    assert worked_out(Hole((3, 5), ()), Hole((9, 25), ())) == ["self.number", "self.number2"]  # nobody named the one
 
 
 def test_a_name_is_used_once() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from port.errors import NoPair
+from port.translation.free_lengths import free_lengths
 from port.translation.graph import Enter, Graph, LayerCall, Leave, Operation, each_value, mapped
 from port.translation.keeping import kept_layers
 from port.translation.places import is_users
@@ -55,7 +56,8 @@ class Whole(nn.Module):
 
 
 def graph_of(module: nn.Module, *args: Any, training: bool = False, **kwargs: Any) -> Graph:
-    return captured(module, args, kwargs, training=training, layers=kept_layers(module), dynamic=False)
+    free = free_lengths(module, args, kwargs)
+    return captured(module, args, kwargs, training=training, layers=kept_layers(module), free=free)
 
 
 @pytest.fixture(scope="module")

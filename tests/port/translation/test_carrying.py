@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import port
+from port.errors import NoPair
 from port.mapping import TORCH_ONLY, Entry
 from port.moves import Fold, Permute, Tie
 from port.translation.boundary import to_jax
@@ -113,3 +114,29 @@ def test_what_nothing_reads_is_carried_all_the_same() -> None:
     assert held == translation.variables()
     back = translation.mapping.inverse()(translation.mapping(state))
     assert all(np.array_equal(back[name], array) for name, array in state.items())
+
+
+class WithSparse(nn.Module):
+    """Holds which of its heads are aligned, as a sparse table; who looks at its attention reads it."""
+
+    def __init__(self, *, persistent: bool, reads: bool = False) -> None:
+        super().__init__()
+        self.fc, self.reads = nn.Linear(5, 4), reads
+        self.register_buffer("heads", (torch.rand(4, 4) > 0.5).float().to_sparse(), persistent=persistent)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x) @ self.heads.to_dense() if self.reads else self.fc(x)
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_sparse_buffer_that_nothing_reads_is_left_out(persistent: bool) -> None:
+    made = port.translate(WithSparse(persistent=persistent), torch.randn(3, 5))
+    assert made.proof is not None and made.proof.agrees, str(made.proof)
+    left = [entry.sources for entry in made.mapping.entries if entry.collection == TORCH_ONLY]
+    assert left == ([("heads",)] if persistent else []) and "heads" not in made.source
+
+
+def test_one_that_is_read_is_refused() -> None:
+    with pytest.raises(NoPair, match=r"^WithSparse.heads is a sparse tensor, and is read: .*to_dense"):
+        port.translate(WithSparse(persistent=True, reads=True), torch.randn(3, 5), check=False)

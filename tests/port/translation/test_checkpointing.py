@@ -172,6 +172,7 @@ def test_a_class_that_inherits_its_call() -> None:
     assert method in source[source.index("class Stage(nnx.Sequential)") : source.index("class Net(nnx.Module)")]
 
 
+@pytest.mark.sweep
 def test_a_name_that_no_written_class_has() -> None:
     with pytest.raises(UnknownChoice, match="unknown class to checkpoint 'Blok'; there are: Block, Stage, Net"):
         translated("Block", "Blok")
@@ -244,7 +245,7 @@ class Grid(nn.Module):
 @pytest.mark.sweep
 def test_lengths_stay_numbers_and_names_names() -> None:
     module, x = Grid(), torch.randn(2, 3, 4, 5)
-    done = port.translate(module, x, dynamic=True, remat="Lengths")
+    done = port.translate(module, x, remat="Lengths")
     assert "    @nnx.remat(static_argnums=2)\n    def _checkpointed_call(self, x: jax.Array, size: Any," in done.source
     assert "def __call__(self, x: jax.Array, size: Any, **named: Any) -> jax.Array:" in done.source
     assert done.proof is not None and done.proof.agrees, str(done.proof)
@@ -267,7 +268,7 @@ def test_every_block_draws_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.checkpointed == ("Noisy",)
     assert done.proof is not None and done.proof.agrees, str(done.proof)
     # Modules that are alike are traced once, and what was drawn meanwhile would stand in both.
-    monkeypatch.setattr(flax_run, "each_call_traced", lambda _: nullcontext())
+    monkeypatch.setattr(flax_run, "each_call_traced", lambda *_: nullcontext())
     assert not prove(module, done, (x,), {}).agrees
 
 
@@ -278,15 +279,16 @@ def test_every_call_of_a_module_is_told_apart() -> None:
     first, second = model.stage.layers
     assert nnx.graphdef(first) == nnx.graphdef(second), "else there would be nothing to tell apart"
     original = code.Block.__call__
-    with each_call_traced(code):
+    with each_call_traced(code, ("Block",)):
         for block in (first, second):
             block(jnp.zeros((2, 4, 4, 3)))
     assert nnx.graphdef(first) != nnx.graphdef(second)
     assert code.Block.__call__ is original
 
 
+@pytest.mark.sweep
 def test_numbers_among_arrays_are_refused() -> None:
     with pytest.raises(
         UsageError, match="Lengths cannot be checkpointed: it is given whole numbers among arrays, as its"
     ):
-        port.translate(Grid(mixed=True), torch.randn(2, 3, 4, 5), dynamic=True, remat="Lengths", check=False)
+        port.translate(Grid(mixed=True), torch.randn(2, 3, 4, 5), remat="Lengths", check=False)

@@ -13,6 +13,7 @@ from port.errors import BrokenWeights, FolderExists, UsageError, WeightsMismatch
 from port.translation import Translation, folder
 from port.translation.again import prove_files
 from port.translation.folder import Original, check_name, file_name, test_source, write_folder
+from port.weights.conversion import convert
 
 # The proof filters an nnx.State with a method that flax is about to take away.
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
@@ -58,6 +59,31 @@ def test_a_hidden_buffer_has_its_fingerprint(translation: Translation, tmp_path:
     weights.write_bytes(content.replace(torch.tensor([2.0, 3.0, 5.0]).numpy().tobytes(), changed))
     with pytest.raises(WeightsMismatch, match=r"weights that were translated: scale$"):
         prove_files(tmp_path / "out" / "held.py", Held(), torch.randn(4, 3))
+
+
+def test_the_weights_go_back_by_themselves(translation: Translation, tmp_path: Path) -> None:
+    """By the file, by the mapping beside it, by the original, and out of the module; the hidden buffer stays there."""
+    write_folder(translation, tmp_path / "out", name="held")
+    weights, mapping = tmp_path / "out" / "held.safetensors", tmp_path / "out" / "held.mapping.toml"
+    torch.manual_seed(3)
+    state = Held().state_dict()
+    done = convert(weights, tmp_path / "back.pth", reverse=True)
+    assert list(done.left_out) == ["scale"]
+    back = torch.load(tmp_path / "back.pth", weights_only=True)
+    for given in (
+        back,
+        port.to_torch(weights),
+        port.to_torch(weights, rename=mapping),
+        port.to_torch(weights, like=Held()),
+        port.to_torch(weights, rename=mapping, like=Held()),
+        port.to_torch(translation.module, rename=translation.mapping),
+        port.to_torch(translation.module, like=Held()),
+    ):
+        assert set(given) == set(state) and all(torch.equal(given[name], state[name]) for name in state)
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(WeightsMismatch, match="does not come back as it was converted"):
+        port.to_torch(weights)
 
 
 def test_files_that_are_no_translation_s(translation: Translation, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+import pytest
 import torch
 from torch import nn
 
@@ -87,3 +88,103 @@ def test_results_of_two_kinds_with_numbers_of_their_own() -> None:
         "Scaled",
         "Ways",
     ]
+
+
+class DropPath(nn.Module):
+    """Leaves out whole samples."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.p == 0.0 or not self.training:
+            return x
+        keep = 1 - self.p
+        return x * x.new_empty(x.shape[0], 1).bernoulli_(keep) / keep
+
+
+class Residual(nn.Module):
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.path = DropPath(p)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.path(self.fc(x))
+
+
+def test_a_rate_that_is_zero_in_some() -> None:
+    blocks = nn.Sequential(Residual(0.0), Residual(0.1), Residual(0.2))
+    translation = port.translate(blocks, torch.randn(9, 4))
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
+    classes = {n.name: ast.unparse(n) for n in ast.parse(translation.source).body if isinstance(n, ast.ClassDef)}
+    assert list(classes) == ["DropPath", "Residual", "Sequential"]
+    assert "def __init__(self, p: float, *" in classes["DropPath"] and "1 - self.p" in classes["DropPath"]
+
+
+class Windows(nn.Module):
+    """Attention's bookkeeping: numbers that the constructor works out, and a shift that is 0 in every other one."""
+
+    def __init__(self, heads: int, shift: int) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+        self.heads, self.width, self.shift = heads, 8 // heads, shift
+        self.scale = self.width**-0.5
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.shift > 0:
+            x = torch.roll(x, -self.shift, 1)
+        x = (self.fc(x).unflatten(-1, (self.heads, self.width)) * self.scale).flatten(2)
+        return torch.roll(x, self.shift, 1) if self.shift > 0 else x
+
+
+@pytest.mark.sweep
+def test_numbers_go_by_the_originals_names() -> None:
+    classes = classes_of(nn.Sequential(Windows(2, 0), Windows(4, 1), Windows(2, 2)), 2, 5, 8)
+    assert list(classes) == ["Windows", "Sequential"]
+    assert "number" not in classes["Windows"] and "-self.shift" in classes["Windows"]
+
+
+class Several(nn.Module):
+    """Takes a list, a tuple and a dict, and gives a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(
+        self, xs: list[torch.Tensor], pair: tuple[torch.Tensor, torch.Tensor], table: dict[str, torch.Tensor]
+    ) -> list[torch.Tensor]:
+        xs = [self.fc(x) * table["by"] for x in xs]
+        return [xs[0] + pair[0], xs[1] * pair[1]]
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(4, 4, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.gru(x)
+
+
+class Gives(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.several, self.recurrent = Several(), Recurrent()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        one, other = self.several([x, 2 * x], (x - 1, x - 2), {"by": x + 1})
+        return self.recurrent(one + other)[0]
+
+
+@pytest.mark.sweep
+def test_annotations_say_what_is_given() -> None:
+    classes = classes_of(Gives(), 2, 3, 4)
+    assert (
+        "def __call__(self, xs: list[jax.Array], pair: tuple[jax.Array, ...], table: dict[str, jax.Array]) -> Any"
+        in classes["Several"]
+    )
+    assert "def __call__(self, x: jax.Array) -> Any" in classes["Recurrent"]
+    assert "def __call__(self, x: jax.Array) -> jax.Array" in classes["Gives"]

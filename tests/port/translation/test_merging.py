@@ -33,7 +33,7 @@ def text(statements: list[ast.stmt]) -> str:
 
 def merged(*groups: list[ClassForm], modules: tuple[Argument, ...] = ()) -> tuple[str, Holes, list[Argument]]:
     holes, flags = Holes(), []  # type: ignore[var-annotated]
-    statements = merged_statements(list(groups), Conditions(list(groups), list(modules), flags), holes)
+    statements = merged_statements(list(groups), Conditions(list(groups), list(modules), flags, holes), holes)
     return text(statements), holes, flags
 
 
@@ -64,6 +64,40 @@ def test_a_flag_of_the_originals_own_tells_them_apart() -> None:
     assert made == "x = f(x)\nif self.pre:\n    x = g(x)"
     assert [(flag.name, flag.kept) for flag in flags] == [("pre", True)]
     assert {path: ast.literal_eval(value) for path, value in flags[0].values.items()} == {"a": True, "b": False}
+
+
+def test_a_rate_or_a_word_tells_them_apart() -> None:
+    made, _, flags = merged(
+        [form("a", "x = f(x)", rate=0.0), form("b", "x = f(x)", rate=0)],
+        [form("c", "x = g(x)", "x = f(x)", rate=0.1), form("d", "x = g(x)", "x = f(x)", rate=0.2)],
+    )
+    assert made == "if self.rate > 0:\n    x = g(x)\nx = f(x)" and [flag.name for flag in flags] == ["rate"]
+    made, _, _ = merged(
+        [form("a", "x = f(x)", mode="add", n=1)],
+        [form("b", "x = g(x)", "x = f(x)", mode="cat", n=2), form("c", "x = g(x)", "x = f(x)", mode="cat", n=3)],
+    )
+    assert made == "if self.mode == 'cat':\n    x = g(x)\nx = f(x)"
+
+
+def test_a_number_that_an_instance_is_given_as_zero_tells_it_apart() -> None:
+    forms = [
+        form("a", "x = f(x)"),
+        form("b", "x = self.drop(x)", "x = f(x)"),
+        form("c", "x = self.drop(x)", "x = f(x)"),
+    ]
+    for made, rate in zip(forms, (0.0, 0.1, 0.2), strict=True):
+        made.attributes["drop"] = ast.parse(f"Drop(rate={rate})", mode="eval").body
+    (cls,) = fold(forms, set())
+    assert [argument.name for argument in cls.arguments] == ["drop_rate"] and cls.arguments[0].kept
+    assert text(cls.body.statements if cls.body else []) == "if self.drop_rate > 0:\n    x = self.drop(x)\nx = f(x)"
+
+
+def test_what_only_some_need_and_all_may_hold() -> None:
+    forms = [form("a", "x = f(x)", rate=0.0), form("b", "x = x * g(self.rngs())", "x = f(x)", rate=0.3)]
+    forms[1].attributes["rngs"] = ast.Name("rngs")
+    (cls,) = fold(forms, set())
+    assert [argument.name for argument in cls.arguments] == ["rate"]  # and no second `rngs`
+    assert {name: ast.unparse(made) for name, made in cls.attributes.items()} == {"rngs": "rngs"}
 
 
 def test_statements_behind_one_condition_stand_together() -> None:

@@ -84,6 +84,20 @@ def test_an_entry_agrees(name: str) -> None:
     check(name, 1 if name not in IN_PART else MOST)
 
 
+@pytest.mark.sweep
+@pytest.mark.daily(8)
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_an_entry_agrees_with_every_other_parameter_frozen(name: str) -> None:
+    (module, args, kwargs), *_ = samples_of(name, 1)
+    parameters = list(module.parameters())
+    for parameter in parameters[len(parameters) > 1 :: 2]:
+        parameter.requires_grad_(False)
+    made = port.translate(module, args, kwargs)
+    named = module.named_parameters(remove_duplicate=False)
+    assert set(made.frozen) == {name for name, parameter in named if not parameter.requires_grad}
+    assert made.unwritten or (made.proof is not None and made.proof.agrees), f"{module}\n{made.proof}"
+
+
 @pytest.mark.benchmark  # by hand: four minutes
 @pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_every_way_of_calling_it(name: str) -> None:

@@ -96,6 +96,7 @@ class HandsOn(nn.Module):
         return self.part(x, torch.geqrf(x)[0])
 
 
+@pytest.mark.sweep
 def test_what_a_part_is_given_is_read() -> None:
     made = port.translate(HandsOn(), torch.randn(3, 3))
     assert [missing.what for missing in made.unwritten] == ["aten.geqrf"]

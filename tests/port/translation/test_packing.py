@@ -104,6 +104,7 @@ def agrees(module: nn.Module, *args: Any) -> port.Translation:
     return made
 
 
+@pytest.mark.sweep
 def test_a_tagger() -> None:
     made = agrees(Tagger(), IDS, LENGTHS)
     assert "self.lstm(" in made.source and "lengths=lengths" in made.source
@@ -209,6 +210,7 @@ def test_what_only_a_packed_one_has_is_refused(module: nn.Module, why: str) -> N
         port.translate(module, (torch.randn(3, 4, 4), LENGTHS))
 
 
+@pytest.mark.sweep
 def test_W28_a_batch_padded_beyond_its_longest_is_told() -> None:
     made = port.translate(Tagger(), (IDS, torch.tensor([3, 2, 3])))
     assert made.proof is not None and not made.proof.agrees

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import port
+from port.translation.free_lengths import free_lengths
 from port.translation.keeping import kept_layers
 from port.translation.layouts import Layout, torchs
 from port.translation.placed import Assignment
@@ -88,7 +89,9 @@ IMAGE = torch.randn(2, 2, 4, 5, generator=torch.Generator().manual_seed(0))
 @pytest.mark.parametrize("cls", [Padded, Shortcut])
 def test_nothing_is_transposed_for_it(cls: type[nn.Module]) -> None:
     module = cls()
-    graph = captured(module, (IMAGE,), {}, training=False, layers=kept_layers(module), dynamic=False)
+    graph = captured(
+        module, (IMAGE,), {}, training=False, layers=kept_layers(module), free=free_lengths(module, (IMAGE,), {})
+    )
     run = place({False: graph}, module)[False]
     assert not any(isinstance(step, Assignment) and step.is_transpose for step in run.steps)
     assert [run.layouts[value].order for value in run.graph.inputs] == [(0, 2, 3, 1)]
@@ -106,3 +109,36 @@ def test_widths_that_stay_as_they_are_would_be_seen(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(padding, "in_order", lambda widths, layout: widths)
     proof = port.translate(Padded(), IMAGE).proof
     assert proof is not None and not proof.agrees
+
+
+class ToFours(nn.Module):
+    """A length that is padded to a multiple of four, whatever it is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pad(x, (0, 0, 0, (4 - x.shape[1] % 4) % 4), value=0.5).sin()
+
+
+@pytest.mark.sweep
+def test_padding_by_a_length_reads_as_a_list_of_ends() -> None:
+    translation = port.translate(ToFours(), torch.randn(2, 6, 3))
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
+    ends = "[(0, 0, 0), (0, (4 - x.shape[1] % 4) % 4, 0), (0, 0, 0)]"
+    assert ends in translation.source and "t" in translation.lengths.names
+
+
+class Windows(nn.Module):
+    """Windows of an image that is padded to them: no formula says its views, so numbers do."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, height, width, channels = x.shape
+        x = F.pad(x, (0, 0, 0, (4 - width % 4) % 4, 0, (4 - height % 4) % 4))
+        x = x.unflatten(1, (-1, 4)).unflatten(3, (-1, 4)).transpose(2, 3)
+        x = x.softmax(3).transpose(2, 3).reshape(batch, x.shape[1] * 4, -1, channels)
+        return x[:, :height, :width]
+
+
+@pytest.mark.sweep
+def test_what_no_length_says_is_fixed_and_right() -> None:
+    translation = port.translate(Windows(), torch.randn(2, 10, 9, 6))
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
+    assert all(len(condition) <= 80 for condition in translation.lengths.conditions)

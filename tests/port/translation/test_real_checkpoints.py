@@ -60,7 +60,7 @@ def translated(published: Published) -> Translation:
     """Translated with one sample more than it is compared with. It is to be left as it is."""
     inputs = inputs_of(published)
     more = tuple(narrow(torch.cat([tensor, tensor[:1]])) for tensor in inputs)
-    return port.translate(original(published), more, check=False)
+    return port.translate(original(published), more, check=False, construct=published.torch)
 
 
 def outputs(published: Published, translation: Translation) -> np.ndarray:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import port
@@ -115,3 +116,27 @@ def test_other_errors_of_the_export_keep_their_first_line() -> None:
     assert len(str(refusal(RuntimeError("x" * 5000)))) < 400
     where = refusal(RuntimeError('told late\n  File "/home/me/net.py", line 7, in forward\n'))
     assert str(where).startswith("/home/me/net.py:7: torch.export cannot capture this: told late")
+
+
+class Windows(nn.Module):
+    """Two windows: the whole length, and an eighth of it, which is the same at one more and at one less."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool1d(x, x.shape[2]) + F.max_pool1d(x, x.shape[2] // 8).mean(-1, keepdim=True)
+
+
+class WordsAndSound(nn.Module):
+    """Two lengths of axes that are called alike; torch.export fixes the second."""
+
+    def forward(self, words: Tensor, sound: Tensor) -> Tensor:
+        return words[:, :, None] + F.avg_pool1d(sound.transpose(1, 2), sound.shape[1]).transpose(1, 2)
+
+
+def test_a_length_that_torch_fixes_is_followed_far_from_the_example() -> None:
+    translation = port.translate(Windows(), torch.randn(2, 3, 36), check=False)
+    assert "x.shape[1] // 8" in translation.source
+
+
+def test_two_lengths_have_two_names() -> None:
+    translation = port.translate(WordsAndSound(), (torch.randn(2, 7), torch.randn(2, 5, 4)), check=False)
+    assert translation.lengths.shapes == (("n", "t"), ("n", "t2", "l"))

@@ -169,7 +169,7 @@ class Twice(nn.Module):
 
 @pytest.mark.sweep
 def test_a_class_with_the_name_of_a_layer_and_lengths_that_are_given_on() -> None:
-    translation = port.translate(Twice(), torch.randn(4, 3, 2), dynamic=True)
+    translation = port.translate(Twice(), torch.randn(4, 3, 2))
     assert "self.norm = port.nn.BatchNorm(3" in translation.source
     assert "def __call__(self, x: jax.Array, repeats: int) -> jax.Array:" in translation.source
     assert translation.proof is not None and translation.proof.agrees, str(translation.proof)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from port.translation.free_lengths import free_lengths
 from port.translation.keeping import kept_layers
 from port.translation.layouts import Folded, Layout, channels_last, torchs
 from port.translation.placed import Assignment, Placed
@@ -17,7 +18,7 @@ from port.translation.rounds import place
 
 def placed(module: nn.Module, *args: Tensor) -> Placed:
     """A run in evaluation, placed; 0 transposes are written unless a test says so."""
-    graph = captured(module, args, {}, training=False, layers=kept_layers(module), dynamic=False)
+    graph = captured(module, args, {}, training=False, layers=kept_layers(module), free=free_lengths(module, args, {}))
     return place({False: graph}, module)[False]
 
 

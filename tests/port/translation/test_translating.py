@@ -61,8 +61,8 @@ def test_other_batch_sizes(cls: type[nn.Module], batch: int) -> None:
 @pytest.mark.sweep
 def test_all_lengths_are_free_if_asked_for() -> None:
     module = copy.deepcopy(translated(Attention)[0]).eval()
-    translation = port.translate(module, INPUTS[Attention](), dynamic=True, check=False)
-    assert all(isinstance(size, str) for size in translation.shapes[0][:2])
+    translation = port.translate(module, INPUTS[Attention](), check=False)
+    assert all(isinstance(size, str) for size in translation.lengths.shapes[0][:2])
     translation.module.eval()
     for length in (1, 9):
         x = torch.randn(3, length, 8)
@@ -161,7 +161,7 @@ def test_what_is_known_of_it(cls: type[nn.Module]) -> None:
     _, translation = translated(cls)
     assert translation.name == cls.__name__
     assert translation.proof is None and translation.unwritten == []
-    assert isinstance(translation.shapes[0][0], str)
+    assert isinstance(translation.lengths.shapes[0][0], str)
     assert not translation.mixed and translation.prefix == ""
     for places in translation.notes.values():
         assert places == sorted(places)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from port.translation.unifying import SPREAD, Differ, Hole, Holes, unified, with_names
+from port.translation.unifying import Differ, Hole, Holes, unified, with_names
 
 
 def parsed(text: str) -> ast.expr:
@@ -56,14 +56,6 @@ def test_no_hole_is_left_of_an_attempt() -> None:
     with pytest.raises(Differ):
         unified([ast.parse("f(2, x)"), ast.parse("f(3, y)")], holes)
     assert holes.found == []
-
-
-def test_of_measured_spreads_the_mean_is_taken() -> None:
-    trees: list[ast.AST] = [ast.Constant(spread, kind=SPREAD) for spread in (0.02, 0.03, 0.04)]
-    holes = Holes()
-    made = unified(trees, holes)
-    assert isinstance(made, ast.Constant) and made.value == 0.03
-    assert not holes.found
 
 
 _NUMBERS = st.integers(-9, 9) | st.booleans() | st.none() | st.sampled_from([0.5, -1.5, "a"])

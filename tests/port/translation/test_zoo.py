@@ -11,6 +11,7 @@ import torch
 import port
 from port.errors import PortError
 
+from .lengths_tried import silently_wrong
 from .zoo import EXAMPLES, Example
 
 UNWRITTEN = ("masked_assignment",)
@@ -49,11 +50,13 @@ def built(example: Example) -> torch.nn.Module:
 @pytest.mark.parametrize("example", TRANSLATED, ids=attrgetter("name"))
 def test_the_translation_agrees(example: Example) -> None:
     args, kwargs = example.inputs()
-    translation = port.translate(built(example), args, kwargs)
+    module = built(example)
+    translation = port.translate(module, args, kwargs)
     if example.name in UNWRITTEN:
         assert [item.what for item in translation.unwritten]
         return
     assert translation.proof.agrees, str(translation.proof)
+    assert not silently_wrong(module, translation, args, kwargs)
 
 
 @pytest.mark.parametrize("example", REFUSED, ids=attrgetter("name"))

@@ -21,6 +21,8 @@ import port
 from port.errors import NoPair, UsageError, WeightsMismatch
 from port.nn import BatchNorm
 from port.weights import arrays_of
+from port.weights.sources import opened
+from port.weights.torch import fill
 
 # %% A model of one's own, in both frameworks: nested modules, a list of them, bare parameters, a buffer, dropout
 
@@ -401,3 +403,18 @@ def test_a_linen_module_has_no_weights_to_load() -> None:
         port.load(flax.linen.Dense(3), {"weight": torch.ones(3, 2)})
     with pytest.raises(UsageError, match=r"got the class TorchModel \(give an instance"):
         port.load(TorchModel, {})
+
+
+def test_a_sparse_buffer_is_dense_elsewhere_and_sparse_again_in_torch() -> None:
+    def made() -> torch.nn.Module:
+        module = torch.nn.Linear(3, 2)
+        module.register_buffer("heads", (torch.rand(4, 5) > 0.5).float().to_sparse())
+        return module
+
+    module, other = made(), made()
+    arrays = arrays_of(module)
+    np.testing.assert_array_equal(arrays["heads"], module.heads.to_dense().numpy())
+    with opened(module) as source:
+        fill(other, source)
+    assert other.heads.layout is torch.sparse_coo
+    assert torch.equal(other.heads.to_dense(), module.heads.to_dense()) and torch.equal(other.weight, module.weight)

@@ -81,6 +81,33 @@ def test_what_is_refused(contents: bytes, reason: str) -> None:
     assert psutil.Process().memory_info().rss - before < 300e6
 
 
+def test_stubs_stand_for_what_is_named_and_for_nothing_else() -> None:
+    """With a reader that makes stubs: what it names may be called, filled and given a state; nothing else may."""
+    made = {"a": Path("/"), "b": io.BytesIO(b"x"), "c": ValueError("x"), "d": Growing(a=1)}
+    contents = pickle.dumps(made, protocol=2)
+    walk = Walk(io.BytesIO(contents), 1000, stubs=True)
+    walk.pickle()
+    assert any("Growing" in name for name in walk.names) and len(walk.names) >= 4
+    for harm, reason in (
+        (b"ctorch\nTensor\n)R", "it calls torch.Tensor"),
+        (b"ccollections\nOrderedDict\n}b", "sets the state of what is no OrderedDict"),
+        (b"cos\nsystem\n}b", r"os\.system"),
+        (b"cos\nsystem\n)R)R", r"os\.system"),
+        (b"c__builtin__\nbytearray\n\x8a\x05" + (10**10).to_bytes(5, "little") + b"\x85R", "enormous work"),
+        (
+            b"cos\nsystem\nc__builtin__\nbytearray\n\x8a\x05" + (10**10).to_bytes(5, "little") + b"\x85R\x86",
+            r"os\.system",
+        ),
+        (b"(" + b"".join(b"ca\nb%d\n" % place for place in range(2000)) + b"t", r"a\.b0"),
+    ):
+        with pytest.raises(Refused, match=reason):
+            Walk(io.BytesIO(PROTOCOL + harm + STOP), 1000, stubs=True).pickle()
+
+
+class Growing(dict[str, int]):
+    """A dict of a class of its own."""
+
+
 def test_no_more_operations_than_a_checkpoint_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pickles, "MOST_OPERATIONS", 20_000)
     walked(PROTOCOL + b"N" * 19_998 + STOP)

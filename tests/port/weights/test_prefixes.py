@@ -30,11 +30,21 @@ EXPECTED = ["conv.weight", "conv.bias", "model.head.weight", "encoder.module.nor
         "model.module.",
         "module.model._orig_mod.",
         "module.module.",
+        "_fsdp_wrapped_module.",
+        "module._fsdp_wrapped_module._checkpoint_wrapped_module.",
     ],
 )
 def test_any_combination_in_front(prefix: str) -> None:
     names = [prefix + name for name in EXPECTED]
     assert strip_prefixes(names, EXPECTED) == dict(zip(names, EXPECTED, strict=True))
+
+
+@pytest.mark.parametrize("inner", ["_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"])
+def test_around_a_part_of_the_model(inner: str) -> None:
+    """FullyShardedDataParallel and activation checkpointing wrap blocks, too."""
+    names = [f"module.conv.{inner}.weight", "module.conv.bias", f"module.model.{inner}.head.{inner}.weight"]
+    names.append("module.encoder.module.norm.weight")
+    assert list(strip_prefixes(names, EXPECTED).values()) == EXPECTED
 
 
 class Compiled(torch.nn.Module):

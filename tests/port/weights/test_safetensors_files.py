@@ -31,7 +31,7 @@ def tensors_of(arrays: dict[str, np.ndarray]) -> list[Tensor]:
 
 def test_the_library_reads_what_we_write(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    write_safetensors(path, tensors_of(EVERY), {"format": "pt", "é": "ü"})
+    write_safetensors(path, tensors_of(EVERY), lambda: {"format": "pt", "é": "ü"})
     entries = dict(safetensors.deserialize(path.read_bytes()))
     assert {name: bytes(entry["data"]) for name, entry in entries.items()} == {
         name: array.tobytes() for name, array in EVERY.items()

@@ -220,13 +220,63 @@ def test_what_is_no_state_dict_is_refused(tmp_path: Path, content: Callable[[], 
         open_torch(path)
 
 
-def test_a_torchscript_program_is_refused(tmp_path: Path) -> None:
-    names = ("data.pkl", "constants.pkl", "code/__torch__.py")  # as torch.jit.save lays it out
-    with zipfile.ZipFile(tmp_path / "w.pt", "w") as archive:
-        for name in names:
-            archive.writestr(f"w/{name}", b"")
-    with pytest.raises(BrokenWeights, match=r"TorchScript.*torch\.jit\.load"):
-        open_torch(tmp_path / "w.pt")
+class Config:
+    """As a training framework keeps beside the weights."""
+
+    def __init__(self) -> None:
+        self.widths, self.scale, self.path = [3, 4], np.float64(0.5), Path("runs")
+
+
+class Growing(dict[str, int]):
+    """A dict of a class of its own."""
+
+
+@pytest.mark.parametrize("is_zip", FORMATS.values(), ids=FORMATS)
+def test_classes_beside_the_state_dict_do_not_matter(tmp_path: Path, is_zip: bool) -> None:
+    """Lightning's hyper_parameters and callbacks hold anything; they are left out, and nothing of them is made."""
+    inner = {"callback": Config(), "classes": [Config, Growing(a=1)], "best": np.float32(3), "array": np.ones(3)}
+    content = {"state_dict": STATE, "hyper_parameters": {"config": Config(), **inner}, "epoch": 3}
+    path = saved(tmp_path / "w.ckpt", content, is_zip=is_zip)
+    for key in (None, "state_dict"):
+        assert_holds(path, STATE, key=key)
+    assert open_torch(path).left_out == {"hyper_parameters, epoch": "beside the state dict, which is 'state_dict'"}
+    for key in ("hyper_parameters", "hyper_parameters.config"):
+        with pytest.raises(UsageError, match=r"no state dict at|inside a"):
+            open_torch(path, key=key)
+
+
+def test_objects_within_a_state_dict_are_left_out_by_name(tmp_path: Path) -> None:
+    with open_torch(saved(tmp_path / "w.pt", {**STATE, "_extra_state": Config()})) as checkpoint:
+        assert list(checkpoint.tensors) == list(STATE)
+        (reason,) = checkpoint.left_out.values()
+    assert "Config, which is not made here" in reason
+
+
+def test_sharded_and_flat_tensors_are_named_with_what_to_do(tmp_path: Path) -> None:
+    path = saved(tmp_path / "w.pt", {"_fsdp_wrapped_module._flat_param": torch.ones(9)})
+    with pytest.raises(BrokenWeights, match=r"flat parameters of FullyShardedDataParallel.*FULL_STATE_DICT"):
+        open_torch(path)
+    sharded = b"ctorch.distributed.tensor\nDTensor\n)R"
+    with_pickle(path, b"\x80\x02}X\x01\x00\x00\x00a" + sharded + b"s.", is_zip=True)
+    with pytest.raises(BrokenWeights, match=r"of torch\.distributed.*full_state_dict=True"):
+        open_torch(path)
+
+
+def test_a_file_of_the_other_order_of_bytes(tmp_path: Path) -> None:
+    """As torch writes it on a big-endian machine: the same, every number's bytes turned round."""
+    state = {**STATE, "complex": torch.randn(3, dtype=torch.complex64), "half": torch.randn(4).bfloat16()}
+    saved(tmp_path / "w.pt", state)
+    units = [4, 4, 8, 4, 2]
+    with zipfile.ZipFile(tmp_path / "w.pt") as archive, zipfile.ZipFile(tmp_path / "big.pt", "w") as big:
+        for entry in archive.infolist():
+            content = archive.read(entry)
+            if "/data/" in entry.filename:
+                unit = units[int(entry.filename.rpartition("/")[2])]
+                content = np.frombuffer(content, f"u{unit}").byteswap().tobytes()
+            big.writestr(entry.filename, b"big" if entry.filename.endswith("byteorder") else content)
+    with open_torch(tmp_path / "w.pt") as little, open_torch(tmp_path / "big.pt") as swapped:
+        for name in state:
+            assert little.read(name).tobytes() == swapped.read(name).tobytes()
 
 
 # What is made to do harm.
@@ -257,6 +307,17 @@ class Touches:
 
     def __reduce__(self) -> Any:
         return (open, (str(self.victim), "w"))
+
+
+@pytest.mark.parametrize("is_zip", FORMATS.values(), ids=FORMATS)
+def test_nothing_beside_a_state_dict_is_run_either(tmp_path: Path, is_zip: bool) -> None:
+    victim = tmp_path / "victim"
+    path = saved(tmp_path / "w.pt", {"state_dict": STATE, "beside": [Touches(victim)]}, is_zip=is_zip)
+    assert_holds(path, STATE)
+    assert_holds(path, STATE, key="state_dict")
+    assert not victim.exists()
+    torch.load(path, weights_only=False)["beside"][0].close()
+    assert victim.exists()  # the file would have done it
 
 
 @pytest.mark.parametrize("is_zip", FORMATS.values(), ids=FORMATS)

@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 import torch
 from flax import linen, nnx
+from safetensors.numpy import save_file
 from torch import nn
 
 import port
+from models.frozen import FlaxBands, FlaxPlain, TorchBands
+from port.cli import main
 from port.errors import NoPair, UsageError, WeightsMismatch
+from port.nn import frozen
 
 
 class Net(nn.Module):
@@ -172,3 +176,45 @@ def test_a_file_of_flax_variables(net: Net, tmp_path: Path) -> None:
         again = Net()
         port.load(again, tmp_path / name)
         assert equal(again.state_dict(), net.state_dict()), format
+
+
+@pytest.mark.parametrize("cls", [FlaxBands, FlaxPlain])
+def test_frozen_variables_go_there_and_back_by_files_too(cls: Any, tmp_path: Path) -> None:
+    theirs, ours = TorchBands(), cls(rngs=nnx.Rngs(0))
+    torch.save(theirs.state_dict(), tmp_path / "theirs.pt")
+    port.load(ours, tmp_path / "theirs.pt")
+    variables = port.to_flax(theirs, target=ours)
+    assert set(variables.get("Frozen", {})) == ({"scale", "bank"} if cls is FlaxBands else set())
+    assert main_of("theirs.pt", tmp_path, cls, "ours.safetensors") == 0
+    assert main_of("ours.safetensors", tmp_path, cls, "back.safetensors", "--reverse") == 0
+    other = TorchBands()
+    port.load(other, tmp_path / "back.safetensors")
+    for back in (port.to_torch(ours, like=theirs), port.to_torch(variables, like=theirs), other.state_dict()):
+        for name, tensor in theirs.state_dict().items():
+            assert torch.equal(back[name], tensor)
+    assert [name for name, parameter in other.named_parameters() if not parameter.requires_grad] == [
+        "scale",
+        "bank.weight",
+    ]
+
+
+def main_of(source: str, folder: Path, cls: Any, out: str, *more: str) -> int:
+    models = ["--torch", "models.frozen:TorchBands", "--flax", f"models.frozen:{cls.__name__}"]
+    return main(["convert", str(folder / source), *models, "-o", str(folder / out), *more])
+
+
+def test_a_file_of_frozen_variables_alone_tells_its_collections(tmp_path: Path) -> None:
+    ours = frozen(nnx.Linear(3, 2, rngs=nnx.Rngs(0)))
+    variables = {"Frozen": {"kernel": np.asarray(ours.kernel[...]), "bias": np.asarray(ours.bias[...])}}
+    other = frozen(nnx.Linear(3, 2, rngs=nnx.Rngs(1)))
+    path = tmp_path / "all.safetensors"
+    save_file({f"Frozen.{name}": array for name, array in variables["Frozen"].items()}, path, {"format": "flax"})
+    port.load(other, path)
+    np.testing.assert_array_equal(other.kernel[...], ours.kernel[...])
+
+
+def test_weights_that_torch_freezes_are_remarked_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save(TorchBands().state_dict(), tmp_path / "theirs.pt")
+    for cls, is_said in ((FlaxPlain, True), (FlaxBands, False)):
+        assert main_of("theirs.pt", tmp_path, cls, f"{cls.__name__}.safetensors") == 0
+        assert ("torch does not train scale, bank.weight" in capsys.readouterr().out) == is_said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -59,9 +60,24 @@ FORMULAS: dict[str, Callable[[Any], Any]] = {
     ),
     "chain of one": lambda o: L.ChainedScheduler([L.OneCycleLR(o, 0.4, 40)]),
 }
+# What JAX can trace is a formula; the others are called beforehand.
+FUNCTIONS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "lambda": (
+        lambda o: L.LambdaLR(o, [lambda epoch: 1 / (1 + epoch), lambda epoch: 0.9**epoch]),
+        "lambda_lr(0.07, lambda epoch: 0.9 ** epoch)",
+    ),
+    "lambda with math": (
+        lambda o: L.LambdaLR(o, lambda epoch: 0.5 * (1 + math.cos(math.pi * epoch / 36))),
+        "lambda_lr(0.07, lambda epoch: 0.5 * (1 + math.cos(math.pi * epoch / 36)), steps=",
+    ),
+    "a function of a module": (lambda o: L.LambdaLR(o, warm_up), f"lambda_lr(0.07, {__name__}.warm_up, steps="),
+    "multiplicative": (
+        lambda o: L.MultiplicativeLR(o, lambda epoch: 1 - 0.1 / epoch),
+        "multiplicative_lr(0.07, lambda epoch: 1 - 0.1 / epoch, steps=",
+    ),
+}
 TABLES: dict[str, Callable[[Any], Any]] = {
-    "lambda": lambda o: L.LambdaLR(o, [lambda epoch: 1 / (1 + epoch), lambda epoch: 0.9**epoch]),
-    "multiplicative": lambda o: L.MultiplicativeLR(o, lambda epoch: 1 - 0.1 / epoch),
+    "a lambda that reads a number around it": lambda o: L.LambdaLR(o, made_by(0.9)),
     "cyclic by a function": lambda o: L.CyclicLR(o, 0.01, 0.3, 4, scale_fn=lambda x: 1 / x),
     # Its first rate is what the group began with.
     "chain into a cycle": lambda o: L.ChainedScheduler(
@@ -83,8 +99,17 @@ TABLES: dict[str, Callable[[Any], Any]] = {
     ),
     "chain with a cosine": lambda o: L.ChainedScheduler([L.ExponentialLR(o, 0.95), L.CosineAnnealingLR(o, 6, 1e-3)]),
     "chain with one cycle": lambda o: L.ChainedScheduler([L.OneCycleLR(o, 0.4, 20), L.ExponentialLR(o, 0.9)]),
+    "product by a closure": lambda o: L.MultiplicativeLR(o, made_by(0.9)),
     "steps that are no whole number": lambda o: L.StepLR(o, 2.5, 0.7),  # type: ignore[arg-type]
 }
+
+
+def warm_up(epoch: int) -> float:
+    return (epoch + 1) / 5 if epoch < 5 else 0.5
+
+
+def made_by(number: float) -> Callable[[int], float]:
+    return lambda epoch: number if epoch > 3 else 1.0
 
 
 def check(make: Callable[[Any], Any], optimizer: str, middle: int, live: Any, run: Any, values: Any) -> Any:
@@ -115,6 +140,16 @@ def test_formulas(name: str, live: Any, run: Any, values: Any) -> None:
     optimizer = "AdamW" if name in ("cyclic", "one cycle, three phases") else "SGD"
     scheduled = check(FORMULAS[name], optimizer, 11, live, run, values)
     assert "tabulated" not in scheduled.learning_rate.source()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_called_by_name(name: str, live: Any, run: Any, values: Any) -> None:
+    make, source = FUNCTIONS[name]
+    scheduled = check(make, "SGD", 11, live, run, values)
+    assert source in scheduled.learning_rate.source(width=1000)
+    if "steps=" in source:
+        with pytest.raises(UsageError, match="give steps="):
+            schedule_of(live(make), 0)
 
 
 @pytest.mark.parametrize("name", TABLES)

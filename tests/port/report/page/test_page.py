@@ -81,7 +81,7 @@ def test_the_verdict_comes_first_and_all_is_said(make_outcome, written):
     assert page.h1 == "torch and jax are the same run."
     for words in (
         "the same over 30 steps in float64",
-        "as equal as float32 can say",
+        "the same losses to the last bit",
         "measured against 2 controls",
         "first step, with compilation",
         "convnet",
@@ -170,6 +170,15 @@ def test_what_is_not_finite_is_said_in_words(value, make_outcome, written):
 
 def test_a_run_of_one_step_and_one_that_never_differs(make_outcome, written):
     assert written(make_outcome([1.5], [1.5])).h1 == "torch and jax are the same run."
+
+
+def test_float32_alone_that_is_far_apart_is_not_called_the_same(make_outcome, written):
+    base, control = [1.0] * 30, [1.0] * 5 + [0.8] * 25
+    page = written(make_outcome(base, [1.0] * 6 + [0.81] * 24, control, name="float32"))
+    assert page.h1 == "torch and jax are as far apart as torch is from itself."
+    assert "no further apart in float32 than torch is from itself" in page.text
+    near = written(make_outcome(base, [1.0] * 29 + [1 - 1e-7], control, name="float32"))
+    assert near.h1 == "torch and jax are the same run."
 
 
 def more(step: int, number: int) -> dict[str, float]:

@@ -172,6 +172,7 @@ def compared(names: list[str], folder: Path) -> None:
             np.testing.assert_allclose(found[key], array, rtol=1e-9, atol=1e-12, err_msg=f"{name}: {key}")
 
 
+@pytest.mark.sweep
 def test_a_model_runs_without_port(tmp_path: Path) -> None:
     compared(["pooled"], tmp_path)
     source = (tmp_path / "pooled.py").read_text()
@@ -198,6 +199,20 @@ def test_the_proof_is_of_the_standalone_source() -> None:
     done = port.translate(Wrapped(), torch.randn(4, 6), standalone=True)
     assert done.proof is not None and done.proof.agrees, str(done.proof)
     assert type(done.module.pair).__module__ == done.code.__name__
+
+
+def test_it_is_filled_where_its_own_start_is_unknown() -> None:
+    class Matrix(nn.Module):
+        def __init__(self, size: int) -> None:
+            super().__init__()
+            self.matrix = nn.Parameter(torch.randn(size, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ self.matrix
+
+    module = Matrix(5)
+    done = port.translate(module, torch.randn(2, 5), standalone=True, check=False)
+    assert np.array_equal(done.module.matrix[...], module.matrix.detach().numpy())
 
 
 EVERYTHING = f"""\"\"\"All that there is.\"\"\"

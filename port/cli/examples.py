@@ -1,0 +1,48 @@
+"""Examples of each command, as ``--help`` prints them: what it is for → what one types."""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, dict[str, str]] = {
+    "convert": {
+        "a checkpoint to Flax": "port convert resnet50.pth --torch torchvision.models:resnet50 -o resnet50.safetensors",
+        "what would become of each tensor; nothing is written": "port convert ckpt.pth --torch my_pkg:Net --dry-run",
+        "a model that is built from a configuration": "port convert ckpt.pt --torch model:GPT -o out.safetensors "
+        """--kwargs '{"config": {"@model:GPTConfig": {"n_layer": 6}}}'""",
+        "with the optimizer's state": "port convert ckpt.pt --torch my_pkg:Net --optimizer torch.optim:AdamW "
+        "-o params --format orbax",
+    },
+    "translate": {
+        "a model of torchvision's": "port translate torchvision.models:resnet18 --input 1,3,224,224 -o ported",
+        "yours, with its weights": "port translate my_pkg.model:Net --weights net.pth --input 8,16:int64 -o ported",
+        "what has no pair": "port translate my_pkg.model:Net --inputs my_pkg.model:example --dry-run",
+    },
+    "train": {
+        "our convnet on handwritten digits": "port train --model convnet --optimizer adam --steps 500",
+        "a model of yours beside its translation": "port train --torch-model my_pkg.model:Net "
+        "--jax-model ported/net.py:Net --steps 200",
+        "scripts of yours, which record with port.Recorder": "port train --torch-script mine_torch.py "
+        "--jax-script mine_jax.py -- --steps 100",
+    },
+    "compare": {
+        "two runs": "port compare torch.jsonl jax.jsonl",
+        "in float32, beside torch from weights moved in their last places": "port compare torch.jsonl jax.jsonl "
+        "--control c1.jsonl c2.jsonl c3.jsonl",
+        "with a page of curves": "port compare torch.jsonl jax.jsonl --html page.html",
+    },
+    "diff": {
+        "a lesson in the terminal": "port diff train",
+        "any two files": "port diff mine_torch.py mine_jax.py",
+        "where the two frameworks silently differ": "port diff --table",
+    },
+}
+
+
+def examples_of(command: str) -> str:
+    """The lines that stand below a command's options."""
+    lines = (f"  {command_line}\n      {purpose}" for purpose, command_line in EXAMPLES[command].items())
+    return "examples:\n" + "\n".join(lines)
+
+
+def first_examples() -> str:
+    """One of each command."""
+    return "examples:\n" + "\n".join(f"  {next(iter(lines.values()))}" for lines in EXAMPLES.values())

@@ -1,0 +1,57 @@
+"""The fixed tables that a new model starts with, kept whole in a file beside its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from port.nn.unknown_start import missing
+
+
+class Tables:
+    """Arrays by name, read once, when the first is asked for.
+
+    Args:
+        path: of a safetensors file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.arrays: Mapping[str, np.ndarray] | None = None
+
+    def array(self, name: str, shape: Sequence[int], dtype: Any) -> jax.Array:
+        """A table.
+
+        Raises:
+            NoInitialValue: the file is not there, or has no such table of this shape; not where a model is only
+                traced, or filled later.
+        """
+        if self.arrays is None and self.path.is_file():
+            from safetensors.numpy import load_file
+
+            self.arrays = load_file(self.path)
+        found = (self.arrays or {}).get(name)
+        if found is None or found.shape != tuple(shape):
+            why = "is not there" if self.arrays is None else f"has no {name} of shape {tuple(shape)}"
+            return missing(
+                f"A new model starts with the table {name}, and {self.path} {why}: put the file beside the source that "
+                "it was written with, or load weights",
+                shape,
+                dtype,
+            )
+        return jnp.asarray(found, dtype)
+
+    def initializer(self, name: str) -> jax.nn.initializers.Initializer:
+        """A table as an initializer."""
+
+        def initialize(
+            key: jax.Array, shape: Sequence[int], dtype: Any = jnp.float32, out_sharding: Any = None
+        ) -> jax.Array:
+            return self.array(name, shape, dtype)
+
+        return initialize

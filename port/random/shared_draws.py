@@ -1,0 +1,172 @@
+"""The draws of one step, one after another, as jax makes them: the n-th with the key ``fold_in(key, n)``."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from port.errors import UsageError
+from port.random.batch_part import BatchPart
+from port.random.draws import bernoulli, bernoulli_rows, uniform
+from port.random.threefry import fold_in
+
+_TORCH = Path(torch.__file__).parent
+_HERE = Path(__file__).parent
+_CHECKPOINT = str(_TORCH / "utils" / "checkpoint.py")
+
+
+class FoldedAxis(Protocol):
+    """A flattened block of axes, as `Layout.folded`: ``axis``, its ``shape`` in torch, and jax's ``order`` of it."""
+
+    @property
+    def axis(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def order(self) -> tuple[int, ...]: ...
+
+
+class Layout(Protocol):
+    """How jax's array lies beside torch's tensor: its axis k is torch's axis ``order[k]``."""
+
+    @property
+    def order(self) -> tuple[int, ...]: ...
+    @property
+    def folded(self) -> FoldedAxis | None: ...
+
+
+Draw = Callable[[Tensor, tuple[int, ...], Tensor | None], Tensor]
+"""The key, the whole batch's shape, and the rows that are wanted, or None for all → what is drawn."""
+
+
+def _plain(layouts: Sequence[Layout | tuple[Any, ...]] | None) -> Sequence[Layout] | None:
+    """The layouts, of which none is a loop's."""
+    plain = [layout for layout in layouts or () if not isinstance(layout, tuple)]
+    if len(plain) < len(layouts or ()):
+        raise UsageError(
+            "the translated module draws within a loop over time (jax.lax.scan), where its draws are not those of "
+            "torch's steps: draw the mask once before the loop, or give the loop's dropout the rate 0"
+        )
+    return None if layouts is None else plain
+
+
+class SharedDraws:
+    """What is drawn within one `shared_dropout`.
+
+    Args:
+        key: the step's, (2,) uint32.
+        part: the rows of the whole batch that the inputs are; None: the whole.
+        x64: whether the JAX side runs with x64; None: where the tensor is float64.
+        layouts: of the draws outside layers that have a layout of their own, in order; they repeat. None: torch's.
+    """
+
+    def __init__(
+        self, key: Tensor, part: BatchPart | None, x64: bool | None, layouts: Sequence[Layout | tuple[Any, ...]] | None
+    ) -> None:
+        self.key, self.part, self.x64 = key, part, x64
+        self.layouts = _plain(layouts)
+        self.count = 0
+        self.laid_out = 0
+        self.within_layers = 0
+        """How many layers, each within the one before, draw in torch's layout whatever the layouts say."""
+
+    def mask(self, shape: Sequence[int], keep: float, like: Tensor) -> Tensor:
+        """The next mask: True where something is kept. Of that shape, on the device of ``like``."""
+        x64 = like.dtype == torch.float64 if self.x64 is None else self.x64
+
+        def draw(key: Tensor, whole: tuple[int, ...], rows: Tensor | None) -> Tensor:
+            if rows is None:
+                return bernoulli(key, keep, whole, x64=x64)
+            return bernoulli_rows(key, keep, whole, rows, x64=x64)
+
+        return self._drawn(shape, draw, like.device)
+
+    def chances(self, probabilities: Tensor) -> Tensor:
+        """The next mask, where each element has a probability of its own."""
+        return self.numbers(probabilities.shape, probabilities.dtype, 0, 1, probabilities) < probabilities
+
+    def numbers(self, shape: Sequence[int], dtype: torch.dtype, low: float, high: float, like: Tensor) -> Tensor:
+        """The next numbers, uniform in [low, high)."""
+
+        def draw(key: Tensor, whole: tuple[int, ...], rows: Tensor | None) -> Tensor:
+            drawn = uniform(key, whole, dtype, float(low), float(high))
+            return drawn if rows is None else drawn[rows]
+
+        return self._drawn(shape, draw, like.device)
+
+    def check_complete(self) -> None:
+        """See that as many draws were made as there are layouts, or a multiple of it.
+
+        Raises:
+            UsageError: fewer.
+        """
+        if self.layouts and self.count and (not self.laid_out or self.laid_out % len(self.layouts)):
+            raise UsageError(
+                f"the translated module draws {len(self.layouts)} times in one call, the original drew {self.laid_out} "
+                "times: the masks of the two sides belong to different draws. Put the whole model into training mode "
+                "and run all of it, or translate it as it is now"
+            )
+
+    def _drawn(self, shape: Sequence[int], draw: Draw, device: torch.device) -> Tensor:
+        refuse_checkpointing()
+        key = fold_in(self.key, self.count).to(device)
+        layout = self._layout(len(shape))
+        self.count += 1
+        order = tuple(range(len(shape))) if layout is None else layout.order
+        own = tuple(shape[dim] for dim in order)
+        if self.part is None:
+            drawn = draw(key, own, None)
+        else:
+            if order[:1] not in ((), (0,)):
+                raise UsageError(f"rows need the samples first on both sides, but this draw has the axes {order}")
+            drawn = draw(key, self.part.whole(own), self.part.rows.to(device))
+        drawn = drawn.permute([order.index(dim) for dim in range(len(order))])
+        return drawn if layout is None or layout.folded is None else _unfolded(drawn, layout.folded)
+
+    def _layout(self, rank: int) -> Layout | None:
+        if not self.layouts or self.within_layers:
+            return None
+        layout = self.layouts[self.laid_out % len(self.layouts)]
+        self.laid_out += 1
+        return layout if len(layout.order) == rank else None
+
+
+def _unfolded(array: Tensor, folded: FoldedAxis) -> Tensor:
+    """A flattened block in torch's order, from jax's."""
+    axis, shape = folded.axis, array.shape
+    if shape[axis] != math.prod(folded.shape):
+        return array  # one number for all of it
+    before, block = shape[:axis], [folded.shape[part] for part in folded.order]
+    back = [len(before) + folded.order.index(part) for part in range(len(block))]
+    apart = array.reshape(*before, *block, *shape[axis + 1 :])
+    axes = [*range(len(before)), *back, *range(len(before) + len(block), apart.ndim)]
+    return apart.permute(axes).reshape(shape)
+
+
+def refuse_checkpointing() -> None:
+    """Raise UsageError under torch.utils.checkpoint: its second forward would draw other masks."""
+    frame = sys._getframe(1)
+    while frame is not None:  # type: ignore[redundant-expr]  # the outermost has none behind it
+        if frame.f_code.co_filename == _CHECKPOINT:
+            raise UsageError(
+                f"{location()}: dropout under activation checkpointing: its second forward would draw other masks. "
+                "Switch the checkpointing off while the two sides are compared"
+            )
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+def location() -> str:
+    """``file:line`` of the user's own code that is running: neither torch's nor this room's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        path = Path(frame.f_code.co_filename)
+        if path.is_file() and _TORCH not in path.parents and path.parent != _HERE and path.name != "contextlib.py":
+            return f"{path}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "the model"

@@ -1,0 +1,98 @@
+"""The conditions under which a captured run is the original's, as short as they can be said."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+
+from port.translation.input_lengths import InputLengths, Lengths, holds
+from port.translation.symbols import UNSAID, words_in
+
+_MOST = 4096
+"""Lengths up to which a condition on one name is tried."""
+
+
+def conditions(guards: Iterable[str], lengths: InputLengths, example: Lengths) -> tuple[str, ...]:
+    """Conditions without those that always hold, and each in its plainest form.
+
+    Args:
+        guards: what torch.export assumed, by the lengths' names.
+        lengths: of the inputs.
+        example: the free lengths' numbers in the example.
+    """
+    found: dict[str, None] = {}
+    of_one: dict[str, list[str]] = {}
+    for guard in guards:
+        if guard.startswith(f"{UNSAID}("):
+            continue  # its lengths are fixed
+        names = [name for name in lengths.names if name in words_in(guard)]
+        if len(names) == 1:
+            of_one.setdefault(names[0], []).append(guard)
+        elif not _always(guard, names):
+            found.setdefault(guard)
+    for name, several in of_one.items():
+        found.update(dict.fromkeys(_of_one(several, name)))
+    return _without_implied(list(found), example)
+
+
+def _without_implied(found: list[str], example: Lengths) -> tuple[str, ...]:
+    """Conditions without those that hold wherever the others do; the longest go first."""
+    left = list(found)
+    for condition in sorted(found, key=len, reverse=True):
+        others = [other for other in left if other != condition]
+        names = {name for text in (condition, *others) for name in words_in(text) if name in example}
+        drawn = [sizes for sizes in near(names, example) if all(holds(other, sizes) for other in others)]
+        if others and drawn and all(holds(condition, sizes) for sizes in drawn):
+            left = others
+    return tuple(left)
+
+
+def near(names: set[str], example: Lengths) -> Iterator[Lengths]:
+    """The example's lengths, lengths near them, and small ones, in many combinations."""
+    generator = random.Random(2)
+    choices = {name: [*range(1, 25), *range(max(1, example[name] - 3), example[name] + 4)] for name in sorted(names)}
+    yield {name: example[name] for name in names}
+    for _ in range(4000):
+        yield {name: generator.choice(sizes) for name, sizes in choices.items()}
+
+
+def _of_one(guards: list[str], name: str) -> list[str]:
+    """Conditions on one length as one plain condition; or each as plain as it can be said."""
+    met = [[holds(guard, {name: size}) for size in range(1, _MOST + 1)] for guard in guards]
+    together = _plain([all(several) for several in zip(*met, strict=True)], name)
+    if together is not None:
+        return [together] if together else []
+    alone = [_plain(own, name) for own in met]
+    return [guard if plain is None else plain for guard, plain in zip(guards, alone, strict=True) if plain != ""]
+
+
+def _plain(met: list[bool], name: str) -> str | None:
+    """``h >= 7``, ``t <= 64``, ``w % 4 == 0``; empty if all is met; None if it is nothing of the kind.
+
+    Args:
+        met: by lengths from 1 on.
+        name: of the length.
+    """
+    if all(met):
+        return ""
+    if not any(met):
+        return None
+    first, last = met.index(True) + 1, len(met) - met[::-1].index(True)
+    if all(met[first - 1 : last]):
+        if last == len(met):
+            return f"{name} >= {first}"
+        if first == last:
+            return f"{name} == {first}"
+        return f"{name} <= {last}" if first == 1 else f"{first} <= {name} <= {last}"
+    if first > 1 and met == [size % first == 0 for size in range(1, len(met) + 1)]:
+        return f"{name} % {first} == 0"
+    return None
+
+
+def _always(guard: str, names: list[str]) -> bool:
+    """Whether a condition on several lengths holds for all: tried on small, middling and large ones."""
+    generator = random.Random(1)
+    drawn: list[Lengths] = []
+    for most in (3, 40, 1000):
+        drawn += [{name: generator.randint(1, most) for name in names} for _ in range(300)]
+    return all(holds(guard, sizes) for sizes in drawn)

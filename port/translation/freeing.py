@@ -1,0 +1,121 @@
+"""Which lengths stay free in what is written: those that the original takes others for, but for a few."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from port.translation.both_runs import BothRuns
+from port.translation.free_lengths import FreeLength, Trials, longest
+from port.translation.graph import Size
+from port.translation.symbols import UNSAID, axes_of, words_in
+
+GLANCE = 80
+"""Letters of a condition that is read at a glance."""
+Run = Callable[..., BothRuns]
+"""`both_runs` of a module on its example inputs, but for ``free``."""
+
+
+def captured_with_free_lengths(run: Run) -> BothRuns:
+    """The runs with as many lengths free as can be written well."""
+    return _fewest_unwritten(_without_pinned(run(free=None), run), run)
+
+
+def _without_pinned(captured: BothRuns, run: Run) -> BothRuns:
+    """The same with the lengths of a flattened image fixed.
+
+    A linear layer behind a flatten pins the image's size but for what strides round off, and 33 pixels where there were
+    32 are nothing that a caller asks for. With numbers the flatten's order goes into the layer's kernel; with lengths
+    that are free a transpose would have to stand before it.
+    """
+    graphs = captured.graphs.values()
+    axes = {
+        axis for graph in graphs for guard in graph.guards for name in pinned(guard) for axis in axes_of(name, graph)
+    }
+    return run(free=_but(captured.free, axes)) if axes else captured
+
+
+def pinned(guard: str) -> set[str]:
+    """The lengths that a guard fixes.
+
+    It says that they come to a number, ``h // 4 * (w // 4) == 64``, or something of them that cannot be said.
+    """
+    match ast.parse(guard, mode="eval").body:
+        case ast.Call(func=ast.Name(id=name), args=arguments) if name == UNSAID:
+            return {argument.id for argument in arguments if isinstance(argument, ast.Name)}
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=int())]):
+            if not any(isinstance(node, ast.Mod) for node in ast.walk(left)):
+                return {node.id for node in ast.walk(left) if isinstance(node, ast.Name)} - {"max", "min", "int"}
+    return set()
+
+
+def _fewest_unwritten(captured: BothRuns, run: Run) -> BothRuns:
+    """The same with lengths fixed, if some operator has an expression in numbers alone."""
+
+    def unwritten(runs: BothRuns) -> int:
+        return sum(len(placed.unwritten) for placed in runs.runs.values())
+
+    batch = [length for length in captured.free if all(axis == 0 for _, axis in length.axes)]
+    for fewer in (batch, []):
+        if unwritten(captured) and len(fewer) < len(captured.free):
+            other = run(free=fewer)
+            captured = other if unwritten(other) < unwritten(captured) else captured
+    return captured
+
+
+def without(captured: BothRuns, formula: Size, run: Run) -> BothRuns | None:
+    """The same with all lengths fixed that stand in a formula; None if none of them is free."""
+    left = _but(captured.free, axes_of(formula, captured.graphs[True]))
+    return run(free=left) if len(left) < len(captured.free) else None
+
+
+def with_fewer(captured: BothRuns, unguarded: Sequence[str], run: Run) -> BothRuns | None:
+    """The same with fewer lengths free: without those found again from several captures, the batch alone, none.
+
+    Args:
+        captured: the runs.
+        unguarded: names of the lengths that were found again.
+        run: gives others.
+
+    Returns:
+        the runs; None if no length is free.
+    """
+    axes = {axis for name in unguarded for axis in axes_of(name, captured.graphs[True])}
+    batch = [length for length in captured.free if all(axis == 0 for _, axis in length.axes)]
+    for free in (_but(captured.free, axes), batch, []):
+        if len(free) < len(captured.free):
+            return run(free=free)
+    return None
+
+
+def without_long_conditions(
+    captured: BothRuns, conditions: Sequence[str], run: Run, *, most: int = GLANCE
+) -> BothRuns | None:
+    """The same with the lengths fixed of which conditions say more than a person reads; None if there are none."""
+    long = [condition for condition in conditions if len(condition) > most]
+    words = {word for condition in long for word in words_in(condition)}
+    graphs = captured.graphs.values()
+    axes = {axis for graph in graphs for word in words for axis in axes_of(word, graph)}
+    left = _but(captured.free, axes)
+    return run(free=left) if len(left) < len(captured.free) else None
+
+
+def ends(captured: BothRuns, shapes: Sequence[Sequence[Size]]) -> list[str]:
+    """Conditions for lengths that end somewhere: JAX does not refuse an index that is behind a table's end.
+
+    Args:
+        captured: the runs.
+        shapes: of the inputs, with the names of the lengths.
+    """
+    trials = Trials(captured.root, captured.args, captured.kwargs)
+    found = []
+    for length in captured.free:
+        number, axis = length.axes[0]
+        name = shapes[number][axis]
+        if isinstance(name, str) and name.isidentifier() and (most := longest(trials, length)) is not None:
+            found.append(f"{name} <= {most}")
+    return found
+
+
+def _but(free: Sequence[FreeLength], axes: set[tuple[int, int]]) -> list[FreeLength]:
+    return [length for length in free if not axes & {*length.axes}]

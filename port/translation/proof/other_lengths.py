@@ -1,0 +1,100 @@
+"""Both sides at other lengths than the example's: what a number in the source hides is seen there."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from port.parity.copies import copied
+from port.parity.distance import difference
+from port.translation.double import default_float64, in_double
+from port.translation.free_lengths import Trials
+from port.translation.input_lengths import Lengths
+from port.translation.proof.flax_run import flax_outputs
+from port.translation.proof.precision import cpu_precision
+from port.translation.proof.torch_run import torch_outputs
+from port.translation.proof.verdict import Compared, limits_of
+from port.translation.resizing import resized
+
+if TYPE_CHECKING:
+    from port.translation.translation import Translation
+
+
+class Sides:
+    """The original and the written module, to be run at any lengths.
+
+    Args:
+        module: the original; it stays as it is.
+        translation: of it.
+        args: example inputs.
+        kwargs: those by name.
+        seed: of what both sides draw.
+    """
+
+    def __init__(
+        self, module: Any, translation: Translation, args: Any, kwargs: dict[str, Any], *, seed: int = 0
+    ) -> None:
+        self.translation, self.lengths, self.seed = translation, translation.lengths, seed
+        wide = in_double(module, args, kwargs)
+        self.precision = "float32" if wide is None else "float64"
+        self.limits = limits_of(wide is None, translation.mixed)
+        given: tuple[Any, Any, dict[str, Any]] = (
+            (copied(module, lambda t: t.cpu()), args, kwargs) if wide is None else wide
+        )
+        self.module, self.args, self.kwargs = given
+        self.example = self.lengths.of(args, kwargs)
+        self.trials = Trials(module, args, kwargs)
+
+    def outputs_at(self, sizes: Lengths, *, training: bool) -> Compared | None:
+        """How far apart the outputs are; None where the original does not run at these lengths.
+
+        Raises:
+            Exception: whatever the written module raises.
+        """
+        given = resized(self.args, self.kwargs, self.lengths.sizes(sizes))
+        return self.compared(given, words(sizes), training=training)
+
+    def compared(self, given: Any, where: str, *, training: bool) -> Compared | None:
+        """How far apart the outputs are for (args, kwargs); None where the original does not run."""
+        try:
+            with default_float64() if self.precision == "float64" else nullcontext():
+                theirs = torch_outputs(self.module, given, training, self.seed)
+        except Exception:
+            return None
+        ours = self.flax(given, training=training)
+        apart = {
+            f"output {number}": difference(a, b) if a.shape == b.shape else float("inf")
+            for number, (a, b) in enumerate(zip(theirs, ours, strict=True))
+        }
+        worst = max(apart, key=apart.__getitem__, default="")
+        mode = "training" if training else "evaluation"
+        what = f"outputs in {mode} at {where}"
+        return Compared(what, apart.get(worst, 0.0), self.limits.forward, worst, len(apart))
+
+    def flax(self, given: Any, *, training: bool = False) -> list[np.ndarray]:
+        """What the written module gives for (args, kwargs), in torch's layout."""
+        with cpu_precision(self.precision == "float64" or self.translation.needs_x64):
+            return flax_outputs(self.translation, self.precision, given, training, self.seed)
+
+    def agree_at(self, sizes: Lengths) -> bool:
+        """Whether both sides run in evaluation, and give the same."""
+        try:
+            compared = self.outputs_at(sizes, training=False)
+        except Exception:
+            return False
+        return compared is not None and compared.agrees
+
+    def runs(self, sizes: Lengths) -> bool:
+        """Whether the conditions allow these lengths, and the original takes them."""
+        return not self.lengths.broken(sizes) and self.takes(sizes)
+
+    def takes(self, sizes: Lengths) -> bool:
+        """Whether the original takes these lengths."""
+        return self.trials.runs(self.lengths.sizes(sizes))
+
+
+def words(sizes: Lengths) -> str:
+    """``n = 3, h = 40``."""
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())

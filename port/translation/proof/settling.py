@@ -1,0 +1,131 @@
+"""Which lengths a translation takes, and under which conditions: settled by running both sides at others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice, product
+
+from port.translation.conditions import near
+from port.translation.free_lengths import MOST_ELEMENTS, elements, other_sizes
+from port.translation.input_lengths import InputLengths, Lengths, holds
+from port.translation.proof.other_lengths import Sides
+from port.translation.symbols import words_in
+
+_MOST_TRIALS = 40
+"""Sets of lengths beyond a condition that the original is tried at, until it takes one."""
+_MOST_ALONE = 5
+"""Of these, random ones that break no other condition come first."""
+_LONGEST = 2048
+"""Lengths above are not tried for a condition's sake."""
+
+
+def settled(sides: Sides) -> InputLengths:
+    """The lengths of a translation once both sides were run at others.
+
+    A condition of torch.export's is left out where both sides, beyond it, give the same. A length at which they do not
+    gets a condition: not to be 1, not to be longer or shorter, or to be the example's. What both take is compared once
+    more by the proof, as many lengths changed at once as can be.
+
+    Args:
+        sides: the original and the written module, which does not check its inputs yet.
+    """
+    sides.lengths = replace(sides.lengths, conditions=_needed(sides))
+    for name in sides.lengths.unguarded:
+        _demand(sides, _limits(sides, name))
+    ones = _ones(sides)
+    if ones and not sides.agree_at(ones):
+        changed = [name for name, size in ones.items() if size != sides.example[name]]
+        apart = [name for name in changed if not sides.agree_at(sides.example | {name: 1})]
+        # Where each alone is right, it is their meeting that is not.
+        _demand(sides, [f"{name} >= 2" for name in apart or changed])
+    second = _second(sides)
+    while second and not sides.agree_at(second):
+        # What the written module does not follow is fixed: a sentence is better than a wrong number.
+        changed = [name for name, size in second.items() if size != sides.example[name]]
+        apart = [name for name in changed if not sides.agree_at(sides.example | {name: second[name]})]
+        _demand(sides, [f"{name} == {sides.example[name]}" for name in apart or changed])
+        second = _second(sides)
+    tried = [second, _ones(sides)]
+    return replace(sides.lengths, tried=tuple(sizes for sizes in tried if sizes))
+
+
+def _demand(sides: Sides, conditions: list[str]) -> None:
+    sides.lengths = replace(sides.lengths, conditions=(*sides.lengths.conditions, *conditions))
+
+
+def _limits(sides: Sides, name: str) -> list[str]:
+    """Conditions on a length of which no guard speaks, where a branch on it shows: far above the example's, or below.
+
+    That is looked for only where inputs are small: elsewhere the proof's other lengths have to do.
+    """
+    size, found = sides.example[name], []
+    count = elements(sides.trials, list(sides.lengths.sizes({name: size})))
+    above = [size * times for times in (2, 4) if count * times <= MOST_ELEMENTS]
+    for lengths, sign in ((above, "<="), ([size // 2, size // 4, 2], ">=")):
+        last = size
+        for other in dict.fromkeys(length for length in lengths if 1 < length != size):
+            at = sides.example | {name: other}
+            if sides.lengths.broken(at) or not sides.takes(at):
+                continue
+            if not sides.agree_at(at):
+                found.append(f"{name} {sign} {last}")
+                break
+            last = other
+    return found
+
+
+def _needed(sides: Sides) -> tuple[str, ...]:
+    """The conditions beyond which both sides were not seen to give the same."""
+    left = dict.fromkeys(sides.lengths.conditions)
+    needed: set[str] = set()
+    for condition in sides.lengths.conditions:
+        if condition not in left or condition in needed:
+            continue
+        for sizes in islice(_beyond(condition, sides), _MOST_TRIALS):
+            if not sides.takes(sizes):
+                continue
+            broken = sides.lengths.broken(sizes) & left.keys()
+            if sides.agree_at(sizes):
+                left = {text: None for text in left if text not in broken}
+            elif broken == {condition}:
+                needed.add(condition)
+            break
+    return tuple(left)
+
+
+def _beyond(condition: str, sides: Sides) -> Iterator[Lengths]:
+    """Lengths near the example's, and near those that a condition names, that do not meet it."""
+    names = [name for name in sides.lengths.names if name in words_in(condition)]
+    named = [int(number) + more for number in re.findall(r"\d+", condition) for more in (0, 1, -1)]
+    close = [length for length in named if 0 < length < _LONGEST]
+    choices = [
+        dict.fromkeys((*close, *other_sizes(sides.example[name]), 3, 2, 1, sides.example[name])) for name in names
+    ]
+    all_names = set(sides.lengths.names)
+    alone = (at for at in near(all_names, sides.example) if sides.lengths.broken(at) == {condition})
+    yield from islice(alone, _MOST_ALONE)
+    for chosen in product(*choices):
+        sizes = sides.example | dict(zip(names, chosen, strict=True))
+        if not holds(condition, sizes):
+            yield sizes
+
+
+def _ones(sides: Sides) -> Lengths:
+    """As many lengths as can be 1 at once; empty if none can."""
+    found = dict(sides.example)
+    for name in sides.lengths.names:
+        if found[name] != 1 and sides.runs(found | {name: 1}):
+            found[name] = 1
+    return found if found != sides.example else {}
+
+
+def _second(sides: Sides) -> Lengths:
+    """Other lengths for as many names as can be changed at once; empty if none can."""
+    found = dict(sides.example)
+    for name, size in sides.example.items():
+        # The nearest cost least; one less comes first, since one more may be what formulas were made from.
+        nearest = sorted(other_sizes(size), key=lambda other: (abs(other - size), other))
+        found = next(filter(sides.runs, (found | {name: other} for other in nearest)), found)
+    return found if found != sides.example else {}

@@ -1,0 +1,78 @@
+"""State of the original's that the written module does not read, and that its results depend on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from port.mapping import TORCH_ONLY
+from port.parity.copies import copied
+from port.translation.proof.torch_run import torch_run
+
+if TYPE_CHECKING:
+    import torch
+
+    from port.translation.translation import Translation
+
+
+def unread_and_felt(
+    module: torch.nn.Module,
+    translation: Translation,
+    given: Any,
+    training: bool,
+    seed: int,
+    outputs: list[np.ndarray],
+) -> list[str]:
+    """The entries of the state dict without a place in the written module by which the original's outputs change.
+
+    Each is given other numbers, and the original is run again. What no run feels, as a head that is not called in this
+    mode, may well be left out.
+
+    Args:
+        module: the original; stays as it is.
+        translation: of it.
+        given: (args, kwargs).
+        training: the mode.
+        seed: of all that is drawn.
+        outputs: what the original gives with its own numbers.
+    """
+    names = [
+        f"{translation.prefix}{name}"
+        for entry in translation.mapping.entries
+        if entry.collection == TORCH_ONLY
+        for name in entry.sources
+        if not name.endswith("num_batches_tracked")  # no output depends on a count
+    ]
+
+    def felt(some: list[str]) -> bool:
+        other = copied(module)
+        held = {**dict(other.named_parameters(remove_duplicate=False)), **dict(other.named_buffers())}
+        for name in some:
+            if name in held:
+                held[name].data = _other(held[name].data, seed)
+        try:
+            run = torch_run(other, given, training, seed)
+        except Exception:  # numbers that the user's code does not take
+            return False
+        return any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(outputs, run.outputs, strict=True))
+
+    if not names or not felt(names):
+        return []
+    return [name.removeprefix(translation.prefix) for name in names if felt([name])]
+
+
+def _other(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    """Other numbers of the same kind: an index stays one."""
+    import torch
+
+    if tensor.layout is not torch.strided:
+        return 2 * tensor
+    if tensor.is_floating_point() or tensor.is_complex():
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.rand(tensor.shape, generator=generator, dtype=torch.float64) + 0.5
+        return tensor * drawn.to(tensor.dtype) + 0.25
+    if tensor.dtype is torch.bool:
+        return ~tensor
+    flipped = tensor.flatten().flip(0).reshape(tensor.shape)
+    return flipped if not torch.equal(flipped, tensor) else tensor + 1

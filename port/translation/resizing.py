@@ -1,0 +1,65 @@
+"""Example inputs at other lengths."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+Axis = tuple[int, int]
+"""An axis of an input: the tensor's number among the flattened arguments' tensors, and the axis."""
+
+Sizes = dict[Axis, int]
+"""Axes and the lengths that they get."""
+
+
+def tensors_of(args: Any, kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors among a call's arguments, in the order in which they are numbered."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+
+
+def resized(args: Any, kwargs: dict[str, Any], sizes: Sizes) -> tuple[Any, dict[str, Any]]:
+    """The same call with some axes longer or shorter.
+
+    A tensor is stretched: its entries are repeated, or left out, in their order, so that indices, masks and sorted
+    lengths stay what they are. Floating numbers are then made smaller by a random factor, since repeated samples would
+    hide a wrong one.
+
+    Args:
+        args: positional arguments.
+        kwargs: those by name.
+        sizes: of the axes that change.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    generator = torch.Generator().manual_seed(7)
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    made, number = [], 0
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            changes = {axis: size for (tensor, axis), size in sizes.items() if tensor == number}
+            leaf = _stretched(leaf, changes, generator) if changes else leaf
+            number += 1
+        made.append(leaf)
+    args, kwargs = pytree.tree_unflatten(made, spec)
+    return args, kwargs
+
+
+def _stretched(tensor: torch.Tensor, changes: dict[int, int], generator: torch.Generator) -> torch.Tensor:
+    import torch
+
+    made = tensor.detach()
+    for axis, size in changes.items():
+        old = made.shape[axis]
+        # Floor division keeps the first entry first; of an axis without entries there is nothing to repeat.
+        index = torch.arange(size) * old // size if old else torch.zeros(0, dtype=torch.int64)
+        made = made.index_select(axis, index.to(made.device))
+    if made.is_floating_point() or made.is_complex():
+        factor = 0.5 + 0.5 * torch.rand(made.shape, generator=generator, dtype=torch.float64)
+        made = made * factor.to(made.device, made.dtype if made.is_floating_point() else made.real.dtype)
+    return made

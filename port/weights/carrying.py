@@ -1,0 +1,112 @@
+"""Tensors carried over through a mapping's entries, each made when its turn comes and let go when it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from port.mapping import Entry
+from port.mapping.entry import gather
+from port.weights.fingerprints import fingerprint
+from port.weights.not_finite import count_nan
+from port.weights.sources import Source
+from port.weights.tensors import Tensor, dtypes
+
+
+@dataclass
+class Carrying:
+    """From one side's tensors to the other's, and what is noticed on the way.
+
+    Attributes:
+        tensors: what is there.
+        dtype: what floating tensors are cast to; None: they keep their own.
+        reverse: from Flax to torch.
+        check: is told the fingerprint of each of torch's tensors that comes back from Flax, before it is cast.
+        nan: tensors that hold NaN, and how many.
+        fingerprints: of torch's tensors, as the way back will give them.
+    """
+
+    tensors: Source
+    dtype: str | None = None
+    reverse: bool = False
+    check: Callable[[str, str], None] | None = None
+    nan: dict[str, int] = field(default_factory=dict)
+    fingerprints: dict[str, str] = field(default_factory=dict)
+
+    def pending(self, entries: list[Entry], name_of: Callable[[Entry, str], str]) -> Iterator[Tensor]:
+        """The tensors to write, none of them read yet.
+
+        Args:
+            entries: of the mapping, from what is there to what is written.
+            name_of: a target's name in the file.
+        """
+        for entry in entries:
+            shapes = entry.target_shapes(gather(entry, self.tensors.shapes))
+            result = _Result(self, entry)
+            source = self.tensors.tensors[next(name for name in entry.sources if name in self.tensors)].dtype
+            cast = source if self.dtype is None or source.name not in floating() else dtypes()[self.dtype]
+            for place, (target, shape) in enumerate(zip(entry.targets, shapes, strict=True)):
+                yield Tensor(name_of(entry, target), shape, cast, partial(result, place))
+
+    def carry(self, entry: Entry) -> tuple[np.ndarray, ...]:
+        """An entry's targets."""
+        arrays = gather(entry, self.tensors)
+        for name, array in zip(entry.sources, arrays, strict=True):
+            if name in self.tensors and (count := count_nan(array)):
+                self.nan[name] = count
+        return self._back(entry, arrays) if self.reverse else self._there(entry, arrays)
+
+    def _there(self, entry: Entry, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        if entry.is_exact:
+            arrays = self._cast(arrays)
+            made = entry(arrays)
+        else:
+            made = self._cast(entry(arrays))
+            arrays = entry.inverse()(made)
+        prints: dict[int, str] = {}  # tied tensors are one array
+        for name, array in zip(entry.sources, arrays, strict=True):
+            self.fingerprints[name] = prints.get(id(array)) or prints.setdefault(id(array), fingerprint(array))
+        return made
+
+    def _back(self, entry: Entry, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        made = entry(arrays)
+        if self.check is not None:
+            for name, array in zip(entry.targets, made, strict=True):
+                self.check(name, fingerprint(array))
+        return self._cast(made)
+
+    def _cast(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        if self.dtype is None:
+            return arrays
+        cast = {id(array): array.astype(dtypes()[self.dtype], copy=False) for array in arrays if _is_floating(array)}
+        return tuple(cast.get(id(array), array) for array in arrays)
+
+
+class _Result:
+    """An entry's arrays after its moves: made for the first that is asked for, let go with the last."""
+
+    def __init__(self, carrying: Carrying, entry: Entry) -> None:
+        self.carrying, self.entry = carrying, entry
+        self.made: tuple[np.ndarray, ...] = ()
+        self.left = 0
+
+    def __call__(self, place: int) -> np.ndarray:
+        if not self.left:
+            self.made, self.left = self.carrying.carry(self.entry), len(self.entry.targets)
+        array = self.made[place]
+        self.left -= 1
+        if not self.left:
+            self.made = ()
+        return array
+
+
+def floating() -> list[str]:
+    """The dtypes that a cast is of."""
+    return [name for name in dtypes() if name.startswith(("float", "bfloat"))]
+
+
+def _is_floating(array: np.ndarray) -> bool:
+    return array.dtype.name in floating()

@@ -1,0 +1,112 @@
+"""numpy's archives of arrays (.npz), read and written an array at a time. Objects in them are never unpickled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+import numpy as np
+from numpy.lib import format as npy
+
+from port.errors import BrokenWeights
+from port.weights.contiguous import pieces
+from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
+
+SUFFIX = ".npy"
+"""Of the entries' names."""
+
+
+def is_npz(path: Path) -> bool:
+    """Whether a zip archive holds arrays of numpy's, and nothing else."""
+    try:
+        with ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+    except (OSError, ValueError, BadZipFile):
+        return path.suffix.lower() == ".npz"
+    return bool(names) and all(name.endswith(SUFFIX) for name in names)
+
+
+def open_npz(path: Path | str) -> Checkpoint:
+    """An archive of ``numpy.savez``, compressed or not; its names, with dots or with slashes, become dotted names.
+
+    Raises:
+        BrokenWeights: the file cannot be read, is not whole, or holds what is no array of numbers.
+    """
+    path = Path(path)
+    try:
+        archive = ZipFile(path)
+        entries = {_name(entry): entry for entry in archive.infolist() if not entry.is_dir()}
+        if len(entries) < sum(not entry.is_dir() for entry in archive.infolist()):
+            raise ValueError("two of its arrays would have one name")
+        tensors = {name: _info(archive, entry, name) for name, entry in entries.items()}
+    except _ERRORS as error:
+        cut = ". A download may have been cut short" if isinstance(error, BadZipFile) else ""
+        raise BrokenWeights(f"{path} cannot be read as an archive of numpy's: {error}{cut}") from error
+
+    def read(name: str) -> np.ndarray:
+        try:
+            with archive.open(entries[name]) as file:
+                array = npy.read_array(file, allow_pickle=False)
+            return array.astype(tensors[name].dtype, copy=False)
+        except _ERRORS as error:
+            raise BrokenWeights(f"{path}: {name} cannot be read: {error}") from error
+
+    return Checkpoint(path, "npz", tensors, read)
+
+
+_ERRORS = (OSError, ValueError, EOFError, RuntimeError, NotImplementedError, BadZipFile, SyntaxError, MemoryError)
+"""What zipfile, zlib's users and numpy raise of broken files."""
+
+
+def _name(entry: ZipInfo) -> str:
+    if not entry.filename.endswith(SUFFIX):
+        raise ValueError(f"its entry {entry.filename!r:.60} is no array ({SUFFIX})")
+    return entry.filename.removesuffix(SUFFIX).replace("/", ".")
+
+
+def _info(archive: ZipFile, entry: ZipInfo, name: str) -> TensorInfo:
+    with archive.open(entry) as file:
+        version = npy.read_magic(file)
+        read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+        if read_header is None:
+            raise ValueError(f"{name} is of version {version} of numpy's format, and 1.0 and 2.0 are read")
+        shape, _, dtype = read_header(file)
+        begin = file.tell()
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds Python objects, which are never unpickled: save arrays of numbers")
+    if dtype.kind == "V":
+        raise ValueError(
+            f"{name} has elements of {dtype.itemsize} bytes of a dtype that numpy's files do not name (bfloat16, or "
+            "an 8-bit float): save it as float32, or as safetensors"
+        )
+    if dtype.name not in dtypes():
+        raise ValueError(f"{name} is {dtype}; those that can be read are {', '.join(dtypes())}")
+    if math.prod(shape) * dtype.itemsize != entry.file_size - begin:
+        raise ValueError(f"{name} is {dtype} of shape {shape}, and {entry.file_size - begin} bytes are there for it")
+    return TensorInfo(shape, dtypes()[dtype.name])
+
+
+def write_npz(path: Path, tensors: Sequence[Tensor]) -> None:
+    """Write one archive as ``numpy.savez`` does: an entry an array, under its dotted name, nothing compressed.
+
+    Raises:
+        BrokenWeights: a dtype that numpy's files do not name; a tensor that is not what it promised to be.
+        OSError: the file cannot be written.
+    """
+    for tensor in tensors:
+        if tensor.dtype.name not in dtypes() or dtypes()[tensor.dtype.name].isbuiltin != 1:
+            raise BrokenWeights(
+                f"{tensor.name} is {tensor.dtype}, which numpy's files have no name for: write float32 (--dtype), or "
+                "another format (.safetensors)"
+            )
+    with ZipFile(path, "w", ZIP_STORED, allowZip64=True) as archive:
+        for tensor in tensors:
+            entry = ZipInfo(f"{tensor.name}{SUFFIX}")
+            entry.file_size = tensor.nbytes + 1000  # room for the header: it decides how wide the sizes are
+            with archive.open(entry, "w") as file:
+                facts = {"descr": npy.dtype_to_descr(tensor.dtype.newbyteorder("<")), "shape": tensor.shape}
+                npy.write_array_header_1_0(file, facts | {"fortran_order": False})
+                for piece in pieces(tensor.array()):
+                    file.write(piece)

@@ -1,0 +1,109 @@
+"""What a converted file says of its conversion, in its own metadata, so that the way back needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, field, replace
+
+from port.errors import BrokenWeights, PortError
+from port.mapping import TORCH_ONLY, Entry, Mapping
+from port.mapping.file import mapping_from, tables_of
+from port.weights.fingerprints import DIGITS
+
+KEY = "port.conversion"
+"""The name of it in the file's metadata."""
+UNKNOWN = "0" * DIGITS
+"""A fingerprint that is not known yet. It is as long as any: the metadata keeps its length when they are filled in."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a file of Flax variables says of the torch weights that it was made from.
+
+    Attributes:
+        mapping: from torch's keys to Flax's paths, for the whole model.
+        fingerprints: of each torch tensor that went over, after its cast; by Flax's path of a variable that no
+            state dict of torch holds. What has none was not in the torch file.
+        dtypes: of the torch tensors that were cast: what each was before.
+        left_out: what stood in the torch file and did not go over, with the reason.
+        renamed: a name of the torch file that wrappers had put something before, and the model's own name for it.
+    """
+
+    mapping: Mapping
+    fingerprints: dict[str, str]
+    dtypes: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    renamed: tuple[str, str] | None = None
+
+    @property
+    def carried(self) -> tuple[Entry, ...]:
+        """The mapping's entries that the file holds tensors of."""
+        return tuple(
+            entry for entry in self.mapping.entries if any(name in self.fingerprints for name in entry.sources)
+        )
+
+    @property
+    def lacking(self) -> list[str]:
+        """Torch's keys that the model needs and a file with a part of it did not have."""
+        carried = set(self.carried)
+        return [
+            name
+            for entry in self.mapping.entries
+            if entry not in carried and not entry.optional and entry.collection != TORCH_ONLY
+            for name in entry.sources
+        ]
+
+    @property
+    def hidden(self) -> set[str]:
+        """Flax's paths of the variables that no state dict of torch holds."""
+        return set(self.fingerprints) - {name for entry in self.mapping.entries for name in entry.sources}
+
+    def with_fingerprints(self, found: Dict[str, str]) -> Record:
+        """The same, with the fingerprints that are known now."""
+        return replace(self, fingerprints=self.fingerprints | dict(found))
+
+    def metadata(self) -> dict[str, str]:
+        """The record as a file's metadata."""
+        told = {
+            "mapping": tables_of(self.mapping),
+            "fingerprints": self.fingerprints,
+            "dtypes": self.dtypes,
+            "left_out": self.left_out,
+            "renamed": self.renamed,
+        }
+        return {KEY: json.dumps(told, ensure_ascii=False, separators=(",", ":"))}
+
+
+def record_of(origin: str, metadata: Dict[str, str]) -> Record | None:
+    """The record in a file's metadata; None where it says nothing of a conversion.
+
+    Args:
+        origin: the file, for the message.
+        metadata: the file's.
+
+    Raises:
+        BrokenWeights: it says something that cannot be understood.
+    """
+    if KEY not in metadata:
+        return None
+    try:
+        told = json.loads(metadata[KEY])
+        return Record(
+            mapping_from(told["mapping"], "its mapping"),
+            _texts(told["fingerprints"]),
+            _texts(told["dtypes"]),
+            _texts(told["left_out"]),
+            None if told["renamed"] is None else (str(told["renamed"][0]), str(told["renamed"][1])),
+        )
+    except (LookupError, TypeError, ValueError, RecursionError, PortError) as error:
+        raise BrokenWeights(
+            f"{origin}: what it says of its conversion ({KEY} in its metadata) cannot be read: {error}. Convert the "
+            "original again"
+        ) from error
+
+
+def _texts(told: object) -> dict[str, str]:
+    if not isinstance(told, dict) or not all(isinstance(value, str) for value in told.values()):
+        raise ValueError("text by name is expected")
+    return dict(told)

@@ -1,0 +1,166 @@
+"""What ``torch.save`` pickled as plain data, without torch: nothing that a file names is imported or run.
+
+Classes and functions that no state dict needs become stubs: empty objects that keep the state they are given. A pickle
+comes here when `port.weights.pickles.Walk` has let it through, never before.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any
+
+from port.weights.pickles import Refused, is_name_of_data
+
+DTYPES = {
+    "Double": "float64",
+    "Float": "float32",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Untyped": "uint8",
+    "Bool": "bool",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+}
+"""torch's classes of storages, without ``Storage`` at their end → the dtype of their elements."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A dtype, a device or a class that a pickle names."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class SavedTensor:
+    """A tensor as the file describes it: elements of a storage, by their strides.
+
+    Attributes:
+        storage: the storage's key in the file.
+        dtype: torch's name of it.
+        offset: the first element's place in the storage.
+        shape: in elements.
+        strides: in elements.
+        flags: "conj" and "neg", where the elements are to be conjugated or negated.
+    """
+
+    storage: str
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Storage:
+    key: str
+    dtype: str
+    begin: int
+
+
+class Stub:
+    """An object of a class that is not known here."""
+
+    kind = ""
+    state: Any = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Whatever it is called with is let go."""
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def _ignore(self, *arguments: Any) -> None:
+        """What fills a list or a dict of a class of its own."""
+
+    append = extend = __setitem__ = _ignore
+
+
+class _Dict(dict[Any, Any]):
+    """A dict in the order of the file; what was written on it beside its items is let go."""
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+
+def unpickled(file: IO[bytes], make: Callable[[SavedTensor], Any]) -> Any:
+    """One pickle, read.
+
+    Args:
+        file: at the pickle's begin.
+        make: what a tensor becomes.
+
+    Raises:
+        Refused: a tensor or a storage that is described as none can be.
+    """
+    return _Unpickler(file, make).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: IO[bytes], make: Callable[[SavedTensor], Any]) -> None:
+        super().__init__(file)
+        self.known: dict[str, Any] = _functions(make)
+
+    def find_class(self, module: str, name: str) -> Any:
+        full = f"{module}.{name}".replace("__builtin__.", "builtins.")
+        if full not in self.known:
+            self.known[full] = Name(full) if is_name_of_data(full) else type("Stub", (Stub,), {"kind": full})
+        return self.known[full]
+
+    def persistent_load(self, identity: Any) -> Any:
+        if identity[0] == "module":
+            return identity[1]  # a class, with its source behind it
+        _, kind, key, _, _, *view = identity
+        name = kind.name.rpartition(".")[2].removesuffix("Storage")
+        # The format before zip may give a storage as a view of another: its key, begin and length.
+        begin = view[0][1] if view and view[0] is not None else 0
+        return _Storage(str(key), DTYPES.get(name, f"of {kind.name}"), begin)
+
+
+def _functions(make: Callable[[SavedTensor], Any]) -> dict[str, Any]:
+    """What a pickle may call, by name."""
+
+    def tensor(storage: Any, offset: Any, shape: Any, strides: Any, dtype: str, metadata: Any = None) -> Any:
+        numbers = (offset, *shape, *strides) if isinstance(shape, tuple) and isinstance(strides, tuple) else (None,)
+        if not isinstance(storage, _Storage) or not all(type(number) is int and number >= 0 for number in numbers):
+            raise Refused(f"a tensor of shape {shape!r:.60}, strides {strides!r:.60} and offset {offset!r:.30} is none")
+        if len(shape) != len(strides) or len(shape) > 64:
+            raise Refused(f"a tensor has the shape {shape!r:.60} and the strides {strides!r:.60}")
+        flags = tuple(key for key in ("conj", "neg") if isinstance(metadata, dict) and metadata.get(key))
+        return make(SavedTensor(storage.key, dtype, storage.begin + offset, shape, strides, flags))
+
+    def typed(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> Any:
+        metadata = rest[2] if len(rest) > 2 else None
+        return tensor(storage, offset, shape, strides, getattr(storage, "dtype", ""), metadata)
+
+    def untyped(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> Any:
+        if len(rest) < 3 or not isinstance(rest[2], Name):
+            raise Refused("a tensor of a newer dtype does not say which")
+        dtype = rest[2].name.removeprefix("torch.")
+        return tensor(storage, offset, shape, strides, dtype, rest[3] if len(rest) > 3 else None)
+
+    return {
+        "torch._utils._rebuild_tensor": typed,
+        "torch._utils._rebuild_tensor_v2": typed,
+        "torch._utils._rebuild_tensor_v3": untyped,
+        "torch._utils._rebuild_parameter": lambda data, *_: data,
+        "torch._utils._rebuild_parameter_with_state": lambda data, *_: data,
+        "torch.nn.parameter.Parameter": lambda data=None, *_: data,
+        "torch._tensor._rebuild_from_type_v2": lambda function, kind, arguments, state: function(*arguments),
+        "collections.OrderedDict": _Dict,
+        "collections.Counter": _Dict,
+        "builtins.set": set,
+        "builtins.complex": complex,
+        "builtins.bytearray": bytearray,
+        "_codecs.encode": lambda text, encoding: text.encode("latin1"),
+        "torch.Size": lambda sizes=(): tuple(sizes),
+        "torch.device": lambda *parts: Name(f"torch.device{parts}"),
+    }

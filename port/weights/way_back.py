@@ -1,0 +1,253 @@
+"""The way from Flax variables back to torch: as the file itself says, as models tell it, or as a person says."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from collections.abc import Mapping as Tree
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from port.errors import NoPair, UsageError, WeightsMismatch
+from port.mapping import TORCH_ONLY, Entry, Guide, Mapping, Rules, between, rules_of
+from port.mapping.given import BUFFER, checked
+from port.weights.direction import wrong_way
+from port.weights.record import Record
+from port.weights.sources import Source
+
+HIDDEN = "a buffer that no state dict of torch's holds: the model makes its own"
+ABSENT = "not in the file, which holds a part of the model"
+HOMELESS = "Flax has no home for it, and the file was made without it: torch's own stays"
+SHOWN = 3
+
+
+@dataclass
+class WayBack:
+    """What is carried back, and how.
+
+    Attributes:
+        tensors: Flax's variables under their paths, and what was kept for the way back under torch's names.
+        mapping: from them to torch's keys.
+        missing: torch's keys that are not in the file, with the reason.
+        remarks: what a person should look at.
+        fingerprints: of torch's tensors as they were converted; those that are not in it are not known.
+        strict: whether a tensor with another fingerprint is an error: it is read as the file says.
+        others: torch's tensors that came back with another fingerprint.
+    """
+
+    tensors: Source
+    mapping: Mapping
+    missing: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    strict: bool = True
+    others: list[str] = field(default_factory=list)
+
+    def check(self, name: str, fingerprint: str) -> None:
+        """Compare a tensor that came back with the one that was converted.
+
+        Raises:
+            WeightsMismatch: it is another one, and the file alone says how to read it.
+        """
+        if self.fingerprints.get(name, fingerprint) == fingerprint:
+            return
+        self.others.append(name)
+        if self.strict:
+            raise WeightsMismatch(
+                f"{self.tensors.origin}: {name} does not come back as it was converted: the tensors, or what the file "
+                "says of their conversion, have been changed since. If that is meant, as they were trained on, say how "
+                "to read them: a mapping file (--mapping, rename=)"
+            )
+
+    def changed(self) -> list[str]:
+        """A remark on the tensors that came back otherwise than they were converted."""
+        if not self.others:
+            return []
+        return [
+            f"{self.tensors.origin}: {_some(self.others)} came back otherwise than converted (trained on, or broken): "
+            "what the file says of its conversion is of other values"
+        ]
+
+
+def way_back(
+    tensors: Source,
+    torch: Guide | None,
+    flax: Guide | None,
+    *,
+    rename: Tree[str, str] | Rules | Mapping | Path | str | None = None,
+    fold: Tree[str, tuple[int, ...]] | None = None,
+    inputs: Any = None,
+    partial: bool = False,
+) -> WayBack:
+    """How variables go back to torch.
+
+    What a person says (a mapping, a renaming, a fold) is followed; else what the file says of its own conversion, seen
+    to fit the models that are given; else what the models tell.
+
+    Args:
+        tensors: Flax's variables.
+        torch: the torch model's guide, if it is known.
+        flax: the Flax model's.
+        rename: what a person says of names, or the whole mapping.
+        fold: as `port.mapping.between` takes it.
+        inputs: an example input of a Linen module.
+        partial: the file may hold a part of the model.
+
+    Raises:
+        WeightsMismatch: the models and the variables, or what the file says, do not fit together.
+        NoPair: layers that no pair speaks of.
+        UsageError: nothing tells the variables' layout.
+    """
+    rules = rules_of(rename)
+    told = isinstance(rules, Mapping) or bool(rules.rename or rules.fold or rules.rules or fold)
+    record = tensors.record
+    variables = tensors.in_collections(lambda collection: collection != TORCH_ONLY)
+    kept = tensors.in_collections(lambda collection: collection == TORCH_ONLY)
+    if record is not None and not told:
+        return _as_the_file_says(record, variables, kept, torch, flax, partial=partial)
+    if torch is None and flax is None and not isinstance(rules, Mapping):
+        raise UsageError(wrong_way(tensors, reverse=True) or _nothing_to_go_by(tensors))
+    hidden = set(torch.hidden) if torch is not None else set()
+    if isinstance(rules, Mapping):
+        hidden |= _buffers(tensors, flax)
+        hidden -= {target for entry in rules.entries for target in entry.targets}
+    variables = variables.without(hidden, HIDDEN)
+    known = flax if flax is not None else (torch if partial else None)
+    names = None if known is not None else variables.guide("flax")
+    mapping = between(torch, flax if flax is not None else names, rename=rules, fold=fold, inputs=inputs)
+    result = _result(mapping, variables, kept, partial=partial)
+    result.strict = False
+    if record is not None:
+        result.fingerprints = {
+            name: record.fingerprints[name]
+            for entry in _alike(mapping, record.mapping)
+            for name in entry.sources
+            if name in record.fingerprints
+        }
+        result.remarks += _said_otherwise(mapping, record)
+    return result
+
+
+def _nothing_to_go_by(tensors: Source) -> str:
+    model = "--torch module:name or --flax module:name; like= or model="
+    if tensors.record is not None:
+        return (
+            f"{tensors.origin} says itself how it was converted: leave the renaming or the fold out, or give the model "
+            f"that they are of ({model})"
+        )
+    return (
+        f"{tensors.origin}: variables alone do not tell their layout, and nothing is said of their conversion: give a "
+        f"model to go by ({model}), or the mapping"
+    )
+
+
+def _as_the_file_says(
+    record: Record, variables: Source, kept: Source, torch: Guide | None, flax: Guide | None, *, partial: bool
+) -> WayBack:
+    try:
+        mapping = checked(record.mapping, torch, flax)
+    except (WeightsMismatch, NoPair) as error:
+        raise UsageError(
+            f"{variables.origin} says of itself how it was converted, and the model that is given is another:\n"
+            f"{error}\nLeave the model out to go by the file, or say otherwise with a whole mapping (--mapping)"
+        ) from error
+    if record.lacking and (torch is not None or flax is not None) and not partial:
+        raise WeightsMismatch(
+            f"{variables.origin} was converted from a part of a model: {_some(record.lacking)} not in it. Take what is "
+            "there with --partial"
+        )
+    there = Mapping(tuple(entry for entry in mapping.entries if _any(entry.sources, record.fingerprints)))
+    result = _result(there, variables.without(record.hidden, HIDDEN), kept, partial=False)
+    result.fingerprints = record.fingerprints
+    result.missing |= {
+        name: "was not in the file that was converted" if entry.collection != TORCH_ONLY else HOMELESS
+        for entry in mapping.entries
+        if not _any(entry.sources, record.fingerprints)
+        for name in entry.sources
+    }
+    result.remarks += _lost(record)
+    return result
+
+
+def _any(names: tuple[str, ...], there: Container[str]) -> bool:
+    return any(name in there for name in names)
+
+
+def _result(mapping: Mapping, variables: Source, kept: Source, *, partial: bool) -> WayBack:
+    known = {source for entry in mapping.entries if entry.collection == TORCH_ONLY for source in entry.sources}
+    extra = tuple(Entry((name,), (name,), collection=TORCH_ONLY) for name in kept if name not in known)
+    tensors = variables.beside(kept)
+    homeless = [entry for entry in mapping.entries if entry.collection == TORCH_ONLY and not _any(entry.sources, kept)]
+    back = Mapping((*(entry.inverse() for entry in mapping.entries if entry not in homeless), *extra))
+    missing = {name: HOMELESS for entry in homeless for name in entry.sources}
+    if partial:
+        back, lacking = part_of(back, tensors)
+        missing |= {name: ABSENT for entry in lacking for name in entry.targets}
+    back.check(tensors.shapes)
+    missing |= {
+        name: "not in the file: the model keeps its own"
+        for entry in back.entries
+        if not _any(entry.sources, tensors)
+        for name in entry.targets
+    }
+    return WayBack(tensors, back, missing)
+
+
+def part_of(mapping: Mapping, tensors: Source) -> tuple[Mapping, list[Entry]]:
+    """The entries of which a file with a part of the model has anything, and the others."""
+    there = tuple(mapping.present(tensors))
+    return Mapping(there), [entry for entry in mapping.entries if entry not in set(there)]
+
+
+def _buffers(tensors: Source, flax: Guide | None) -> set[str]:
+    """Flax's buffers, of which a whole mapping may say nothing."""
+    in_file = (name for name, collection in tensors.collections().items() if collection == BUFFER)
+    in_model = (name for name, leaf in flax.leaves.items() if leaf.collection == BUFFER) if flax is not None else ()
+    in_record = tensors.record.hidden if tensors.record is not None else ()
+    return {*(name.partition(".")[2] for name in in_file), *in_model, *in_record}
+
+
+def _alike(mapping: Mapping, other: Mapping) -> list[Entry]:
+    """The entries that both mappings have: names and moves, whatever is known of their shapes."""
+    there = {(entry.sources, entry.targets, entry.moves) for entry in other.entries}
+    return [entry for entry in mapping.entries if (entry.sources, entry.targets, entry.moves) in there]
+
+
+def _said_otherwise(mapping: Mapping, record: Record) -> list[str]:
+    own = {name: entry for entry in record.carried for name in entry.targets}
+    alike = set(_alike(mapping, record.mapping))
+    different = [
+        (entry, own[entry.targets[0]]) for entry in mapping.entries if entry.targets[0] in own and entry not in alike
+    ]
+    if not different:
+        return []
+    given, files = different[0]
+    return [
+        f"what is given says otherwise than the file does of its own conversion, and is followed: {len(different)} "
+        f"of its entries, as {given}; the file: {files}"
+    ]
+
+
+def _lost(record: Record) -> list[str]:
+    """What the way back cannot give."""
+    remarks = []
+    if record.dtypes:
+        before = ", ".join(sorted(set(record.dtypes.values())))
+        remarks.append(
+            f"the conversion cast {len(record.dtypes)} tensors from {before}: they come back as they were cast, the "
+            "digits that it cost are gone"
+        )
+    if summed := [name for entry in record.carried if not entry.is_exact for name in entry.sources]:
+        remarks.append(
+            f"Flax keeps the sum of {_some(summed)}: it comes back as the sum and zeros, the same function and not the "
+            "same bits"
+        )
+    if record.renamed is not None:
+        long, short = record.renamed
+        remarks.append(f"names come back as the model's own, without a wrapper's prefix: {short}, which was {long}")
+    lost = "not restored, the conversion left it out"
+    return remarks + [f"{lost}: {name} ({why})" for name, why in record.left_out.items()]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

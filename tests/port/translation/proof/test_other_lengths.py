@@ -1,0 +1,92 @@
+"""The proof at other lengths: it sees what a number in the source hides, and says which lengths it tried."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import port
+from port.translation.proof import prove
+from port.translation.translation import Translation
+
+
+class Positions(nn.Module):
+    """A language model: tokens and the places where they stand, as many as there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.position = nn.Embedding(9, 6), nn.Embedding(12, 6)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        places = torch.arange(tokens.shape[1])
+        return self.token(tokens) + self.position(places)
+
+
+class WholePool(nn.Module):
+    """A pooling whose window is a Python number: the length of what it pools."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 5, 3, padding=1, stride=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.conv(x))
+        return F.avg_pool2d(x, (int(x.shape[2]), int(x.shape[3]))).flatten(1)
+
+
+class Scaled(nn.Module):
+    """A mean by hand, over a length that a Python number holds."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.cumsum(1)[:, -1] / x.shape[1]
+
+
+MODELS = {
+    "positions": (Positions(), torch.randint(0, 9, (2, 7)), "jnp.arange(tokens.shape[1])", "jnp.arange(7)"),
+    "pooling": (WholePool(), torch.randn(2, 3, 8, 10), "(x.shape[1], x.shape[2])", "(4, 5)"),
+    "mean": (Scaled(), torch.randn(2, 5, 3), "/ x.shape[1]", "/ 5"),
+}
+
+
+@pytest.fixture(scope="module")
+def translations() -> dict[str, Translation]:
+    return {name: port.translate(module, x, check=name == "positions") for name, (module, x, *_) in MODELS.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_number_in_the_place_of_a_length_is_found(name: str, translations: dict[str, Translation]) -> None:
+    module, x, length, number = MODELS[name]
+    right = translations[name]
+    example = right.lengths.of((x,), {})
+    right = replace(right, lengths=replace(right.lengths, tried=({key: size + 2 for key, size in example.items()},)))
+    assert prove(module, right, (x,), {}).agrees
+    assert length in right.source
+    wrong = replace(right, source=right.source.replace(length, number))
+    proof = prove(module, wrong, (x,), {})
+    assert not proof.agrees
+    # At the example's own lengths nothing is seen of it.
+    assert all(row.agrees for row in proof.rows if " at " not in row.what)
+
+
+def test_the_proof_says_what_it_tried(translations: dict[str, Translation]) -> None:
+    translation = translations["positions"]
+    assert translation.lengths.conditions == ("t <= 12",)
+    assert 'F.expect(tokens, "n t; t <= 12")' in translation.source
+    assert translation.lengths.tried == ({"n": 3, "t": 6}, {"n": 1, "t": 1})
+    assert "lengths: the example's; n = 3, t = 6; n = 1, t = 1" in str(translation.proof)
+    with pytest.raises(ValueError, match="written for t <= 12, and t = 13"):
+        translation.run(torch.zeros(2, 13, dtype=torch.int64))
+
+
+def test_static_fixes_all_and_says_so() -> None:
+    module, x, *_ = MODELS["mean"]
+    translation = port.translate(module, x, static=True)
+    assert translation.proof is not None and translation.proof.agrees
+    assert 'F.expect(x, "2 5 3")' in translation.source and not translation.lengths.names
+    assert "the lengths of the inputs are fixed" in str(translation.proof)
+    with pytest.raises(ValueError, match="axis 1 has length 1, and this was written for 5"):
+        translation.run(torch.randn(2, 1, 3))

@@ -1,0 +1,33 @@
+"""Conditions on lengths in their plainest form, without those that say nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from port.translation.conditions import conditions
+from port.translation.input_lengths import InputLengths
+
+LENGTHS = InputLengths((("n", 3, "h", "w"),))
+EXAMPLE = {"n": 2, "h": 9, "w": 12}
+
+
+@pytest.mark.parametrize(
+    ("guards", "expected"),
+    [
+        (["h <= 64"], ("h <= 64",)),
+        (["(h - 7)//2 + 1 >= 1"], ("h >= 7",)),
+        (["h >= 1", "h + n >= 2"], ()),
+        (["h % 4 == 0"], ("h % 4 == 0",)),
+        (["h >= 3", "h >= 5"], ("h >= 5",)),
+        (["1 + (h - 3)//2 != 1", "h >= 3", "h <= 99"], ("5 <= h <= 99",)),
+        (["h % 3 == 0", "h % 2 == 0"], ("h % 6 == 0",)),
+        (["(h // 8) == 1"], ("8 <= h <= 15",)),
+        (["h - 9 == 0"], ("h == 9",)),
+        (["n <= h", "w != h"], ("n <= h", "w != h")),
+        (["h == w", "2*h == 2*w"], ("h == w",)),
+        (["unsaid(h)", "h <= 9"], ("h <= 9",)),
+        (["h // (w - 12) > 0"], ("h // (w - 12) > 0",)),
+    ],
+)
+def test_what_is_left(guards: list[str], expected: tuple[str, ...]) -> None:
+    assert conditions(guards, LENGTHS, EXAMPLE) == expected
