@@ -191,7 +191,8 @@ class _Copying:
             try:
                 return way(thing)
             except Exception as error:  # whatever a user's code raises
-                why = error
+                # Its frames hold the copy: it would live until the next collection of garbage.
+                why = error.with_traceback(None)
                 for begun in (thing, *self._alive[known:]):
                     if not isinstance(begun, torch.Tensor):
                         self.memo.pop(id(begun), None)

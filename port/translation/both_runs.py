@@ -10,6 +10,7 @@ from port.errors import UsageError, described
 from port.translation.free_lengths import FreeLength, free_lengths
 from port.translation.graph import Graph
 from port.translation.keeping import kept_layers
+from port.translation.long_lengths import LongLength
 from port.translation.looping import stateful_loops
 from port.translation.output_sizes import in_spatial_sizes
 from port.translation.placed import Placed
@@ -85,7 +86,12 @@ def both_runs(
     see_that_it_runs(root, args, kwargs)
     if free is None:
         free = free_lengths(root, args, kwargs)
-    doubled, graphs = both_modes(root, args, kwargs, layers=layers, free=free)
+    while True:
+        try:
+            doubled, graphs = both_modes(root, args, kwargs, layers=layers, free=free)
+            break
+        except LongLength as error:
+            free = [length for length in free if not error.axes & {*length.axes}]
     in_spatial_sizes(root, graphs)
     if remat:
         graphs = {training: stateful_loops(graph) for training, graph in graphs.items()}

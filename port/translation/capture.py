@@ -14,6 +14,7 @@ from port.parity.copies import copied
 from port.translation.constants import held_names, made_in_forward, see_that_they_are_numbers, told_what_is_written
 from port.translation.free_lengths import FreeLength
 from port.translation.graph import Graph
+from port.translation.long_lengths import LongLength
 from port.translation.own_gradients import traced_functions
 from port.translation.packing import padded, refuse_packed
 from port.translation.places import whole_stacks
@@ -38,7 +39,10 @@ class _Flat(torch.nn.Module):
         given = iter(tensors)
         leaves = [next(given) if leaf is None else leaf[0] for leaf in constants]
         args, kwargs = pytree.tree_unflatten(leaves, spec)
-        self.module(*args, **kwargs)
+        try:
+            self.module(*args, **kwargs)
+        except LongLength as error:
+            raise error.found_in(tensors) from None
         return list(notes.marks)
 
 
@@ -63,6 +67,7 @@ def capture(
 
     Raises:
         NoPair: a packed sequence among the inputs; state that hides from torch.
+        LongLength: a free length becomes a formula that nobody could read.
         Exception: what torch.export raises; `port.translation.refusals` makes sentences of it.
     """
     refuse_packed(args, kwargs)

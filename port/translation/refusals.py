@@ -16,6 +16,7 @@ from port.translation.double import default_float64, in_double
 from port.translation.free_lengths import FreeLength, Trials, several_sizes
 from port.translation.generalising import generalised
 from port.translation.graph import Graph, Place
+from port.translation.long_lengths import LongLength
 from port.translation.looping import rolled_loops, with_same_loops
 from port.translation.places import is_users
 from port.translation.resizing import Axis, Sizes, resized, tensors_of
@@ -46,7 +47,7 @@ def both_modes(
         free: the lengths to leave free, where torch.export does.
 
     Raises:
-        NoPair, UsageError: as `captured`.
+        NoPair, UsageError, LongLength: as `captured`.
     """
     wide = in_double(module, args, kwargs)
     if wide is not None:
@@ -180,6 +181,7 @@ def captured(
     Raises:
         NoPair: the module cannot be captured; says where, and what to do.
         UsageError: it does not take its inputs.
+        LongLength: as `capture`.
     """
 
     def whole(inner: Any, path: str) -> bool:
@@ -195,7 +197,7 @@ def captured(
             given = resized(args, kwargs, {axis: length.other for length in ones for axis in length.axes})
             try:
                 graph = capture(module, *given, training=training, whole=whole, free=left)
-            except PortError:
+            except (PortError, LongLength):
                 raise
             except Exception as error:
                 last = error

@@ -22,7 +22,6 @@ from port.translation.code import literal, values_in
 from port.translation.conditions import conditions
 from port.translation.expectations import expectations
 from port.translation.freeing import (
-    GLANCE,
     captured_with_free_lengths,
     ends,
     with_fewer,
@@ -33,6 +32,7 @@ from port.translation.graph import Leave, each_value, values_of
 from port.translation.initial import Initial, watched
 from port.translation.input_lengths import InputLengths
 from port.translation.layouts import Layout, torchs
+from port.translation.long_lengths import LONGEST
 from port.translation.placed import Assignment, Placed, Scan, each_placed
 from port.translation.proof import Sides, prove, settled
 from port.translation.rendering import formatted, render
@@ -94,20 +94,7 @@ def translate(
     while True:
         captured, program, initial = _programmed(captured, run, construct)
         made, source = _unchecked(captured, program, initial, name=name, remat=remat)
-        # Nothing that is tried makes these short.
-        fewer = without_long_conditions(captured, made.lengths.conditions, run, most=5 * GLANCE)
-        if fewer is not None:
-            captured = fewer
-            continue
-        if not check or made.unwritten or not made.lengths.names:
-            break
-        sides = Sides(captured.root, made, captured.args, captured.kwargs)
-        if sides.agree_at(sides.example):
-            made.lengths = settled(sides)
-            fewer = without_long_conditions(captured, made.lengths.conditions, run)
-        else:
-            # With numbers it may be right: a view that no formula says, a branch at the lengths that were captured.
-            fewer = with_fewer(captured, made.lengths.unguarded, run)
+        fewer = _settle_lengths(captured, made, run, check=check)
         if fewer is None:
             break
         captured = fewer
@@ -118,6 +105,22 @@ def translate(
     if check and not made.unwritten:
         made.proof = prove(captured.root, made, captured.args, captured.kwargs)
     return made
+
+
+def _settle_lengths(
+    captured: BothRuns, made: Translation, run: Callable[..., BothRuns], *, check: bool
+) -> BothRuns | None:
+    """Settle which lengths a translation takes; or give the runs with fewer free, of which it is to be written anew."""
+    # Nothing that is tried makes these short.
+    fewer = without_long_conditions(captured, made.lengths.conditions, run, most=LONGEST)
+    if fewer is not None or not check or made.unwritten or not made.lengths.names:
+        return fewer
+    sides = Sides(captured.root, made, captured.args, captured.kwargs)
+    if sides.agree_at(sides.example):
+        made.lengths = settled(sides)
+        return without_long_conditions(captured, made.lengths.conditions, run)
+    # With numbers it may be right: a view that no formula says, a branch at the lengths that were captured.
+    return with_fewer(captured, made.lengths.unguarded, run)
 
 
 def _unchecked(

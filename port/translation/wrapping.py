@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from port.pairs.layers.computed_weight import computing_hooks
 from port.translation import markers
+from port.translation.long_lengths import see_that_lengths_are_short
 from port.translation.packing import given_by_layer, given_to_layer, refuse_traced
 
 _captures = count()
@@ -121,6 +122,7 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         arguments, tensors, sizes = emptied(dict(bound.arguments))
+        see_that_lengths_are_short(tensors)
         notes.calls[f"{key}>"] = Noted(path, call, module, keywords=arguments)
         notes.marks.append(markers.mark(f"{key}>", tensors, sizes))
         before = dict(module._buffers)

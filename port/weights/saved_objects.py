@@ -7,6 +7,7 @@ comes here when `port.weights.pickles.Walk` has let it through, never before.
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
@@ -91,6 +92,17 @@ class _Dict(dict[Any, Any]):
         pass
 
 
+class _Counter(Counter[Any]):
+    """How often each thing was counted: MultiStepLR's milestones."""
+
+    def __init__(self, counts: Any = ()) -> None:
+        # Python's own adds to what is there, whatever that is.
+        dict.__init__(self, counts)
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+
 def unpickled(file: IO[bytes], make: Callable[[SavedTensor], Any]) -> Any:
     """One pickle, read.
 
@@ -156,7 +168,7 @@ def _functions(make: Callable[[SavedTensor], Any]) -> dict[str, Any]:
         "torch.nn.parameter.Parameter": lambda data=None, *_: data,
         "torch._tensor._rebuild_from_type_v2": lambda function, kind, arguments, state: function(*arguments),
         "collections.OrderedDict": _Dict,
-        "collections.Counter": _Dict,
+        "collections.Counter": _Counter,
         "builtins.set": set,
         "builtins.complex": complex,
         "builtins.bytearray": bytearray,

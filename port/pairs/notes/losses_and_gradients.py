@@ -33,11 +33,13 @@ NOTES = (
         "G3",
         "the gradient at a kink",
         torch="At its edges clamp by numbers has 0 (1 in torch 2.13), clamp by tensors 0.5, hardtanh 0; abs, norm and "
-        "std have 0 at zero; of equal maxima max(dim) takes one, max() and amax share the gradient.",
+        "std have 0 at zero; of equal maxima max(dim) takes one, max() and amax share the gradient, fmax and fmin too "
+        "since torch 2.14 (before, the first has all of it; in 2.14 a NaN beside a number has it, too).",
         jax="jnp.clip has 0.5 at its edges, hard_tanh 1; abs has 1 at zero, norm and std NaN; equal maxima share.",
         remedy="The functions of `port.nn.functional`, which have torch's; or `jnp.where` around the kink.",
         tests=(
             f"{_OWN}::test_G3_clamp_at_its_edges",
+            "tests/port/pairs/ops/test_operators.py::test_G3_the_gradient_of_fmax_depends_on_torchs_release",
             f"{_FUNCTIONAL}/test_kinks.py::test_absolute",
             f"{_FUNCTIONAL}/test_kinks.py::test_std",
             f"{_FUNCTIONAL}/test_kinks.py::test_faults_are_seen",

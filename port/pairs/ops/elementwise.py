@@ -110,7 +110,7 @@ PAIRS: tuple[OperatorPair, ...] = (
     elementwise_of_two("hypot", "jnp.hypot(input, other)", other_gradient="jnp.any((input == 0) & (other == 0))"),
     elementwise_of_two("atan2", "jnp.arctan2(input, other)", other_gradient="jnp.any((input == 0) & (other == 0))"),
     elementwise_of_two("ldexp", "input * 2.0**other"),
-    # Equals share the gradient, as they do not in jnp.fmax and jnp.fmin.
+    # Equals share the gradient (since torch 2.14), as they do not in jnp.fmax and jnp.fmin.
     elementwise_of_two("fmax", _WITHOUT_NAN.format("jnp.maximum"), notes=("G3",)),
     elementwise_of_two("fmin", _WITHOUT_NAN.format("jnp.minimum"), notes=("G3",)),
     OperatorPair(

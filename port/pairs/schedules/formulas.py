@@ -7,7 +7,6 @@ The rate starts from the group's ``initial_lr``, which a scheduler keeps in ``ba
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -42,8 +41,9 @@ def _step(scheduler: Any, group: int, base: float) -> Expression | None:
 
 def _multi_step(scheduler: Any, group: int, base: float) -> Expression:
     # torch compares for equality, step by step: it never comes to the others.
-    reached = [int(step) for step in sorted(scheduler.milestones.elements()) if step >= 0 and float(step).is_integer()]
-    scales = {step: float(scheduler.gamma) ** times for step, times in Counter(reached).items()}
+    milestones = sorted(scheduler.milestones.items())
+    reached = {int(step): times for step, times in milestones if step >= 0 and float(step).is_integer()}
+    scales = {step: float(scheduler.gamma) ** times for step, times in reached.items()}
     return Expression("optax.piecewise_constant_schedule", (base, scales))
 
 

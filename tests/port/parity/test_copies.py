@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -205,3 +207,14 @@ def test_the_comparison_runs_such_copies() -> None:
     gradients = side.run(given, Drawn(), training=True).gradients
     assert all(gradients[name].any() for name, _ in module.named_parameters())
     assert all(parameter.grad is None for parameter in module.parameters())
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(3, 2), nn.LSTM(3, 2), nn.TransformerEncoderLayer(4, 2), nn.LayerNorm(3)])
+def test_a_copy_is_freed_with_its_last_name(layer: nn.Module) -> None:
+    """Large models are copied many times: a copy that waits for the collection of garbage is memory for nothing."""
+    gc.disable()
+    try:
+        copy = weakref.ref(copied(nn.Sequential(layer)))
+        assert copy() is None
+    finally:
+        gc.enable()

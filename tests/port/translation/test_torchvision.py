@@ -60,6 +60,7 @@ def as_good_as_the_table_says(name: str) -> None:
     kept = table()[name]
     row = alone(name, SECONDS)
     assert row["agrees"] == kept["agrees"], row.get("error") or row["apart"]
+    assert not row["silently_wrong"]
     if kept["agrees"]:
         assert row["transposes"] <= kept["transposes"]
         assert row["classes"][0] <= kept["classes"][0]

@@ -30,6 +30,7 @@ def row_of(name: str) -> Row:
     import port
     from port.translation.proof import Proof
 
+    from .lengths_tried import silently_wrong
     from .test_zoo import built
     from .torchvision_models import MODELS
 
@@ -41,6 +42,7 @@ def row_of(name: str) -> Row:
         args, kwargs = model.inputs()
         with model.within():
             translation = port.translate(module, args, kwargs)
+            elsewhere = [] if translation.unwritten else silently_wrong(module, translation, args, kwargs)
     except Exception as error:
         seconds = round(time.perf_counter() - began, 1)
         return row | {"agrees": False, "error": f"{type(error).__name__}: {error}"[:500], "seconds": seconds}
@@ -55,6 +57,7 @@ def row_of(name: str) -> Row:
         "lengths": [" ".join(map(str, shape)) for shape in translation.lengths.shapes],
         "conditions": list(translation.lengths.conditions),
         "tried": list(translation.lengths.tried),
+        "silently_wrong": elsewhere,
         "unwritten": [str(item) for item in translation.unwritten],
         "seconds": round(time.perf_counter() - began, 1),
         "gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 1),

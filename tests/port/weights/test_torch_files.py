@@ -8,7 +8,7 @@ import pickle
 import struct
 import time
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import torch
 
 from port.errors import BrokenWeights, UsageError
 from port.weights.tensors import dtypes
-from port.weights.torch_files import open_torch
+from port.weights.torch_files import open_torch, read_saved
 
 DATA = Path(os.environ.get("PORT_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "checkpoints"
 real = pytest.mark.skipif(
@@ -449,3 +449,11 @@ def test_other_pickles_and_archives_are_named(tmp_path: Path) -> None:
     path.write_bytes(buffer.getvalue())
     with pytest.raises(BrokenWeights, match=r"without data\.pkl"):
         open_torch(path)
+
+
+def test_a_scheduler_counts_its_milestones_as_torch_has_them(tmp_path: Path) -> None:
+    milestones = Counter([2, 5, 5])
+    torch.save({"lr_scheduler": {"milestones": milestones, "gamma": 0.5}}, tmp_path / "last.pt")
+    read = read_saved(tmp_path / "last.pt")["lr_scheduler"]["milestones"]
+    assert read == milestones
+    assert sorted(read.elements()) == [2, 5, 5]

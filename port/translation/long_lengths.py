@@ -1,0 +1,51 @@
+"""Lengths whose formulas grow from layer to layer: nobody could read them, and torch.export would take minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from port.translation.resizing import Axis
+from port.translation.symbols import words_in
+
+if TYPE_CHECKING:
+    import torch
+
+LONGEST = 200
+"""Letters of a formula that is still looked at."""
+
+
+class LongLength(Exception):
+    """A length within the model is a formula longer than `LONGEST`.
+
+    Attributes:
+        words: the names that torch gives what the formula is made of.
+        axes: the axes of the inputs that have these names, when `found_in` has looked for them.
+    """
+
+    def __init__(self, formula: str) -> None:
+        super().__init__(f"a length is {formula[:60]}…")
+        self.words = frozenset(words_in(formula))
+        self.axes: frozenset[Axis] = frozenset()
+
+    def found_in(self, inputs: Iterable[torch.Tensor]) -> LongLength:
+        """The same with its axes, by the tensors' numbers."""
+        self.axes = frozenset(
+            (number, axis)
+            for number, tensor in enumerate(inputs)
+            for axis, size in enumerate(tensor.shape)
+            if str(size) in self.words
+        )
+        return self
+
+
+def see_that_lengths_are_short(tensors: Iterable[torch.Tensor]) -> None:
+    """Look at the shapes of tensors while torch.export traces.
+
+    Raises:
+        LongLength: one of them says more than is written.
+    """
+    for tensor in tensors:
+        for size in tensor.shape:
+            if not isinstance(size, int) and len(formula := str(size)) > LONGEST:
+                raise LongLength(formula)

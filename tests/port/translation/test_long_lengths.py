@@ -1,0 +1,63 @@
+"""Lengths that grow into long formulas: given up while torch.export traces, in a second."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import port
+from port.translation.capture import capture
+from port.translation.free_lengths import free_lengths
+from port.translation.long_lengths import LONGEST, LongLength
+
+from .lengths_tried import silently_wrong
+from .zoo.example import floats
+
+
+class Padded(nn.Module):
+    """Pads an image to whole windows, then halves it."""
+
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self.window, self.conv = window, nn.Conv2d(3, 3, 2, stride=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width = (-size % self.window for size in x.shape[2:])
+        return self.conv(nn.functional.pad(x, (0, width, 0, height)))
+
+
+def grows(stages: int) -> nn.Sequential:
+    return nn.Sequential(*(Padded(window) for window in [6, 10] * (stages // 2)))
+
+
+@pytest.fixture
+def images() -> Tensor:
+    return floats(2, 3, 40, 36)
+
+
+def test_they_are_found_while_torch_traces(images: Tensor) -> None:
+    module = grows(8)
+    free = free_lengths(module, (images,), {})
+    assert len(free) == 3
+    with pytest.raises(LongLength) as raised:
+        capture(module, (images,), {}, training=False, whole=lambda *_: False, free=free)
+    assert raised.value.axes <= {(0, 2), (0, 3)}
+    assert len(raised.value.axes) == 1
+    assert LONGEST < 1000
+
+
+def test_the_others_stay_free(images: Tensor) -> None:
+    module = grows(8)
+    translation = port.translate(module, (images,))
+    assert translation.lengths.shapes == (("n", 3, 40, 36),)
+    assert translation.proof is not None
+    assert translation.proof.agrees, str(translation.proof)
+    assert not silently_wrong(module, translation, (images,), {})
+
+
+def test_short_ones_stay_free(images: Tensor) -> None:
+    translation = port.translate(grows(2), (images,))
+    assert translation.lengths.shapes == (("n", 3, "h", "w"),)
+    assert translation.proof is not None
+    assert translation.proof.agrees, str(translation.proof)
