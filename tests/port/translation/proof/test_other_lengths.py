@@ -13,6 +13,8 @@ import port
 from port.translation.proof import prove
 from port.translation.translation import Translation
 
+from ..lengths_tried import silently_wrong
+
 
 class Positions(nn.Module):
     """A language model: tokens and the places where they stand, as many as there are."""
@@ -70,6 +72,9 @@ def test_a_number_in_the_place_of_a_length_is_found(name: str, translations: dic
     assert not proof.agrees
     # At the example's own lengths nothing is seen of it.
     assert all(row.agrees for row in proof.rows if " at " not in row.what)
+    # The tests of whole models look at it in their own way.
+    assert silently_wrong(module, wrong, (x,), {})
+    assert not silently_wrong(module, right, (x,), {})
 
 
 def test_the_proof_says_what_it_tried(translations: dict[str, Translation]) -> None:
