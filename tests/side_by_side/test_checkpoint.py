@@ -176,7 +176,7 @@ PARTS = {"torch": ("model", "optimizer", "schedule"), "jax": ("params", "opt_sta
 
 class TestResume:
     @pytest.mark.parametrize(("side", "optimizer", "schedule"), sorted(CASES))
-    @pytest.mark.thin(3)
+    @pytest.mark.thin(12)
     def test_bit_for_bit(self, side: str, optimizer: str, schedule: str, path: Path) -> None:
         config = Config(model="mlp", optimizer=optimizer, schedule=schedule, steps=STEPS, dropout=0.3)
         assert differing(side, config, path) == []

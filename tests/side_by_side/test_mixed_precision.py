@@ -82,6 +82,7 @@ def planted(side: str, right: str, fault: str) -> Any:
     return lesson
 
 
+@pytest.mark.sweep
 def test_float32_agrees() -> None:
     difference = apart(losses("jax", "float32"), losses("pytorch", "float32"))
     assert (difference <= allowed("float32")).all()
@@ -98,6 +99,7 @@ def test_mixed_agrees_as_far_as_bfloat16_lets_it() -> None:
 
 
 @pytest.mark.parametrize("side", LESSONS)
+@pytest.mark.thin(2)
 def test_bfloat16_weights_stop_learning(side: str) -> None:
     """Both sides alike, but no closer than 9%: see below."""
     assert losses(side, "bfloat16")[-1] > 1.5 * losses(side, "float32")[-1]

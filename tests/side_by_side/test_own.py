@@ -135,6 +135,7 @@ def test_the_small_convnet(project: Path, train_both: Callable[..., Any]) -> Non
     assert len(outcome.jax.steps) == 12 and outcome.jax.steps[0].loss != outcome.jax.steps[11].loss
 
 
+@pytest.mark.sweep
 def test_a_swapped_operator_is_caught(project: Path, train_both: Callable[..., Any]) -> None:
     source = project / "net" / "net.py"
     text = source.read_text()

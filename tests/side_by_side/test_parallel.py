@@ -115,6 +115,7 @@ def test_both_sides_print_the_same_numbers(in_jax, in_torch):
 
 
 @pytest.mark.parametrize("side", ["jax", "pytorch"])
+@pytest.mark.thin(2)
 def test_a_heading_is_a_cells_title(side, in_jax):
     cells = {line[5:] for line in (ROOT / side / "parallel.py").read_text("utf-8").splitlines() if line[:5] == "# %% "}
     assert set(in_jax) == cells - {"Replicas", "A model, its loss, some updates", "All of it"}
@@ -286,6 +287,7 @@ def facts() -> dict:
     return json.loads(output(start("-c", FACTS)))
 
 
+@pytest.mark.sweep
 def test_the_devices_are_as_many_as_the_lesson_says_if_it_says_so_in_time(facts):
     assert facts["devices"] == 4  # XLA_FLAGS says 7
     assert facts["set too late"].startswith("RuntimeError")

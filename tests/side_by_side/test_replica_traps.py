@@ -137,6 +137,7 @@ def of_each_replica(form: Config, function: Any, x: Any) -> Any:
 @pytest.mark.parametrize(
     "form", [Config(devices=4), Config(devices=4, parallel="shard-map")], ids=["pmap", "shard_map"]
 )
+@pytest.mark.thin(2)
 def test_D2_and_D3_local_then_mean_is_the_gradient_of_the_mean_in_both_forms(form):
     x = jnp.asarray([[0.5, -1.0, 2.0], [1.5, 0.25, -0.5], [-2.0, 3.0, 1.0], [0.75, 1.25, -1.5]])
 

@@ -253,6 +253,7 @@ def test_the_written_files_please_linter_and_need_no_torch(written: Path) -> Non
 # %% What is left to write
 
 
+@pytest.mark.sweep
 def test_the_audit_counts_what_has_no_pair(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = set(place.iterdir())
     assert run("translated_models:Strange", "--input", "2,3", "--dry-run") == 1
@@ -339,6 +340,7 @@ def test_a_module_that_is_there_and_inputs_of_a_function(place: Path, tmp_path: 
     compile(text, "test_ready.py", "exec")
 
 
+@pytest.mark.sweep
 def test_checkpointed_and_standalone(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "alone"
     options = ("--input", "2,2,3,3", "--remat", "Net", "--standalone", "-o", str(folder))

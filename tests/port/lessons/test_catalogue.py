@@ -56,6 +56,7 @@ def test_definitions_with_a_twin_stand_opposite_it(name, whole, parted):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.thin(5)
 def test_a_definition_that_is_moved_in_one_file_of_a_lesson_is_seen(name, whole, parted):
     torch, jax = find_lesson(name).sources()
     parts = [part for part in outline(jax.lines) if part.name in {ours.name for ours in outline(torch.lines)}]

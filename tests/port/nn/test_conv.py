@@ -20,6 +20,7 @@ def layer(*arguments: Any, **options: Any) -> Conv:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.thin(3)
 def test_the_dtype_is_kept(dtype: str) -> None:
     conv = layer(2, 3, (3, 2), padding=1, padding_mode="reflect", param_dtype=dtype)
     x = jnp.ones((1, 4, 5, 2), dtype)

@@ -20,6 +20,7 @@ def layer(*arguments: Any, **options: Any) -> ConvTranspose:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.thin(3)
 def test_the_dtype_is_kept(dtype: str) -> None:
     conv = layer(4, 6, (3, 2), groups=2, param_dtype=dtype)
     assert jax.eval_shape(conv, jnp.ones((1, 4, 5, 4), dtype)).dtype == dtype

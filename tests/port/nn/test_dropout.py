@@ -51,6 +51,7 @@ def test_mean_and_variance_are_left_as_they_are() -> None:
     assert abs(plain.var() - 1) > 0.2
 
 
+@pytest.mark.sweep
 def test_W26_whole_channels_drop_together() -> None:
     x = jax.random.normal(jax.random.key(0), (40, 5, 6, 7))
     y = FeatureAlphaDropout(0.4, rngs=nnx.Rngs(1))(x)

@@ -78,6 +78,7 @@ def test_W17_the_table_renormalises_itself_under_nnxs_transformations() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.thin(3)
 def test_the_dtype_is_the_tables(dtype: str) -> None:
     table = layer(5, 3, padding_idx=1, scale_grad_by_freq=True, param_dtype=dtype)
     assert table(jnp.array([1, 2])).dtype == dtype

@@ -67,7 +67,7 @@ def test_without_rows_it_is_nnx_dropout(dtype: str) -> None:
         ("interleaved", "float32", (2, 3, 5), (1, -2)),
     ],
 )
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 def test_replicas_together_drop_what_the_whole_batch_drops(
     split: str, dtype: str, shape: tuple[int, ...], broadcast_dims: tuple[int, ...]
 ) -> None:
@@ -149,7 +149,7 @@ class Model(nnx.Module):
 
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 def test_torch_drops_the_same(split: str, dtype: str) -> None:
     x64 = dtype == "float64"
     tolerance = 1e-15 if x64 else 1e-6
@@ -220,6 +220,7 @@ def test_it_is_a_pytree_whose_batch_size_is_static() -> None:
 
 
 @pytest.mark.parametrize("mapped", ["vmap", "scan", "shard_map", "pmap"])
+@pytest.mark.thin(4)
 def test_under_each_transformation(mapped: str) -> None:
     x = numbers(WHOLE, 7)
     expected = np.asarray(by_flax(x, jax.random.fold_in(step_key(), LAYER), 0.3))

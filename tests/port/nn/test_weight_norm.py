@@ -38,6 +38,7 @@ def test_the_dtype_is_kept(dtype: str) -> None:
     assert wrapped(jnp.ones((2, 4), dtype)).dtype == dtype
 
 
+@pytest.mark.sweep
 def test_W22_flaxs_own_loses_the_direction() -> None:
     flaxs, ours = nnx.WeightNorm(linear(), rngs=nnx.Rngs(0)), WeightNorm(linear())
     x = jnp.ones((2, 4))

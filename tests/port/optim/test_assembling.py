@@ -57,6 +57,7 @@ SCHEDULES: dict[str, Callable[[torch.optim.Optimizer], Any]] = {
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.thin(2)
 def test_muons_momentum_is_cycled(schedule: str, recorded: Recorded) -> None:
     found = {}
     for cycled in (True, False):

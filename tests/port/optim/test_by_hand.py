@@ -67,6 +67,7 @@ def trained(schedule: Any, updates: int, cls: Any = torch.optim.AdamW) -> tuple[
     ],
 )
 @pytest.mark.parametrize("fault", [False, True])
+@pytest.mark.thin(3)
 def test_training_goes_on(schedule: Any, options: Any, cls: Any, fault: bool) -> None:
     with jax.enable_x64(True):
         module, optimizer, flax = trained(schedule, 12, cls)

@@ -84,6 +84,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.thin(3)
 def test_a_mistake_is_seen_and_the_right_one_passes(name: str, recorded: Recorded) -> None:
     case = CASES[name]
     module = recorded.fresh()

@@ -81,6 +81,7 @@ def same(before: Any, *things: Any) -> bool:
 
 @pytest.mark.parametrize("target", ["fresh", "the same", "stepped further"])
 @pytest.mark.parametrize("model", ["mlp", "loose"])
+@pytest.mark.thin(3)
 def test_parameters_stepped_unequally_often(target: str, model: str, recorded: Recorded) -> None:
     recorded, late = (recorded, "fc2.bias") if model == "mlp" else (loose(), "one")  # "one" is stacked upon "two"
     module = recorded.fresh()

@@ -51,7 +51,7 @@ def test_the_defaults_are_torchs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["adafactor", "nadam", "rmsprop"])
-@pytest.mark.thin(3)
+@pytest.mark.sweep
 def test_a_scheduled_optimizer_is_torchs(name: str, recorded: Recorded) -> None:
     module = recorded.fresh()
     optimizer = CLASSES[name](module.parameters(), lr=0.02)

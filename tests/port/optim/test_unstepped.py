@@ -91,6 +91,7 @@ def double() -> Any:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.thin(4)
 def test_a_checkpoint_of_a_model_that_freezes(name: str, tmp_path: Path) -> None:
     module, optimizer = trained(name)
     torch.save({"optimizer": optimizer.state_dict()}, tmp_path / "last.pt")

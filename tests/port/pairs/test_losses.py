@@ -252,7 +252,7 @@ OTHERS: dict[str, Callable[[], Sample]] = {
 
 
 @pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 def test_others(make: Callable[[], Sample]) -> None:
     check(make())
 

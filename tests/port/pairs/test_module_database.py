@@ -75,7 +75,7 @@ def test_all_114_entries_are_there_and_none_is_left_out() -> None:
     assert not CANNOT
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("name", sorted(set(ENTRIES) - set(CANNOT)))
 def test_there_and_back_bit_for_bit(name: str) -> None:
     check(layers(name)[:1])

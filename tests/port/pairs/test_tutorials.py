@@ -122,7 +122,7 @@ def settings() -> tuple[object, ...]:
     return dict(jax.config.values), dict(os.environ), os.getcwd(), list(warnings.filters)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("row", OUTDATED, ids=lambda row: row.id)
 def test_a_row_is_true(row: Outdated, given: dict[str, Any]) -> None:
     before = settings()

@@ -395,6 +395,7 @@ def test_the_same_net_agrees() -> None:
     assert says(report, "axis 1 (channels) was moved last for Flax")
 
 
+@pytest.mark.sweep
 def test_padding_by_same_at_a_stride() -> None:
     report = checked_net(FlaxConvNet("SAME"))
     assert report.first is not None
@@ -439,6 +440,7 @@ def test_the_biased_running_variance() -> None:
     assert says(report, "(W8)")
 
 
+@pytest.mark.sweep
 def test_a_momentum_the_other_way_round() -> None:
     report = checked(seeded(Tracked), FlaxTracked(0.1), inputs(16, 5))
     assert {finding.where for finding in report.findings} == {

@@ -129,6 +129,7 @@ class FlaxPlain(nnx.Module):
         return self.out(jax.nn.dot_product_attention(*split).reshape(x.shape))
 
 
+@pytest.mark.sweep
 def test_a_gradient_of_rounding_alone_is_no_fault() -> None:
     report = checked(FlaxPlain(), theirs=Plain)
     assert report.first is not None

@@ -313,6 +313,7 @@ def functional_in_jax(x: Any, keys: list[Any]) -> Any:
     return y * jnp.floor(jax.random.uniform(keys[5], (len(y), 1, 1, 1), y.dtype) + 0.5)
 
 
+@pytest.mark.sweep
 def test_functions_draw_in_the_order_of_their_calls(to_torch: ToTorch) -> None:
     x = np.random.default_rng(0).normal(0, 1, (5, 3, 4, 6))
     with jax.enable_x64(True):

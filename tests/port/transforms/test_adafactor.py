@@ -35,6 +35,7 @@ def falling(step: Any) -> Any:
 
 
 @pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.thin(3)
 def test_every_step_is_torchs(beside_torch: Any, float64: None, options: Any) -> None:
     differences = beside_torch(torchs(**options), ours(0.05, **options), FIELDS)
     assert max(differences.values()) <= 1e-12, differences

@@ -43,6 +43,7 @@ def torchs(**options: Any) -> Callable[..., torch.optim.Optimizer]:
 
 
 @pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.thin(4)
 def test_every_step_is_torchs(beside_torch: Any, float64: None, options: Any) -> None:
     differences = beside_torch(torchs(**options), ours(0.05, **options), FIELDS, **MOST)
     assert max(differences.values()) <= 1e-12, differences

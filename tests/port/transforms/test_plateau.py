@@ -71,6 +71,7 @@ def jax_run(metrics: np.ndarray, gradients: np.ndarray, options: Any) -> tuple[n
 
 
 @pytest.mark.parametrize("options", CASES, ids=str)
+@pytest.mark.thin(3)
 def test_weights_and_state_after_every_metric(options: Any) -> None:
     metrics, gradients = metrics_of(60), np.random.default_rng(1).normal(size=(60, 3, 5))
     weights, states = torch_run(metrics, gradients, options)

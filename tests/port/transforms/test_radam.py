@@ -34,6 +34,7 @@ def torchs(b1: float = 0.9, b2: float = 0.999, **options: Any) -> Callable[..., 
 
 
 @pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.thin(4)
 def test_every_step_is_torchs(beside_torch: Any, float64: None, options: Any) -> None:
     differences = beside_torch(torchs(**options), ours(**options), FIELDS)
     assert max(differences.values()) <= 1e-12, differences

@@ -40,7 +40,7 @@ def silently_wrong(module: torch.nn.Module, translation: Translation, args: Any,
 
 
 def _sets(translation: Translation, args: Any, kwargs: dict[str, Any]) -> Iterator[Sizes]:
-    """A second and a third set for all free lengths, a batch of 3, each free length of 1, each fixed one longer and 1."""
+    """A second and a third set of the free lengths, a batch of 3, each free one of 1, each fixed one longer and 1."""
     lengths = translation.lengths
     example = lengths.of(args, kwargs)
     for change in (lambda n: n + 2, lambda n: 2 * n + 1):

@@ -134,6 +134,7 @@ def test_a_step_in_training_is_the_same_dropout_and_running_statistics_too(remat
     assert all(array == 1 for name, array in state.items() if name.endswith("num_batches_tracked"))
 
 
+@pytest.mark.sweep
 def test_the_backward_pass_computes_again_what_was_not_kept() -> None:
     # Three convolutions; a gradient by the kernel for each, and by the input for all but the first.
     assert counted(run_of()[3]) == (0, 3 + 3 + 2)
@@ -262,6 +263,7 @@ class Noisy(nn.Module):
         return self.linear(x) * torch.rand_like(x)
 
 
+@pytest.mark.sweep
 def test_every_block_draws_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = nn.Sequential(Noisy(), Noisy()), torch.randn(2, 3)
     done = port.translate(module, x, remat="Noisy")

@@ -46,7 +46,7 @@ def test_what_a_person_would_write(tensor: Tensor, written: bool) -> None:
     assert is_written(tensor) is written
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("cls", HIDING)
 def test_a_parameter_that_a_function_reaches_is_that_parameter(cls: type[nn.Module]) -> None:
     module = cls()
@@ -129,7 +129,7 @@ UNKNOWN = "is read, and torch does not know that"
 NEITHER = "is read, and is neither a parameter nor a buffer"
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(
     ("build", "why"),
     [

@@ -19,6 +19,7 @@ def classes_of(module: nn.Module, *shape: int) -> dict[str, str]:
     return {node.name: ast.unparse(node) for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
 
 
+@pytest.mark.sweep
 def test_activations_that_differ_are_given_to_one_class() -> None:
     classes = classes_of(Activations(), 3, 2, 11)
     assert list(classes) == ["ConvNormActivation", "Activations"]
@@ -81,6 +82,7 @@ class Ways(nn.Module):
         return self.third(c + d) * self.fourth(x)
 
 
+@pytest.mark.sweep
 def test_results_of_two_kinds_with_numbers_of_their_own() -> None:
     translation = port.translate(Ways(), torch.randn(3, 4))
     assert translation.proof is not None and translation.proof.agrees, str(translation.proof)

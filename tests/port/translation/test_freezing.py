@@ -88,6 +88,7 @@ def frozen_in_torch(module: nn.Module) -> set[str]:
 
 
 @pytest.mark.parametrize("make", CASES)
+@pytest.mark.thin(2)
 def test_what_torch_does_not_train_is_frozen(make: Callable[[], nn.Module]) -> None:
     module, _, made = translated(make)
     wanted = frozen_in_torch(module)

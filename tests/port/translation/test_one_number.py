@@ -51,6 +51,7 @@ class Unknown(nn.Module):
         return x @ packed if self.read else 2 * x
 
 
+@pytest.mark.sweep
 def test_what_is_not_read_is_not_missed() -> None:
     made = port.translate(Unknown(False), torch.randn(3, 3))
     assert made.proof is not None and made.proof.agrees and not made.unwritten

@@ -252,6 +252,7 @@ class Calls(nn.Module):
 @pytest.mark.parametrize(
     "module", [Adversarial, Spiking, lambda: Calls(Product, 3, 4)], ids=["reversed", "step", "own"]
 )
+@pytest.mark.thin(3)
 def test_a_gradient_of_ones_own(module: Any) -> None:
     before = [vars(cls).get("forward") for cls in (Reversed, Swish, Spike, Product, Doubled)]
     made = port.translate(module(), torch.randn(5, 4))
@@ -273,6 +274,7 @@ def test_its_forward_alone_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("function", "shape"), [(Doubled, (3, 4)), (Clipped, ())], ids=["no slope", "not linear"])
+@pytest.mark.thin(2)
 def test_what_cannot_be_written_is_told(function: type[Function], shape: tuple[int, ...]) -> None:
     made = port.translate(Calls(function, *shape), torch.randn(5, 4))
     assert made.proof is not None and not made.proof.agrees

@@ -210,6 +210,7 @@ def show(name: str, ours: Run, theirs: Run, exact: Run) -> None:
 @pytest.mark.daily(2)
 @ALL
 @TRAINING
+@pytest.mark.sweep
 def test_it_computes_in_bfloat16_with_parameters_of_float32(name: str, training: bool) -> None:
     translation = example(name)[1]
     assert floating(everything(built(translation, training, dtype=jnp.bfloat16))) == {"float32"}
@@ -351,6 +352,7 @@ def test_a_buffer_that_keeps_its_own_precision_is_seen() -> None:
 # %% What promoted: a table that is read by hand, and a buffer
 
 
+@pytest.mark.sweep
 def test_a_tied_head_is_flaxs_attend_and_a_buffer_is_of_the_parameters_dtype() -> None:
     source = translated(Blocks)[1].source
     assert "self.embed.attend(x)" in source and "embedding[...]" not in source

@@ -83,6 +83,7 @@ def expected_outputs(published: Published) -> np.ndarray:
 
 
 @ALL
+@pytest.mark.sweep
 def test_the_outputs_agree(published: Published) -> None:
     got = outputs(published, translated(published))
     assert got.dtype == np.float64

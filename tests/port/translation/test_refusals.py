@@ -137,6 +137,7 @@ def test_a_length_that_torch_fixes_is_followed_far_from_the_example() -> None:
     assert "x.shape[1] // 8" in translation.source
 
 
+@pytest.mark.sweep
 def test_two_lengths_have_two_names() -> None:
     translation = port.translate(WordsAndSound(), (torch.randn(2, 7), torch.randn(2, 5, 4)), check=False)
     assert translation.lengths.shapes == (("n", "t"), ("n", "t2", "l"))

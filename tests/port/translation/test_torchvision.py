@@ -79,6 +79,7 @@ class _OfChannels(torch.nn.Module):
         return self.drop(self.conv(x).permute(1, 0, 2, 3))
 
 
+@pytest.mark.sweep
 def test_stochastic_depth_drops_along_torchs_first_axis() -> None:
     x = floats(2, 3, 5, 5)
     translation = port.translate(_OfChannels(), (x,))

@@ -178,6 +178,7 @@ class Pooled(nn.Module):
         return self.head(torch.flatten(nn.functional.adaptive_avg_pool2d(self.conv(x).relu(), (1, 1)), 1))
 
 
+@pytest.mark.sweep
 def test_what_nothing_reads_is_not_counted() -> None:
     translation = port.translate(Pooled(), torch.randn(2, 3, 6, 7), check=False)
     assert "axis" not in translation.source.replace("axis=-1", "")

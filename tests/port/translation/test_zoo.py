@@ -60,6 +60,7 @@ def test_the_translation_agrees(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", REFUSED, ids=attrgetter("name"))
+@pytest.mark.thin(3)
 def test_what_numbers_decide_is_refused(example: Example) -> None:
     args, kwargs = example.inputs()
     with pytest.raises(PortError, match=re.escape(example.refused)):

@@ -152,6 +152,7 @@ def converted_vgg(dropout: float = 0.0, **given: Any) -> tuple[torch.nn.Module, 
 
 
 @MODES
+@pytest.mark.sweep
 def test_a_vgg(training: bool) -> None:
     theirs, ours = converted_vgg()
     theirs.train(training)

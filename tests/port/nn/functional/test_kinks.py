@@ -28,6 +28,7 @@ def test_absolute(against_torch: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("p", [0.5, 1.0, 1.5, 2.0, 3.0, math.inf, -math.inf])
 @pytest.mark.parametrize("x", [VECTORS, KINKS], ids=["random", "kinks"])
 @pytest.mark.parametrize("dim", [-1, (0,), (1, 0), None])
+@pytest.mark.thin(4)
 def test_vector_norm(against_torch: Callable[..., Any], x: np.ndarray, p: float, dim: Any) -> None:
     for keepdim in (False, True):
         seen = against_torch(
@@ -45,6 +46,7 @@ def test_vector_norm_counts(float64: None) -> None:
 
 @pytest.mark.parametrize("x", [VECTORS, KINKS, KINKS + 3], ids=["random", "kinks", "3"])
 @pytest.mark.parametrize("dim", [-1, (0,), (1, 0), None])
+@pytest.mark.thin(4)
 def test_std(against_torch: Callable[..., Any], x: np.ndarray, dim: Any) -> None:
     for correction, keepdim in ((1, False), (0, True)):
         seen = against_torch(

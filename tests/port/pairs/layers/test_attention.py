@@ -63,6 +63,7 @@ def expected_of(module: Any, inputs: Any, **masks: Any) -> np.ndarray:
     "options",
     [{"dropout": 0.25}, {"kdim": KDIM, "bias": False}, {"add_bias_kv": True, "add_zero_attn": True, "vdim": 8}],
 )
+@pytest.mark.thin(3)
 def test_the_twin_has_torchs_options_and_parameters(options: dict[str, Any], float64: None) -> None:
     module = attention(**options)
     twin = build_twin(module, param_dtype=jnp.float64)

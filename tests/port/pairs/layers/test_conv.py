@@ -63,7 +63,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")  # torch's own
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 def test_W2_the_twin_computes_the_same_with_the_same_gradients(name: str, sides: Any) -> None:
     make, shape = CASES[name]
     both = sides(make())

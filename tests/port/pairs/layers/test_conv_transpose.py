@@ -136,6 +136,7 @@ def test_flaxs_layers_with_and_without_transposed_kernels(name: str, transposed:
     np.testing.assert_allclose(jnp.moveaxis(y, -1, 1), expected, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.sweep
 def test_the_output_size_is_the_callers_with_ports_layer(sides: Any) -> None:
     layer = nn.ConvTranspose2d(3, 5, 3, stride=(2, 3), padding=1)
     (pair,) = (pair for pair in pairs_of_torch(layer) if pair.flax == "port.nn.ConvTranspose")

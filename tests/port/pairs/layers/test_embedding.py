@@ -62,7 +62,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[torch.Tensor, ...]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 def test_W17_the_twin_computes_the_same_with_the_same_gradients(name: str, sides: Any) -> None:
     make, inputs = CASES[name]
     both = sides(make())

@@ -75,7 +75,7 @@ def random(*shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("layer", "way"), CASES)
-@pytest.mark.thin(3)
+@pytest.mark.thin(15)
 def test_W22_the_twin_computes_and_trains_the_same(layer: str, way: str, sides: Any) -> None:
     check(layer, way, sides)
 
@@ -135,7 +135,7 @@ def signs_on_the_diagonal(layer: nn.Module) -> None:
         ((5, 3), "householder", False),
     ],
 )
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 def test_orthogonal_weights(shape: tuple[int, int], orthogonal_map: str, trivialised: bool, sides: Any) -> None:
     check_orthogonal(shape, orthogonal_map, trivialised, sides)
 
@@ -173,6 +173,7 @@ def test_an_orthogonal_batch(sides: Any) -> None:
         ("spectral, older, eps", {"eps": 20.0}),
     ],
 )
+@pytest.mark.thin(5)
 def test_W22_a_twin_that_is_told_otherwise_is_seen(way: str, fault: dict[str, Any], sides: Any) -> None:
     layer = WAYS[way](nn.Linear(4, 4))
     assert sides(layer).difference(random(3, 4)) < TOLERANCE
@@ -218,6 +219,7 @@ class TwoInOne(nn.Linear):
     """A layer of one's own, whose weight is two parameters in Flax."""
 
 
+@pytest.mark.sweep
 def test_a_weight_that_has_no_place_of_its_own_is_refused() -> None:
     layer = parametrizations.weight_norm(TwoInOne(6, 4), dim=None)
     joined = LayerPair(TwoInOne, "flax.nnx.Linear", (ParamPair("weight", ("a", "b"), (Split(0, (2, 2)),)),))

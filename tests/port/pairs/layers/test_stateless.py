@@ -118,7 +118,7 @@ def check_sample(name: str, sample: Any) -> None:
     check(module, *sample.forward_input.args)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", SAMPLED)
 def test_a_sample(name: str, samples: Callable[..., list[Any]]) -> None:
     check_sample(name, samples(name, True)[-1])
@@ -208,7 +208,7 @@ OWN: dict[str, tuple[nn.Module, tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("case", OWN)
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 def test_a_case_of_ours(case: str) -> None:
     module, inputs = OWN[case]
     check(module, *inputs)
@@ -246,6 +246,7 @@ def test_every_layer_of_torchs_stateless_families_has_a_pair() -> None:
         ("local response norm", {"size": 3}),
     ],
 )
+@pytest.mark.thin(3)
 def test_a_twin_with_another_option_is_seen(case: str, fault: dict[str, Any]) -> None:
     module, inputs = OWN[case]
     assert max(difference(module, *inputs, **fault)) > VISIBLE
@@ -271,6 +272,7 @@ def test_the_simplest_twin_is_named() -> None:
 @pytest.mark.filterwarnings("ignore:Implicit dimension")
 @pytest.mark.parametrize("layer", [nn.Softmax, nn.LogSoftmax, nn.Softmin])
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
+@pytest.mark.thin(3)
 def test_an_axis_that_nobody_gave_is_torchs(layer: Any, dimensions: int) -> None:
     check(layer(), tensor(*(3, 4, 5, 6)[:dimensions]))
 

@@ -25,6 +25,7 @@ TOLERANCE = 1e-10
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.thin(3)
 def test_a_sample(name: str, training: bool, sides: Any, samples: Callable[..., list[Any]]) -> None:
     check(name, samples(name, training)[-1], sides)
 

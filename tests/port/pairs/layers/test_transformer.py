@@ -83,6 +83,7 @@ def test_an_encoder_without_norm(float64: None) -> None:
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["as made", "an encoder of one's own"])
+@pytest.mark.thin(2)
 def test_a_transformer(own: bool, float64: None) -> None:
     encoder = torch.nn.TransformerEncoder(encoder_layer(), 1) if own else None  # without the norm that torch gives it
     module = torch.nn.Transformer(E, HEADS, 1, 1, WIDTH, 0.25, custom_encoder=encoder)

@@ -84,6 +84,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.thin(2)
 def test_a_tempting_twin_is_another_and_the_right_one_is_not(name: str, float64: None) -> None:
     case = CASES[name]
     theirs = in_torch(case.torch)

@@ -129,7 +129,7 @@ def has_axes(values: Values) -> bool:
     return any(isinstance(x, torch.Tensor) and sum(n > 1 for n in x.shape) > 1 for x in arrays)
 
 
-@pytest.mark.thin(90)
+@pytest.mark.thin(180)
 @pytest.mark.parametrize("pair", DECLARED, ids=name_of)
 def test_what_is_declared_holds(pair: OperatorPair, tried: Any) -> None:
     differences = tried(pair)

@@ -140,7 +140,7 @@ NOT_SPOKEN_OF = """
 
 
 @pytest.mark.daily(3)
-@pytest.mark.thin(140)
+@pytest.mark.thin(280)
 @pytest.mark.parametrize("name", NAMED)
 def test_the_node_of_a_sample_finds_its_pair(name: str, variants: Any, sides: Any) -> None:
     spoken_of = 0

@@ -84,7 +84,7 @@ def given(cls: type[nn.Module]) -> tuple[nn.Module, torch.Tensor]:
     return module, torch.randn((3, 2, 9, 8) if cls is Images else (3, 5, 8))
 
 
-@pytest.mark.thin(4)
+@pytest.mark.sweep
 @pytest.mark.parametrize("cls", [Images, Attention, Always, Deep])
 def test_masks_are_the_same_on_both_sides(cls: type[nn.Module]) -> None:
     module, x = given(cls)

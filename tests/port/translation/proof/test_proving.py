@@ -187,6 +187,7 @@ def test_a_count_of_batches_that_is_missing_is_caught() -> None:
     assert any(row.what == BUFFERS for row in proof.rows)
 
 
+@pytest.mark.sweep
 def test_what_cannot_be_compared_is_told() -> None:
     class OnlyInEvaluation(nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -233,6 +233,7 @@ def modules() -> list[object]:
 """
 
 
+@pytest.mark.sweep
 def test_all_of_port_can_be_copied() -> None:
     text = formatted(with_own_copies(EVERYTHING))
     assert lint(text) == ""
