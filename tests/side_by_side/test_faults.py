@@ -233,7 +233,7 @@ def run(train_both, monkeypatch, name: str, *, faulty: bool, precision: str = "f
 # Those that take longest, or that come near another one.
 LONG = {"BatchNorm momentum the wrong way round", "biased running variance", "another activation", "tanh GELU"}
 LONG |= {"cosine schedule off by one step", "RMSprop's rate before the trace", "clipped without 1e-6", "epsilon 1e-6"}
-LONG |= {"flatten in HWC order", "dropout mask from another key"}
+LONG |= {"flatten in HWC order", "dropout mask from another key", "SAME padding at stride 2"}
 LONG |= {"RMSprop's epsilon inside the root", "Adam's weight decay decoupled", "one cycle's phase ends late"}
 
 

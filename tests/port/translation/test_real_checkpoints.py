@@ -120,6 +120,7 @@ def weights_of(translation: Translation) -> list[str]:
 
 
 @ALL
+@pytest.mark.sweep
 def test_one_number_that_is_changed_a_little_is_seen(published: Published) -> None:
     translation = translated(published)
     name = weights_of(translation)[0]

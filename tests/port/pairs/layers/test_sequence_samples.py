@@ -28,7 +28,7 @@ FORWARD, GRADIENTS = 1e-10, 1e-9
 
 
 # Of these, each holds the layers that are tested by themselves.
-WHOLE = ("TransformerEncoder", "Transformer")
+WHOLE = ("TransformerEncoder", "TransformerDecoder", "Transformer")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.sweep) if n in WHOLE else n for n in NAMES])
