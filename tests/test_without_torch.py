@@ -164,7 +164,7 @@ def test_a_translated_module_with_its_weights(tmp_path: Path) -> None:
         "    v[...] = (random.uniform(0.5, 1, v.shape) / np.sqrt(v.size)).astype(v.dtype)\n"
         "nnx.update(drawn, nnx.from_flat_state(state))\n"
         "save_file({'.'.join(map(str, path)): np.asarray(v[...]) for path, v in state}, 'resnet18.safetensors')\n"
-        "x = random.standard_normal((2, 32, 32, 3)).astype(np.float32)\n"
+        "x = random.standard_normal((2, 40, 34, 3)).astype(np.float32)\n"
         "other = resnet18.ResNet(rngs=nnx.Rngs(1))\n"
         "for name, model in (('loaded', resnet18.load()), ('drawn', drawn), ('other', other)):\n"
         "    model.eval()\n"

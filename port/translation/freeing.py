@@ -43,8 +43,9 @@ def pinned(guard: str) -> set[str]:
     match ast.parse(guard, mode="eval").body:
         case ast.Call(func=ast.Name(id=name), args=arguments) if name == UNSAID:
             return {argument.id for argument in arguments if isinstance(argument, ast.Name)}
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=int())]):
-            if not any(isinstance(node, ast.Mod) for node in ast.walk(left)):
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=int(number))]):
+            # An image of one pixel is where a whole pooling ends, at the example's size: no layer's number.
+            if number != 1 and not any(isinstance(node, ast.Mod) for node in ast.walk(left)):
                 return {node.id for node in ast.walk(left) if isinstance(node, ast.Name)} - {"max", "min", "int"}
     return set()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from port.translation.resizing import Axis
@@ -16,16 +16,16 @@ LONGEST = 200
 
 
 class LongLength(Exception):
-    """A length within the model is a formula longer than `LONGEST`.
+    """Lengths within the model are formulas longer than `LONGEST`.
 
     Attributes:
-        words: the names that torch gives what the formula is made of.
+        words: the names that torch gives what the formulas are made of.
         axes: the axes of the inputs that have these names, when `found_in` has looked for them.
     """
 
-    def __init__(self, formula: str) -> None:
-        super().__init__(f"a length is {formula[:60]}…")
-        self.words = frozenset(words_in(formula))
+    def __init__(self, formulas: Sequence[str]) -> None:
+        super().__init__(f"a length is {formulas[0][:60]}…")
+        self.words = frozenset(word for formula in formulas for word in words_in(formula))
         self.axes: frozenset[Axis] = frozenset()
 
     def found_in(self, inputs: Iterable[torch.Tensor]) -> LongLength:
@@ -43,9 +43,9 @@ def see_that_lengths_are_short(tensors: Iterable[torch.Tensor]) -> None:
     """Look at the shapes of tensors while torch.export traces.
 
     Raises:
-        LongLength: one of them says more than is written.
+        LongLength: a length of theirs is too long.
     """
-    for tensor in tensors:
-        for size in tensor.shape:
-            if not isinstance(size, int) and len(formula := str(size)) > LONGEST:
-                raise LongLength(formula)
+    formulas = [str(size) for tensor in tensors for size in tensor.shape if not isinstance(size, int)]
+    long = [formula for formula in formulas if len(formula) > LONGEST]
+    if long:
+        raise LongLength(long)

@@ -19,7 +19,7 @@ import port
 GOLDEN = Path(__file__).parent / "golden"
 MODELS: dict[str, Callable[[], torch.nn.Module]] = {
     "resnet18": torchvision.models.resnet18,
-    "vit_b_16": lambda: torchvision.models.vit_b_16(image_size=32),
+    "vit_b_16": lambda: torchvision.models.vit_b_16(image_size=64),
 }
 
 
@@ -31,7 +31,7 @@ def test_the_source_of_a_model(name: str, tmp_path: Path, monkeypatch: pytest.Mo
         module = MODELS[name]()
     # Imports are sorted by what the folder holds that it runs in.
     monkeypatch.chdir(tmp_path)
-    source = port.translate(module, torch.zeros(2, 3, 32, 32), name=name, check=False, construct=MODELS[name]).source
+    source = port.translate(module, torch.zeros(2, 3, 64, 64), name=name, check=False, construct=MODELS[name]).source
     path = GOLDEN / f"{name}.py.txt"
     if os.environ.get("PORT_UPDATE_GOLDEN") == "1":
         path.write_text(source, encoding="utf-8")

@@ -1,0 +1,50 @@
+"""Which lengths are fixed before anything is tried."""
+
+from __future__ import annotations
+
+import pytest
+from torch import Tensor, nn
+
+import port
+from port.translation.freeing import pinned
+
+from .lengths_tried import silently_wrong
+from .zoo.example import floats
+
+
+@pytest.mark.parametrize(
+    ("guard", "fixed"),
+    [
+        ("h // 4 * (w // 4) == 64", {"h", "w"}),
+        ("max(h, 2) == 7", {"h"}),
+        ("h >= 33", set()),
+        ("h == w", set()),
+        ("h % 4 == 2", set()),
+        ("(h - 1) // 32 + 1 == 1", set()),
+    ],
+)
+def test_a_guard_fixes_what_comes_to_a_number_other_than_one(guard: str, fixed: set[str]) -> None:
+    assert pinned(guard) == fixed
+
+
+class Pooled(nn.Module):
+    """Halves an image until one pixel is left of the example, and takes the mean of what is left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.Sequential(*(nn.Conv2d(3, 3, 3, 2, 1) for _ in range(3)))
+        self.pool, self.head = nn.AdaptiveAvgPool2d(1), nn.Linear(3, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.pool(self.convs(x)).flatten(1))
+
+
+@pytest.mark.sweep
+def test_an_image_that_ends_as_one_pixel_stays_free() -> None:
+    module, x = Pooled(), floats(2, 3, 8, 8)
+    translation = port.translate(module, x)
+    assert translation.lengths.shapes == (("n", 3, "h", "w"),)
+    assert not translation.lengths.conditions
+    assert translation.proof is not None
+    assert translation.proof.agrees, str(translation.proof)
+    assert not silently_wrong(module, translation, (x,), {})
