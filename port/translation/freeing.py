@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from port.translation.both_runs import BothRuns
 from port.translation.free_lengths import FreeLength, Trials, longest
 from port.translation.graph import Size
-from port.translation.symbols import UNSAID, axes_of, words_in
+from port.translation.input_lengths import InputLengths, Lengths, holds
+from port.translation.resizing import Axis
+from port.translation.symbols import UNSAID, axes_of, shapes_of, words_in
 
 GLANCE = 80
 """Letters of a condition that is read at a glance."""
@@ -29,17 +31,26 @@ def _without_pinned(captured: BothRuns, run: Run) -> BothRuns:
     that are free a transpose would have to stand before it.
     """
     graphs = captured.graphs.values()
-    axes = {
-        axis for graph in graphs for guard in graph.guards for name in pinned(guard) for axis in axes_of(name, graph)
-    }
+    axes: set[Axis] = set()
+    for graph in graphs:
+        example = InputLengths(shapes_of(graph)).of(captured.args, captured.kwargs)
+        for guard in graph.guards:
+            axes |= {axis for name in pinned(guard, example) for axis in axes_of(name, graph)}
     return run(free=_but(captured.free, axes)) if axes else captured
 
 
-def pinned(guard: str) -> set[str]:
+def pinned(guard: str, example: Lengths) -> set[str]:
     """The lengths that a guard fixes.
 
-    It says that they come to a number, ``h // 4 * (w // 4) == 64``, or something of them that cannot be said.
+    It says that they come to a number, ``h // 4 * (w // 4) == 64``, or something of them that cannot be said. One that
+    holds at twice the lengths as well, as that halves are two, fixes none.
+
+    Args:
+        guard: a condition.
+        example: the names that may stand in it, and their lengths.
     """
+    if holds(guard, {name: 2 * size for name, size in example.items()}):
+        return set()
     match ast.parse(guard, mode="eval").body:
         case ast.Call(func=ast.Name(id=name), args=arguments) if name == UNSAID:
             return {argument.id for argument in arguments if isinstance(argument, ast.Name)}

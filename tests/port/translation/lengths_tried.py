@@ -43,7 +43,7 @@ def _sets(translation: Translation, args: Any, kwargs: dict[str, Any]) -> Iterat
     """A second and a third set of the free lengths, a batch of 3, each free one of 1, each fixed one longer and 1."""
     lengths = translation.lengths
     example = lengths.of(args, kwargs)
-    for change in (lambda n: n + 2, lambda n: 2 * n + 1):
+    for change in (lambda n: n + 2, lambda n: 3 * n // 2 + 1):
         if example:
             yield lengths.sizes({name: change(size) for name, size in example.items()})
     batch = next((name for name in example if any(shape and shape[0] == name for shape in lengths.shapes)), None)
