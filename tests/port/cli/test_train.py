@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -179,7 +180,15 @@ def test_a_trainer_that_dies_ends_the_other(death, tmp_path):
 
 def test_ctrl_c_ends_both_and_keeps_the_records(tmp_path):
     command = [sys.executable, "-m", "port", "train", *scripts(tmp_path), "--out", "run", "--", "1", "1.0"]
-    launcher = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # A shell's background job ignores it, and so would the launcher when the tests are run in one.
+    launcher = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )
     records = [tmp_path / "run" / "scripts" / f"{side}.jsonl" for side in ("torch", "jax")]
     give_up = time.monotonic() + 60
     while not all(r.exists() and r.read_text().count("\n") > 3 for r in records):
@@ -188,7 +197,7 @@ def test_ctrl_c_ends_both_and_keeps_the_records(tmp_path):
     trainers = psutil.Process(launcher.pid).children(recursive=True)
     assert len(trainers) >= 2
     launcher.send_signal(signal.SIGINT)
-    _, errors = launcher.communicate(timeout=120)
+    _, errors = launcher.communicate(timeout=30)
     assert launcher.returncode == 130
     assert "interrupted" in errors
     assert "Traceback" not in errors

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from port.translation.alone import as_root
-from port.translation.free_lengths import Trials
 from port.translation.proof import Sides
 from port.translation.resizing import Sizes, resized, tensors_of
 from port.translation.translation import Translation
@@ -24,19 +24,28 @@ def silently_wrong(module: torch.nn.Module, translation: Translation, args: Any,
         kwargs: those by name.
     """
     sides = Sides(as_root(module), translation, args, kwargs)
-    trials = Trials(as_root(module), args, kwargs)
     found = []
     for sizes in _sets(translation, args, kwargs):
         given = resized(sides.args, sides.kwargs, sizes)
         try:
-            if not trials.runs(sizes):
+            compared = sides.compared(given, "there", training=False)
+            if compared is None:
+                # Indices may be too large for what is shorter now: torch looks at their values, JAX does not.
+                given = pytree.tree_map(_first_index, given)
+                compared = sides.compared(given, "there", training=False)
+            if compared is None:
                 sides.flax(given)
                 found.append(f"{sizes}: the original refuses")
-            elif (compared := sides.compared(given, "there", training=False)) and not compared.agrees:
+            elif not compared.agrees:
                 found.append(f"{sizes}: {compared}")
         except Exception:
             continue  # a sentence, or JAX's own
     return found
+
+
+def _first_index(leaf: Any) -> Any:
+    is_index = isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.int64, torch.int32)
+    return torch.zeros_like(leaf) if is_index else leaf
 
 
 def _sets(translation: Translation, args: Any, kwargs: dict[str, Any]) -> Iterator[Sizes]:
