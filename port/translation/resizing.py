@@ -50,6 +50,19 @@ def resized(args: Any, kwargs: dict[str, Any], sizes: Sizes) -> tuple[Any, dict[
     return args, kwargs
 
 
+def with_first_indices(args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The same call with zeros for whole numbers: indices that fit into any length."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def first(leaf: Any) -> Any:
+        is_index = isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.int64, torch.int32)
+        return torch.zeros_like(leaf) if is_index else leaf
+
+    args, kwargs = pytree.tree_map(first, (args, kwargs))
+    return args, kwargs
+
+
 def _stretched(tensor: torch.Tensor, changes: dict[int, int], generator: torch.Generator) -> torch.Tensor:
     import torch
 

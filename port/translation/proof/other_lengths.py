@@ -86,6 +86,14 @@ class Sides:
             return False
         return compared is not None and compared.agrees
 
+    def written_takes(self, sizes: Lengths) -> bool:
+        """Whether the written module takes these lengths in evaluation."""
+        try:
+            self.flax(resized(self.args, self.kwargs, self.lengths.sizes(sizes)))
+        except Exception:  # whatever JAX raises of shapes that do not fit
+            return False
+        return True
+
     def runs(self, sizes: Lengths) -> bool:
         """Whether the conditions allow these lengths, and the original takes them."""
         return not self.lengths.broken(sizes) and self.takes(sizes)

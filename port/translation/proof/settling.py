@@ -8,9 +8,10 @@ from dataclasses import replace
 from itertools import islice, product
 
 from port.translation.conditions import near
-from port.translation.free_lengths import MOST_ELEMENTS, elements, other_sizes
+from port.translation.free_lengths import MOST_ELEMENTS, Trials, elements, other_sizes
 from port.translation.input_lengths import InputLengths, Lengths, holds
 from port.translation.proof.other_lengths import Sides
+from port.translation.resizing import with_first_indices
 from port.translation.symbols import words_in
 
 _MOST_TRIALS = 40
@@ -25,7 +26,8 @@ def settled(sides: Sides) -> InputLengths:
     """The lengths of a translation once both sides were run at others.
 
     A condition of torch.export's is left out where both sides, beyond it, give the same. A length at which they do not
-    gets a condition: not to be 1, not to be longer or shorter, or to be the example's. What both take is compared once
+    gets a condition: not to be 1, not to be longer or shorter, or to be the example's. So do shorter lengths that the
+    original alone refuses. What both take is compared once
     more by the proof, as many lengths changed at once as can be.
 
     Args:
@@ -34,6 +36,7 @@ def settled(sides: Sides) -> InputLengths:
     sides.lengths = replace(sides.lengths, conditions=_needed(sides))
     for name in sides.lengths.unguarded:
         _demand(sides, _limits(sides, name))
+    _demand(sides, _beginnings(sides))
     ones = _ones(sides)
     if ones and not sides.agree_at(ones):
         changed = [name for name, size in ones.items() if size != sides.example[name]]
@@ -73,6 +76,32 @@ def _limits(sides: Sides, name: str) -> list[str]:
                 found.append(f"{name} {sign} {last}")
                 break
             last = other
+    return found
+
+
+def _beginnings(sides: Sides) -> list[str]:
+    """Conditions for lengths that begin somewhere for the original alone.
+
+    torch refuses to pool nothing; JAX gives an empty array, or what is left of its padding.
+    """
+    # An index may be too large for what is shorter: that is no matter of lengths.
+    trials = Trials(sides.trials.module, *with_first_indices(sides.trials.args, sides.trials.kwargs))
+    if not trials.runs({}):
+        return []
+    found = []
+    for name, size in sides.example.items():
+        sizes = {length: sides.example | {name: length} for length in range(1, size + 1)}
+        allowed = [length for length, at in sizes.items() if not sides.lengths.broken(at)]
+        if allowed[0] == size or trials.runs(sides.lengths.sizes(sizes[allowed[0]])):
+            continue
+        if not sides.written_takes(sizes[allowed[0]]):
+            continue
+        fewest, most = 0, len(allowed) - 1  # the first is refused, the last is the example's
+        while most - fewest > 1:
+            between = (fewest + most) // 2
+            taken = trials.runs(sides.lengths.sizes(sizes[allowed[between]]))
+            fewest, most = (fewest, between) if taken else (between, most)
+        found.append(f"{name} >= {allowed[most]}")
     return found
 
 

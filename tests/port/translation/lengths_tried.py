@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from port.translation.alone import as_root
 from port.translation.proof import Sides
-from port.translation.resizing import Sizes, resized, tensors_of
+from port.translation.resizing import Sizes, resized, tensors_of, with_first_indices
 from port.translation.translation import Translation
 
 
@@ -31,7 +30,7 @@ def silently_wrong(module: torch.nn.Module, translation: Translation, args: Any,
             compared = sides.compared(given, "there", training=False)
             if compared is None:
                 # Indices may be too large for what is shorter now: torch looks at their values, JAX does not.
-                given = pytree.tree_map(_first_index, given)
+                given = with_first_indices(*given)
                 compared = sides.compared(given, "there", training=False)
             if compared is None:
                 sides.flax(given)
@@ -41,11 +40,6 @@ def silently_wrong(module: torch.nn.Module, translation: Translation, args: Any,
         except Exception:
             continue  # a sentence, or JAX's own
     return found
-
-
-def _first_index(leaf: Any) -> Any:
-    is_index = isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.int64, torch.int32)
-    return torch.zeros_like(leaf) if is_index else leaf
 
 
 def _sets(translation: Translation, args: Any, kwargs: dict[str, Any]) -> Iterator[Sizes]:

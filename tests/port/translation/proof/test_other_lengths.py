@@ -96,3 +96,24 @@ def test_static_fixes_all_and_says_so() -> None:
     assert "the lengths of the inputs are fixed" in str(translation.proof)
     with pytest.raises(ValueError, match="axis 1 has length 1, and this was written for 5"):
         translation.run(torch.randn(2, 1, 3))
+
+
+class Windows(nn.Module):
+    """torch convolves no more than there is; JAX gives nothing of it, whose sum is zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(2, 3, 4)
+
+    def forward(self, x: Tensor, picks: Tensor) -> Tensor:
+        return self.conv(x).sum(2)[:, picks]
+
+
+def test_what_the_original_alone_refuses_is_refused() -> None:
+    module, given = Windows(), (torch.randn(2, 2, 9), torch.tensor([1, 0, 2]))
+    translation = port.translate(module, given)
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
+    assert translation.lengths.conditions == ("l >= 4",)
+    assert not silently_wrong(module, translation, given, {})
+    unchecked = replace(translation, source=translation.source.replace("; l >= 4", ""))
+    assert silently_wrong(module, unchecked, given, {})
