@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice, product
 
 from port.translation.conditions import near
@@ -90,19 +92,23 @@ def _beginnings(sides: Sides) -> list[str]:
         return []
     found = []
     for name, size in sides.example.items():
-        sizes = {length: sides.example | {name: length} for length in range(1, size + 1)}
-        allowed = [length for length, at in sizes.items() if not sides.lengths.broken(at)]
-        if allowed[0] == size or trials.runs(sides.lengths.sizes(sizes[allowed[0]])):
+        allowed = (length for length in range(1, size + 1) if not sides.lengths.broken(sides.example | {name: length}))
+        shortest = next(allowed)
+        is_taken = partial(_takes_alone, trials, sides, name)
+        if shortest == size or is_taken(shortest) or not sides.written_takes(sides.example | {name: shortest}):
             continue
-        if not sides.written_takes(sizes[allowed[0]]):
-            continue
-        fewest, most = 0, len(allowed) - 1  # the first is refused, the last is the example's
-        while most - fewest > 1:
-            between = (fewest + most) // 2
-            taken = trials.runs(sides.lengths.sizes(sizes[allowed[between]]))
-            fewest, most = (fewest, between) if taken else (between, most)
-        found.append(f"{name} >= {allowed[most]}")
+        # The last is the example's own.
+        found.append(f"{name} >= {_first(list(allowed), is_taken)}")
     return found
+
+
+def _takes_alone(trials: Trials, sides: Sides, name: str, length: int) -> bool:
+    return trials.runs(sides.lengths.sizes(sides.example | {name: length}))
+
+
+def _first(lengths: list[int], is_taken: Callable[[int], bool]) -> int:
+    """The first of the lengths that is taken, as are all behind it."""
+    return lengths[bisect_left(lengths, True, hi=len(lengths) - 1, key=is_taken)]
 
 
 def _needed(sides: Sides) -> tuple[str, ...]:

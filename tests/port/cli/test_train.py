@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import psutil
@@ -179,16 +178,14 @@ def test_a_trainer_that_dies_ends_the_other(death, tmp_path):
 
 
 def test_ctrl_c_ends_both_and_keeps_the_records(tmp_path):
-    command = [sys.executable, "-m", "port", "train", *scripts(tmp_path), "--out", "run", "--", "1", "1.0"]
     # A shell's background job ignores it, and so would the launcher when the tests are run in one.
-    launcher = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    program = (
+        "import runpy, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "runpy.run_module('port', run_name='__main__')"
     )
+    command = [sys.executable, "-c", program, "train", *scripts(tmp_path), "--out", "run", "--", "1", "1.0"]
+    launcher = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     records = [tmp_path / "run" / "scripts" / f"{side}.jsonl" for side in ("torch", "jax")]
     give_up = time.monotonic() + 60
     while not all(r.exists() and r.read_text().count("\n") > 3 for r in records):
