@@ -284,6 +284,7 @@ def size(jaxpr: Any) -> int:
     return sum(1 + sum(map(size, bodies(equation))) for equation in jaxpr.eqns)
 
 
+@pytest.mark.sweep
 def test_the_program_of_a_loop_inside_does_not_grow_and_an_unrolled_one_does():
     def of(form: Callable[..., Any], k: int) -> int:
         return size(programs(form, k, batch=ours.draw_batch(4 * k)).jaxpr)

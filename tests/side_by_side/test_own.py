@@ -180,6 +180,7 @@ def test_the_command(project: Path) -> None:
     assert state["conv.weight"].shape == (4, 1, 3, 5), "torch's names and layouts"
 
 
+@pytest.mark.sweep
 def test_a_model_that_takes_a_configuration(project: Path) -> None:
     from side_by_side.pytorch.own import build_own as build_torch
 

@@ -106,6 +106,7 @@ def test_torchs_workers_change_nothing(augmented: Augmented) -> None:
     assert not same(with_workers, torch_batches(augmented, plan, epochs=(0, 1, 1)))
 
 
+@pytest.mark.sweep
 def test_grains_workers_change_nothing(augmented: Augmented) -> None:
     plan = IndexPlan(LENGTH, BATCH_SIZE, seed=3, drop_last=False)
     with_workers = grain_batches(augmented, plan, epochs=[2], workers=2)

@@ -186,7 +186,7 @@ def test_a_translated_module_trains_beside_the_original(case: Any) -> None:
 
 @pytest.mark.parametrize("case", MODELS[:1], indirect=True)
 @pytest.mark.parametrize("fault", ["another rate", "another order", "a missing dropout"])
-@pytest.mark.thin(3)
+@pytest.mark.sweep
 def test_a_wrong_dropout_is_seen(case: Any, fault: str) -> None:
     model, translated, inputs = case
     module = translated.build(param_dtype=jnp.float64)

@@ -60,6 +60,7 @@ def rates(make: Callable[[Any], list[Any]], steps: int = STEPS) -> np.ndarray:
 
 @pytest.mark.parametrize("start", [0, 11])
 @pytest.mark.parametrize("name", SIDE_BY_SIDE)
+@pytest.mark.thin(3)
 def test_every_rate_is_torchs(name: str, start: int) -> None:
     wanted = rates(SIDE_BY_SIDE[name])
     _, schedulers = live(SIDE_BY_SIDE[name], start)

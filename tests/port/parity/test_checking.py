@@ -101,6 +101,7 @@ def test_the_modules_given_stay_as_they_are() -> None:
     assert not jax.config.jax_enable_x64
 
 
+@pytest.mark.sweep
 def test_dropout_is_off_and_said_to_be() -> None:
     theirs, ours = pair()
     report = port.check(theirs, ours, X)
@@ -365,6 +366,7 @@ def test_a_model_that_draws_random_numbers_is_not_judged_in_training() -> None:
     assert any("random numbers in training mode" in remark for remark in report.remarks)
 
 
+@pytest.mark.sweep
 def test_what_one_side_alone_trains_is_remarked_on_and_all_gradients_are_compared() -> None:
     theirs = TorchBands()
     for cls, said in ((FlaxBands, None), (FlaxPlain, "frozen in torch (requires_grad=False), and nnx.Param in Flax")):

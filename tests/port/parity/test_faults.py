@@ -403,6 +403,7 @@ def test_padding_by_same_at_a_stride() -> None:
     assert says(report, "(W3)")
 
 
+@pytest.mark.sweep
 def test_an_unfolded_flatten() -> None:
     report = checked_net(FlaxConvNet(), fold=None)
     assert report.first is not None
@@ -533,6 +534,7 @@ def test_weights_tied_on_both_sides_agree() -> None:
     assert checked(seeded(lambda: Tied(tied=False)), FlaxUntied(), TOKENS)
 
 
+@pytest.mark.sweep
 def test_weights_tied_in_torch_only() -> None:
     report = checked(seeded(Tied), FlaxUntied(), TOKENS)
     assert not report

@@ -165,6 +165,7 @@ def test_less_is_kept_for_the_backward_pass() -> None:
     assert plain - checkpointed >= 2 * 4 * activation  # of each block, at least what goes into norm, relu, dropout, sum
 
 
+@pytest.mark.sweep
 def test_a_class_that_inherits_its_call() -> None:
     source = translated("Stage").source
     method = (

@@ -51,6 +51,7 @@ def test_a_layer_with_weights_that_only_some_have_is_no_argument() -> None:
     assert classes["Sequential"].count("nnx.Linear(4, 4") == 4
 
 
+@pytest.mark.sweep
 def test_alike_but_for_numbers() -> None:
     blocks = nn.Sequential(ConvNormActivation(2, 5), ConvNormActivation(5, 3))
     made = classes_of(blocks, 3, 2, 11)["ConvNormActivation"]

@@ -194,6 +194,7 @@ def test_the_optimizer_of_the_original_goes_along() -> None:
         port.to_optax(torch.optim.AdamW(trained.parameters()), params=params, mapping=made.mapping, model=trained)
 
 
+@pytest.mark.sweep
 def test_a_whole_number_keeps_its_dtype() -> None:
     class Picks(nn.Module):
         def __init__(self) -> None:

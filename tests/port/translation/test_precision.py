@@ -248,6 +248,7 @@ def multiplied(jaxpr: Any) -> set[str]:
 
 
 @ALL
+@pytest.mark.sweep
 def test_all_products_are_of_bfloat16(name: str) -> None:
     assert multiplied(traced(name, example(name)[1], torch.float32, dtype=jnp.bfloat16)) == {"bfloat16"}
 

@@ -66,6 +66,7 @@ class Agent(nn.Module):
 
 
 @pytest.mark.parametrize("module", [Policy(), Agent()], ids=["the root", "a part"])
+@pytest.mark.thin(2)
 def test_an_object_that_a_module_gives(module: nn.Module) -> None:
     with pytest.raises(NoPair, match=r"^Policy gives or hands on a Normal, .*: return its tensors"):
         port.translate(module, torch.randn(2, 3))

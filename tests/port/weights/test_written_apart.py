@@ -165,6 +165,7 @@ def test_a_vgg(training: bool) -> None:
     assert_comes_back(port.to_torch(ours, like=another, rename=VGG_NAMES, fold=FOLD), theirs, another)
 
 
+@pytest.mark.sweep
 def test_a_vgg_that_drops_the_same_in_training() -> None:
     theirs, ours = converted_vgg(dropout=0.5)
     theirs.train()

@@ -261,6 +261,7 @@ def dtypes_of(pair: OperatorPair) -> list[torch.dtype]:
 
 
 @pytest.mark.parametrize("pair", OPERATORS[::37], ids=name_of)
+@pytest.mark.thin(2)
 def test_one_sample(pair: OperatorPair, samples: Any, check: Any) -> None:
     for dtype in (torch.float64, *dtypes_of(pair)[:1]):
         for _, values in islice(samples(pair, dtype), 1):

@@ -135,7 +135,7 @@ def check(make: Callable[[Any], Any], optimizer: str, middle: int, live: Any, ru
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 def test_formulas(name: str, live: Any, run: Any, values: Any) -> None:
     optimizer = "AdamW" if name in ("cyclic", "one cycle, three phases") else "SGD"
     scheduled = check(FORMULAS[name], optimizer, 11, live, run, values)
