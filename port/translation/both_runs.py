@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from port.errors import UsageError, described
+from port.errors import NoPair, UsageError, described
 from port.translation.free_lengths import FreeLength, free_lengths
 from port.translation.graph import Graph
 from port.translation.keeping import kept_layers
@@ -91,7 +91,11 @@ def both_runs(
             doubled, graphs = both_modes(root, args, kwargs, layers=layers, free=free)
             break
         except LongLength as error:
-            free = [length for length in free if not error.axes & {*length.axes}]
+            if not free:
+                raise NoPair(f"{error}: it depends on the values of a tensor") from None
+            fewer = [length for length in free if not error.axes & {*length.axes}]
+            # Where no input has such a length, none stays free.
+            free = fewer if len(fewer) < len(free) else []
     in_spatial_sizes(root, graphs)
     if remat:
         graphs = {training: stateful_loops(graph) for training, graph in graphs.items()}

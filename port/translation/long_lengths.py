@@ -20,7 +20,7 @@ class LongLength(Exception):
 
     Attributes:
         words: the names that torch gives what the formulas are made of.
-        axes: the axes of the inputs that have these names, when `found_in` has looked for them.
+        axes: the axes of the inputs that are made of these names, when `found_in` has looked for them.
     """
 
     def __init__(self, formulas: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ class LongLength(Exception):
             (number, axis)
             for number, tensor in enumerate(inputs)
             for axis, size in enumerate(tensor.shape)
-            if str(size) in self.words
+            if self.words & {*words_in(str(size))}
         )
         return self
 

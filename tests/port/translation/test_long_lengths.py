@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from torch import Tensor, nn
 
 import port
+from port.errors import NoPair
+from port.translation.both_runs import both_runs
 from port.translation.capture import capture
 from port.translation.free_lengths import free_lengths
 from port.translation.long_lengths import LongLength
@@ -42,6 +47,29 @@ def test_they_are_found_while_torch_traces(images: Tensor) -> None:
     with pytest.raises(LongLength) as raised:
         capture(module, (images,), {}, training=False, whole=lambda *_: False, free=free)
     assert raised.value.axes == {(0, 2), (0, 3)}
+
+
+def test_axes_that_are_made_of_the_same_are_found() -> None:
+    error = LongLength(["s1 // 3 + s1 % 7"])
+    inputs = [SimpleNamespace(shape=("s0", 3, "8*s1")), SimpleNamespace(shape=("s1", "s11"))]
+    assert error.found_in(inputs).axes == {(0, 2), (1, 0)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("axes", [frozenset({(0, 0)}), frozenset()])
+def test_it_ends_whatever_the_length_is_made_of(axes: frozenset[tuple[int, int]], monkeypatch: Any) -> None:
+    tried = []
+
+    def both_modes(*args: Any, free: Any, **options: Any) -> Any:
+        tried.append(len(free))
+        error = LongLength(["u0 + " * 50 + "1"])
+        error.axes = axes
+        raise error
+
+    monkeypatch.setattr("port.translation.both_runs.both_modes", both_modes)
+    with pytest.raises(NoPair, match="depends on the values of a tensor"):
+        both_runs(nn.Tanh(), floats(2, 3), {})
+    assert tried == sorted({*tried}, reverse=True)
+    assert tried[-1] == 0
 
 
 @pytest.mark.sweep
