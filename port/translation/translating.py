@@ -29,7 +29,7 @@ from port.translation.freeing import (
     without_long_conditions,
 )
 from port.translation.graph import Leave, each_value, values_of
-from port.translation.initial import Initial, watched
+from port.translation.initial import Initial, Seen, watched
 from port.translation.input_lengths import InputLengths
 from port.translation.layouts import Layout, torchs
 from port.translation.long_lengths import LONGEST
@@ -89,10 +89,13 @@ def translate(
         NoPair: a module that torch.export cannot capture; one that computes with state that is neither a parameter nor
             a buffer, as layers in a plain list are; says where and what to do.
     """
+    from port.translation.alone import as_root
+
     run = partial(both_runs, module, args, kwargs, remat=bool(remat))
     captured = run(free=()) if static else captured_with_free_lengths(run)
+    seen = watched(captured.root, None if construct is None else lambda: as_root(construct()))
     while True:
-        captured, program, initial = _programmed(captured, run, construct)
+        captured, program, initial = _programmed(captured, run, seen)
         made, source = _unchecked(captured, program, initial, name=name, remat=remat)
         fewer = _settle_lengths(captured, made, run, check=check)
         if fewer is None:
@@ -132,6 +135,7 @@ def _unchecked(
     doubled, graphs, runs = captured.doubled, captured.graphs, captured.runs
     original = type(captured.module)
     file = name or original.__name__.lower()
+    checkpointed = checkpointed_classes(program, remat)
     source = partial(
         render,
         program,
@@ -139,9 +143,9 @@ def _unchecked(
         weights=f"{file}.safetensors",
         tables=f"{file}.tables.safetensors",
         doubled=doubled,
-        remat=checkpointed_classes(program, remat),
+        remat=checkpointed,
     )
-    made = _written(program, runs, source(), remat=checkpointed_classes(program, remat))
+    made = _written(program, runs, source(), remat=checkpointed)
     made.tables, made.without_start, made.copied_starts = initial.tables, initial.unsaid, initial.copies
     made.prefix = prefix_of(captured.module)
     _fill(made, runs, program.tree)
@@ -155,13 +159,8 @@ def _unchecked(
     return made, source
 
 
-def _programmed(
-    captured: BothRuns, run: Callable[..., BothRuns], construct: Callable[[], Any] | None
-) -> tuple[BothRuns, Program, Initial]:
+def _programmed(captured: BothRuns, run: Callable[..., BothRuns], seen: Seen) -> tuple[BothRuns, Program, Initial]:
     """Both runs, and the program that says them, with as many free lengths as source can say."""
-    from port.translation.alone import as_root
-
-    seen = watched(captured.root, None if construct is None else lambda: as_root(construct()))
     while True:
         tree = ModuleTree(captured.root, captured.layers)
         folded = {path for run in captured.runs.values() for path in run.folds}

@@ -5,6 +5,6 @@ came about (`stories`, `shadows`). `constructions` compares two, `layers` says w
 their usual start, `writing` writes jax's initializers.
 """
 
-from port.translation.initial.starts import Initial, watched
+from port.translation.initial.starts import Initial, Seen, watched
 
-__all__ = ["Initial", "watched"]
+__all__ = ["Initial", "Seen", "watched"]

@@ -28,9 +28,9 @@ def settled(sides: Sides) -> InputLengths:
     """The lengths of a translation once both sides were run at others.
 
     A condition of torch.export's is left out where both sides, beyond it, give the same. A length at which they do not
-    gets a condition: not to be 1, not to be longer or shorter, or to be the example's. So do shorter lengths that the
-    original alone refuses. What both take is compared once
-    more by the proof, as many lengths changed at once as can be.
+    gets a condition: not to be 1, not to be longer or shorter, or to be the example's; so do shorter lengths that the
+    original alone refuses. What both take is compared once more by the proof, as many lengths changed at once as can
+    be.
 
     Args:
         sides: the original and the written module, which does not check its inputs yet.
@@ -93,7 +93,7 @@ def _beginnings(sides: Sides) -> list[str]:
     found = []
     for name, size in sides.example.items():
         allowed = (length for length in range(1, size + 1) if not sides.lengths.broken(sides.example | {name: length}))
-        shortest = next(allowed)
+        shortest = next(allowed, size)
         is_taken = partial(_takes_alone, trials, sides, name)
         if shortest == size or is_taken(shortest) or not sides.written_takes(sides.example | {name: shortest}):
             continue
