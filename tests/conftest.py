@@ -28,7 +28,7 @@ else:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Four virtual devices; and as most of the short run is XLA compiling what is run once, it leaves out costly passes.
+    """Four virtual devices; most of the short run is XLA compiling what is run once, and it leaves out costly passes.
 
     With the long tests, as in .ci/run, everything is compiled as users compile it, the short tests too.
     """
