@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from port.translation.input_lengths import InputLengths, Lengths, holds
 from port.translation.symbols import UNSAID, words_in
 
+GLANCE = 80
+"""Letters of a condition that a person reads at one glance."""
 _MOST = 4096
 """Lengths up to which a condition on one name is tried."""
 
@@ -30,6 +32,11 @@ def conditions(guards: Iterable[str], lengths: InputLengths, example: Lengths) -
             of_one.setdefault(names[0], []).append(guard)
         elif not _always(guard, names):
             found.setdefault(guard)
+    for guard in [guard for guard in found if len(guard) > GLANCE]:
+        if apart := _apart(guard, example):
+            del found[guard]
+            for name, condition in apart.items():
+                of_one.setdefault(name, []).append(condition)
     for name, several in of_one.items():
         found.update(dict.fromkeys(_of_one(several, name)))
     return _without_implied(list(found), example)
@@ -54,6 +61,23 @@ def near(names: set[str], example: Lengths) -> Iterator[Lengths]:
     yield {name: example[name] for name in names}
     for _ in range(4000):
         yield {name: generator.choice(sizes) for name, sizes in choices.items()}
+
+
+def _apart(guard: str, example: Lengths) -> dict[str, str]:
+    """A condition on several lengths as a plain one on each, all of which ask for no less; empty if there are none.
+
+    ``n * ((h - 7)//2 + 1) * ((w - 7)//2 + 1) >= 2``, of an array that is not empty, is ``h >= 7`` and ``w >= 7``.
+    """
+    names = example.keys() & words_in(guard)
+    plain = {}
+    for name in sorted(names):
+        condition = _plain([holds(guard, example | {name: size}) for size in range(1, _MOST + 1)], name)
+        if condition is None:
+            return {}
+        if condition:
+            plain[name] = condition
+    drawn = [sizes for sizes in near(names, example) if all(holds(other, sizes) for other in plain.values())]
+    return plain if len(drawn) > 1 and all(holds(guard, sizes) for sizes in drawn) else {}
 
 
 def _of_one(guards: list[str], name: str) -> list[str]:

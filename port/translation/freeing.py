@@ -6,14 +6,13 @@ import ast
 from collections.abc import Callable, Sequence
 
 from port.translation.both_runs import BothRuns
+from port.translation.conditions import GLANCE
 from port.translation.free_lengths import FreeLength, Trials, longest
 from port.translation.graph import Size
 from port.translation.input_lengths import InputLengths, Lengths, holds
 from port.translation.resizing import Axis
 from port.translation.symbols import UNSAID, axes_of, shapes_of, words_in
 
-GLANCE = 80
-"""Letters of a condition that is read at a glance."""
 Run = Callable[..., BothRuns]
 """`both_runs` of a module on its example inputs, but for ``free``."""
 
