@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from port.translation.graph import Size
@@ -51,6 +52,10 @@ class InputLengths:
             for axis, size in enumerate(shape)
             if isinstance(size, str) and set(words_in(size)) & lengths.keys()
         }
+
+    def elements(self, lengths: Lengths) -> int:
+        """How many numbers the inputs hold."""
+        return sum(prod(int(evaluated(size, lengths)) for size in shape) for shape in self.shapes)
 
     def broken(self, lengths: Lengths) -> frozenset[str]:
         """The conditions that a number for each name does not meet."""

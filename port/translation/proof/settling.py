@@ -22,6 +22,8 @@ _MOST_ALONE = 5
 """Of these, random ones that break no other condition come first."""
 _LONGEST = 2048
 """Lengths above are not tried for a condition's sake."""
+_MOST_TIMES = 4
+"""Inputs that hold more times the numbers of the example's are not tried, unless they are small."""
 
 
 def settled(sides: Sides) -> InputLengths:
@@ -118,7 +120,7 @@ def _needed(sides: Sides) -> tuple[str, ...]:
     for condition in sides.lengths.conditions:
         if condition not in left or condition in needed:
             continue
-        for sizes in islice(_beyond(condition, sides), _MOST_TRIALS):
+        for sizes in islice(beyond(condition, sides), _MOST_TRIALS):
             if not sides.takes(sizes):
                 continue
             broken = sides.lengths.broken(sizes) & left.keys()
@@ -130,7 +132,7 @@ def _needed(sides: Sides) -> tuple[str, ...]:
     return tuple(left)
 
 
-def _beyond(condition: str, sides: Sides) -> Iterator[Lengths]:
+def beyond(condition: str, sides: Sides) -> Iterator[Lengths]:
     """Lengths near the example's, and near those that a condition names, that do not meet it."""
     names = [name for name in sides.lengths.names if name in words_in(condition)]
     named = [int(number) + more for number in re.findall(r"\d+", condition) for more in (0, 1, -1)]
@@ -138,12 +140,13 @@ def _beyond(condition: str, sides: Sides) -> Iterator[Lengths]:
     choices = [
         dict.fromkeys((*close, *other_sizes(sides.example[name]), 3, 2, 1, sides.example[name])) for name in names
     ]
+    most = max(MOST_ELEMENTS, _MOST_TIMES * sides.lengths.elements(sides.example))
     all_names = set(sides.lengths.names)
     alone = (at for at in near(all_names, sides.example) if sides.lengths.broken(at) == {condition})
     yield from islice(alone, _MOST_ALONE)
     for chosen in product(*choices):
         sizes = sides.example | dict(zip(names, chosen, strict=True))
-        if not holds(condition, sizes):
+        if not holds(condition, sizes) and sides.lengths.elements(sizes) <= most:
             yield sizes
 
 
