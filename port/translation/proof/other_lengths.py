@@ -78,13 +78,16 @@ class Sides:
         with cpu_precision(self.precision == "float64" or self.translation.needs_x64):
             return flax_outputs(self.translation, self.precision, given, training, self.seed)
 
-    def agree_at(self, sizes: Lengths) -> bool:
-        """Whether both sides run in evaluation, and give the same."""
+    def agree_at(self, sizes: Lengths, *, in_training_too: bool = False) -> bool:
+        """Whether both sides run in evaluation, and give the same; and in training, where the original runs in it."""
         try:
             compared = self.outputs_at(sizes, training=False)
+            if compared is None or not compared.agrees or not in_training_too:
+                return compared is not None and compared.agrees
+            compared = self.outputs_at(sizes, training=True)
         except Exception:
             return False
-        return compared is not None and compared.agrees
+        return compared is None or compared.agrees
 
     def written_takes(self, sizes: Lengths) -> bool:
         """Whether the written module takes these lengths in evaluation."""

@@ -22,7 +22,7 @@ _MOST_ALONE = 5
 """Of these, random ones that break no other condition come first."""
 _LONGEST = 2048
 """Lengths above are not tried for a condition's sake."""
-_MOST_TIMES = 4
+_MOST_TIMES = 2
 """Inputs that hold more times the numbers of the example's are not tried, unless they are small."""
 
 
@@ -76,7 +76,7 @@ def _limits(sides: Sides, name: str) -> list[str]:
             at = sides.example | {name: other}
             if sides.lengths.broken(at) or not sides.takes(at):
                 continue
-            if not sides.agree_at(at):
+            if not sides.agree_at(at, in_training_too=True):
                 found.append(f"{name} {sign} {last}")
                 break
             last = other
@@ -114,22 +114,40 @@ def _first(lengths: list[int], is_taken: Callable[[int], bool]) -> int:
 
 
 def _needed(sides: Sides) -> tuple[str, ...]:
-    """The conditions beyond which both sides were not seen to give the same."""
+    """The conditions beyond which both sides were not seen to give the same, in evaluation and in training."""
     left = dict.fromkeys(sides.lengths.conditions)
     needed: set[str] = set()
     for condition in sides.lengths.conditions:
         if condition not in left or condition in needed:
             continue
-        for sizes in islice(beyond(condition, sides), _MOST_TRIALS):
-            if not sides.takes(sizes):
-                continue
-            broken = sides.lengths.broken(sizes) & left.keys()
-            if sides.agree_at(sizes):
-                left = {text: None for text in left if text not in broken}
-            elif broken == {condition}:
-                needed.add(condition)
-            break
-    return tuple(left)
+        unneeded: list[frozenset[str]] = []  # by each set of lengths at which both sides agree: what it does not meet
+        for sizes in _first_and_farthest(condition, sides):
+            broken = sides.lengths.broken(sizes).intersection(left)
+            if not sides.agree_at(sizes, in_training_too=True):
+                needed |= {condition} if broken == {condition} else set()
+                unneeded = []
+                break
+            unneeded.append(broken)
+        if unneeded:
+            left = dict.fromkeys(left.keys() - frozenset.intersection(*unneeded))
+    return tuple(text for text in sides.lengths.conditions if text in left)
+
+
+def _first_and_farthest(condition: str, sides: Sides) -> Iterator[Lengths]:
+    """Lengths beyond a condition that the original takes, and the longest of them: near ones may be right by chance."""
+    tried = list(islice(beyond(condition, sides), _MOST_TRIALS))
+    first = next(filter(sides.takes, tried), None)
+    if first is None:
+        return
+    yield first
+    names = words_in(condition)
+
+    def reach(sizes: Lengths) -> int:
+        its_own = {name: size for name, size in sizes.items() if name in names}
+        return sides.lengths.elements(sides.example | its_own)
+
+    farther = (sizes for sizes in sorted(tried, key=reach, reverse=True) if reach(sizes) > reach(first))
+    yield from islice(filter(sides.takes, farther), 1)
 
 
 def beyond(condition: str, sides: Sides) -> Iterator[Lengths]:
@@ -141,9 +159,8 @@ def beyond(condition: str, sides: Sides) -> Iterator[Lengths]:
         dict.fromkeys((*close, *other_sizes(sides.example[name]), 3, 2, 1, sides.example[name])) for name in names
     ]
     most = max(MOST_ELEMENTS, _MOST_TIMES * sides.lengths.elements(sides.example))
-    all_names = set(sides.lengths.names)
-    alone = (at for at in near(all_names, sides.example) if sides.lengths.broken(at) == {condition})
-    yield from islice(alone, _MOST_ALONE)
+    light = (at for at in near(set(sides.lengths.names), sides.example) if sides.lengths.elements(at) <= most)
+    yield from islice((at for at in light if sides.lengths.broken(at) == {condition}), _MOST_ALONE)
     for chosen in product(*choices):
         sizes = sides.example | dict(zip(names, chosen, strict=True))
         if not holds(condition, sizes) and sides.lengths.elements(sizes) <= most:

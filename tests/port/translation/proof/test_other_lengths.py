@@ -117,3 +117,66 @@ def test_what_the_original_alone_refuses_is_refused() -> None:
     assert not silently_wrong(module, translation, given, {})
     unchecked = replace(translation, source=translation.source.replace("; l >= 4", ""))
     assert silently_wrong(module, unchecked, given, {})
+
+
+class CropsInTraining(nn.Module):
+    """In training it takes no more than the first eight, and in evaluation all there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and x.shape[1] > 8:
+            x = x[:, :8]
+        return self.linear(x).sum(1)
+
+
+class DropsLongOnes(CropsInTraining):
+    """A dropout of long ones; the mask is drawn alike on both sides."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        return F.dropout(y, 0.5, self.training).sum(1) if x.shape[1] > 8 else y.sum(1)
+
+
+class StepsInTraining(CropsInTraining):
+    """In training every other one of many, by a slice that a step makes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        many = self.training and int(x.shape[1]) // 9 > 0
+        return self.linear(x[:, :: 2 if many else 1]).sum(1)
+
+
+@pytest.mark.parametrize("kind", [CropsInTraining, DropsLongOnes, StepsInTraining])
+@pytest.mark.thin(3)
+def test_a_branch_that_only_training_takes_keeps_its_condition(kind: type[CropsInTraining]) -> None:
+    module, x = kind(), torch.randn(2, 5, 4)
+    translation = port.translate(module, x)
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
+    for length in (4, 9, 17):
+        longer = torch.randn(2, length, 4)
+        module.train()
+        translation.module.train()
+        try:
+            given = translation.run(longer)
+        except ValueError as error:
+            assert "written for" in str(error)
+        else:
+            assert length == 4, "silently wrong in training"
+            torch.testing.assert_close(given, module(longer))
+
+
+class LooksBack(CropsInTraining):
+    """Of more than 22 the last 24: a condition that 23 and 24 do not need."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x[:, -24:] if x.shape[1] > 22 else x).sum(1)
+
+
+def test_what_one_length_does_not_need_another_does() -> None:
+    module, x = LooksBack(), torch.randn(2, 20, 4)
+    translation = port.translate(module, x)
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
+    with pytest.raises(ValueError, match="this was written for t <= 22, and t = 25"):
+        translation.run(torch.randn(2, 25, 4))
