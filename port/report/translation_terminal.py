@@ -55,6 +55,8 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
         say(f"frozen, as PyTorch does not train them: {frozen_count(translation)}: {_shown(shown, console)}")
     for remark in proof.remarks if proof is not None else ():
         say(f"  [yellow]{_shown(remark, console)}[/]")
+    if proof is not None and proof.lengths:
+        say(f"  compared at {_shown(proof.lengths, console)}")
     if translation.unwritten:
         console.print(_unwritten(translation, console))
     if translation.without_start:

@@ -74,19 +74,18 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
             rows += filter(None, (sides.outputs_at(sizes, training=training) for training in modes))
         except Exception as error:
             return Proof(tuple(rows), precision, f"at {words(sizes)}, {_told(error)}", tuple(remarks))
-    remarks[_tried(translation)] = None
     if translation.own_gradients and any(row.what.startswith("gradients") and not row.agrees for row in rows):
         remarks[_OWN.format(", ".join(translation.own_gradients))] = None
-    return Proof(tuple(rows), precision, remarks=tuple(remarks))
+    return Proof(tuple(rows), precision, remarks=tuple(remarks), lengths=_tried(translation))
 
 
 def _tried(translation: Translation) -> str:
-    """Which lengths of the inputs were compared."""
+    """The lengths of the inputs at which both sides ran."""
     lengths = translation.lengths
     if not lengths.names:
-        return "the lengths of the inputs are fixed, and checked where they come in"
+        return "the example's lengths alone, which are fixed, and checked where they come in"
     tried = "; ".join(map(words, lengths.tried))
-    return f"lengths: the example's{f'; {tried}' if tried else ' alone: the original ran at no others'}"
+    return f"the example's lengths{f'; {tried}' if tried else ' alone: the original ran at no others'}"
 
 
 _UNREAD = "the written module does not read {}, and what the original gives changes with it"

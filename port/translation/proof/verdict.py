@@ -82,12 +82,14 @@ class Proof:
         precision: ``"float64"``; ``"float32"`` where the original does not run in float64.
         failed: the error of the Flax side, if it could not be run.
         remarks: what was not compared, or less closely, and why: a sentence each.
+        lengths: of the inputs, at which both sides ran.
     """
 
     rows: tuple[Compared, ...]
     precision: str = "float64"
     failed: str = ""
     remarks: tuple[str, ...] = ()
+    lengths: str = ""
 
     @property
     def agrees(self) -> bool:
@@ -96,4 +98,5 @@ class Proof:
 
     def __str__(self) -> str:
         head = f"{self.precision}: both sides {'agree' if self.agrees else 'DIFFER'}"
-        return "\n  ".join([head, *([self.failed] if self.failed else []), *map(str, self.rows), *self.remarks])
+        at = f"compared at {self.lengths}" if self.lengths else ""
+        return "\n  ".join(filter(None, [head, self.failed, *map(str, self.rows), *self.remarks, at]))

@@ -299,7 +299,9 @@ def test_a_proof_that_fails_is_said_first(
 # %% Its options
 
 
-def test_a_model_that_takes_a_configuration(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_takes_a_configuration(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(place)
     (place / "configured_models.py").write_text(
         "from dataclasses import dataclass\nfrom torch import nn\n\n\n"
@@ -311,6 +313,7 @@ def test_a_model_that_takes_a_configuration(place: Path, tmp_path: Path, monkeyp
     kwargs = '{"config": {"@configured_models:Config": {"width": 4, "act": "@torch.nn:Tanh"}}}'
     options = ("--kwargs", kwargs, "--input", "2,3", "--name", "configured", "-o", str(tmp_path / "configured"))
     assert run("configured_models:Configured", *options) == 0
+    assert "\n  compared at the example's lengths; n = 3; n = 1\n" in capsys.readouterr().out
     assert "jnp.tanh" in (tmp_path / "configured" / "configured.py").read_text()
     imported(tmp_path / "configured" / "test_configured.py").test_it_is_the_same_model()
 

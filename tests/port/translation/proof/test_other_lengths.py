@@ -83,7 +83,7 @@ def test_the_proof_says_what_it_tried(positions: Translation) -> None:
     assert positions.lengths.conditions == ("t <= 12",)
     assert 'F.expect(tokens, "n t; t <= 12")' in positions.source
     assert positions.lengths.tried == ({"n": 3, "t": 6}, {"n": 1, "t": 1})
-    assert "lengths: the example's; n = 3, t = 6; n = 1, t = 1" in str(positions.proof)
+    assert "compared at the example's lengths; n = 3, t = 6; n = 1, t = 1" in str(positions.proof)
     with pytest.raises(ValueError, match="written for t <= 12, and t = 13"):
         positions.run(torch.zeros(2, 13, dtype=torch.int64))
 
@@ -93,7 +93,7 @@ def test_static_fixes_all_and_says_so() -> None:
     translation = port.translate(module, x, static=True)
     assert translation.proof is not None and translation.proof.agrees
     assert 'F.expect(x, "2 5 3")' in translation.source and not translation.lengths.names
-    assert "the lengths of the inputs are fixed" in str(translation.proof)
+    assert "the example's lengths alone, which are fixed" in str(translation.proof)
     with pytest.raises(ValueError, match="axis 1 has length 1, and this was written for 5"):
         translation.run(torch.randn(2, 1, 3))
 
