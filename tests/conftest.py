@@ -59,7 +59,7 @@ SIMPLE_LOOPS = "--xla_cpu_use_fusion_emitters=false"
 def _xla_knows(flag: str) -> bool:
     """True where XLA takes a flag; it ends the process that starts with one that it does not know."""
     start = [sys.executable, "-c", "from jaxlib import xla_client; xla_client.make_cpu_client()"]
-    return subprocess.run(start, env=os.environ | {"XLA_FLAGS": flag}, capture_output=True).returncode == 0
+    return subprocess.run(start, env=os.environ | {"XLA_FLAGS": flag}, capture_output=True, timeout=60).returncode == 0
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -101,16 +101,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(others)]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What the collection makes stays to the end: the garbage collector need not look through it again and again."""
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """What the collection made stays to the end: the garbage collector need not look through it again and again."""
-    gc.enable()
-    gc.collect()
-    gc.freeze()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -120,7 +120,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def optimized() -> Iterator[None]:
-    """XLA as users have it, for tests that compare the last bit."""
+    """XLA with all its passes, for tests that compare the last bit."""
     import jax
 
     before = jax.config.read("jax_disable_most_optimizations")

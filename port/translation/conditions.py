@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Iterator
+from itertools import chain, compress
 
 from port.translation.input_lengths import InputLengths, Lengths, holds
 from port.translation.symbols import UNSAID, words_in
@@ -48,7 +50,9 @@ def _without_implied(found: list[str], example: Lengths) -> tuple[str, ...]:
     for condition in sorted(found, key=len, reverse=True):
         others = [other for other in left if other != condition]
         names = {name for text in (condition, *others) for name in words_in(text) if name in example}
-        drawn = [sizes for sizes in near(names, example) if all(holds(other, sizes) for other in others)]
+        far = chain.from_iterable(_drawn(sorted(names), most) for most in (1000, *_far(condition)))
+        tried = chain(near(names, example), far)
+        drawn = [sizes for sizes in tried if all(holds(other, sizes) for other in others)]
         if others and drawn and all(holds(condition, sizes) for sizes in drawn):
             left = others
     return tuple(left)
@@ -64,7 +68,7 @@ def near(names: set[str], example: Lengths) -> Iterator[Lengths]:
 
 
 def _apart(guard: str, example: Lengths) -> dict[str, str]:
-    """A condition on several lengths as a plain one on each, all of which ask for no less; empty if there are none.
+    """A condition on several lengths as a plain one on each, which together ask for as much or more; empty if none do.
 
     ``n * ((h - 7)//2 + 1) * ((w - 7)//2 + 1) >= 2``, of an array that is not empty, is ``h >= 7`` and ``w >= 7``.
     """
@@ -76,18 +80,25 @@ def _apart(guard: str, example: Lengths) -> dict[str, str]:
             return {}
         if condition:
             plain[name] = condition
-    drawn = [sizes for sizes in near(names, example) if all(holds(other, sizes) for other in plain.values())]
+    tried = chain(near(names, example), _drawn(sorted(names), _MOST))
+    drawn = [sizes for sizes in tried if all(holds(other, sizes) for other in plain.values())]
     return plain if len(drawn) > 1 and all(holds(guard, sizes) for sizes in drawn) else {}
 
 
 def _of_one(guards: list[str], name: str) -> list[str]:
     """Conditions on one length as one plain condition; or each as plain as it can be said."""
     met = [[holds(guard, {name: size}) for size in range(1, _MOST + 1)] for guard in guards]
+    # What ends far above stays as torch.export says it.
+    ends = [
+        all(own) and not all(holds(guard, {name: size}) for size in _far(guard))
+        for guard, own in zip(guards, met, strict=True)
+    ]
+    far = list(compress(guards, ends))
     together = _plain([all(several) for several in zip(*met, strict=True)], name)
     if together is not None:
-        return [together] if together else []
+        return [together, *far] if together else far
     alone = [_plain(own, name) for own in met]
-    return [guard if plain is None else plain for guard, plain in zip(guards, alone, strict=True) if plain != ""]
+    return far + [guard if plain is None else plain for guard, plain in zip(guards, alone, strict=True) if plain != ""]
 
 
 def _plain(met: list[bool], name: str) -> str | None:
@@ -115,8 +126,18 @@ def _plain(met: list[bool], name: str) -> str | None:
 
 def _always(guard: str, names: list[str]) -> bool:
     """Whether a condition on several lengths holds for all: tried on small, middling and large ones."""
-    generator = random.Random(1)
-    drawn: list[Lengths] = []
-    for most in (3, 40, 1000):
-        drawn += [{name: generator.randint(1, most) for name in names} for _ in range(300)]
+    drawn = chain.from_iterable(_drawn(names, most) for most in (3, 40, 1000, *_far(guard)))
     return all(holds(guard, sizes) for sizes in drawn)
+
+
+def _drawn(names: Iterable[str], most: int) -> Iterator[Lengths]:
+    """Random lengths, and the largest of all."""
+    generator = random.Random(most)
+    yield dict.fromkeys(names, most)
+    for _ in range(300):
+        yield {name: generator.randint(1, most) for name in names}
+
+
+def _far(guard: str) -> list[int]:
+    """Lengths far above the numbers that a condition names."""
+    return [4 * number for number in map(int, re.findall(r"\d+", guard)) if _MOST <= 4 * number < 2**31]

@@ -97,6 +97,12 @@ class Sides:
             return False
         return True
 
+    def trains_at(self, sizes: Lengths) -> bool:
+        """Whether training says something at these lengths: a BatchNorm over few values is all rounding."""
+        from torch.nn.modules.batchnorm import _BatchNorm
+
+        return 1 not in sizes.values() or not any(isinstance(layer, _BatchNorm) for layer in self.module.modules())
+
     def runs(self, sizes: Lengths) -> bool:
         """Whether the conditions allow these lengths, and the original takes them."""
         return not self.lengths.broken(sizes) and self.takes(sizes)

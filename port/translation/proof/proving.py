@@ -69,8 +69,7 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
             rows += compared(theirs, ours, translation, training, limits)
     for sizes in translation.lengths.tried:
         try:
-            # A BatchNorm over few values says nothing in training.
-            modes = (False,) if 1 in sizes.values() else (False, True)
+            modes = (False, True) if sides.trains_at(sizes) else (False,)
             rows += filter(None, (sides.outputs_at(sizes, training=training) for training in modes))
         except Exception as error:
             return Proof(tuple(rows), precision, f"at {words(sizes)}, {_told(error)}", tuple(remarks))

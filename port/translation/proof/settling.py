@@ -22,8 +22,10 @@ _MOST_ALONE = 5
 """Of these, random ones that break no other condition come first."""
 _LONGEST = 2048
 """Lengths above are not tried for a condition's sake."""
+_MOST_CHOSEN = 20_000
+"""Combinations of lengths that are looked through for them."""
 _MOST_TIMES = 2
-"""Inputs that hold more times the numbers of the example's are not tried, unless they are small."""
+"""Inputs with more than so many times the example's numbers are not tried, unless they are small."""
 
 
 def settled(sides: Sides) -> InputLengths:
@@ -42,16 +44,19 @@ def settled(sides: Sides) -> InputLengths:
         _demand(sides, _limits(sides, name))
     _demand(sides, _beginnings(sides))
     ones = _ones(sides)
-    if ones and not sides.agree_at(ones):
+    trains = sides.trains_at(ones)
+    if ones and not sides.agree_at(ones, in_training_too=trains):
         changed = [name for name, size in ones.items() if size != sides.example[name]]
-        apart = [name for name in changed if not sides.agree_at(sides.example | {name: 1})]
+        apart = [name for name in changed if not sides.agree_at(sides.example | {name: 1}, in_training_too=trains)]
         # Where each alone is right, it is their meeting that is not.
         _demand(sides, [f"{name} >= 2" for name in apart or changed])
     second = _second(sides)
-    while second and not sides.agree_at(second):
+    while second and not sides.agree_at(second, in_training_too=True):
         # What the written module does not follow is fixed: a sentence is better than a wrong number.
         changed = [name for name, size in second.items() if size != sides.example[name]]
-        apart = [name for name in changed if not sides.agree_at(sides.example | {name: second[name]})]
+        apart = [
+            name for name in changed if not sides.agree_at(sides.example | {name: second[name]}, in_training_too=True)
+        ]
         _demand(sides, [f"{name} == {sides.example[name]}" for name in apart or changed])
         second = _second(sides)
     tried = [second, _ones(sides)]
@@ -93,6 +98,8 @@ def _beginnings(sides: Sides) -> list[str]:
     if not trials.runs({}):
         return []
     found = []
+    if sides.lengths.broken(sides.example):
+        return []
     for name, size in sides.example.items():
         allowed = (length for length in range(1, size + 1) if not sides.lengths.broken(sides.example | {name: length}))
         shortest = next(allowed, size)
@@ -121,7 +128,7 @@ def _needed(sides: Sides) -> tuple[str, ...]:
         if condition not in left or condition in needed:
             continue
         unneeded: list[frozenset[str]] = []  # by each set of lengths at which both sides agree: what it does not meet
-        for sizes in _first_and_farthest(condition, sides):
+        for sizes in _spread(condition, sides):
             broken = sides.lengths.broken(sizes).intersection(left)
             if not sides.agree_at(sizes, in_training_too=True):
                 needed |= {condition} if broken == {condition} else set()
@@ -133,27 +140,36 @@ def _needed(sides: Sides) -> tuple[str, ...]:
     return tuple(text for text in sides.lengths.conditions if text in left)
 
 
-def _first_and_farthest(condition: str, sides: Sides) -> Iterator[Lengths]:
-    """Lengths beyond a condition that the original takes, and the longest of them: near ones may be right by chance."""
-    tried = list(islice(beyond(condition, sides), _MOST_TRIALS))
-    first = next(filter(sides.takes, tried), None)
-    if first is None:
-        return
-    yield first
+def _spread(condition: str, sides: Sides) -> Iterator[Lengths]:
+    """Up to three sets of lengths beyond a condition that the original takes: a first one, the longest, the shortest.
+
+    Those next to it may be right by chance. The longest and the shortest meet what else the first meets: where they are
+    wrong, it is for this condition.
+    """
     names = words_in(condition)
 
     def reach(sizes: Lengths) -> int:
         its_own = {name: size for name, size in sizes.items() if name in names}
         return sides.lengths.elements(sides.example | its_own)
 
-    farther = (sizes for sizes in sorted(tried, key=reach, reverse=True) if reach(sizes) > reach(first))
-    yield from islice(filter(sides.takes, farther), 1)
+    tried = list(islice(beyond(condition, sides), _MOST_TRIALS))
+    first = next(filter(sides.takes, tried), None)
+    if first is None:
+        return
+    yield first
+    alike = [sizes for sizes in tried if sides.lengths.broken(sizes) <= sides.lengths.broken(first)]
+    alike.sort(key=reach)
+    longer = (sizes for sizes in reversed(alike) if reach(sizes) > reach(first))
+    shorter = (sizes for sizes in alike if reach(sizes) < reach(first))
+    for sizes in (longer, shorter):
+        yield from islice(filter(sides.takes, sizes), 1)
 
 
 def beyond(condition: str, sides: Sides) -> Iterator[Lengths]:
-    """Lengths near the example's, and near those that a condition names, that do not meet it."""
+    """Lengths near the example's, and near and far from those that a condition names, that do not meet it."""
     names = [name for name in sides.lengths.names if name in words_in(condition)]
-    named = [int(number) + more for number in re.findall(r"\d+", condition) for more in (0, 1, -1)]
+    numbers = [int(number) for number in re.findall(r"\d+", condition)]
+    named = [length for number in numbers for length in (number, number + 1, number - 1, 2 * number, 4 * number)]
     close = [length for length in named if 0 < length < _LONGEST]
     choices = [
         dict.fromkeys((*close, *other_sizes(sides.example[name]), 3, 2, 1, sides.example[name])) for name in names
@@ -161,7 +177,7 @@ def beyond(condition: str, sides: Sides) -> Iterator[Lengths]:
     most = max(MOST_ELEMENTS, _MOST_TIMES * sides.lengths.elements(sides.example))
     light = (at for at in near(set(sides.lengths.names), sides.example) if sides.lengths.elements(at) <= most)
     yield from islice((at for at in light if sides.lengths.broken(at) == {condition}), _MOST_ALONE)
-    for chosen in product(*choices):
+    for chosen in islice(product(*choices), _MOST_CHOSEN):
         sizes = sides.example | dict(zip(names, chosen, strict=True))
         if not holds(condition, sizes) and sides.lengths.elements(sizes) <= most:
             yield sizes

@@ -82,7 +82,7 @@ class Proof:
         precision: ``"float64"``; ``"float32"`` where the original does not run in float64.
         failed: the error of the Flax side, if it could not be run.
         remarks: what was not compared, or less closely, and why: a sentence each.
-        lengths: of the inputs, at which both sides ran.
+        lengths: the inputs' lengths at which both sides were compared, in words.
     """
 
     rows: tuple[Compared, ...]

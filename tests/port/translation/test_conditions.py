@@ -27,9 +27,15 @@ HALVED = "(((-1 + (-1 + s)) // 1 - 5 + 2) // 2)"
         (["n <= h", "w != h"], ("n <= h", "w != h")),
         (["h == w", "2*h == 2*w"], ("h == w",)),
         (["unsaid(h)", "h <= 9"], ("h <= 9",)),
+        (["h <= 8000"], ("h <= 8000",)),
+        (["h <= 8000", "h >= 3"], ("h >= 3", "h <= 8000")),
+        (["n * h <= 5000", "w >= 3"], ("n * h <= 5000", "w >= 3")),
+        (["h * w <= 3000000"], ("h * w <= 3000000",)),
+        (["1024 * h * w >= 2"], ()),
         (["h // (w - 12) > 0"], ("h // (w - 12) > 0",)),
         # Nobody reads these at a glance: an array that is not empty, and what is none of each length alone.
         ([f"400 * n * {HALVED.replace('s', 'h')} * {HALVED.replace('s', 'w')} >= 2"], ("h >= 7", "w >= 7")),
+        ([f"n * h <= 10000 and {HALVED.replace('s', 'h')} <= 10000 and {HALVED.replace('s', 'n')} <= 10000"], None),
         ([f"({HALVED.replace('s', 'h')} + {HALVED.replace('s', 'w')}) % 5 == 0 and n <= 2 * h and n <= w + 1"], None),
     ],
 )

@@ -161,7 +161,7 @@ def test_a_branch_that_only_training_takes_keeps_its_condition(kind: type[CropsI
         try:
             given = translation.run(longer)
         except ValueError as error:
-            assert "written for" in str(error)
+            assert length != 4 and "written for" in str(error)
         else:
             assert length == 4, "silently wrong in training"
             torch.testing.assert_close(given, module(longer))
@@ -174,9 +174,44 @@ class LooksBack(CropsInTraining):
         return self.linear(x[:, -24:] if x.shape[1] > 22 else x).sum(1)
 
 
-def test_what_one_length_does_not_need_another_does() -> None:
-    module, x = LooksBack(), torch.randn(2, 20, 4)
+class LooksFarBack(CropsInTraining):
+    """A condition that 59 and 60 do not need, far above the example."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x[:, -60:] if x.shape[1] > 58 else x).sum(1)
+
+
+class FillsUp(CropsInTraining):
+    """A condition that twelve do not need, and fewer do."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[1] < 13:
+            x = F.pad(x, (0, 0, 0, max(0, 12 - x.shape[1])), value=1.0)
+        return self.linear(x).sum(1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition", "length"),
+    [(LooksBack, "t <= 22", 25), (LooksFarBack, "t <= 58", 61), (FillsUp, "t >= 13", 8)],
+)
+def test_what_one_length_does_not_need_another_does(kind: type[CropsInTraining], condition: str, length: int) -> None:
+    module, x = kind(), torch.randn(2, 20, 4)
     translation = port.translate(module, x)
     assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
-    with pytest.raises(ValueError, match="this was written for t <= 22, and t = 25"):
-        translation.run(torch.randn(2, 25, 4))
+    with pytest.raises(ValueError, match=f"this was written for {condition}, and t = {length}"):
+        translation.run(torch.randn(2, length, 4))
+
+
+class MeanInTraining(CropsInTraining):
+    """In training a mean is added, but not of one alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and x.shape[1] > 1:
+            x = x + x.mean(1, keepdim=True)
+        return self.linear(x).sum(1)
+
+
+def test_a_length_of_one_is_tried_in_training() -> None:
+    translation = port.translate(MeanInTraining(), torch.randn(2, 5, 4))
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
+    assert translation.lengths.conditions == ("t >= 2",)
