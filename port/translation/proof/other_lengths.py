@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +14,18 @@ from port.parity.distance import difference
 from port.translation.double import default_float64, in_double
 from port.translation.free_lengths import Trials
 from port.translation.input_lengths import Lengths
-from port.translation.proof.flax_run import flax_outputs
+from port.translation.proof.comparing import compared
+from port.translation.proof.flax_run import flax_outputs, flax_run
 from port.translation.proof.precision import cpu_precision
-from port.translation.proof.torch_run import torch_outputs
+from port.translation.proof.torch_run import torch_outputs, torch_run
 from port.translation.proof.verdict import Compared, limits_of
 from port.translation.resizing import resized
 
 if TYPE_CHECKING:
     from port.translation.translation import Translation
+
+_MOST_PARAMETERS = 60
+"""Models with more are compared by their outputs alone at other lengths: compiling a backward pass takes its time."""
 
 
 class Sides:
@@ -47,14 +53,49 @@ class Sides:
         self.example = self.lengths.of(args, kwargs)
         self.trials = Trials(module, args, kwargs)
 
-    def outputs_at(self, sizes: Lengths, *, training: bool) -> Compared | None:
-        """How far apart the outputs are; None where the original does not run at these lengths.
+    def rows_at(self, sizes: Lengths, *, training: bool) -> list[Compared]:
+        """What was compared at these lengths; empty where the original does not run at them.
+
+        In training, gradients and buffers too, unless the model is large.
 
         Raises:
             Exception: whatever the written module raises.
         """
         given = resized(self.args, self.kwargs, self.lengths.sizes(sizes))
-        return self.compared(given, words(sizes), training=training)
+        if training and self.is_small:
+            return self.trained(given, f" at {words(sizes)}")
+        outputs = self.compared(given, words(sizes), training=training)
+        return [] if outputs is None else [outputs]
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether a backward pass costs little."""
+        return len(list(self.module.parameters())) <= _MOST_PARAMETERS
+
+    @cached_property
+    def trains_alike(self) -> bool:
+        """Whether both sides agree in training at the example's own lengths."""
+        return all(row.agrees for row in self.trained((self.args, self.kwargs), ""))
+
+    def trained(self, given: Any, where: str) -> list[Compared]:
+        """What a step of training gives on both sides; empty where the original takes none.
+
+        Args:
+            given: (args, kwargs).
+            where: the lengths, for the rows' names.
+
+        Raises:
+            Exception: whatever the written module raises.
+        """
+        try:
+            with default_float64() if self.precision == "float64" else nullcontext():
+                theirs = torch_run(self.module, given, True, self.seed)
+        except Exception:
+            return []
+        with cpu_precision(self.precision == "float64" or self.translation.needs_x64):
+            ours = flax_run(self.translation, self.precision, given, True, theirs.cotangents, self.seed)
+        rows = compared(theirs, ours, self.translation, True, self.limits)
+        return [replace(row, what=f"{row.what}{where}") for row in rows]
 
     def compared(self, given: Any, where: str, *, training: bool) -> Compared | None:
         """How far apart the outputs are for (args, kwargs); None where the original does not run."""
@@ -81,13 +122,15 @@ class Sides:
     def agree_at(self, sizes: Lengths, *, in_training_too: bool = False) -> bool:
         """Whether both sides run in evaluation, and give the same; and in training, where the original runs in it."""
         try:
-            compared = self.outputs_at(sizes, training=False)
-            if compared is None or not compared.agrees or not in_training_too:
-                return compared is not None and compared.agrees
-            compared = self.outputs_at(sizes, training=True)
+            rows = self.rows_at(sizes, training=False)
+            if not rows or not all(row.agrees for row in rows) or not in_training_too:
+                return bool(rows) and all(row.agrees for row in rows)
+            rows = self.rows_at(sizes, training=True)
+            apart = [row.what for row in rows if not row.agrees]
+            # What differs at the example's lengths too says nothing of these.
+            return not apart or (not any(map(_is_of_outputs, apart)) and not self.trains_alike)
         except Exception:
             return False
-        return compared is None or compared.agrees
 
     def written_takes(self, sizes: Lengths) -> bool:
         """Whether the written module takes these lengths in evaluation."""
@@ -110,6 +153,10 @@ class Sides:
     def takes(self, sizes: Lengths) -> bool:
         """Whether the original takes these lengths."""
         return self.trials.runs(self.lengths.sizes(sizes))
+
+
+def _is_of_outputs(what: str) -> bool:
+    return what.startswith("outputs")
 
 
 def words(sizes: Lengths) -> str:

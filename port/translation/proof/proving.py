@@ -70,7 +70,7 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
     for sizes in translation.lengths.tried:
         try:
             modes = (False, True) if sides.trains_at(sizes) else (False,)
-            rows += filter(None, (sides.outputs_at(sizes, training=training) for training in modes))
+            rows += [row for training in modes for row in sides.rows_at(sizes, training=training)]
         except Exception as error:
             return Proof(tuple(rows), precision, f"at {words(sizes)}, {_told(error)}", tuple(remarks))
     if translation.own_gradients and any(row.what.startswith("gradients") and not row.agrees for row in rows):

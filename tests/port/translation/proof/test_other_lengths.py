@@ -215,3 +215,46 @@ def test_a_length_of_one_is_tried_in_training() -> None:
     translation = port.translate(MeanInTraining(), torch.randn(2, 5, 4))
     assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
     assert translation.lengths.conditions == ("t >= 2",)
+
+
+class DetachesLongOnes(CropsInTraining):
+    """Outputs are the same at any length; the gradient of long ones is another."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        return (y.detach() * y if x.shape[1] > 8 else y * y).sum(1)
+
+
+class CountsLongOnes(CropsInTraining):
+    """Only a buffer tells long ones from short ones."""
+
+    seen: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and x.shape[1] > 8:
+            self.seen.mul_(2)
+        return self.linear(x).sum(1)
+
+
+class MeasuresLongOnes(CropsInTraining):
+    """The mean is a constant for the gradient where there are many, by a number that no guard names."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        mean = y.mean(1, keepdim=True)
+        return (y * (mean.detach() if int(x.shape[1]) // 9 > 0 else mean)).sum(1)
+
+
+@pytest.mark.parametrize("kind", [DetachesLongOnes, CountsLongOnes, MeasuresLongOnes])
+@pytest.mark.thin(3)
+def test_a_branch_that_changes_a_gradient_or_a_buffer_alone_keeps_its_condition(kind: type[CropsInTraining]) -> None:
+    module, x = kind(), torch.randn(2, 5, 4)
+    translation = port.translate(module, x)
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
+    assert any("gradients in training at n = " in row.what for row in translation.proof.rows)
+    with pytest.raises(ValueError, match=r"written for t <= (5|8)"):
+        translation.run(torch.randn(2, 17, 4))
