@@ -55,6 +55,7 @@ _HOMES = {
 _ROOMS = (
     "data",
     "errors",
+    "judging",
     "lessons",
     "mapping",
     "moves",

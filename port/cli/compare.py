@@ -11,14 +11,15 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.records import Status, compare, read_record
+from port.records import compare, read_record
 from port.report import print_verdict, write_run_page
 from port.training import Outcome
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Compare two records, step by step. Exits 0 if they were shown to be the same, 1 if not, 2 on bad input."""
+    """Compare two records, step by step. Exits 0 if they were shown to be the same, 1 if they differ, 2 on bad input, 4
+    if it cannot be judged."""
 
     a: Positional[Path]
     """a record: JSON lines, as port.Recorder writes them"""
@@ -42,4 +43,4 @@ def main(arguments: Sequence[str]) -> int:
         outcome = Outcome(verdict.precision, a, b, controls, verdict, weights=None)
         write_run_page([outcome], given.html, title=f"{given.a} and {given.b}")
     print_verdict(verdict, Console())
-    return 0 if verdict.status is Status.AGREE else 1
+    return verdict.status.exit_code

@@ -20,8 +20,8 @@ from port.training import (
     Outcome,
     Pairing,
     Trainer,
-    agreed,
     make_run_folder,
+    status_of,
     terminate_on_signal,
     told_before,
     train,
@@ -35,7 +35,7 @@ from side_by_side.config import Config
 class Arguments:
     """Train the same model with PyTorch and with JAX, and say whether the two runs are the same, step by step.
 
-    Exits 0 if they are, 1 if they are not, 2 on bad usage, 3 if a trainer died.
+    Exits 0 if they are, 1 if they are not, 2 on bad usage, 3 if a trainer died, 4 if it cannot be judged.
     """
 
     config: Annotated[Config, arg(name="")] = field(default_factory=Config)
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
         advice = "" if error.exit_code == UsageError.exit_code else go_on.replace("; ", "\n")
         raise TrainerDied(f"{error}{advice}", code=error.exit_code) from error
     _show(outcomes, folder, console, given)
-    return 0 if agreed(outcomes) else 1
+    return status_of(outcomes).exit_code
 
 
 def _split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:

@@ -13,6 +13,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.models import register_pairs
 from port.errors import NoPair, PortError, UsageError, described
+from port.judging import Status
 from port.named import advice, named, spelled_arguments
 from port.named import arguments as keywords
 
@@ -27,7 +28,7 @@ class Arguments:
     and NAME.tables.safetensors where a new model (without weights) starts with tables that no formula gives. How new
     parameters are drawn is read off MODULE:NAME's own code, which is run for it, never off a checkpoint.
     Exits 0 if all of it was translated and both sides agree; 1 if something is left to write, or they differ; 2 if the
-    model cannot be built, run or translated.
+    model cannot be built, run or translated; 4 if it was translated, and cannot be judged.
     """
 
     target: Annotated[Positional[str], arg(metavar="MODULE:NAME")]
@@ -111,7 +112,9 @@ def _translate(given: Arguments, module: Any, args: Any, kwargs: Any, out: Path,
     report = translation_report(done, module, name=name, original=original)
     files = write_folder(done, out, name=name, original=original, report=report)
     print_translation(done, console, files=files)
-    return 0 if done.proof is not None and done.proof.agrees and not done.unwritten else 1
+    if done.unwritten or done.proof is None:
+        return Status.DIFFER.exit_code
+    return done.proof.status.exit_code
 
 
 def _called(given: Arguments) -> str:

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from port.errors import UnknownChoice, UsageError
+from port.judging import TENSORS, Limits, Status
 from port.mapping import Mapping, Rules, between, rules_of
 from port.mapping.folding import folds
 from port.mapping.renaming import Renaming, renamed
-from port.parity.distance import LIMITS, Limits
 from port.parity.given import AS_IT_IS, Inputs, Layout, for_flax, inputs_from, layout_of
 from port.parity.held import compare_weights
+from port.parity.judge import ModeResult
 from port.parity.matching import match_layers
-from port.parity.mode import Models, ModeResult, compare_buffers, compare_mode
+from port.parity.mode import Models, compare_buffers, compare_mode
 from port.parity.outputs import Drawn
 from port.parity.remarks import all_hints, remarks_of
 from port.parity.report import ORDER, CheckReport, Finding
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from port.parity.calls import Run
     from port.parity.torch_side import TorchSide
+
+PRECISIONS = ("float64", "float32")
 
 
 def check(
@@ -70,8 +73,9 @@ def check(
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         weights: "own": each side keeps its own, and they are compared first; "torch": Flax's copy gets torch's.
         precision: float64 is the proof; in float32 faults below 1e-4 are not seen.
-        rtol: relative limit of outputs, by default 1e-10 (float32: 1e-4); of gradients it is ten times that. Where
-            Flax's model goes through float32, as `jax.nn.dot_product_attention` does, 1e-6 is what can be met.
+        rtol: relative limit of outputs, and ten times that of gradients; by default `port.judging.limits`'s, 1e-9 and
+            1e-7 (float32: 1e-4 and 1e-3). Where Flax's model goes through float32, as `jax.nn.dot_product_attention`
+            does, 1e-6 is what can be met.
         atol: below this absolute difference anything is equal.
         steps: forward passes in training mode before the running statistics are compared.
         loss: of torch's output, and of Flax's; then its gradients are compared.
@@ -88,8 +92,8 @@ def check(
     """
     import jax
 
-    if precision not in LIMITS:
-        raise UnknownChoice("precision", precision, LIMITS)
+    if precision not in PRECISIONS:
+        raise UnknownChoice("precision", precision, PRECISIONS)
     if weights not in ("own", "torch"):
         raise UnknownChoice("weights", weights, ("own", "torch"))
     if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
@@ -97,7 +101,7 @@ def check(
     see_that_they_are_models(torch_module, flax_module)
     rules, fold = rules_of(rename), folds(fold)
     renaming = Renaming({} if isinstance(rules, Mapping) else rules.rename)
-    limits = _limits(LIMITS[precision], rtol, atol)
+    limits = _limits(TENSORS[precision], rtol, atol)
     with (
         jax.enable_x64(precision == "float64"),
         jax.default_device(jax.devices("cpu")[0]),
@@ -129,8 +133,7 @@ def check(
         if not is_random:
             trained = side.run(given, drawn, training=True, loss=losses[0])
             results["training"] = compare_mode(models, trained, drawn, training=True)
-            apart, count = compare_buffers(models, steps)
-            findings += apart
+            count = compare_buffers(models, steps, results["training"])
         for mode, result in results.items():
             part_beyond_rounding(models, result, training=mode == "training")
         idle = renaming.idle(side.guide.leaves)
@@ -156,8 +159,9 @@ def _report(
     for result in results.values():
         for kind, count in result.compared.items():
             compared[kind] = compared.get(kind, 0) + count
+    unjudged = tuple(dict.fromkeys(why for result in results.values() for why in result.unjudged))
     return CheckReport(
-        not found,
+        Status.DIFFER if found else Status.CANNOT_JUDGE if unjudged else Status.AGREE,
         tuple(found),
         tuple(partings),
         {mode: tuple(result.rows) for mode, result in results.items()},
@@ -165,6 +169,7 @@ def _report(
         (*remarks_of(models, results, is_random=is_random), *remarks),
         {**compared, "buffers": buffers},
         precision,
+        unjudged,
     )
 
 
@@ -173,9 +178,9 @@ def _limits(limits: Limits, rtol: float | None, atol: float) -> Limits:
     if rtol is not None:
         _see_that_it_is_a_limit("rtol", rtol)
         # A looser limit is given for what is computed in less than float64, whose rounding a gradient that is zero but
-        # for it (the keys' bias in attention) has too: its floor is then as in float32's limits.
-        floor = max(limits.floor, 0.1 * rtol) if rtol > limits.forward else min(limits.floor, 10 * rtol)
-        limits = replace(limits, forward=rtol, gradient=10 * rtol, floor=floor)
+        # for it (the keys' bias in attention) has too: its share is then float32's.
+        share = max(limits.share, TENSORS["float32"].share) if rtol > limits.forward else limits.share
+        limits = replace(limits, forward=rtol, gradient=10 * rtol, share=share)
     return replace(limits, absolute=atol)
 
 

@@ -1,41 +1,8 @@
-"""How far apart two arrays are, and how far they may be."""
+"""How far apart two arrays are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a difference may be.
-
-    Attributes:
-        forward: of an output, a running statistic or a layer's output, relative.
-        gradient: of a gradient, relative.
-        floor: of a gradient, as a share of the model's largest: one that is zero but for rounding (a convolution's bias
-            before BatchNorm) has no relative difference that means anything.
-        absolute: below which anything is equal; what a person gives as ``atol``.
-    """
-
-    forward: float
-    gradient: float
-    floor: float
-    absolute: float = 0.0
-
-    @property
-    def share(self) -> float:
-        """The least magnitude of a gradient, as a share of the largest, that its limit is in relation to."""
-        return self.floor / self.gradient if self.gradient else 0.0
-
-
-LIMITS = {
-    "float64": Limits(forward=1e-10, gradient=1e-9, floor=1e-12),
-    # Every sum of a thousand terms is rounded in another order, 1e-7 · √1000 a layer; deep networks and BatchNorm's
-    # backward pass enlarge that. Faults smaller than this are not seen: float64 is the proof.
-    "float32": Limits(forward=1e-4, gradient=1e-3, floor=1e-5),
-}
 
 
 class Incomparable(float):

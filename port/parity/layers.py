@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from port.judging import Limits
 from port.mapping import Mapping
 from port.parity.calls import Arrays, Call, Run, is_floating
-from port.parity.distance import Limits, difference
+from port.parity.distance import difference, largest
 from port.parity.flax_side import FlaxSide
 from port.parity.given import Inputs, Layout
 from port.parity.gradients import gradients_in_torchs
@@ -49,7 +50,7 @@ class LayerPairing:
 
     def _row(self, match: Matched, torch: Call, flax: Call) -> LayerRow:
         given = self._compare(match, _data(torch.inputs), _data(flax.inputs), is_input=True)
-        gave = self._compare(match, torch.outputs, flax.outputs)
+        gave = self._compare(match, torch.outputs, flax.outputs, scale=self.limits.share * largest(_data(torch.inputs)))
         arriving = self._compare(match, _filled(torch), _filled(flax), scale=self._scale)
         keys = [key for entry in match.entries for key in entry.sources if key in self.gradients]
         return LayerRow(
@@ -115,7 +116,8 @@ class LayerPairing:
         except Exception:
             # A layer that needs what only the whole model gives it (a bound scope, a stream of random numbers).
             return None, None
-        output = self._compare(match, _floating(theirs.outputs), ours.outputs)
+        into = self.limits.share * largest(_data(torch.inputs))
+        output = self._compare(match, _floating(theirs.outputs), ours.outputs, scale=into)
         if not wanted:
             return output, None
         carried = gradients_in_torchs(Mapping(match.entries), ours.gradients)

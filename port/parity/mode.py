@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from port.judging import Limits
 from port.mapping import TORCH_ONLY, Mapping
 from port.parity.calls import Arrays, Call, Run
-from port.parity.distance import Limits, difference, gap, largest, why_of
+from port.parity.control import Control, Kinds
+from port.parity.distance import difference, largest
 from port.parity.flax_side import FlaxSide
 from port.parity.given import Inputs, Layout
 from port.parity.gradients import gathered, gradients_in_torchs
+from port.parity.judge import Judge, ModeResult
 from port.parity.layers import LayerPairing
 from port.parity.matching import Matched
 from port.parity.outputs import Drawn, match_outputs
 from port.parity.parting import part_backward, part_forward
-from port.parity.report import Finding, LayerRow, Parting
+from port.parity.report import Finding, LayerRow
 from port.parity.torch_side import TorchSide
 
 
@@ -50,29 +53,6 @@ class Models:
     single_step: bool = True
 
 
-@dataclass
-class ModeResult:
-    """What comparing one mode found.
-
-    Attributes:
-        findings: what differs.
-        partings: where the two sides part first.
-        rows: the layers.
-        calls: of torch's layers and of Flax's.
-        flax_layers: Flax's layers by path.
-        compared: how many tensors of each kind.
-        rounded: torch's layer that differs before the one in ``partings``, by float32's rounding, and by how much.
-    """
-
-    findings: list[Finding] = field(default_factory=list)
-    partings: list[Parting] = field(default_factory=list)
-    rows: list[LayerRow] = field(default_factory=list)
-    calls: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))
-    flax_layers: dict[str, Any] = field(default_factory=dict)
-    compared: dict[str, int] = field(default_factory=dict)
-    rounded: tuple[str, float] | None = None
-
-
 def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) -> ModeResult:
     """Run Flax's side as torch's was run, and compare.
 
@@ -96,21 +76,22 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
     if matched.why:
         result.findings.append(Finding("forward", "the outputs", float("inf"), 0.0, matched.why, mode))
     theirs = {name: torch.outputs[name] for name in matched.names}
-    result.findings += _outputs(theirs, matched.in_torchs(flax.outputs), models.limits, mode)
+    own = gathered(models.mapping, torch.gradients, models.torch.guide.tied)
+    judge = Judge(_control(models, torch, own, drawn, training=training), models.limits, mode, result)
+    judge.outputs(theirs, matched.in_torchs(flax.outputs))
     forward = bool(result.findings)
 
-    own = gathered(models.mapping, torch.gradients, models.torch.guide.tied)
     carried = gradients_in_torchs(models.mapping, flax.gradients)
     most = largest(torch.gradients)
     apart = {key: _gradient(own[key], carried[key], most, models.limits) for key in carried if key in own}
     paths = {key: ", ".join(entry.targets) for entry in models.mapping.entries for key in entry.sources}
     if not matched.why:
-        result.findings += [
-            Finding("backward", f"{key} → {paths[key]}", value, models.limits.gradient, "", mode)
-            for key, value in apart.items()
-            if value > models.limits.gradient and gap(own[key], carried[key]) > models.limits.absolute
-        ]
-        result.findings += _input_gradients(models, torch, flax, mode)
+        for key, value in apart.items():
+            where = f"{key} → {paths[key]}"
+            apart[key] = judge.of("backward", "gradients", where, key, (own[key], carried[key]), value)
+        for name, array, other in _input_gradients(models, torch, flax):
+            value = _gradient(array, other, largest(torch.input_gradients), models.limits)
+            judge.of("input gradient", "gradients of inputs", f"input {name}", name, (array, other), value)
     result.compared = {
         "outputs": len(theirs),
         "gradients": len(apart),
@@ -136,39 +117,52 @@ def _alone(pairing: LayerPairing, models: Models, row: LayerRow, torch: Call, fl
     return replace(row, alone=forward, alone_backward=backward)
 
 
-def compare_buffers(models: Models, steps: int) -> tuple[list[Finding], int]:
+def compare_buffers(models: Models, steps: int, result: ModeResult) -> int:
     """The running statistics and other buffers of both sides after some forward passes in training mode.
 
+    Args:
+        models: the two.
+        steps: forward passes.
+        result: where what differs is added.
+
     Returns:
-        what differs, and how many were compared.
+        how many were compared.
     """
-    torch = models.torch.buffers_after(models.inputs, steps)
-    flax = models.flax.buffers_after(models.flax_inputs, steps)
-    findings, count = [], 0
-    for entry in models.mapping.present(torch):
-        if entry.collection in ("params", TORCH_ONLY):
-            continue
-        carried = entry(tuple(torch[source] for source in entry.sources))
-        for path, array in zip(entry.targets, carried, strict=True):
-            count += 1
-            apart = difference(array, flax[path])
-            if apart > models.limits.forward and gap(array, flax[path]) > models.limits.absolute:
-                where = f"{', '.join(entry.sources)} → {path}"
-                why = f"after {steps} steps"
-                findings.append(Finding("buffers", where, apart, models.limits.forward, why, "training"))
-    return findings, count
+    entries = [e for e in models.mapping.entries if e.collection not in ("params", TORCH_ONLY)]
+
+    def carried(side: TorchSide, inputs: Inputs) -> Arrays:
+        after = side.buffers_after(inputs, steps)
+        there = [entry for entry in entries if all(source in after for source in entry.sources)]
+        arrays = {entry.targets: entry(tuple(after[source] for source in entry.sources)) for entry in there}
+        return {path: array for paths, of in arrays.items() for path, array in zip(paths, of, strict=True)}
+
+    torch, flax = carried(models.torch, models.inputs), models.flax.buffers_after(models.flax_inputs, steps)
+    control = Control(lambda seed: {"buffers": carried(*models.torch.moved(models.inputs, seed))}, {"buffers": torch})
+    judge = Judge(control, models.limits, "training", result)
+    names = {path: ", ".join(entry.sources) for entry in entries for path in entry.targets}
+    for path, array in torch.items():
+        where, pair = f"{names[path]} → {path}", (array, flax[path])
+        judge.of("buffers", "buffers", where, path, pair, difference(*pair), f"after {steps} steps")
+    return len(torch)
 
 
-def _outputs(torch: Arrays, flax: Arrays, limits: Limits, mode: str) -> list[Finding]:
-    findings = []
-    for name, array in torch.items():
-        other = flax[name]
-        apart = difference(array, other)
-        if apart > limits.forward and gap(array, other) > limits.absolute:
-            shapes = f"torch gives shape {array.shape}, Flax {other.shape}"
-            why = why_of(apart) if array.shape == other.shape else shapes
-            findings.append(Finding("forward", name or "the output", apart, limits.forward, why, mode))
-    return findings
+def _control(models: Models, torch: Run, own: Arrays, drawn: Drawn, *, training: bool) -> Control:
+    """How far torch's side strays from itself in this mode."""
+
+    def run(seed: int) -> Kinds:
+        side, inputs = models.torch.moved(models.inputs, seed)
+        other = side.run(inputs, drawn, training=training, loss=models.losses[0])
+        return kinds(other, gathered(models.mapping, other.gradients, models.torch.guide.tied))
+
+    def kinds(of: Run, gradients: Arrays) -> Kinds:
+        return {
+            "outputs": of.outputs,
+            "gradients": gradients,
+            "gradients of inputs": of.input_gradients,
+            "gradients of outputs": drawn.drawn,
+        }
+
+    return Control(run, kinds(torch, own))
 
 
 def _gradient(torch: np.ndarray, flax: np.ndarray, most: float, limits: Limits) -> float:
@@ -176,18 +170,15 @@ def _gradient(torch: np.ndarray, flax: np.ndarray, most: float, limits: Limits) 
     return difference(torch, flax, scale=most * limits.share)
 
 
-def _input_gradients(models: Models, torch: Run, flax: Run, mode: str) -> list[Finding]:
+def _input_gradients(models: Models, torch: Run, flax: Run) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Of each input: torch's name, and both gradients in torch's layout."""
     theirs, ours = torch.input_gradients, flax.input_gradients
     if len(theirs) != len(ours):
         return []  # the Flax inputs were given apart
-    findings = []
-    most = largest(theirs)
+    found = []
     for (name, array), (path, other) in zip(theirs.items(), ours.items(), strict=True):
         first = models.layout.to_first(other) if path in models.layout.moved else other
         if models.layout.moved and first.shape != array.shape and other.ndim == models.layout.rank:
             first = models.layout.to_first(other)
-        apart = _gradient(array, first, most, models.limits)
-        if apart > models.limits.gradient and gap(array, first) > models.limits.absolute:
-            where = f"input {name}"
-            findings.append(Finding("input gradient", where, apart, models.limits.gradient, "", mode))
-    return findings
+        found.append((name, array, first))
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from port.parity.distance import Limits
+from port.judging import Limits
 from port.parity.report import LayerRow, Parting
 
 

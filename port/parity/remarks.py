@@ -9,7 +9,8 @@ from port.mapping import FROZEN
 from port.mapping.flatten import suspects
 from port.parity.calls import Call
 from port.parity.hints import hints_between, hints_of, hints_of_weights
-from port.parity.mode import Models, ModeResult
+from port.parity.judge import ModeResult
+from port.parity.mode import Models
 from port.parity.report import Finding, Parting
 from port.parity.rounding import narrow_layers
 
@@ -52,6 +53,10 @@ def all_hints(
 def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: bool) -> list[str]:
     """What was done, and what was not compared."""
     remarks = []
+    zeros = list(dict.fromkeys(where for result in results.values() for where in result.zeros))
+    if zeros:
+        shown = ", ".join(zeros[:SHOWN]) + (f" and {len(zeros) - SHOWN} more" if len(zeros) > SHOWN else "")
+        remarks.append(f"zero but for rounding, as torch run with another rounding shows: {shown}")
     layout = models.layout
     if layout.moved:
         names = ", ".join(name or "0" for name in layout.moved)

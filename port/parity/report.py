@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from port.judging import Status
 from port.parity.distance import Incomparable
 
 What = Literal["weights", "forward", "buffers", "backward", "input gradient"]
@@ -105,16 +106,18 @@ class CheckReport:
     """What `port.check` found; true where the two modules agree.
 
     Attributes:
-        agree: no finding.
+        status: agree, differ, or cannot be judged.
         findings: all that differs, sorted: weights, outputs, running statistics, gradients, gradients of inputs.
         partings: where they part first, forward and backward, in each mode that differs.
         layers: each mode's layers in the order in which torch finished them.
         hints: what to look at.
         remarks: what was done, and what was not compared.
         compared: how many tensors of each kind.
+        precision: in which both sides ran.
+        unjudged: what cannot be judged, and why.
     """
 
-    agree: bool
+    status: Status
     findings: tuple[Finding, ...]
     partings: tuple[Parting, ...]
     layers: dict[str, tuple[LayerRow, ...]]
@@ -122,9 +125,15 @@ class CheckReport:
     remarks: tuple[str, ...] = ()
     compared: dict[str, int] = field(default_factory=dict)
     precision: str = "float64"
+    unjudged: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.agree
+
+    @property
+    def agree(self) -> bool:
+        """Whether all was compared and nothing differs."""
+        return self.status is Status.AGREE
 
     @property
     def first(self) -> Parting | None:
@@ -137,6 +146,8 @@ class CheckReport:
         if self.agree:
             counts = ", ".join(f"{count} {kind}" for kind, count in self.compared.items() if count)
             return f"The two models agree in {self.precision}: {counts}."
+        if self.status is Status.CANNOT_JUDGE:
+            return f"Whether the two models agree cannot be judged in {self.precision}: {self.unjudged[0]}."
         kinds = [what for what in ORDER if any(finding.what == what for finding in self.findings)]
         words = {"forward": "outputs", "backward": "gradients", "input gradient": "gradients of the inputs"}
         said = ", ".join(words.get(kind, kind) for kind in kinds)
@@ -149,6 +160,7 @@ class CheckReport:
         lines += [line for what in ORDER for line in self._listed(what)]
         if self.first is not None:
             lines += _table(self.first, self.layers.get(self.first.mode, ()))
+        lines += [f"  cannot be judged: {why}" for why in self.unjudged[self.status is Status.CANNOT_JUDGE :]]
         lines += [f"  look at: {hint}" for hint in self.hints]
         lines += [f"  note: {remark}" for remark in self.remarks]
         return "\n".join(lines)

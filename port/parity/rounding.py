@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from port.parity.distance import Limits
-from port.parity.mode import Models, ModeResult
+from port.judging import Limits
+from port.parity.judge import ModeResult
+from port.parity.mode import Models
 from port.parity.parting import part_backward, part_forward
 from port.parity.report import Finding, LayerRow, Parting
 
@@ -16,6 +17,9 @@ large logits has."""
 
 FAR = 100.0
 """How many times a layer's own rounding another difference has to be, to be no consequence of it."""
+
+_NEXT_TO_NOTHING = 1e-3
+"""A gradient below this share of the largest has the rounding of the largest."""
 
 
 def part_beyond_rounding(models: Models, result: ModeResult, *, training: bool) -> None:
@@ -34,8 +38,7 @@ def part_beyond_rounding(models: Models, result: ModeResult, *, training: bool) 
     own = _own_error(first, result.rows, models.limits)
     if own is None or own > ROUNDING or not _goes_through_float32(models, result, first, training=training):
         return
-    # A gradient that is next to nothing beside the largest has the rounding of the largest.
-    limits = replace(models.limits, forward=FAR * own, gradient=FAR * own / (models.limits.share or 1.0))
+    limits = replace(models.limits, forward=FAR * own, gradient=FAR * own / (_NEXT_TO_NOTHING))
     other = _farther(result.rows, result.findings, first.mode, limits)
     if other is not None:
         result.partings = [other]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import nn
 from port.errors import UsageError
 from port.mapping.torch_guide import torch_guide, unwrapped
 from port.parity.calls import Arrays, Call, Cotangents, Run, is_floating
+from port.parity.control import moved
 from port.parity.copies import copied
 from port.parity.given import Inputs
 from port.parity.structure import leaves, rebuilt
@@ -81,6 +83,12 @@ class TorchSide:
         run.gradients = {name: _gradient(parameter) for name, parameter in parameters}
         run.input_gradients = {name: _gradient(tensor) for name, tensor in floating.items()}
         return run
+
+    def moved(self, inputs: Inputs, seed: int) -> tuple[TorchSide, Inputs]:
+        """The same side and inputs, their numbers moved in their last places: a control's."""
+        other = copy(self)
+        other._module, (args, kwargs) = moved(self._module, (inputs.args, inputs.kwargs), seed)
+        return other, Inputs(args, kwargs)
 
     def is_random(self, inputs: Inputs) -> bool:
         """Whether two runs in training mode differ: something draws random numbers that is no dropout layer."""

@@ -1,5 +1,6 @@
 """What a trainer writes down, and comparing two of them: the verdict."""
 
+from port.judging import Status
 from port.records.comparison import compare
 from port.records.heartbeat import Heartbeat
 from port.records.layers import layer_names
@@ -8,7 +9,7 @@ from port.records.recorder import Recorder, record_path
 from port.records.resuming import what_ran
 from port.records.speed import first_step_seconds, steps_per_second
 from port.records.unrecorded import Unrecorded
-from port.records.verdict import Differences, Finding, Status, Verdict
+from port.records.verdict import Differences, Finding, Verdict
 
 __all__ = [
     "Differences",

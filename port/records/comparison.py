@@ -8,18 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from port.errors import UnknownChoice, UsageError
-from port.records.limits import (
-    EARLY_STEPS,
-    EPSILON,
-    PROOF_LIMIT,
-    control_limits,
-    early_limit,
-    later_floor,
-    relative_differences,
-)
+from port.judging import Status
+from port.judging.limits import EARLY_STEPS, EPSILON, PROOF_LIMIT
+from port.records.limits import control_limits, early_limit, later_floor, relative_differences
 from port.records.read import Line, Record, read_record
 from port.records.sentence import names_of, sentence_of
-from port.records.verdict import Differences, Finding, Status, Verdict
+from port.records.verdict import Differences, Finding, Verdict
 
 
 def compare(
@@ -70,7 +64,7 @@ def compare(
     if findings:
         status = Status.DIFFER
     elif judged_until is not None:
-        status = Status.UNDECIDED
+        status = Status.CANNOT_JUDGE
     else:
         status = Status.AGREE
     return Verdict(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from port.records.limits import CONTROL_FACTOR, later_floor
+from port.judging import Status
+from port.judging.limits import CONTROL_FACTOR
+from port.records.limits import later_floor
 from port.records.read import Record
-from port.records.verdict import Differences, Finding, Status
+from port.records.verdict import Differences, Finding
 
 
 def names_of(a: Record, b: Record) -> tuple[str, str]:
@@ -29,7 +31,7 @@ def sentence_of(
         return f"{names} differ: {findings[0].why}."
     step, value = steps.largest() or (0, 0.0)
     furthest = f"the largest relative difference of the loss is {value:.2e}, at step {step}"
-    if status is Status.UNDECIDED:
+    if status is Status.CANNOT_JUDGE:
         return (
             f"{names} agree in {precision} up to step {judged_until} and cannot be judged beyond it: "
             f"training makes rounding large, and there is no control to measure that by."

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Any
 
+from port.judging import Status
 from port.records.json_numbers import to_json
-
-
-class Status(StrEnum):
-    """What a comparison can end in. Only ``AGREE`` means that the two sides were shown to be the same."""
-
-    AGREE = "agree"
-    DIFFER = "differ"
-    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
@@ -66,7 +58,7 @@ class Verdict:
     """What comparing two records says.
 
     Attributes:
-        status: agree, differ or undecided.
+        status: agree, differ, or cannot be judged.
         precision: what the records were judged as.
         sentence: the verdict in one sentence.
         first: the first finding, where they differ.

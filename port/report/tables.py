@@ -13,7 +13,7 @@ from port.lessons.visible import visible
 from port.records import Differences, Record, Status, Verdict, first_step_seconds, steps_per_second
 from port.training import Outcome
 
-STYLES = {Status.AGREE: "bold green", Status.DIFFER: "bold red", Status.UNDECIDED: "bold yellow"}
+STYLES = {Status.AGREE: "bold green", Status.DIFFER: "bold red", Status.CANNOT_JUDGE: "bold yellow"}
 
 
 def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from port.judging import Status
 from port.lessons.visible import visible
 from port.mapping import TORCH_ONLY
 from port.report.frozen import frozen_count, frozen_places
@@ -35,13 +36,18 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
     say = _saying(console)
     proof = translation.proof
     if proof is not None and not proof.agrees:
+        differs = proof.status is Status.DIFFER
+        colour = "red" if differs else "yellow"
         say(
             "[bold red]The two sides differ[/]: what was written is not the same model. "
             f"{_shown(proof.failed, console)}"
+            if differs
+            else "[bold yellow]Whether both sides are the same model cannot be judged[/]. "
+            f"{_shown(proof.unjudged, console)}"
         )
         for row in proof.rows:
             if not row.agrees:
-                say(f"  [red]{_shown(str(row), console)}[/]")
+                say(f"  [{colour}]{_shown(str(row), console)}[/]")
     elif proof is not None:
         worst = ", ".join(f"{what} {value:.0e}" for what, value in _worst(proof).items())
         say(f"[bold green]Both sides are the same model[/] in {proof.precision}: {worst}")

@@ -7,7 +7,7 @@ from port.training.judgement import Outcome, judge
 from port.training.live import view
 from port.training.plan import Pairing, Trainer
 from port.training.processes import terminate_on_signal
-from port.training.run import agreed, train
+from port.training.run import status_of, train
 
 __all__ = [
     "Job",
@@ -15,10 +15,10 @@ __all__ = [
     "Pairing",
     "Remains",
     "Trainer",
-    "agreed",
     "judge",
     "make_run_folder",
     "remains",
+    "status_of",
     "terminate_on_signal",
     "told_before",
     "train",

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from port.records import Finding, Record, Status, Verdict, compare, read_record
-from port.records.limits import WEIGHTS_LIMIT
+from port.judging import Status
+from port.judging.limits import WEIGHTS_LIMIT
+from port.records import Finding, Record, Verdict, compare, read_record
 from port.weights import largest_difference, read_arrays
 
 
@@ -42,8 +43,8 @@ def judge(
     """Compare two records, and the final weights that lie beside them.
 
     Final weights and running statistics are part of the proof: in float64 they may differ by
-    `limits.WEIGHTS_LIMIT`. In a lower precision their difference is told and not judged, since the losses have
-    been judged against the controls.
+    `port.judging.limits.WEIGHTS_LIMIT`. In a lower precision their difference is told and not judged, since the losses
+    have been judged against the controls.
 
     Raises:
         BrokenRecord, BrokenWeights: a file that cannot be read.

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from port.errors import BrokenRecord
-from port.records import Status, read_record
+from port.judging import Status, worst
+from port.records import read_record
 from port.training.folder import environment, write_json
 from port.training.jobs import Job
 from port.training.judgement import Outcome, judge
@@ -60,9 +61,9 @@ def train(
     return outcomes
 
 
-def agreed(outcomes: Sequence[Outcome]) -> bool:
-    """Whether every comparison showed both sides to be the same."""
-    return all(outcome.verdict.status is Status.AGREE for outcome in outcomes)
+def status_of(outcomes: Sequence[Outcome]) -> Status:
+    """The status of all comparisons of a run together."""
+    return worst(outcome.verdict.status for outcome in outcomes)
 
 
 def as_dict(outcome: Outcome) -> dict[str, Any]:

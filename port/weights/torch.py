@@ -65,7 +65,7 @@ CONTROL_UNITS = 128
 One unit is the rounding of one number. A right port differs by more from the first step on: every sum is rounded in
 another order, and some constants are less exact. optax computes Adam's bias correction 1 − 0.999^t in float32, off by
 1.3e-5 (torch computes it in double); that size is taken. Controls moved by one unit lose their way so much later than
-right JAX runs do that many of these look wrong beside them: `port.records.limits` has the counts.
+right JAX runs do that many of these look wrong beside them: `port.judging.limits` has the counts.
 """
 
 

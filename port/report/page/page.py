@@ -129,6 +129,7 @@ def _part(
         "subject": subject,
         "number": number,
         "status": words.status_of(subject),
+        "colour": words.colour_of(subject.verdict.status) if subject.verdict is not None else "",
         "kind": words.kind_of(subject),
         "drawn": drawn,
         "gaps": curves.not_finite(subject),
@@ -187,7 +188,7 @@ def _configs(subjects: Sequence[Subject]) -> dict[str, Any]:
 
 def _worst(parts: Sequence[Mapping[str, Any]]) -> str:
     there = {part["status"] for part in parts}
-    return next((status for status in ("broken", "differ", "undecided", "agree") if status in there), "broken")
+    return next((status for status in ("broken", "differ", "unjudged", "agree") if status in there), "broken")
 
 
 @cache

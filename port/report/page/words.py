@@ -36,7 +36,7 @@ def headline(subjects: Sequence[Subject]) -> str:
         if first is None or first.step is None:
             return f"{names} differ in their final weights."
         return f"{names} part at {'the evaluation after ' if first.where == 'evaluation' else ''}step {first.step}."
-    if any(verdict.status is Status.UNDECIDED for verdict in verdicts):
+    if any(verdict.status is Status.CANNOT_JUDGE for verdict in verdicts):
         return f"{names} were not shown to be the same, nor to differ."
     if not any(verdict.precision == "float64" for verdict in verdicts) and any(map(_is_far, verdicts)):
         return f"{names} are as far apart as {subjects[0].labels[0]} is from itself."
@@ -50,8 +50,13 @@ def _is_far(verdict: Verdict) -> bool:
 
 
 def status_of(subject: Subject) -> str:
-    """A word for the comparison's colour: a status, or "broken"."""
-    return "broken" if subject.broken or subject.verdict is None else str(subject.verdict.status)
+    """A word for the comparison's colour: "agree", "differ", "unjudged" or "broken"."""
+    return "broken" if subject.broken or subject.verdict is None else colour_of(subject.verdict.status)
+
+
+def colour_of(status: Status) -> str:
+    """A status as the name of a class in the style sheet."""
+    return "unjudged" if status is Status.CANNOT_JUDGE else str(status)
 
 
 def kind_of(subject: Subject) -> str:

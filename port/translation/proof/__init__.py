@@ -3,6 +3,6 @@
 from port.translation.proof.other_lengths import Sides
 from port.translation.proof.proving import prove
 from port.translation.proof.settling import settled
-from port.translation.proof.verdict import FORWARD, GRADIENT, Compared, Proof
+from port.translation.proof.verdict import Compared, Proof
 
-__all__ = ["FORWARD", "GRADIENT", "Compared", "Proof", "Sides", "prove", "settled"]
+__all__ = ["Compared", "Proof", "Sides", "prove", "settled"]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from port.judging import Limits
 from port.mapping import TORCH_ONLY
+from port.parity.control import Control
 from port.parity.distance import difference, largest
 from port.translation.proof.frozen import frozen_alike
-from port.translation.proof.run import Run
-from port.translation.proof.verdict import FLOOR, Compared, Limits
+from port.translation.proof.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Run
+from port.translation.proof.verdict import Compared
 
 if TYPE_CHECKING:
     from port.translation.translation import Translation
 
 
-def compared(theirs: Run, ours: Run, translation: Translation, training: bool, limits: Limits) -> list[Compared]:
+def compared(
+    theirs: Run, ours: Run, translation: Translation, training: bool, limits: Limits, control: Control
+) -> list[Compared]:
     """What of both runs was compared; gradients where torch has some.
 
     Args:
@@ -25,30 +30,34 @@ def compared(theirs: Run, ours: Run, translation: Translation, training: bool, l
         translation: whose mapping brings Flax's names and layouts to torch's.
         training: the mode, for the rows' names.
         limits: how far apart they may be.
+        control: of torch's run.
     """
+    rows = _Rows(control, limits, translation.prefix)
     mode = "training" if training else "evaluation"
     outputs = {f"output {n}": (a, b) for n, (a, b) in enumerate(zip(theirs.outputs, ours.outputs, strict=True))}
-    rows = [_row(f"outputs in {mode}", limits.forward, outputs)]
+    found = [rows.of(f"{OUTPUTS} in {mode}", OUTPUTS, outputs)]
     if not theirs.no_gradient:
-        rows += _gradients(theirs, ours, translation, mode, limits)
+        gradients = _carried(translation, ours.gradients, theirs.gradients)
+        gradients = _with_lacking(translation, gradients, theirs.gradients)
+        into = {
+            name: (array, ours.input_gradients.get(name, np.zeros_like(array)))
+            for name, array in theirs.input_gradients.items()
+        }
+        found.append(rows.of(f"{GRADIENTS} in {mode}", GRADIENTS, gradients, largest(theirs.gradients)))
+        found.append(rows.of(f"{INPUT_GRADIENTS} in {mode}", INPUT_GRADIENTS, into, largest(theirs.input_gradients)))
     if not training:
-        rows.append(frozen_alike(theirs.trained, ours.trained, translation))
+        found.append(frozen_alike(theirs.trained, ours.trained, translation))
     buffers = _carried(translation, ours.buffers, theirs.buffers)
-    rows.append(_row(f"buffers after {mode}", limits.forward, buffers))
-    return [row for row in rows if row.count]
+    found.append(rows.of(f"{BUFFERS} after {mode}", BUFFERS, buffers))
+    return [row for row in found if row.count]
 
 
-def _gradients(theirs: Run, ours: Run, translation: Translation, mode: str, limits: Limits) -> list[Compared]:
-    found = _carried(translation, ours.gradients, theirs.gradients)
-    found = _with_lacking(translation, found, theirs.gradients)
-    into = {
-        name: (array, ours.input_gradients.get(name, np.zeros_like(array)))
-        for name, array in theirs.input_gradients.items()
-    }
-    return [
-        _row(f"gradients in {mode}", limits.gradient, found, FLOOR * largest(theirs.gradients)),
-        _row(f"gradients of the inputs in {mode}", limits.gradient, into, FLOOR * largest(theirs.input_gradients)),
-    ]
+def outputs_compared(
+    theirs: list[np.ndarray], ours: list[np.ndarray], what: str, limits: Limits, control: Control
+) -> Compared:
+    """The outputs alone; arguments as of `compared`, and the row's name."""
+    pairs = {f"output {n}": (a, b) for n, (a, b) in enumerate(zip(theirs, ours, strict=True))}
+    return _Rows(control, limits).of(what, OUTPUTS, pairs)
 
 
 def _carried(translation: Translation, ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -80,10 +89,41 @@ def _with_lacking(translation: Translation, found: dict[str, Any], theirs: dict[
     }
 
 
-def _row(what: str, limit: float, pairs: dict[str, Any], scale: float = 0.0) -> Compared:
-    worst, where = 0.0, ""
-    for name, (theirs, ours) in pairs.items():
-        apart = 0.0 if not theirs.any() and not ours.any() else difference(theirs, ours, scale=scale)
-        if not apart <= worst:
-            worst, where = apart, name
-    return Compared(what, float(worst), limit, where, len(pairs))
+@dataclass(frozen=True)
+class _Rows:
+    """Pairs of arrays judged: by their limits, and by the control what is beyond them.
+
+    Attributes:
+        control: of torch's run.
+        limits: how far apart two arrays may be.
+        prefix: what the names of torch's own run begin with, and those of the pairs do not.
+    """
+
+    control: Control
+    limits: Limits
+    prefix: str = ""
+
+    def of(self, what: str, kind: str, pairs: dict[str, Any], most: float = 0.0) -> Compared:
+        """One kind of thing.
+
+        Args:
+            what: the row's name.
+            kind: as the control has it.
+            pairs: torch's array and ours, by name.
+            most: the largest magnitude of a gradient; 0 of what is none.
+        """
+        is_gradient = kind in (GRADIENTS, INPUT_GRADIENTS)
+        limit, scale = (self.limits.gradient if is_gradient else self.limits.forward), self.limits.share * most
+        worst, where, rounded, unjudged = 0.0, "", 0, ""
+        for name, (theirs, ours) in pairs.items():
+            apart = 0.0 if not theirs.any() and not ours.any() else difference(theirs, ours, scale=scale)
+            if not apart <= limit:
+                full = name if kind in (OUTPUTS, INPUT_GRADIENTS) else f"{self.prefix}{name}"
+                judged = self.control.judge(kind, full, ours, limit)
+                if judged.is_rounding or judged.why:
+                    rounded += judged.is_rounding
+                    unjudged = unjudged or judged.why
+                    continue
+            if not apart <= worst:
+                worst, where = apart, name
+        return Compared(what, float(worst), limit, where, len(pairs), rounded, unjudged)

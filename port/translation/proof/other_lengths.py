@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from port.parity.control import Control, Kinds, moved
 from port.parity.copies import copied
-from port.parity.distance import difference
 from port.translation.double import default_float64, in_double
 from port.translation.free_lengths import Trials
 from port.translation.input_lengths import Lengths
-from port.translation.proof.comparing import compared
+from port.translation.proof.comparing import compared, outputs_compared
 from port.translation.proof.flax_run import flax_outputs, flax_run
 from port.translation.proof.precision import cpu_precision
+from port.translation.proof.run import OUTPUTS, Run
 from port.translation.proof.torch_run import torch_outputs, torch_run
 from port.translation.proof.verdict import Compared, limits_of
 from port.translation.resizing import resized
@@ -88,31 +89,51 @@ class Sides:
             Exception: whatever the written module raises.
         """
         try:
-            with default_float64() if self.precision == "float64" else nullcontext():
-                theirs = torch_run(self.module, given, True, self.seed)
+            theirs = self.torch(self.module, given, training=True)
         except Exception:
             return []
         with cpu_precision(self.precision == "float64" or self.translation.needs_x64):
             ours = flax_run(self.translation, self.precision, given, True, theirs.cotangents, self.seed)
-        rows = compared(theirs, ours, self.translation, True, self.limits)
+        control = self.control(theirs, given, training=True)
+        rows = compared(theirs, ours, self.translation, True, self.limits, control)
         return [replace(row, what=f"{row.what}{where}") for row in rows]
 
     def compared(self, given: Any, where: str, *, training: bool) -> Compared | None:
         """How far apart the outputs are for (args, kwargs); None where the original does not run."""
+
+        def outputs(module: Any, given: Any) -> list[np.ndarray]:
+            with self.torch_dtype():
+                return torch_outputs(module, given, training, self.seed)
+
+        def outputs_of_moved(seed: int) -> Kinds:
+            run = outputs(*moved(self.module, given, seed))
+            return {OUTPUTS: {f"output {number}": array for number, array in enumerate(run)}}
+
         try:
-            with default_float64() if self.precision == "float64" else nullcontext():
-                theirs = torch_outputs(self.module, given, training, self.seed)
+            theirs = outputs(self.module, given)
         except Exception:
             return None
         ours = self.flax(given, training=training)
-        apart = {
-            f"output {number}": difference(a, b) if a.shape == b.shape else float("inf")
-            for number, (a, b) in enumerate(zip(theirs, ours, strict=True))
-        }
-        worst = max(apart, key=apart.__getitem__, default="")
-        mode = "training" if training else "evaluation"
-        what = f"outputs in {mode} at {where}"
-        return Compared(what, apart.get(worst, 0.0), self.limits.forward, worst, len(apart))
+        reference = {OUTPUTS: {f"output {number}": array for number, array in enumerate(theirs)}}
+        what = f"{OUTPUTS} in {'training' if training else 'evaluation'} at {where}"
+        return outputs_compared(theirs, ours, what, self.limits, Control(outputs_of_moved, reference))
+
+    def torch(self, module: Any, given: Any, *, training: bool) -> Run:
+        """torch's run, forward and backward."""
+        with self.torch_dtype():
+            return torch_run(module, given, training, self.seed)
+
+    def control(self, theirs: Run, given: Any, *, training: bool) -> Control:
+        """The control of a run of torch's."""
+
+        def run(seed: int) -> Kinds:
+            return self.torch(*moved(self.module, given, seed), training=training).kinds
+
+        return Control(run, theirs.kinds)
+
+    def torch_dtype(self) -> AbstractContextManager[None]:
+        """Within it, torch makes tensors in the proof's precision."""
+        return default_float64() if self.precision == "float64" else nullcontext()
 
     def flax(self, given: Any, *, training: bool = False) -> list[np.ndarray]:
         """What the written module gives for (args, kwargs), in torch's layout."""

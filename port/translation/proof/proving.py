@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import traceback
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from port.translation.double import default_float64, twice, why_not
+from port.translation.double import twice, why_not
 from port.translation.loading import LABEL
 from port.translation.proof.comparing import compared
 from port.translation.proof.flax_run import flax_run
 from port.translation.proof.other_lengths import Sides, words
 from port.translation.proof.precision import cpu_precision
 from port.translation.proof.run import OtherShape
-from port.translation.proof.torch_run import torch_run
 from port.translation.proof.unread import unread_and_felt
 from port.translation.proof.verdict import Compared, Proof
 
@@ -44,14 +42,14 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
         remarks[_X64] = None
     with cpu_precision(is_wide or translation.needs_x64):
         for training in (False, True):
-            with default_float64() if is_wide else nullcontext():
+            with sides.torch_dtype():
                 if training and (why := why_not(module, *given, training=True)):
                     # One value a channel, say, which BatchNorm refuses: the same twice is no batch of one.
                     given = twice(*given)
                     if why_not(module, *given, training=True):
                         remarks[f"training mode was not compared, since the original does not run in it: {why}"] = None
                         break
-                theirs = torch_run(module, given, training, seed)
+                theirs = sides.torch(module, given, training=training)
                 unread = unread_and_felt(module, translation, given, training, seed, theirs.outputs)
             if unread:
                 return Proof(tuple(rows), precision, _UNREAD.format(", ".join(unread)), tuple(remarks))
@@ -65,17 +63,31 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
             except OtherShape as error:
                 return Proof(tuple(rows), precision, str(error), tuple(remarks))
             except Exception as error:
+                if _did_not_fit(error):
+                    return _unfit(rows, precision, remarks, f"in {'training' if training else 'evaluation'}")
                 return Proof(tuple(rows), precision, _told(error), tuple(remarks))
-            rows += compared(theirs, ours, translation, training, limits)
+            control = sides.control(theirs, given, training=training)
+            rows += compared(theirs, ours, translation, training, limits, control)
     for sizes in translation.lengths.tried:
         try:
             modes = (False, True) if sides.trains_at(sizes) else (False,)
             rows += [row for training in modes for row in sides.rows_at(sizes, training=training)]
         except Exception as error:
+            if _did_not_fit(error):
+                return _unfit(rows, precision, remarks, f"at {words(sizes)}")
             return Proof(tuple(rows), precision, f"at {words(sizes)}, {_told(error)}", tuple(remarks))
     if translation.own_gradients and any(row.what.startswith("gradients") and not row.agrees for row in rows):
         remarks[_OWN.format(", ".join(translation.own_gradients))] = None
     return Proof(tuple(rows), precision, remarks=tuple(remarks), lengths=_tried(translation))
+
+
+def _did_not_fit(error: Exception) -> bool:
+    """Whether memory ran out, torch's or XLA's."""
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in _OUT_OF_MEMORY)
+
+
+def _unfit(rows: list[Compared], precision: str, remarks: dict[str, None], where: str) -> Proof:
+    return Proof(tuple(rows), precision, remarks=tuple(remarks), unjudged=_UNFIT.format(where))
 
 
 def _tried(translation: Translation) -> str:
@@ -87,6 +99,11 @@ def _tried(translation: Translation) -> str:
     return f"the example's lengths{f'; {tried}' if tried else ' alone: the original ran at no others'}"
 
 
+_OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "can't allocate memory", "not enough memory")
+_UNFIT = (
+    "the run {} did not fit into memory: translate with a smaller batch, smaller images or a shorter sequence, or a "
+    "part alone (--submodule)"
+)
 _UNREAD = "the written module does not read {}, and what the original gives changes with it"
 _OWN = (
     "{}: a backward pass of its own, which is not written; the gradients are those of its forward. "

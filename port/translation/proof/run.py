@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+OUTPUTS, GRADIENTS, INPUT_GRADIENTS, BUFFERS = "outputs", "gradients", "gradients of the inputs", "buffers"
+"""The kinds of things that are compared."""
+
 
 @dataclass
 class Run:
@@ -30,6 +33,18 @@ class Run:
     trained: dict[str, bool]
     no_gradient: str = ""
     silenced: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> dict[str, dict[str, np.ndarray]]:
+        """All of it by kind and by name, as a control takes it."""
+        cotangents = [array for array in self.cotangents if array is not None]
+        return {
+            OUTPUTS: {f"output {number}": array for number, array in enumerate(self.outputs)},
+            GRADIENTS: self.gradients,
+            INPUT_GRADIENTS: self.input_gradients,
+            "gradients of the outputs": {f"output {number}": array for number, array in enumerate(cotangents)},
+            BUFFERS: self.buffers,
+        }
 
 
 class OtherShape(Exception):

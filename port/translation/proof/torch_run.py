@@ -36,16 +36,9 @@ def torch_run(module: torch.nn.Module, given: Any, training: bool, seed: int) ->
 
     try:
         return run(lambda number: True)
-    except NotImplementedError as error:
-        if "automatic differentiation" not in str(error):
-            raise
-        run_without = _differentiated(_without_gradients(module), given, training, seed, lambda number: False)
-        run_without.no_gradient = _first_line(error)
-        run_without.trained = _trained(module)
-        return run_without
-    except RuntimeError as error:
+    except RuntimeError as error:  # NotImplementedError is one
         if _CONSTANT not in str(error):
-            raise
+            return _not_differentiated(module, given, training, seed, error)
 
     def smooth(number: int) -> bool:
         """Whether torch differentiates by this input, if by no other one."""
@@ -61,8 +54,20 @@ def torch_run(module: torch.nn.Module, given: Any, training: bool, seed: int) ->
     return run(by.__contains__)
 
 
-def _without_gradients(module: Any) -> Any:
-    return copied(module).requires_grad_(False)
+def _not_differentiated(module: Any, given: Any, training: bool, seed: int, error: RuntimeError) -> Run:
+    """The run of what torch itself cannot differentiate: an operator without a derivative, a change in place.
+
+    Raises:
+        RuntimeError: it does not run without gradients either.
+    """
+    without = copied(module).requires_grad_(False)
+    try:
+        run = _differentiated(without, given, training, seed, lambda number: False)
+    except Exception:
+        raise error from None
+    run.no_gradient = _first_line(error)
+    run.trained = _trained(module)
+    return run
 
 
 def _differentiated(module: Any, given: Any, training: bool, seed: int, by: Callable[[int], bool]) -> Run:

@@ -4,35 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FORWARD, GRADIENT, FLOOR = 1e-9, 1e-7, 1e-6
-"""Limits in float64, relative: of outputs and buffers; of gradients, to the larger of their own size and this share of
-the largest gradient's."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How far apart the two sides may be, relative.
-
-    Attributes:
-        forward: outputs and buffers.
-        gradient: gradients.
-        why: why they are wider than float64's; empty if they are not.
-    """
-
-    forward: float = FORWARD
-    gradient: float = GRADIENT
-    why: str = ""
-
-
-SINGLE = Limits(
-    1e-4, 1e-3, "the original does not run in float64: both sides ran in float32, and the limits are float32's"
-)
-MIXED = Limits(
-    1e-6,
-    1e-4,
-    "the original's own code computes a part in float32 or less, whatever its precision: the limits are as wide as "
-    "what that leaves of float64",
-)
+from port.judging import TENSORS, Limits, Status, worst
 
 
 def limits_of(single: bool, mixed: bool) -> Limits:
@@ -42,7 +14,7 @@ def limits_of(single: bool, mixed: bool) -> Limits:
         single: whether both sides run in float32.
         mixed: whether the original computes a part in float32, whatever its precision.
     """
-    return SINGLE if single else MIXED if mixed else Limits()
+    return TENSORS["float32" if single else "mixed" if mixed else "float64"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +27,9 @@ class Compared:
         limit: what it may be.
         where: the tensor with that difference.
         count: how many tensors were compared.
+        rounded: how many of them are beyond their limit by rounding alone, as the original's own control shows; they
+            are not in ``difference``.
+        unjudged: why a tensor cannot be judged; empty if all can.
     """
 
     what: str
@@ -62,15 +37,27 @@ class Compared:
     limit: float
     where: str
     count: int
+    rounded: int = 0
+    unjudged: str = ""
+
+    @property
+    def status(self) -> Status:
+        """Agree, differ, or cannot be judged."""
+        if not self.difference <= self.limit:
+            return Status.DIFFER
+        return Status.CANNOT_JUDGE if self.unjudged else Status.AGREE
 
     @property
     def agrees(self) -> bool:
-        return self.difference <= self.limit
+        return self.status is Status.AGREE
 
     def __str__(self) -> str:
-        sign = "≤" if self.agrees else ">"
-        where = "" if self.agrees or not self.where else f" at {self.where}"
-        return f"{self.what}: {self.difference:.1e} {sign} {self.limit:.0e} ({self.count} tensors){where}"
+        differs = self.status is Status.DIFFER
+        where = f" at {self.where}" if differs and self.where else ""
+        rounded = f", {self.rounded} of them zero but for rounding" if self.rounded else ""
+        tensors = f"({self.count} tensors{rounded}){where}"
+        unjudged = f"; cannot be judged: {self.unjudged}" if self.unjudged else ""
+        return f"{self.what}: {self.difference:.1e} {'>' if differs else '≤'} {self.limit:.0e} {tensors}{unjudged}"
 
 
 @dataclass(frozen=True)
@@ -83,6 +70,7 @@ class Proof:
         failed: the error of the Flax side, if it could not be run.
         remarks: what was not compared, or less closely, and why: a sentence each.
         lengths: the inputs' lengths at which both sides were compared, in words.
+        unjudged: why nothing, or not enough, could be compared: what, and what to do; empty if it could.
     """
 
     rows: tuple[Compared, ...]
@@ -90,13 +78,31 @@ class Proof:
     failed: str = ""
     remarks: tuple[str, ...] = ()
     lengths: str = ""
+    unjudged: str = ""
+
+    @property
+    def status(self) -> Status:
+        """Agree, differ, or cannot be judged: then ``unjudged`` or a row says why."""
+        if self.failed or any(row.status is Status.DIFFER for row in self.rows):
+            return Status.DIFFER
+        if self.unjudged or not self.rows:
+            return Status.CANNOT_JUDGE
+        return worst(row.status for row in self.rows)
 
     @property
     def agrees(self) -> bool:
         """Whether something was compared, and all of it is within its limit."""
-        return not self.failed and bool(self.rows) and all(row.agrees for row in self.rows)
+        return self.status is Status.AGREE
 
     def __str__(self) -> str:
-        head = f"{self.precision}: both sides {'agree' if self.agrees else 'DIFFER'}"
+        head = f"{self.precision}: {HEADS[self.status]}"
         at = f"compared at {self.lengths}" if self.lengths else ""
-        return "\n  ".join(filter(None, [head, self.failed, *map(str, self.rows), *self.remarks, at]))
+        return "\n  ".join(filter(None, [head, self.failed, self.unjudged, *map(str, self.rows), *self.remarks, at]))
+
+
+HEADS = {
+    Status.AGREE: "both sides agree",
+    Status.DIFFER: "both sides DIFFER",
+    Status.CANNOT_JUDGE: "CANNOT BE JUDGED",
+}
+"""A proof's first words."""

@@ -15,13 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from port.errors import BrokenRecord, UnknownChoice, UsageError
+from port.judging.limits import CONTROL_FACTOR, EARLY_LIMIT, EARLY_STEPS, LATER_FLOOR, PROOF_LIMIT
 from port.records import Line, Record, Recorder, Status, Verdict, compare
 from port.records.limits import (
-    CONTROL_FACTOR,
-    EARLY_LIMIT,
-    EARLY_STEPS,
-    LATER_FLOOR,
-    PROOF_LIMIT,
     control_limits,
     early_limit,
     later_floor,
@@ -241,13 +237,13 @@ class TestLowerPrecision:
     def test_one_step_more_cannot_be_judged(self) -> None:
         last = [*[1.0] * EARLY_STEPS, apart(1e-7)]
         verdict = compare(*both([1.0] * (EARLY_STEPS + 1), last, precision="float32"))
-        assert (verdict.status, verdict.judged_until) == (Status.UNDECIDED, EARLY_STEPS - 1)
+        assert (verdict.status, verdict.judged_until) == (Status.CANNOT_JUDGE, EARLY_STEPS - 1)
         assert f"up to step {EARLY_STEPS - 1} and cannot be judged beyond it" in verdict.sentence
         assert not {"same", "equal", "identical"} & set(verdict.sentence.split())
 
     def test_an_evaluation_after_the_early_steps_cannot_be_judged(self) -> None:
         short = [1.0] * EARLY_STEPS
-        for step, status in ((EARLY_STEPS - 1, Status.AGREE), (EARLY_STEPS, Status.UNDECIDED)):
+        for step, status in ((EARLY_STEPS - 1, Status.AGREE), (EARLY_STEPS, Status.CANNOT_JUDGE)):
             a = record(short, precision="float32", evaluations={step: 1.0})
             verdict = compare(a, record(short, side="jax", precision="float32", evaluations={step: apart(1e-7)}))
             assert verdict.status is status
@@ -272,12 +268,12 @@ class TestLowerPrecision:
         far = apart(2 * EARLY_LIMIT)
         sparse = {100 * number: 1.0 for number in range(LONG)}
         verdict = compare(*both(sparse, {**sparse, 100: far}, precision="float32"))
-        assert (verdict.status, verdict.judged_until) == (Status.UNDECIDED, 0)
+        assert (verdict.status, verdict.judged_until) == (Status.CANNOT_JUDGE, 0)
         resumed = {100 + number: 1.0 for number in range(LONG)}
         last = 100 + EARLY_STEPS - 1
         assert_differs(compare(*both(resumed, {**resumed, last: far}, precision="float32")), last)
         verdict = compare(*both(resumed, {**resumed, last + 1: far}, precision="float32"))
-        assert (verdict.status, verdict.judged_until) == (Status.UNDECIDED, last)
+        assert (verdict.status, verdict.judged_until) == (Status.CANNOT_JUDGE, last)
 
     @pytest.mark.parametrize(("precision", "coarser"), [("float16", 2**13), ("bfloat16", 2**16)])
     def test_a_coarser_type_is_allowed_more(self, precision: str, coarser: int) -> None:
@@ -294,7 +290,7 @@ class TestLowerPrecision:
             verdict = compare(*both([1.0], [apart(factor * EARLY_LIMIT)], precision=precision))
             assert verdict.status is status
         late = changed(ONES, LATER, apart(1e-7))
-        assert compare(*both(ONES, late, precision=precision)).status is Status.UNDECIDED
+        assert compare(*both(ONES, late, precision=precision)).status is Status.CANNOT_JUDGE
 
     @pytest.mark.parametrize("precision", [None, "float32", "bfloat16"])
     def test_what_is_equal_to_the_last_bit_agrees(self, precision: str | None) -> None:
@@ -302,7 +298,7 @@ class TestLowerPrecision:
         assert (verdict.status, verdict.judged_until) == (Status.AGREE, None)
         assert "the same losses to the last bit" in verdict.sentence
         last = changed(ONES, LONG - 1, apart(1e-7))
-        assert compare(*both(ONES, last, precision=precision)).status is Status.UNDECIDED
+        assert compare(*both(ONES, last, precision=precision)).status is Status.CANNOT_JUDGE
 
     def test_two_records_of_one_side_are_called_by_their_files(self) -> None:
         a = record(ONES, precision="float32")
@@ -340,7 +336,7 @@ class TestLaterBeginning:
         last = {**self.LATER, 119: self.LATER[119] * apart(1e-6)}
         later = record(last, side="jax", precision="float32")
         control = record(self.LATER, side="control", precision="float32")
-        assert compare(whole, later).status is Status.UNDECIDED
+        assert compare(whole, later).status is Status.CANNOT_JUDGE
         assert compare(whole, later, controls=[control]).status is Status.AGREE
 
     def test_one_that_counts_from_1_differs(self) -> None:
@@ -470,7 +466,7 @@ class TestPrecision:
         for precision in (None, "float32", "float64"):
             pair = both(ONES, near, precision=precision)
             assert_differs(compare(*pair, precision="float64"), LATER)
-            assert compare(*pair, precision="float32").status is Status.UNDECIDED
+            assert compare(*pair, precision="float32").status is Status.CANNOT_JUDGE
         unequal = record([1.0]), record([1.0], side="jax", precision="float32")
         assert compare(*unequal, precision="float32").status is Status.AGREE
 

@@ -17,8 +17,9 @@ from flax import nnx
 import port
 from models.agreement import FAST, difference, output_of
 from models.published import CREPE, ECAL, RESNET20, Published, published_file
+from port.judging import TENSORS
 from port.translation import Translation
-from port.translation.proof import FORWARD, prove
+from port.translation.proof import prove
 from port.weights import arrays_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
@@ -87,7 +88,7 @@ def expected_outputs(published: Published) -> np.ndarray:
 def test_the_outputs_agree(published: Published) -> None:
     got = outputs(published, translated(published))
     assert got.dtype == np.float64
-    assert difference(got, expected_outputs(published)) <= FORWARD
+    assert difference(got, expected_outputs(published)) <= TENSORS["float64"].forward
 
 
 @SWEEP
@@ -125,7 +126,7 @@ def test_one_number_that_is_changed_a_little_is_seen(published: Published) -> No
     translation = translated(published)
     name = weights_of(translation)[0]
     faulty = replace(translation, values=with_one_number_changed(translation.values, name))
-    assert difference(outputs(published, faulty), expected_outputs(published)) > 10 * FORWARD, name
+    assert difference(outputs(published, faulty), expected_outputs(published)) > 10 * TENSORS["float64"].forward, name
 
 
 @SWEEP
@@ -150,7 +151,7 @@ def test_a_little_in_any_weight_is_seen(published: Published) -> None:
             faulty = [(path, v.replace(_value(path, v, values, name))) for path, v in flat]
             got = translation.to_torch(np.asarray(compiled(nnx.from_flat_state(faulty)))).numpy()
             seen[name] = difference(got, expected)
-    unseen = {name: apart for name, apart in seen.items() if apart <= 10 * FORWARD}
+    unseen = {name: apart for name, apart in seen.items() if apart <= 10 * TENSORS["float64"].forward}
     assert seen and not unseen, unseen
 
 

@@ -16,9 +16,9 @@ from flax import nnx
 from torch import Tensor, nn
 
 import port
+from port.judging import TENSORS
 from port.parity.distance import difference
 from port.translation import Translation
-from port.translation.proof import FORWARD
 
 from .nets import INPUTS, Attention, Block, Blocks, Small, translated
 
@@ -48,14 +48,14 @@ def apart(cls: type[nn.Module], batch: int) -> float:
 @pytest.mark.thin(3)
 @NETS
 def test_the_batch_size_is_free(cls: type[nn.Module]) -> None:
-    assert apart(cls, 5) <= FORWARD
+    assert apart(cls, 5) <= TENSORS["float64"].forward
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("batch", [1, 2, 7])
 @NETS
 def test_other_batch_sizes(cls: type[nn.Module], batch: int) -> None:
-    assert apart(cls, batch) <= FORWARD
+    assert apart(cls, batch) <= TENSORS["float64"].forward
 
 
 @pytest.mark.sweep

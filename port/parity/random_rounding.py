@@ -1,0 +1,102 @@
+"""torch with another rounding: every result of an operator is moved at random by a few units in its last place.
+
+That is Monte Carlo arithmetic (D. S. Parker, "Monte Carlo arithmetic: exploiting randomness in floating-point
+arithmetic", 1997): what strays when the rounding is another one has no digits of its own there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+_EXACT = """
+abs alias arange as_strided bernoulli broadcast_to bitwise_not cat chunk clamp clamp_max clamp_min clone col2im
+constant_pad_nd copy copy_ detach detach_ diagonal embedding empty empty_like expand eye fill fill_ flip full
+full_like gather hardtanh im2col index index_put index_put_ index_select kthvalue lift_fresh masked_fill masked_fill_
+masked_select max max_pool2d_with_indices max_pool3d_with_indices maximum median min minimum narrow nan_to_num neg
+new_empty new_full new_ones new_zeros one_ ones ones_like permute pixel_shuffle pixel_unshuffle relu relu_ repeat
+reshape roll scalar_tensor scatter select select_backward select_scatter set_ sign slice slice_backward slice_scatter
+sort split split_with_sizes squeeze stack t threshold_backward _to_copy topk transpose tril triu unbind unfold
+unsqueeze _unsafe_view view where zero_ zeros zeros_like _reshape_alias _unsafe_index reflection_pad1d
+reflection_pad2d replication_pad1d replication_pad2d amax amin upsample_nearest1d upsample_nearest2d
+upsample_nearest3d
+"""
+"""Operators that copy numbers and round none."""
+
+_SATURATED = """
+erf erf_ sigmoid sigmoid_ tanh tanh_
+"""
+"""Operators whose result is rounded where it is a whole number, too."""
+
+_SUMS_WITHIN = """
+_log_softmax _log_softmax_backward_data _softmax _softmax_backward_data batch_norm_backward celu elu elu_backward gelu
+gelu_backward log_sigmoid_backward log_sigmoid_forward logsumexp mish mish_backward native_batch_norm
+native_batch_norm_backward native_group_norm native_group_norm_backward native_layer_norm native_layer_norm_backward
+selu sigmoid_backward silu silu_backward softplus softplus_backward std std_mean tanh_backward var var_mean
+"""
+"""Operators that round on the way, which their own result does not show: they run in parts."""
+
+
+@contextmanager
+def random_rounding(seed: int, *, units: int) -> Iterator[None]:
+    """Within it, what torch computes, forward and backward, is rounded at random.
+
+    Whole numbers stay what they are: what an index or a mask is made from is exact.
+
+    Args:
+        seed: of the directions.
+        units: by how many units in the last place a result is moved, up or down.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    generator = torch.Generator().manual_seed(seed)
+    exact, saturated = frozenset(_EXACT.split()), frozenset(_SATURATED.split())
+
+    def moved(tensor: torch.Tensor, name: str) -> torch.Tensor:
+        step = units * torch.finfo(tensor.dtype).eps
+        up = torch.rand(tensor.shape, generator=generator, dtype=tensor.dtype) < 0.5
+        factor = torch.full_like(tensor, 1 + step).masked_fill_(up, 1 - step)
+        if name in saturated:
+            return tensor * factor
+        return torch.where(tensor == tensor.round(), tensor, tensor * factor)
+
+    def rounded(result: Any, name: str) -> Any:
+        if isinstance(result, torch.Tensor):
+            return moved(result, name) if result.dtype in (torch.float32, torch.float64) else result
+        return type(result)(rounded(part, name) for part in result) if type(result) in (tuple, list) else result
+
+    class Rounding(TorchDispatchMode):
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            name = operator.overloadpacket.__name__
+            if name in exact or operator.is_view:
+                return operator(*args, **kwargs)
+            parts = _in_parts().get(operator)
+            if parts is not None:
+                try:
+                    with self:
+                        return parts(*args, **kwargs)
+                except Exception:  # a decomposition that these arguments have none of
+                    pass
+            result = operator(*args, **kwargs)
+            if not operator._schema.is_mutable:
+                return rounded(result, name)
+            if isinstance(result, torch.Tensor) and result.dtype in (torch.float32, torch.float64):
+                result.copy_(moved(result, name))
+            return result
+
+    with Rounding():
+        yield
+
+
+@cache
+def _in_parts() -> dict[Any, Any]:
+    """Each overload of an operator that rounds on the way → a function that is the same in several operators."""
+    import torch
+    from torch._decomp import get_decompositions
+
+    packets = [getattr(torch.ops.aten, name) for name in _SUMS_WITHIN.split() if hasattr(torch.ops.aten, name)]
+    return dict(get_decompositions(packets))
