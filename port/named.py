@@ -1,8 +1,9 @@
-"""What a person names in words: ``package.module:name``, ``file.py:name``, and arguments of JSON and such names."""
+"""What a person names in words: ``package.module:name``, ``file.py:name``, arguments of JSON and such names, shapes."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import fields, is_dataclass
 from importlib import import_module
@@ -57,6 +58,26 @@ def _file(path: Path, option: str) -> ModuleType:
     sys.modules[module.__name__] = module
     spec.loader.exec_module(module)
     return module
+
+
+# %% Shapes
+
+_SHAPE = re.compile(r"(\d+(?:,\d+)*)?(?::(\w+))?|(\w+):(\d+(?:,\d+)*)")
+
+
+def named_shape(text: str) -> tuple[tuple[int, ...], str]:
+    """The sizes and the dtype's name of an example input: ``1,3,224,224``, ``1,16:int64`` or ``int64:1,16``.
+
+    Without a dtype it is float32; without sizes, as in ``:float32``, a scalar.
+
+    Raises:
+        UsageError: no shape.
+    """
+    found = _SHAPE.fullmatch(text.replace(" ", ""))
+    if found is None or not text.strip():
+        raise UsageError(f"an input is a shape, as in 1,3,224,224, or with a dtype, as in 1,16:int64; got {text!r}")
+    sizes = (found[1] or found[4] or "").split(",")
+    return tuple(int(size) for size in sizes if size), found[2] or found[3] or "float32"
 
 
 # %% Arguments

@@ -13,6 +13,7 @@ from port.errors import PortError, UnknownChoice
 COMMANDS = {
     "convert": "weights from a torch checkpoint to Flax, or back",
     "translate": "a torch module to the Flax source that a person would have written, with its weights and the proof",
+    "check": "two modules side by side: where and why a Flax module is not the PyTorch one",
     "train": "run both trainers and say whether they are the same, step by step",
     "compare": "compare two records that are already there",
     "diff": "read a lesson, or any two files, side by side: PyTorch and JAX",
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(given[0], given[1:])
     except PortError as error:
         print(f"port: {error}", file=sys.stderr)
+        if "--json" in given and given[0] in COMMANDS:
+            _print_error(given[0], str(error), error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
         print("port: interrupted", file=sys.stderr)
@@ -53,6 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read what we print, as head does, has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def _print_error(command: str, message: str, exit_code: int) -> None:
+    """What a program reads that asked for JSON."""
+    from port.report.results import printed, result_of_error
+
+    print(printed(result_of_error(command, message, exit_code)))
 
 
 def _run(command: str, arguments: list[str]) -> int:

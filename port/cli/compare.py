@@ -13,6 +13,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from port.records import compare, read_record
 from port.report import print_verdict, write_run_page
+from port.report.results import printed, result_of_verdict
 from port.training import Outcome
 
 
@@ -31,6 +32,8 @@ class Arguments:
     """what to judge the records as, where they do not say it themselves"""
     html: Annotated[Path | None, arg(metavar="PAGE")] = None
     """write a page with the curves of both, one file that any browser shows"""
+    json: bool = False
+    """print the result as JSON, for programs"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,5 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     if given.html is not None:  # before anything is printed: a page that cannot be written is bad usage
         outcome = Outcome(verdict.precision, a, b, controls, verdict, weights=None)
         write_run_page([outcome], given.html, title=f"{given.a} and {given.b}")
-    print_verdict(verdict, Console())
+    if given.json:
+        print(printed(result_of_verdict(verdict)))
+    else:
+        print_verdict(verdict, Console())
     return verdict.status.exit_code

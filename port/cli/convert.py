@@ -13,6 +13,7 @@ import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.models import example_inputs, flax_model, register_pairs, torch_model
+from port.cli.rules import fold_of, rules_from
 from port.errors import UsageError
 from port.named import arguments as keywords
 from port.named import named
@@ -47,8 +48,8 @@ class Arguments:
     """the torch model's alone"""
     flax_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
     """the Flax model's alone"""
-    input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="[DTYPE:]SHAPE")] = ()
-    """a Linen model's example input, as in 1,32,32,3 or int32:1,16; once for each"""
+    input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
+    """a Linen model's example input, as in 1,32,32,3 or 1,16:int32; once for each"""
     reverse: bool = False
     """from Flax to torch; a file that this command or port translate wrote needs no model for it"""
     partial: bool = False
@@ -91,6 +92,8 @@ class Arguments:
     """replace what is there"""
     dry_run: bool = False
     """print the mapping as a table; write nothing"""
+    json: bool = False
+    """print the result as JSON, for programs"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -121,8 +124,8 @@ def main(arguments: Sequence[str]) -> int:
         torch=torch,
         flax=flax,
         inputs=example_inputs(given.input),
-        rename=_rename(given),
-        fold=dict(map(_fold, given.fold)),
+        rename=rules_from(given.mapping, given.rename, given.fold),
+        fold=dict(map(fold_of, given.fold)),
         reverse=given.reverse,
         partial=given.partial,
         format=given.format,
@@ -137,6 +140,11 @@ def main(arguments: Sequence[str]) -> int:
         done.left_out = {_without(names, moving.places): why for names, why in done.left_out.items()}
         done.left_out.pop("", None)
         done.remarks += moving.remarks
+    if given.json:
+        from port.report.results import printed, result_of_conversion
+
+        print(printed(result_of_conversion(done)))
+        return 0
     # In a file or a pipe a line is as long as it is: no name is broken.
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
     print_conversion(done, given.source, console, table=given.dry_run)
@@ -187,34 +195,6 @@ def _optimizer(given: Arguments, torch: Any) -> Any:
         schedule=None if given.schedule is None else named(given.schedule, "--schedule"),
         steps=given.steps,
     )
-
-
-def _rename(given: Arguments) -> Any:
-    from port.mapping import Mapping, Rules, read_mapping
-
-    rules = read_mapping(given.mapping) if given.mapping is not None else Rules()
-    if isinstance(rules, Mapping):
-        if given.rename or given.fold:
-            raise UsageError(f"{given.mapping} is a whole mapping: --rename and --fold have nothing to add to it")
-        return rules
-    renames = dict(_split(text, "--rename", "PATTERN=NAME") for text in given.rename)
-    if not (renames or rules.rename or rules.fold or rules.rules):
-        return None
-    return Rules({**rules.rename, **renames}, rules.fold, rules.rules)
-
-
-def _fold(text: str) -> tuple[str, tuple[int, ...]]:
-    layer, shape = _split(text, "--fold", "LAYER=C,H,W")
-    if not re.fullmatch(r"\d+(,\d+)+", shape):
-        raise UsageError(f"--fold takes LAYER=C,H,W, as in classifier.0=512,7,7; got {text!r}")
-    return layer, tuple(int(size) for size in shape.split(","))
-
-
-def _split(text: str, option: str, form: str) -> tuple[str, str]:
-    left, equals, right = text.rpartition("=")
-    if not equals or not left:
-        raise UsageError(f"{option} takes {form}; got {text!r}")
-    return left, right
 
 
 def _bytes(text: str) -> int:

@@ -16,6 +16,13 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "yours, with its weights": "port translate my_pkg.model:Net --weights net.pth --input 8,16:int64 -o ported",
         "what has no pair": "port translate my_pkg.model:Net --inputs my_pkg.model:example --dry-run",
     },
+    "check": {
+        "a port by hand, on PyTorch's weights": "port check torchvision.models:resnet18 my_pkg.resnet:ResNet18 "
+        "--input 2,3,64,64",
+        "two checkpoints": "port check model:GPT model_jax:GPT --kwargs model:config --input 2,16:int64 "
+        "--torch-weights gpt.pt --flax-weights gpt.safetensors",
+        "for a program": "port check my_pkg:Net my_pkg_jax:Net --inputs my_pkg:example --json",
+    },
     "train": {
         "our convnet on handwritten digits": "port train --model convnet --optimizer adam --steps 500",
         "a model of yours beside its translation": "port train --torch-model my_pkg.model:Net "

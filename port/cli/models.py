@@ -11,8 +11,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from port.errors import UsageError
-from port.named import advice, named
+from port.errors import UsageError, described
+from port.named import advice, named, named_shape
+from port.weights.sources import is_torch
 
 
 def torch_model(reference: str, arguments: dict[str, Any]) -> Any:
@@ -73,23 +74,100 @@ def flax_model(reference: str, arguments: dict[str, Any]) -> Any:
     return module
 
 
-def example_inputs(shapes: tuple[str, ...]) -> Any:
-    """Abstract inputs: ``1,32,32,3`` is a float32 array of that shape, ``int32:1,16`` one of whole numbers.
+def built_torch_model(reference: str, arguments: dict[str, Any], option: str) -> Any:
+    """A torch module with its weights, those that it is built with at seed 0.
 
     Raises:
-        UsageError: no shape.
+        UsageError: it cannot be found or built.
+    """
+    import torch
+
+    made = named(reference, option, files=False)
+    if _is_flaxs(made if isinstance(made, type) else type(made)):
+        raise UsageError(f"{option}: {reference} is a Flax module, and a PyTorch module belongs there")
+    if isinstance(made, torch.nn.Module):
+        if arguments:
+            raise UsageError(f"{reference} is a module already, and takes no --kwargs")
+        return made
+    if not callable(made):
+        raise UsageError(f"{reference} is {described(made)}: a class or a function that gives a module is needed")
+    module = called(made, arguments, reference, option)
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(f"{reference} gives {described(module)}, and no torch.nn.Module")
+    return module
+
+
+def built_flax_model(reference: str, arguments: dict[str, Any], option: str) -> Any:
+    """An nnx module with its weights, drawn with seed 0 where it takes ``rngs``; or a Linen module, which has none.
+
+    Raises:
+        UsageError: it cannot be found or built.
+    """
+    from flax import linen, nnx
+
+    made = named(reference, option, files=False)
+    if isinstance(made, nnx.Module | linen.Module):
+        return made
+    if is_torch(made) or (isinstance(made, type) and "torch.nn.modules.module" in {b.__module__ for b in made.__mro__}):
+        raise UsageError(f"{option}: {reference} is a PyTorch module, and a Flax module belongs there")
+    if not callable(made):
+        raise UsageError(f"{reference} is {described(made)}: a class or a function that gives a module is needed")
+    wants = _wants_rngs(made) and not _is_linen(made) and "rngs" not in arguments
+    module = called(made, arguments, reference, option, **({"rngs": nnx.Rngs(0)} if wants else {}))
+    if not isinstance(module, nnx.Module | linen.Module):
+        raise UsageError(f"{reference} gives {described(module)}, no nnx or Linen module")
+    return module
+
+
+def called(function: Callable[..., Any], options: dict[str, Any], reference: str, option: str, **more: Any) -> Any:
+    """Call what is the user's own, with torch's generator at seed 0.
+
+    Args:
+        function: the user's.
+        options: its arguments by name.
+        reference: its name, for a message.
+        option: the option that gave it, likewise.
+        more: arguments that the user did not give.
+
+    Raises:
+        UsageError: it fails.
+    """
+    import torch
+
+    if not callable(function):
+        raise UsageError(f"{option}: {reference} is {described(function)}, and cannot be called")
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return function(**options, **more)
+    except Exception as error:
+        given = f" with {json.dumps(options, default=repr)}" if options else ""
+        hint = (
+            f"\n{advice(function, '--kwargs')}"
+            if option != "--inputs" and isinstance(error, TypeError | AttributeError)
+            else ""
+        )
+        raise UsageError(f"{option}: {reference} fails{given}: {type(error).__name__}: {error}{hint}") from error
+
+
+def example_inputs(shapes: tuple[str, ...]) -> Any:
+    """Abstract inputs: ``1,32,32,3`` is a float32 array of that shape, ``1,16:int32`` one of whole numbers.
+
+    Raises:
+        UsageError: no shape, or no dtype.
     """
     import jax
-    import numpy as np
+    import jax.numpy as jnp
 
     inputs = []
     for text in shapes:
-        dtype, colon, shape = text.rpartition(":")
+        sizes, name = named_shape(text)
         try:
-            sizes = tuple(int(size) for size in shape.split(","))
-            inputs.append(jax.ShapeDtypeStruct(sizes, np.dtype(dtype if colon else "float32")))
-        except (ValueError, TypeError) as error:
-            raise UsageError(f"--input takes a shape, as in 1,32,32,3 or int32:1,16; got {text!r}") from error
+            inputs.append(jax.ShapeDtypeStruct(sizes, jnp.dtype(name)))
+        except TypeError as error:
+            raise UsageError(
+                f"an input is a shape, or one with a dtype of numpy's, as in 1,16:int32; got {text!r}"
+            ) from error
     return tuple(inputs) or None
 
 
@@ -127,6 +205,12 @@ def _is_flaxs(cls: type) -> bool:
     """Whether a class is a Flax module's; imports no Flax."""
     families = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
     return bool(families & {"flax.nnx.module.Module", "flax.linen.module.Module"})
+
+
+def _is_linen(made: Any) -> bool:
+    from flax import linen
+
+    return isinstance(made, type) and issubclass(made, linen.Module)
 
 
 def _wants_rngs(made: Any) -> bool:

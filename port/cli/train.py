@@ -16,6 +16,7 @@ from tyro.conf import arg
 from port.data import dataset_info, load_dataset
 from port.errors import BrokenRecord, TrainerDied, UsageError
 from port.report import open_page, plot_losses, print_outcomes, write_page_of_folder, write_page_of_remains
+from port.report.results import printed, result_of_outcomes
 from port.training import (
     Outcome,
     Pairing,
@@ -49,13 +50,15 @@ class Arguments:
     """plain lines in place of the live view"""
     open: bool = False
     """show the run's page, run.html in its folder, in a browser when it is there"""
+    json: bool = False
+    """print the result as JSON, for programs; what the run shows meanwhile goes to the standard error"""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     ours, for_scripts = _split_at_dashes(list(arguments))
     given = tyro.cli(Arguments, prog="port train", args=ours)
-    console = Console()
+    console = Console(stderr=given.json)
     if given.torch_script is not None or given.jax_script is not None:
         pairings, name = _scripts(given, for_scripts), "scripts"
         told: dict[str, Any] = {"scripts": [given.torch_script, given.jax_script], "arguments": for_scripts}
@@ -97,6 +100,8 @@ def main(arguments: Sequence[str]) -> int:
         advice = "" if error.exit_code == UsageError.exit_code else go_on.replace("; ", "\n")
         raise TrainerDied(f"{error}{advice}", code=error.exit_code) from error
     _show(outcomes, folder, console, given)
+    if given.json:
+        print(printed(result_of_outcomes(outcomes, folder)))
     return status_of(outcomes).exit_code
 
 

@@ -11,11 +11,11 @@ from typing import Annotated, Any, TypeVar
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.cli.models import register_pairs
-from port.errors import NoPair, PortError, UsageError, described
+from port.cli.models import built_torch_model, called, register_pairs
+from port.errors import NoPair, PortError, UsageError
 from port.judging import Status
-from port.named import advice, named, spelled_arguments
 from port.named import arguments as keywords
+from port.named import named, spelled_arguments
 
 Made = TypeVar("Made")
 
@@ -58,6 +58,8 @@ class Arguments:
     """your own layers' pairs"""
     dry_run: bool = False
     """only list the layers and operators, and which of them have no pair; exits 1 if any has none"""
+    json: bool = False
+    """print the result as JSON, for programs; not with --dry-run"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,6 +67,8 @@ def main(arguments: Sequence[str]) -> int:
     given = tyro.cli(Arguments, prog="port translate", args=arguments)
     if given.dry_run and given.out is not None:
         raise UsageError("--dry-run writes nothing: leave --out away")
+    if given.dry_run and given.json:
+        raise UsageError("--json prints a translation's result, and --dry-run makes none: give one of them")
     if bool(given.input) == (given.inputs is not None):
         raise UsageError("say what the model takes: --input 1,3,224,224 for each tensor, or --inputs module:function")
     try:
@@ -111,7 +115,12 @@ def _translate(given: Arguments, module: Any, args: Any, kwargs: Any, out: Path,
     original = _original(given)
     report = translation_report(done, module, name=name, original=original)
     files = write_folder(done, out, name=name, original=original, report=report)
-    print_translation(done, console, files=files)
+    if given.json:
+        from port.report.results import printed, result_of_translation
+
+        print(printed(result_of_translation(done, files)))
+    else:
+        print_translation(done, console, files=files)
     if done.unwritten or done.proof is None:
         return Status.DIFFER.exit_code
     return done.proof.status.exit_code
@@ -148,7 +157,7 @@ def _built(given: Arguments) -> tuple[Any, Any, Any]:
     """
     from port.translation.inputs import arguments, drawn, inside
 
-    module = _module(given)
+    module = built_torch_model(given.target, keywords(given.kwargs, "--kwargs"), "TARGET")
     if given.weights is not None:
         from port.weights import load
 
@@ -156,27 +165,10 @@ def _built(given: Arguments) -> tuple[Any, Any, Any]:
     if given.inputs is None:
         args, kwargs = drawn(*given.input)
     else:
-        args, kwargs = arguments(_run(named(given.inputs, "--inputs", files=False), {}, given.inputs, "--inputs"))
+        args, kwargs = arguments(called(named(given.inputs, "--inputs", files=False), {}, given.inputs, "--inputs"))
     if given.submodule is not None:
         module, args, kwargs = inside(module, given.submodule, args, kwargs)
     return module, args, kwargs
-
-
-def _module(given: Arguments) -> Any:
-    import torch
-
-    options = keywords(given.kwargs, "--kwargs")
-    made = named(given.target, "TARGET", files=False)
-    if isinstance(made, torch.nn.Module):
-        if options:
-            raise UsageError(f"{given.target} is a module already, and takes no --kwargs")
-        return made
-    if not callable(made):
-        raise UsageError(f"{given.target} is {described(made)}: a class or a function that gives a module is needed")
-    module = _run(made, options, given.target, "TARGET")
-    if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"{given.target} gives {described(module)}, and no torch.nn.Module")
-    return module
 
 
 def _construct(given: Arguments) -> Callable[[], Any] | None:
@@ -188,32 +180,6 @@ def _construct(given: Arguments) -> Callable[[], Any] | None:
         return None
     path = given.submodule
     return lambda: made(**options) if path is None else made(**options).get_submodule(path)
-
-
-def _run(function: Callable[..., Any], options: dict[str, Any], reference: str, option: str) -> Any:
-    """Call what is the user's own, with torch's generator at seed 0.
-
-    Raises:
-        UsageError: it fails.
-    """
-    import json
-
-    import torch
-
-    if not callable(function):
-        raise UsageError(f"{option}: {reference} is {described(function)}, and cannot be called")
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return function(**options)
-    except Exception as error:
-        given = f" with {json.dumps(options, default=repr)}" if options else ""
-        more = (
-            f"\n{advice(function, '--kwargs')}"
-            if option == "TARGET" and isinstance(error, TypeError | AttributeError)
-            else ""
-        )
-        raise UsageError(f"{option}: {reference} fails{given}: {type(error).__name__}: {error}{more}") from error
 
 
 def _guarded(work: Callable[[], Made], target: str) -> Made:

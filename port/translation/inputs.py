@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from port.errors import UnknownChoice, UsageError, described
+from port.named import named_shape
 from port.parity.copies import copied
 
 Given = tuple[tuple[Any, ...], dict[str, Any]]
 """The positional arguments of a call, and those by name."""
-_FORM = re.compile(r"(\d+(?:,\d+)*)?(?::(\w+))?|(\w+):(\d+(?:,\d+)*)")
 
 
 def drawn(*shapes: str, seed: int = 0) -> Given:
@@ -29,14 +28,10 @@ def drawn(*shapes: str, seed: int = 0) -> Given:
     generator = torch.Generator().manual_seed(seed)
 
     def tensor(text: str) -> Any:
-        found = _FORM.fullmatch(text.replace(" ", ""))
-        name = (found[2] or found[3] or "float32") if found and text.strip() else ""
+        sizes, name = named_shape(text)
         dtype = getattr(torch, name, None)
-        if found is None or not isinstance(dtype, torch.dtype):
-            raise UsageError(
-                f"an input is a shape, as in 1,3,224,224, or with a dtype of torch's, as in 1,16:int64; got {text!r}"
-            )
-        sizes = [int(size) for size in (found[1] or found[4] or "").split(",") if size]
+        if not isinstance(dtype, torch.dtype):
+            raise UsageError(f"an input is a shape, or one with a dtype of torch's, as in 1,16:int64; got {text!r}")
         if dtype.is_floating_point or dtype.is_complex:
             # Drawn in one width: the dtypes that few generators know are rounded from it.
             wide = torch.complex128 if dtype.is_complex else torch.float64

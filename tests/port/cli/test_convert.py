@@ -353,7 +353,7 @@ def test_a_broken_file_is_refused_and_nothing_of_it_is_run(
         (["--torch", "user_models:Net", "-o", "net.pth/x"], "net.pth is a file, and no folder"),
         (["--flax", "user_models:Net", "-o", "x"], "no nnx or Linen module"),
         (["--flax", "user_models:LinenNet", "-o", "x"], "--input"),
-        (["--flax", "user_models:LinenNet", "--input", "1,x", "-o", "x"], "--input takes a shape"),
+        (["--flax", "user_models:LinenNet", "--input", "1,x", "-o", "x"], "an input is a shape"),
         (["--torch", "user_models:Net", "--kwargs", "{width: 4}", "-o", "x"], "JSON"),
         (["--torch", "user_models:Net", "--kwargs", "[4]", "-o", "x"], "JSON object"),
         (["--torch", "user_models:Net", "--kwargs", '{"height": 4}', "-o", "x"], "height"),

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import jsonschema
 import psutil
 import pytest
 
 from port.cli import main
 from port.records import read_record
+from port.report.results import schema
 
 # Stands in for a trainer: nothing but a record.
 SCRIPT = """
@@ -61,6 +63,15 @@ def test_the_main_job(precisions, tmp_path):
             assert (tmp_path / "run" / precision / f"{side}.safetensors").stat().st_size > 0
     assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 30
     assert json.loads((tmp_path / "run" / "verdict.json").read_text())["float64"]["status"] == "agree"
+
+
+def test_json_of_a_run(tmp_path):
+    done = port("train", "--steps", 4, "--precision", "float64", "--out", "run", "--json", cwd=tmp_path)
+    result = json.loads(done.stdout)
+    jsonschema.validate(result, schema())
+    assert (done.returncode, result["exit_code"], result["status"]) == (0, 0, "agree")
+    assert {"float64, training loss", "float64, final weights"} <= {row["what"] for row in result["rows"]}
+    assert "run/run.html" in result["files"]
 
 
 def test_scripts_that_agree(tmp_path):

@@ -1,0 +1,150 @@
+"""`port check`: a PyTorch and a Flax module side by side, and where and why they part."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional, UseAppendAction, arg
+
+from port.cli.models import built_flax_model, built_torch_model, called, register_pairs
+from port.cli.rules import fold_of, rules_from
+from port.errors import UsageError
+from port.named import arguments as keywords
+from port.named import named
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Say whether a Flax module is the same model as a PyTorch one: outputs, gradients, buffers after some steps, in
+    evaluation and in training, in float64. Where they differ, the first layer that does, going forward and going back,
+    and what makes the two agree.
+
+    Exits 0 if they agree, 1 if they differ, 2 on bad input, 4 if it cannot be judged.
+    """
+
+    torch: Annotated[Positional[str], arg(metavar="TORCH")]
+    """MODULE:NAME of the PyTorch module: a class, a function that builds it, or a module"""
+    flax: Annotated[Positional[str], arg(metavar="FLAX")]
+    """MODULE:NAME of the Flax module, nnx or Linen"""
+    input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
+    """an input, PyTorch's, as in 1,3,224,224 or 1,16:int64; once for each. Integers are drawn from 0 and 1"""
+    inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
+    """in its place, a function that gives them: a tensor, a tuple, or a dict of those by name"""
+    flax_inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
+    """a function that gives the Flax module's, where they are not PyTorch's in another layout"""
+    kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """arguments that both are built with, as in '{"width": 64}'; MODULE:NAME in its place is a dict or gives one"""
+    torch_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """the PyTorch module's alone"""
+    flax_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """the Flax module's alone"""
+    torch_weights: Annotated[Path | None, arg(metavar="FILE")] = None
+    """a checkpoint of the PyTorch module (never unpickled beyond tensors)"""
+    flax_weights: Annotated[Path | None, arg(metavar="FILE")] = None
+    """a checkpoint of the Flax module: it is compared with PyTorch's first. Without one, Flax gets PyTorch's weights"""
+    mapping: Annotated[Path | None, arg(metavar="FILE")] = None
+    """a mapping file (TOML) for models whose names differ"""
+    rename: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PATTERN=NAME")] = ()
+    """rename torch's keys by a regular expression, as in 'blocks\\.(\\d+)=layers.\\1'"""
+    fold: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="LAYER=C,H,W")] = ()
+    """reorder a linear layer's inputs that are flattened features, as in classifier.0=512,7,7"""
+    layout: Literal["as-it-is", "channels-last"] | None = None
+    """of Flax's inputs; otherwise channels last where the first spatial layer takes them so"""
+    precision: Literal["float64", "float32"] = "float64"
+    """float64 is the proof; in float32 faults below 1e-4 are not seen"""
+    rtol: float | None = None
+    """relative limit of outputs, and a tenth of that of gradients; otherwise 1e-9 and 1e-7 (float32: 1e-4 and 1e-3)"""
+    atol: float = 0.0
+    """below this absolute difference anything is equal"""
+    steps: int = 3
+    """forward passes in training before running statistics are compared"""
+    pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
+    """your own layers' pairs"""
+    json: bool = False
+    """print the result as JSON, for programs"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    given = tyro.cli(Arguments, prog="port check", args=arguments)
+    if bool(given.input) == (given.inputs is not None):
+        raise UsageError("say what the models take: --input 1,3,32,32 for each tensor, or --inputs module:function")
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UsageError("port check runs the PyTorch module, and PyTorch is not installed here") from error
+    # Here, not above: --help need not wait for JAX.
+    from rich.console import Console
+
+    from port.parity import check
+    from port.report.check_terminal import print_check
+    from port.report.results import printed, result_of_check
+
+    if given.pairs is not None:
+        register_pairs(given.pairs)
+    theirs, ours, inputs, flax_inputs = _models(given)
+    report = check(
+        theirs,
+        ours,
+        inputs,
+        channels_last=None if given.layout is None else given.layout == "channels-last",
+        flax_inputs=flax_inputs,
+        rename=rules_from(given.mapping, given.rename, given.fold),
+        fold=dict(map(fold_of, given.fold)),
+        weights="torch" if given.flax_weights is None else "own",
+        precision=given.precision,
+        rtol=given.rtol,
+        atol=given.atol,
+        steps=given.steps,
+    )
+    if given.json:
+        print(printed(result_of_check(report)))
+    else:
+        print_check(report, Console() if sys.stdout.isatty() else Console(width=10_000))
+    return report.status.exit_code
+
+
+def _models(given: Arguments) -> tuple[Any, Any, Any, Any]:
+    """Both modules with their weights, and the inputs of each; Flax's are None where they are PyTorch's.
+
+    Raises:
+        PortError: whatever is wrong with them.
+    """
+    from port.translation.inputs import drawn
+
+    both = keywords(given.kwargs, "--kwargs")
+    theirs = built_torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"), "TORCH")
+    ours = built_flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"), "FLAX")
+    inputs = drawn(*given.input)[0] if given.inputs is None else _given(given.inputs, "--inputs")
+    flax_inputs = None if given.flax_inputs is None else _given(given.flax_inputs, "--flax-inputs")
+    if given.torch_weights is not None:
+        from port.weights import load
+
+        load(theirs, given.torch_weights)
+    return theirs, _with_weights(ours, given, inputs if flax_inputs is None else flax_inputs), inputs, flax_inputs
+
+
+def _given(reference: str, option: str) -> Any:
+    return called(named(reference, option, files=False), {}, reference, "--inputs")
+
+
+def _with_weights(module: Any, given: Arguments, inputs: Any) -> Any:
+    """An nnx module filled from its file; a Linen module with its variables."""
+    from flax import linen
+
+    if not isinstance(module, linen.Module):
+        if given.flax_weights is not None:
+            from port.weights import load
+
+            load(module, given.flax_weights, rename=rules_from(given.mapping, given.rename, given.fold))
+        return module
+    from port.parity.linen_variables import initial_variables, variables_of_file
+
+    if given.flax_weights is not None:
+        return module, variables_of_file(given.flax_weights)
+    return module, initial_variables(module, inputs, channels_last=given.layout != "as-it-is")

@@ -1,0 +1,53 @@
+"""Options that say how two models' names and layouts belong together: ``--mapping``, ``--rename``, ``--fold``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from port.errors import UsageError
+
+
+def rules_from(mapping: Path | None, rename: Sequence[str], fold: Sequence[str]) -> Any:
+    """A whole mapping, or rules; None where nothing is given.
+
+    Args:
+        mapping: a mapping file.
+        rename: ``PATTERN=NAME`` of each renaming; they come before the file's.
+        fold: ``LAYER=C,H,W`` of each fold.
+
+    Raises:
+        UsageError: something that is not of its form, or rules beside a whole mapping.
+    """
+    from port.mapping import Mapping, Rules, read_mapping
+
+    rules = read_mapping(mapping) if mapping is not None else Rules()
+    if isinstance(rules, Mapping):
+        if rename or fold:
+            raise UsageError(f"{mapping} is a whole mapping: --rename and --fold have nothing to add to it")
+        return rules
+    renames = dict(_split(text, "--rename", "PATTERN=NAME") for text in rename)
+    if not (renames or rules.rename or rules.fold or rules.rules):
+        return None
+    return Rules({**rules.rename, **renames}, rules.fold, rules.rules)
+
+
+def fold_of(text: str) -> tuple[str, tuple[int, ...]]:
+    """The layer and the shape of ``LAYER=C,H,W``.
+
+    Raises:
+        UsageError: another form.
+    """
+    layer, shape = _split(text, "--fold", "LAYER=C,H,W")
+    if not re.fullmatch(r"\d+(,\d+)+", shape):
+        raise UsageError(f"--fold takes LAYER=C,H,W, as in classifier.0=512,7,7; got {text!r}")
+    return layer, tuple(int(size) for size in shape.split(","))
+
+
+def _split(text: str, option: str, form: str) -> tuple[str, str]:
+    left, equals, right = text.rpartition("=")
+    if not equals or not left:
+        raise UsageError(f"{option} takes {form}; got {text!r}")
+    return left, right

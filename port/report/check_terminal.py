@@ -1,0 +1,25 @@
+"""A check in the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+
+from port.judging import Status
+from port.lessons.visible import visible
+from port.parity import CheckReport
+
+COLOURS = {Status.AGREE: "green", Status.DIFFER: "red", Status.CANNOT_JUDGE: "yellow"}
+
+
+def print_check(report: CheckReport, console: Console) -> None:
+    """The verdict's sentence in colour; beneath it where the two part, what differs, the causes and what to look at.
+
+    Args:
+        report: what `port.check` gave.
+        console: where to print.
+    """
+    first, *rest = (escape(visible(line, console.encoding)) for line in str(report).splitlines())
+    console.print(f"[bold {COLOURS[report.status]}]{first}[/]", soft_wrap=True)
+    for line in rest:
+        console.print(line, soft_wrap=True, highlight=False)

@@ -1,0 +1,199 @@
+"""What a command found, as data for programs: `result.schema.json` says what each name means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from port.judging import Status, worst
+from port.records import Verdict
+from port.records.json_numbers import to_json
+from port.training import Outcome
+from port.weights.conversion import Conversion
+
+if TYPE_CHECKING:
+    from port.parity import CheckReport
+    from port.translation import Translation
+
+Result = dict[str, Any]
+
+
+def schema() -> Any:
+    """The JSON schema of every result."""
+    return json.loads((files("port.report") / "result.schema.json").read_text("utf-8"))
+
+
+def printed(result: Result) -> str:
+    """A result as ``--json`` prints it: one object, on several lines."""
+    return json.dumps(to_json(result), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def result_of_error(command: str, message: str, exit_code: int) -> Result:
+    """A command that ended without a result."""
+    return _result(command, None, message, exit_code=exit_code)
+
+
+def result_of_check(report: CheckReport) -> Result:
+    """A check: a row for all tensors of one kind that agree, and one for each that differs."""
+    differ = [
+        _row(f"{f.what}, {f.mode}" if f.mode else f.what, f.where, f.difference, f.limit, None, Status.DIFFER)
+        for f in report.findings
+    ]
+    kinds = [
+        _row(kind, count=count, status=None if differ else report.status)
+        for kind, count in report.compared.items()
+        if count
+    ]
+    first = None
+    if report.first is not None:
+        part = report.first
+        first = _divergence(
+            part.why, direction=part.direction, mode=part.mode, layer=part.layer or None, path=part.path or None
+        )
+    return _result(
+        "check",
+        report.status,
+        report.sentence,
+        rows=[*differ, *kinds],
+        first=first,
+        causes=[asdict(cause) for cause in getattr(report, "causes", ())],
+        remarks=[*report.unjudged, *report.hints, *report.remarks],
+    )
+
+
+def result_of_verdict(verdict: Verdict) -> Result:
+    """Two records that were compared."""
+    return _result(
+        "compare",
+        verdict.status,
+        verdict.sentence,
+        rows=_rows_of(verdict, ""),
+        first=_first_of(verdict),
+        remarks=verdict.hints,
+    )
+
+
+def result_of_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Result:
+    """A run of both trainers: each comparison's rows begin with its name."""
+    status = worst(outcome.verdict.status for outcome in outcomes)
+    rows = []
+    for outcome in outcomes:
+        rows += _rows_of(outcome.verdict, f"{outcome.name}, ")
+        if outcome.weights is not None:
+            rows.append(_row(f"{outcome.name}, final weights", *outcome.weights))
+    first = next((found for outcome in outcomes if (found := _first_of(outcome.verdict)) is not None), None)
+    return _result(
+        "train",
+        status,
+        " ".join(outcome.verdict.sentence for outcome in outcomes),
+        rows=rows,
+        first=first,
+        files=sorted(path for path in folder.rglob("*") if path.is_file()),
+        remarks=[hint for outcome in outcomes for hint in outcome.verdict.hints],
+    )
+
+
+def result_of_translation(translation: Translation, written: Iterable[Path]) -> Result:
+    """A translation and its proof; the exit code is 1 where something is left to write."""
+    proof = translation.proof
+    unwritten = [str(place) for place in translation.unwritten]
+    if proof is None:
+        sentence = "Not compared with the original."
+        return _result("translate", None, sentence, exit_code=1, files=written, remarks=unwritten)
+    rows = [_row(r.what, r.where, r.difference, r.limit, r.count, r.status) for r in proof.rows]
+    why = proof.failed or proof.unjudged
+    reasons = [row.unjudged for row in proof.rows if row.unjudged]
+    return _result(
+        "translate",
+        proof.status,
+        f"{str(proof).splitlines()[0]}{f': {why}' if why else ''}",
+        exit_code=Status.DIFFER.exit_code if unwritten else None,
+        rows=rows,
+        files=written,
+        remarks=[*unwritten, *reasons, *proof.remarks],
+    )
+
+
+def result_of_conversion(done: Conversion) -> Result:
+    """A conversion, which compares nothing: a row for each entry of the mapping that was moved."""
+    rows = [
+        _row("moved", f"{', '.join(entry.sources)} → {', '.join(entry.targets)}", count=len(entry.sources))
+        for entry in done.moved
+    ]
+    count = sum(len(entry.sources) for entry in done.moved)
+    left = [f"left out: {name}: {why}" for name, why in done.left_out.items()]
+    missing = [f"missing: {name}: {why}" for name, why in done.missing.items()]
+    nan = [f"NaN, kept: {name}: {count} of its elements" for name, count in done.nan.items()]
+    where = f", written to {done.out}" if done.out is not None else "; nothing was written"
+    remarks = [*left, *missing, *nan, *done.remarks]
+    return _result(
+        "convert", None, f"{count} tensors fit{where}", exit_code=0, rows=rows, files=done.files, remarks=remarks
+    )
+
+
+def _result(
+    command: str,
+    status: Status | None,
+    sentence: str,
+    *,
+    exit_code: int | None = None,
+    rows: Sequence[Result] = (),
+    first: Result | None = None,
+    causes: Sequence[Result] = (),
+    files: Iterable[Path] = (),
+    remarks: Sequence[str] = (),
+) -> Result:
+    if exit_code is None:
+        assert status is not None
+        exit_code = status.exit_code
+    return {
+        "command": command,
+        "status": None if status is None else str(status),
+        "exit_code": exit_code,
+        "sentence": sentence,
+        "rows": list(rows),
+        "first_divergence": first,
+        "causes": list(causes),
+        "files": [str(path) for path in files],
+        "remarks": list(remarks),
+    }
+
+
+def _row(
+    what: str,
+    where: str = "",
+    difference: float | None = None,
+    limit: float | None = None,
+    count: int | None = None,
+    status: Status | None = None,
+) -> Result:
+    found = {"difference": difference, "limit": limit}
+    numbers = {name: None if value is None else float(value) for name, value in found.items()}
+    return {"what": what, "where": where, **numbers, "count": count, "status": None if status is None else str(status)}
+
+
+def _divergence(why: str, **known: Any) -> Result:
+    return {"direction": None, "mode": None, "layer": None, "path": None, "step": None, **known, "why": why}
+
+
+def _rows_of(verdict: Verdict, before: str) -> list[Result]:
+    rows = []
+    for what, where in (("training loss", "step"), ("evaluation loss", "evaluation")):
+        differences = verdict.steps if where == "step" else verdict.evaluations
+        largest = differences.largest()
+        if largest is not None:
+            step, value = largest
+            limit = differences.limits[differences.steps.index(step)]
+            apart = any(finding.where == where for finding in verdict.findings)
+            unjudged = verdict.judged_until is not None and any(limit != limit for limit in differences.limits)
+            status = Status.DIFFER if apart else Status.CANNOT_JUDGE if unjudged else Status.AGREE
+            rows.append(_row(f"{before}{what}", f"{where} {step}", value, limit, len(differences.steps), status))
+    return rows
+
+
+def _first_of(verdict: Verdict) -> Result | None:
+    return None if verdict.first is None else _divergence(verdict.first.why, step=verdict.first.step)
