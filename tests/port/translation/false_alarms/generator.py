@@ -100,6 +100,8 @@ class Headed(Composed):
         return super().forward(x) + self.bias
 
 
+_TURNS = (0, 1, 2, 4, 5, 7, 8)
+"""Last digits of numbers whose module is composed."""
 EXPOSURES: tuple[type[Composed], ...] = (Composed, Beside, Enlarged, Squared, Headed)
 BEFORE = ("nothing", "scalar", "bias", "gain")
 
@@ -151,13 +153,13 @@ def _fill(normaliser: nn.Module, *, gains: bool) -> None:
 
 
 def example(number: int) -> Example:
-    """The module of a number: of ten, seven are composed, two whole ones, and one that torch cannot differentiate."""
-    place, ten = number % 10, number // 10
-    if place == 9:
-        return _of_whole(UNDIFFERENTIABLE[ten % len(UNDIFFERENTIABLE)], number)
-    if place in (3, 6):
-        return _of_whole(WHOLES[(2 * ten + (place == 6)) % len(WHOLES)], number)
-    chosen = _choice(number, 7 * ten + [0, 1, 2, 4, 5, 7, 8].index(place))
+    """The module of a number: of ten, two are whole ones and one is without a gradient, while there are such."""
+    ten, place = divmod(number, 10)
+    if place in (3, 6) and (turn := 2 * ten + (place == 6)) < len(WHOLES):
+        return _of_whole(WHOLES[turn], number)
+    if place == 9 and ten < len(UNDIFFERENTIABLE):
+        return _of_whole(UNDIFFERENTIABLE[ten], number)
+    chosen = _choice(number)
 
     def inputs() -> tuple[tuple[Tensor], dict[str, Tensor]]:
         return (chosen.producer.inputs(torch.Generator().manual_seed(number)),), {}
@@ -172,16 +174,16 @@ def _of_whole(whole: Whole, number: int) -> Example:
     return Example(f"{number:03} {whole.name}", _seeded(whole.build, number), inputs, whole.name)
 
 
-def _choice(number: int, turn: int) -> Choice:
+def _choice(number: int) -> Choice:
     """The consumers come by turns; all else is drawn."""
+    ten, place = divmod(number, 10)
+    turn = 7 * ten + _TURNS.index(place) if place in _TURNS else number
     drawn = random.Random(number)
     consumer = CONSUMERS[turn % len(CONSUMERS)]
     fitting = [norm for norm in NORMALISERS if consumer.known in (None, norm.known)]
     normaliser = drawn.choice(fitting)
     producers = [producer for producer in PRODUCERS if producer.channels_first == normaliser.channels_first]
-    return Choice(
-        drawn.choice(producers), drawn.choice(BEFORE), normaliser, consumer, drawn.choice(EXPOSURES)
-    )
+    return Choice(drawn.choice(producers), drawn.choice(BEFORE), normaliser, consumer, drawn.choice(EXPOSURES))
 
 
 def _seeded(build: Callable[[], nn.Module], number: int) -> Callable[[], nn.Module]:

@@ -105,4 +105,3 @@ NORMALISERS = (
     Normaliser("BatchNorm", lambda n: OfFeatures(nn.BatchNorm1d(n)), False, Known.ZERO_MEAN, (0, 1), True),
     Normaliser("nothing", lambda n: nn.Identity(), False, Known.NOTHING, (-1,)),
 )
-

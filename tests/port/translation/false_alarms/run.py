@@ -38,13 +38,12 @@ class Right:
     make: Callable[[], tuple[nn.Module, Any, dict[str, Any]]]
 
 
-def generated(first: int, last: int) -> Iterator[Right]:
-    """Those of the generator, by number."""
+def generated(number: int) -> Right:
+    """The generator's, by number."""
     from .generator import example
 
-    for number in range(first, last):
-        chosen = example(number)
-        yield Right(chosen.name, lambda chosen=chosen: (chosen.build(), *chosen.inputs()))
+    chosen = example(number)
+    return Right(chosen.name, lambda: (chosen.build(), *chosen.inputs()))
 
 
 def of_the_zoo() -> Iterator[Right]:
@@ -88,7 +87,8 @@ def line_of(right: Right) -> Line:
             "failed": proof.failed,
             "remarks": list(proof.remarks),
             "apart": [str(row) for row in apart],
-            "worst": worst and {"what": worst.what, "where": worst.where, "difference": float(f"{worst.difference:.2e}")},
+            "worst": worst
+            and {"what": worst.what, "where": worst.where, "difference": float(f"{worst.difference:.2e}")},
         }
     return line | {"seconds": round(time.perf_counter() - began, 1)}
 
@@ -111,7 +111,7 @@ def main() -> int:
     parser.add_argument("--lines", type=Path, default=Path("false_alarms.jsonl"))
     given = parser.parse_args()
     warnings.simplefilter("ignore")  # torch's, about what its own samples ask for
-    rights = [*generated(given.first, given.last)]
+    rights = [generated(number) for number in range(given.first, given.last)]
     rights += [*of_the_zoo()] if given.zoo else []
     rights += [*of_the_database()] if given.modules else []
     known = written(given.lines)

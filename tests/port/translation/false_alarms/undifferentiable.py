@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -35,15 +37,17 @@ class ChangedPart(nn.Module):
 
 
 class ChangedWeight(nn.Module):
-    """A weight's view is changed in place, which autograd allows only where it is off."""
+    """A weight is normalised in place behind the product that was made with it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(6, 8))
 
     def forward(self, x: Tensor) -> Tensor:
-        self.weight[0].mul_(0.5)
-        return x @ self.weight.T
+        y = x @ self.weight.T
+        with torch.no_grad():
+            self.weight[0].mul_(0.5)
+        return y
 
 
 class ChangedInput(nn.Module):
@@ -73,6 +77,34 @@ class ChangedByUnbind(nn.Module):
         return first - last
 
 
+class ChangedByChunk(nn.Module):
+    """One of the views that `chunk` made is changed in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        value, gate = self.layer(x).chunk(2, -1)
+        value *= gate.sigmoid()
+        return value
+
+
+class ChangedViewOfNoGrad(nn.Module):
+    """A view that was made without gradients is changed with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.layer(x)
+        with torch.no_grad():
+            first = y[..., 0]
+        first.mul_(3)
+        return y
+
+
 class ChangedState(nn.Module):
     """A state that the product needs is moved on behind it."""
 
@@ -87,27 +119,45 @@ class ChangedState(nn.Module):
         return y
 
 
-class WithoutFormula(nn.Module):
-    """The gradient of ``nextafter`` is not implemented."""
+class WithoutFormulaOfZeta(nn.Module):
+    """torch has no gradient of the zeta function by its first argument."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(8, 6)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.layer(x)
-        return torch.nextafter(y, y + 1) * 2
+        return torch.special.zeta(self.layer(x).exp() + 1.5, torch.full((6,), 1.5, dtype=x.dtype))
 
 
-class WithoutFormulaByOne(nn.Module):
-    """``heaviside`` and ``igamma``: the latter has no gradient by its first argument."""
+class WithoutFormulaOfGamma(nn.Module):
+    """torch has no gradient of the incomplete gamma function by its first argument."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(8, 6)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.igamma(self.layer(x).exp(), torch.ones(6))
+        return torch.igamma(self.layer(x).exp(), torch.ones(6, dtype=x.dtype))
+
+
+class _Square(torch.autograd.Function):
+    """A square without a backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * x
+
+
+class WithoutBackward(nn.Module):
+    """A function of one's own of which the backward pass is not written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _Square.apply(self.layer(x)) + 1
 
 
 class UnderNoGrad(nn.Module):
@@ -141,12 +191,15 @@ UNDIFFERENTIABLE = tuple(
     for name, build in {
         "changed what exp needs": ChangedForBackward,
         "overwritten part of a sigmoid": ChangedPart,
-        "weight changed in place": ChangedWeight,
+        "weight changed behind its product": ChangedWeight,
         "factor changed behind its product": ChangedInput,
         "view of unbind changed": ChangedByUnbind,
+        "view of chunk changed": ChangedByChunk,
+        "view of no_grad changed": ChangedViewOfNoGrad,
         "state moved on behind its product": ChangedState,
-        "nextafter": WithoutFormula,
-        "igamma": WithoutFormulaByOne,
+        "zeta function": WithoutFormulaOfZeta,
+        "incomplete gamma function": WithoutFormulaOfGamma,
+        "function without a backward pass": WithoutBackward,
         "no_grad": UnderNoGrad,
         "in-place ReLU behind a square root": InPlaceRelu,
     }.items()

@@ -1,0 +1,61 @@
+"""No right pair is called different, and each fault that is planted beside a zero, or into it, is."""
+
+from __future__ import annotations
+
+import pytest
+
+from . import generator, planted, run
+from .generator import example
+from .planted import BASES, FAULTS
+from .word import word_of
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning"),
+    # torch warns of a running variance over one value, and of graphs that it cannot see through.
+    pytest.mark.filterwarnings("ignore::UserWarning:torch"),
+]
+
+
+@pytest.mark.daily(4)
+@pytest.mark.thin(120)
+@pytest.mark.parametrize("number", range(generator.COUNT))
+def test_a_right_pair_is_not_called_different(number: int) -> None:
+    line = run.line_of(run.generated(number))
+    assert line["word"] in ("agree", "cannot be judged"), line
+
+
+@pytest.mark.daily(2)
+@pytest.mark.thin(40)
+@pytest.mark.parametrize("base", BASES)
+def test_what_faults_are_planted_into_is_not_called_different(base: str) -> None:
+    proof = planted.proof_of(base, planted.right(base)[2])
+    assert word_of(proof) != "differ", str(proof)
+
+
+@pytest.mark.daily(2)
+@pytest.mark.thin(35)
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_called_different(name: str) -> None:
+    fault = FAULTS[name]
+    proof = planted.proof_of(fault.base, planted.planted(fault))
+    assert word_of(proof) == "differ", str(proof)
+
+
+def test_a_number_gives_the_same_module_every_time() -> None:
+    for number in (0, 3, 9, 17):
+        first, second = example(number), example(number)
+        assert first.name == second.name
+        weights, others = first.build().state_dict(), second.build().state_dict()
+        assert all((weights[name] == others[name]).all() for name in weights)
+        assert (first.inputs()[0][0] == second.inputs()[0][0]).all()
+
+
+def test_each_zero_is_in_the_suite() -> None:
+    names = {example(number).covers for number in range(generator.COUNT)}
+    kinds = {one.name for one in (*generator.CONSUMERS, *generator.WHOLES, *generator.UNDIFFERENTIABLE)}
+    assert names == kinds
+
+
+def test_the_suite_has_no_pair_twice() -> None:
+    names = [example(number).name.partition(" ")[2] for number in range(generator.COUNT)]
+    assert len(set(names)) >= 200
