@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from . import generator, planted, run
-from .generator import example
-from .planted import BASES, FAULTS
-from .word import word_of
+from .false_alarms import generator, planted, run
+from .false_alarms.bases import BASES
+from .false_alarms.generator import example
+from .false_alarms.planted import FAULTS
+from .false_alarms.word import word_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning"),
@@ -38,6 +39,7 @@ def test_what_faults_are_planted_into_is_not_called_different(base: str) -> None
 def test_a_planted_fault_is_called_different(name: str) -> None:
     fault = FAULTS[name]
     proof = planted.proof_of(fault.base, planted.planted(fault))
+    assert not proof.failed, proof.failed
     assert word_of(proof) == "differ", str(proof)
 
 
