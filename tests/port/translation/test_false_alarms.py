@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from .false_alarms import generator, planted, run
@@ -9,6 +13,8 @@ from .false_alarms.bases import BASES
 from .false_alarms.generator import example
 from .false_alarms.planted import FAULTS
 from .false_alarms.word import word_of
+
+ROOT = Path(__file__).parents[3]
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning"),
@@ -41,6 +47,18 @@ def test_a_planted_fault_is_called_different(name: str) -> None:
     proof = planted.proof_of(fault.base, planted.planted(fault))
     assert not proof.failed, proof.failed
     assert word_of(proof) == "differ", str(proof)
+
+
+@pytest.mark.sweep
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+def test_what_does_not_fit_into_memory_is_not_called_different() -> None:
+    command = [sys.executable, "-m", "tests.port.translation.false_alarms.memory", "12", "6", "5"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    enough, *scarce = done.stdout.splitlines()
+    assert enough.strip() == "12: agree"
+    for line in scarce:
+        assert line.partition(": ")[2].startswith(("agree", "cannot be judged")), line
 
 
 def test_a_number_gives_the_same_module_every_time() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..zoo.example import Example
 from .consumers import CONSUMERS, Consumer
 from .normalisers import NORMALISERS, Normaliser
-from .producers import CHANNELS, PRODUCERS, WIDTH, Producer
+from .producers import PRODUCERS, Producer
 from .undifferentiable import UNDIFFERENTIABLE
 from .wholes import WHOLES, Whole
 
@@ -100,8 +100,6 @@ class Headed(Composed):
         return super().forward(x) + self.bias
 
 
-_TURNS = (0, 1, 2, 4, 5, 7, 8)
-"""Last digits of numbers whose module is composed."""
 EXPOSURES: tuple[type[Composed], ...] = (Composed, Beside, Enlarged, Squared, Headed)
 BEFORE = ("nothing", "scalar", "bias", "gain")
 
@@ -123,14 +121,12 @@ class Choice:
         return f"{self.consumer.name} of {before}{self.normaliser.name} of {self.producer.name}{shown}"
 
     def build(self) -> nn.Module:
-        features = CHANNELS if self.producer.channels_first else WIDTH
-        first = self.producer.channels_first
-        if self.producer.name == "grouped conv":
-            features = 5 * CHANNELS
+        features = self.producer.features
+        shape = (features, 1, 1) if self.producer.channels_first else (features,)
         before: dict[str, Callable[[], nn.Module]] = {
             "nothing": nn.Identity,
             "scalar": Scalar,
-            "bias": lambda: Bias((features, 1, 1) if first else (features,)),
+            "bias": lambda: Bias(shape),
             "gain": Gain,
         }
         normaliser = self.normaliser.build(features)
@@ -177,7 +173,7 @@ def _of_whole(whole: Whole, number: int) -> Example:
 def _choice(number: int) -> Choice:
     """The consumers come by turns; all else is drawn."""
     ten, place = divmod(number, 10)
-    turn = 7 * ten + _TURNS.index(place) if place in _TURNS else number
+    turn = 7 * ten + (0, 1, 2, 2, 3, 4, 4, 5, 6, 6)[place]
     drawn = random.Random(number)
     consumer = CONSUMERS[turn % len(CONSUMERS)]
     fitting = [norm for norm in NORMALISERS if consumer.known in (None, norm.known)]

@@ -88,7 +88,7 @@ class Normaliser:
 
 NORMALISERS = (
     # (N, C, H, W)
-    Normaliser("GroupNorm", lambda n: nn.GroupNorm(2, n), True, Known.ZERO_MEAN_IN_GROUPS, (2,)),
+    Normaliser("GroupNorm", lambda n: nn.GroupNorm(2, n), True, Known.ZERO_MEAN_IN_GROUPS, (2, 3)),
     Normaliser("GroupNorm of one channel a group", lambda n: nn.GroupNorm(n, n), True, Known.ZERO_MEAN, (2, 3), True),
     Normaliser("InstanceNorm", lambda n: nn.InstanceNorm2d(n, affine=True), True, Known.ZERO_MEAN, (2, 3), True),
     Normaliser("BatchNorm", nn.BatchNorm2d, True, Known.ZERO_MEAN, (0, 2, 3), True),

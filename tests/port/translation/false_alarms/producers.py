@@ -62,12 +62,14 @@ class Producer:
         build: makes the layer.
         inputs: makes its input from a generator of random numbers.
         channels_first: whether it gives (N, C, H, W); otherwise (N, L, D).
+        features: how many channels, or features, it gives.
     """
 
     name: str
     build: Callable[[], nn.Module]
     inputs: Callable[[torch.Generator], Tensor]
     channels_first: bool
+    features: int
 
 
 def _image(generator: torch.Generator) -> Tensor:
@@ -83,16 +85,16 @@ def _tokens(generator: torch.Generator) -> Tensor:
 
 
 PRODUCERS = (
-    Producer("conv", lambda: nn.Conv2d(5, CHANNELS, 3), _image, True),
-    Producer("1x1 conv", lambda: nn.Conv2d(5, CHANNELS, 1, bias=False), _image, True),
-    Producer("grouped conv", lambda: nn.Conv2d(5, 5 * CHANNELS, 3, padding=1, groups=5), _image, True),
-    Producer("transposed conv", lambda: nn.ConvTranspose2d(5, CHANNELS, 2), _image, True),
-    Producer("weight-normed conv", lambda: weight_norm(nn.Conv2d(5, CHANNELS, 3)), _image, True),
-    Producer("linear", lambda: nn.Linear(WIDTH, WIDTH), _sequence, False),
-    Producer("weight-normed linear", lambda: weight_norm(nn.Linear(WIDTH, WIDTH)), _sequence, False),
-    Producer("embedding", lambda: nn.Embedding(11, WIDTH), _tokens, False),
-    Producer("GRU", lambda: Recurrent(nn.GRU, WIDTH), _sequence, False),
-    Producer("LSTM", lambda: Recurrent(nn.LSTM, WIDTH), _sequence, False),
-    Producer("attention", lambda: Attention(WIDTH, 2), _sequence, False),
-    Producer("fused attention", lambda: FusedAttention(WIDTH, 2), _sequence, False),
+    Producer("conv", lambda: nn.Conv2d(5, CHANNELS, 3), _image, True, CHANNELS),
+    Producer("1x1 conv", lambda: nn.Conv2d(5, CHANNELS, 1, bias=False), _image, True, CHANNELS),
+    Producer("grouped conv", lambda: nn.Conv2d(5, 5 * CHANNELS, 3, padding=1, groups=5), _image, True, 5 * CHANNELS),
+    Producer("transposed conv", lambda: nn.ConvTranspose2d(5, CHANNELS, 2), _image, True, CHANNELS),
+    Producer("weight-normed conv", lambda: weight_norm(nn.Conv2d(5, CHANNELS, 3)), _image, True, CHANNELS),
+    Producer("linear", lambda: nn.Linear(WIDTH, WIDTH), _sequence, False, WIDTH),
+    Producer("weight-normed linear", lambda: weight_norm(nn.Linear(WIDTH, WIDTH)), _sequence, False, WIDTH),
+    Producer("embedding", lambda: nn.Embedding(11, WIDTH), _tokens, False, WIDTH),
+    Producer("GRU", lambda: Recurrent(nn.GRU, WIDTH), _sequence, False, WIDTH),
+    Producer("LSTM", lambda: Recurrent(nn.LSTM, WIDTH), _sequence, False, WIDTH),
+    Producer("attention", lambda: Attention(WIDTH, 2), _sequence, False, WIDTH),
+    Producer("fused attention", lambda: FusedAttention(WIDTH, 2), _sequence, False, WIDTH),
 )
