@@ -16,16 +16,15 @@ from .false_alarms.word import word_of
 
 ROOT = Path(__file__).parents[3]
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning"),
-    # torch warns of a running variance over one value, and of graphs that it cannot see through.
-    pytest.mark.filterwarnings("ignore::UserWarning:torch"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch warns of some of these modules itself
+
+SHORT = (22, 43)
+"""Of the right pairs, some that compile in seconds, for the short run."""
+LONG = [number for number in range(generator.COUNT) if number not in SHORT]
 
 
-@pytest.mark.daily(4)
-@pytest.mark.thin(120)
-@pytest.mark.parametrize("number", range(generator.COUNT))
+@pytest.mark.daily(8)
+@pytest.mark.parametrize("number", [*SHORT, *(pytest.param(number, marks=pytest.mark.sweep) for number in LONG)])
 def test_a_right_pair_is_not_called_different(number: int) -> None:
     line = run.line_of(run.generated(number))
     assert line["word"] in ("agree", "cannot be judged"), line
