@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from port.judging import Status
 from port.translation.proof import Proof
 
-Word = Literal["agree", "differ", "cannot be judged"]
 
-
-def word_of(proof: Proof | None) -> Word:
-    """``agree``, ``differ``, or ``cannot be judged`` where nothing was compared."""
-    if proof is None:
-        return "cannot be judged"
-    return "agree" if proof.agrees else "differ"
+def word_of(proof: Proof | None) -> Status:
+    """Of a proof; where nothing was compared, nothing can be judged."""
+    return Status.CANNOT_JUDGE if proof is None else proof.status
