@@ -62,11 +62,15 @@ class Sides:
         Raises:
             Exception: whatever the written module raises.
         """
-        given = resized(self.args, self.kwargs, self.lengths.sizes(sizes))
+        given = self.given_at(sizes)
         if training and self.is_small:
             return self.trained(given, f" at {words(sizes)}")
         outputs = self.compared(given, words(sizes), training=training)
         return [] if outputs is None else [outputs]
+
+    def given_at(self, sizes: Lengths) -> tuple[Any, dict[str, Any]]:
+        """The example's (args, kwargs) at other lengths."""
+        return resized(self.args, self.kwargs, self.lengths.sizes(sizes))
 
     @cached_property
     def is_small(self) -> bool:
@@ -115,7 +119,7 @@ class Sides:
             return None
         ours = self.flax(given, training=training)
         reference = {OUTPUTS: {f"output {number}": array for number, array in enumerate(theirs)}}
-        what = f"{OUTPUTS} in {'training' if training else 'evaluation'} at {where}"
+        what = f"{OUTPUTS} in {'training' if training else 'evaluation'}{f' at {where}' if where else ''}"
         return outputs_compared(theirs, ours, what, self.limits, Control(outputs_of_moved, reference))
 
     def torch(self, module: Any, given: Any, *, training: bool) -> Run:
@@ -156,7 +160,7 @@ class Sides:
     def written_takes(self, sizes: Lengths) -> bool:
         """Whether the written module takes these lengths in evaluation."""
         try:
-            self.flax(resized(self.args, self.kwargs, self.lengths.sizes(sizes)))
+            self.flax(self.given_at(sizes))
         except Exception:  # whatever JAX raises of shapes that do not fit
             return False
         return True

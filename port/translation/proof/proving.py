@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from port.translation.double import twice, why_not
 from port.translation.loading import LABEL
 from port.translation.proof.comparing import compared
+from port.translation.proof.fitting import bytes_free, bytes_needed, did_not_fit, fits, gigabytes, smaller
 from port.translation.proof.flax_run import flax_run
 from port.translation.proof.other_lengths import Sides, words
 from port.translation.proof.precision import cpu_precision
@@ -33,61 +35,130 @@ def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: 
         kwargs: those by name.
         seed: of the random cotangents and of what both sides draw.
     """
-    sides = Sides(module, translation, args, kwargs, seed=seed)
-    module, given = sides.module, (sides.args, sides.kwargs)
-    precision, limits, is_wide = sides.precision, sides.limits, sides.precision == "float64"
-    rows: list[Compared] = []
-    remarks = dict.fromkeys([limits.why] if limits.why else [])
-    if translation.needs_x64:
-        remarks[_X64] = None
-    with cpu_precision(is_wide or translation.needs_x64):
+    try:
+        sides = Sides(module, translation, args, kwargs, seed=seed)
+    except Exception as error:
+        if not did_not_fit(error):
+            raise
+        return Proof((), unjudged=_UNFIT.format("of a copy of the original in float64"))
+    proving = _Proving(sides)
+    try:
+        return proving.proof()
+    except KeyboardInterrupt:
+        # What was compared so far is worth more than nothing; a second one ends the command.
+        return proving.ended(unjudged="it was interrupted before all was compared: run it again")
+
+
+class _Proving:
+    """A comparison on its way.
+
+    Args:
+        sides: the original and the written module.
+    """
+
+    def __init__(self, sides: Sides) -> None:
+        self.sides, self.translation = sides, sides.translation
+        self.rows: list[Compared] = []
+        self.remarks = dict.fromkeys([sides.limits.why] if sides.limits.why else [])
+        if self.translation.needs_x64:
+            self.remarks[_X64] = None
+
+    def ended(self, failed: str = "", unjudged: str = "") -> Proof:
+        """What was found so far."""
+        rows, remarks = tuple(self.rows), tuple(self.remarks)
+        lengths = "" if failed or unjudged else _tried(self.translation)
+        return Proof(rows, self.sides.precision, failed, remarks, lengths, unjudged)
+
+    def proof(self) -> Proof:
+        """Run all of it."""
+        sides, given = self.sides, (self.sides.args, self.sides.kwargs)
+        if not fits(sides.module, given, gradients=True):
+            sizes = smaller(sides, lambda sizes: fits(sides.module, sides.given_at(sizes), gradients=True))
+            needed = gigabytes(bytes_needed(sides.module, given, gradients=True))
+            where = f"about {needed} are needed for it, and {gigabytes(bytes_free())} are free"
+            if sizes is None:
+                return self.outputs_alone(given, where)
+            given = sides.given_at(sizes)
+            self.remarks[f"compared at {words(sizes)} in place of the example's lengths: {where}"] = None
         for training in (False, True):
-            with sides.torch_dtype():
-                if training and (why := why_not(module, *given, training=True)):
-                    # One value a channel, say, which BatchNorm refuses: the same twice is no batch of one.
-                    given = twice(*given)
-                    if why_not(module, *given, training=True):
-                        remarks[f"training mode was not compared, since the original does not run in it: {why}"] = None
-                        break
-                theirs = sides.torch(module, given, training=training)
-                unread = unread_and_felt(module, translation, given, training, seed, theirs.outputs)
-            if unread:
-                return Proof(tuple(rows), precision, _UNREAD.format(", ".join(unread)), tuple(remarks))
-            if theirs.no_gradient:
-                mode = "training" if training else "evaluation"
-                remarks[f"gradients in {mode} were not compared, since torch has none: {theirs.no_gradient}"] = None
-            if training and theirs.silenced:
-                remarks[f"dropout was off inside {', '.join(theirs.silenced)}"] = None
+            mode = "training" if training else "evaluation"
+            if training:
+                with sides.torch_dtype():
+                    why = why_not(sides.module, *given, training=True)
+                    if why:
+                        # One value a channel, say, which BatchNorm refuses: the same twice is no batch of one.
+                        given = twice(*given)
+                        if why_not(sides.module, *given, training=True):
+                            self.remarks[_UNTRAINED.format(why)] = None
+                            break
             try:
-                ours = flax_run(translation, precision, given, training, theirs.cotangents, seed)
-            except OtherShape as error:
-                return Proof(tuple(rows), precision, str(error), tuple(remarks))
+                failed = self.mode(given, training, mode)
             except Exception as error:
-                if _did_not_fit(error):
-                    return _unfit(rows, precision, remarks, f"in {'training' if training else 'evaluation'}")
-                return Proof(tuple(rows), precision, _told(error), tuple(remarks))
+                if not did_not_fit(error):
+                    raise
+                return self.outputs_alone(given, f"the run in {mode} did not fit")
+            if failed:
+                return self.ended(failed)
+        return self.at_other_lengths()
+
+    def mode(self, given: Any, training: bool, mode: str) -> str:
+        """Compare one mode; why the written module cannot be compared, if it cannot."""
+        sides, translation = self.sides, self.translation
+        with cpu_precision(sides.precision == "float64" or translation.needs_x64):
+            theirs = sides.torch(sides.module, given, training=training)
+            with sides.torch_dtype():
+                unread = unread_and_felt(sides.module, translation, given, training, sides.seed, theirs.outputs)
+            if unread:
+                return _UNREAD.format(", ".join(unread))
+            if theirs.no_gradient:
+                self.remarks[f"gradients in {mode} were not compared, since torch has none: {theirs.no_gradient}"] = (
+                    None
+                )
+            if training and theirs.silenced:
+                self.remarks[f"dropout was off inside {', '.join(theirs.silenced)}"] = None
+            try:
+                ours = flax_run(translation, sides.precision, given, training, theirs.cotangents, sides.seed)
+            except OtherShape as error:
+                return str(error)
+            except Exception as error:
+                if did_not_fit(error):
+                    raise
+                return _error_of(error)
             control = sides.control(theirs, given, training=training)
-            rows += compared(theirs, ours, translation, training, limits, control)
-    for sizes in translation.lengths.tried:
-        try:
-            modes = (False, True) if sides.trains_at(sizes) else (False,)
-            rows += [row for training in modes for row in sides.rows_at(sizes, training=training)]
-        except Exception as error:
-            if _did_not_fit(error):
-                return _unfit(rows, precision, remarks, f"at {words(sizes)}")
-            return Proof(tuple(rows), precision, f"at {words(sizes)}, {_told(error)}", tuple(remarks))
-    if translation.own_gradients and any(row.what.startswith("gradients") and not row.agrees for row in rows):
-        remarks[_OWN.format(", ".join(translation.own_gradients))] = None
-    return Proof(tuple(rows), precision, remarks=tuple(remarks), lengths=_tried(translation))
+            self.rows += compared(theirs, ours, translation, training, sides.limits, control)
+        return ""
 
+    def outputs_alone(self, given: Any, why: str) -> Proof:
+        """Where a backward pass does not fit: what both sides give forward, as far as that does."""
+        done = {row.what for row in self.rows}
+        for mode, training in (("evaluation", False), ("training", True)):
+            if f"outputs in {mode}" in done:
+                continue
+            try:
+                if not fits(self.sides.module, given, gradients=False):
+                    return self.ended(unjudged=_UNFIT.format(f"in {mode} ({why})"))
+                row = self.sides.compared(given, "", training=training)
+            except Exception as error:
+                if not did_not_fit(error):
+                    return self.ended(_error_of(error))
+                return self.ended(unjudged=_UNFIT.format(f"in {mode} ({why})"))
+            self.rows += [] if row is None else [replace(row, what=f"outputs in {mode}")]
+        return self.ended(unjudged=_UNFIT.format(f"with gradients ({why})"))
 
-def _did_not_fit(error: Exception) -> bool:
-    """Whether memory ran out, torch's or XLA's."""
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in _OUT_OF_MEMORY)
-
-
-def _unfit(rows: list[Compared], precision: str, remarks: dict[str, None], where: str) -> Proof:
-    return Proof(tuple(rows), precision, remarks=tuple(remarks), unjudged=_UNFIT.format(where))
+    def at_other_lengths(self) -> Proof:
+        """Compare at the other lengths that the translation takes."""
+        for sizes in self.translation.lengths.tried:
+            try:
+                modes = (False, True) if self.sides.trains_at(sizes) else (False,)
+                self.rows += [row for training in modes for row in self.sides.rows_at(sizes, training=training)]
+            except Exception as error:
+                if did_not_fit(error):
+                    return self.ended(unjudged=_UNFIT.format(f"at {words(sizes)}"))
+                return self.ended(f"at {words(sizes)}, {_error_of(error)}")
+        apart = any(row.what.startswith("gradients") and not row.agrees for row in self.rows)
+        if self.translation.own_gradients and apart:
+            self.remarks[_OWN.format(", ".join(self.translation.own_gradients))] = None
+        return self.ended()
 
 
 def _tried(translation: Translation) -> str:
@@ -99,11 +170,11 @@ def _tried(translation: Translation) -> str:
     return f"the example's lengths{f'; {tried}' if tried else ' alone: the original ran at no others'}"
 
 
-_OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "can't allocate memory", "not enough memory")
 _UNFIT = (
     "the run {} did not fit into memory: translate with a smaller batch, smaller images or a shorter sequence, or a "
     "part alone (--submodule)"
 )
+_UNTRAINED = "training mode was not compared, since the original does not run in it: {}"
 _UNREAD = "the written module does not read {}, and what the original gives changes with it"
 _OWN = (
     "{}: a backward pass of its own, which is not written; the gradients are those of its forward. "
@@ -114,7 +185,7 @@ _X64 = (
 )
 
 
-def _told(error: Exception) -> str:
+def _error_of(error: Exception) -> str:
     """Why the written module does not run: the error's first line, and the line of the source."""
     frames = traceback.extract_tb(error.__traceback__)
     text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
