@@ -125,7 +125,7 @@ def _by_shape(torch: Unit, flax: Unit) -> Iterator[list[Link]]:
 
 def _may_meet(torch: str, flax: str) -> bool:
     together = {torch, flax}
-    return "own" in together or together == {"linear", "conv"} or together == {"linear", "embedding"}
+    return "own" in together or together in ({"linear", "conv"}, {"linear", "embedding"}, {"embedding"})
 
 
 def shapes_after(moves: Moves, shapes: Shapes) -> Shapes | None:

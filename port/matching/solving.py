@@ -48,7 +48,7 @@ class Solver:
         problem: the nodes and their options.
         torch: torch's activations.
         runs: of Flax's side.
-        own: Flax's own variables.
+        own: what Flax's side shows with its own variables, and these.
         weights: torch's state dict.
         guides: of both sides.
         outputs_agree: whether Flax's outputs are torch's.
@@ -60,14 +60,15 @@ class Solver:
         problem: Problem,
         torch: Activations,
         runs: FlaxRuns,
-        own: dict[str, Any],
+        own: tuple[Activations, dict[str, Any]],
         weights: Arrays,
         guides: tuple[Any, Any],
         outputs_agree: Callable[[Arrays], bool],
         tolerance: float,
     ) -> None:
         self.problem, self.torch = problem, torch
-        self._runs, self._own, self._weights, self._guides = runs, own, weights, guides
+        self.own, self._own = own
+        self._runs, self._weights, self._guides = runs, weights, guides
         self._outputs_agree, self._tolerance = outputs_agree, tolerance
         self._carried: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._shown: dict[tuple[tuple[Any, ...], ...], Shown] = {}
@@ -210,9 +211,8 @@ class Solver:
 
     def _suspects(self, state: State, activations: Activations) -> list[Node]:
         """Nodes before the first that is given what its twin is not, the nearest first; then those not seen."""
-        seen = [
-            flax for flax in self.problem.flax if flax in state.decisions and activations.input(flax[0]) is not None
-        ]
+        decided = [flax for flax in self.problem.flax if flax in state.decisions]
+        seen = [flax for flax in decided if activations.input(flax[0]) is not None]
         seen.sort(key=lambda flax: activations.place(flax[0]))
         right = [self.given_the_same(flax, state.decisions[flax].option, activations) for flax in seen]
         first = right.index(False) if False in right else len(seen)
@@ -238,10 +238,16 @@ class Solver:
                 self.problem.between(torch, other)
                 and self.problem.between(made.option.torch, flax)
                 and "your rule" not in (made.by, state.decisions[flax].by)
-                and self._alike_or_hidden(own, self.torch.input(made.option.torch[0]))
+                and (
+                    self._is_hidden(flax, other) or self._alike_or_hidden(own, self.torch.input(made.option.torch[0]))
+                )
             )
         ]
         return [tuple(group)] if len(group) > 1 else []
+
+    def _is_hidden(self, *nodes: Node) -> bool:
+        """Whether the calls of these nodes of Flax's are not seen, as inside a scan."""
+        return all(self.own.input(node[0]) is None for node in nodes)
 
     def _alike_or_hidden(self, one: Print | None, other: Print | None) -> bool:
         return (one is None and other is None) or self._same(one, other)

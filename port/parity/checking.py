@@ -215,7 +215,9 @@ def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None
 
     from port.parity.calls import is_floating
 
-    carried = mapping(side.weights)
+    # Widened first: where torch's two biases are summed, the sum is not rounded.
+    wide = {name: array.astype(precision) if is_floating(array) else array for name, array in side.weights.items()}
+    carried = mapping(wide)
     for path in flax.variables:
         if path in carried:
             array = carried[path]
