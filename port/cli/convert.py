@@ -190,17 +190,31 @@ def _optimizer(given: Arguments, torch: Any) -> Any:
 
 
 def _rename(given: Arguments) -> Any:
+    from port.mapping import Mapping
+
+    rules = renaming(given.mapping, given.rename)
+    if isinstance(rules, Mapping) and given.fold:
+        raise UsageError(f"{given.mapping} is a whole mapping: --rename and --fold have nothing to add to it")
+    return rules
+
+
+def renaming(file: Path | None, renames: Sequence[str]) -> Any:
+    """What a mapping file and ``--rename`` say together: a `Mapping`, `Rules`, or None where they say nothing.
+
+    Raises:
+        UsageError: a file or a renaming that is not understood; a renaming beside a whole mapping.
+    """
     from port.mapping import Mapping, Rules, read_mapping
 
-    rules = read_mapping(given.mapping) if given.mapping is not None else Rules()
+    rules = read_mapping(file) if file is not None else Rules()
     if isinstance(rules, Mapping):
-        if given.rename or given.fold:
-            raise UsageError(f"{given.mapping} is a whole mapping: --rename and --fold have nothing to add to it")
+        if renames:
+            raise UsageError(f"{file} is a whole mapping: --rename and --fold have nothing to add to it")
         return rules
-    renames = dict(_split(text, "--rename", "PATTERN=NAME") for text in given.rename)
-    if not (renames or rules.rename or rules.fold or rules.rules):
+    split = dict(_split(text, "--rename", "PATTERN=NAME") for text in renames)
+    if not (split or rules.rename or rules.fold or rules.rules):
         return None
-    return Rules({**rules.rename, **renames}, rules.fold, rules.rules)
+    return Rules({**rules.rename, **split}, rules.fold, rules.rules)
 
 
 def _fold(text: str) -> tuple[str, tuple[int, ...]]:

@@ -62,7 +62,7 @@ def flax_model(reference: str, arguments: dict[str, Any]) -> Any:
 
     def build(**given: Any) -> Any:
         # The streams are made here, inside the trace: nnx refuses to draw from those of another.
-        return made(**given, rngs=nnx.Rngs(0)) if _wants_rngs(made) else made(**given)
+        return made(**given, rngs=nnx.Rngs(0)) if wants_rngs(made) else made(**given)
 
     try:
         module = nnx.eval_shape(lambda: build(**arguments))
@@ -129,7 +129,8 @@ def _is_flaxs(cls: type) -> bool:
     return bool(families & {"flax.nnx.module.Module", "flax.linen.module.Module"})
 
 
-def _wants_rngs(made: Any) -> bool:
+def wants_rngs(made: Any) -> bool:
+    """Whether a Flax class or a function that builds a model takes ``rngs``."""
     try:
         # A class of nnx's takes anything by its metaclass: what its __init__ takes counts.
         return "rngs" in inspect.signature(made.__init__ if isinstance(made, type) else made).parameters  # type: ignore[misc]

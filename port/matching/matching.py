@@ -294,7 +294,9 @@ def _solver(sides: _Sides, problem: Problem, shown: Activations, given: tuple[En
                 own[path] = jnp.asarray(array, own[path].dtype)
     tolerance = NARROWED if sides.is_narrowed else EXACT
     agree = outputs_agree(sides.run.outputs, sides.layout, 1e-4 if sides.is_narrowed else 1e-8)
-    return Solver(problem, shown, sides.runs, (sides.own, own), weights, (sides.torch.guide, sides.flax.guide), agree, tolerance)
+    return Solver(
+        problem, shown, sides.runs, (sides.own, own), weights, (sides.torch.guide, sides.flax.guide), agree, tolerance
+    )
 
 
 def _aside(problem: Problem, state: State, torch: Guide) -> list[Found]:

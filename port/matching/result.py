@@ -145,4 +145,4 @@ class Match:
 
 def renaming_to(torch: str, flax: str) -> str:
     """The renaming that makes a torch module's name a Flax module's: ``PATTERN=NAME``."""
-    return f"^{re.escape(torch)}={flax}"
+    return rf"^{re.escape(torch)}\b={flax}"

@@ -238,9 +238,7 @@ class Solver:
                 self.problem.between(torch, other)
                 and self.problem.between(made.option.torch, flax)
                 and "your rule" not in (made.by, state.decisions[flax].by)
-                and (
-                    self._is_hidden(flax, other) or self._alike_or_hidden(own, self.torch.input(made.option.torch[0]))
-                )
+                and (self._is_hidden(flax, other) or self._alike_or_hidden(own, self.torch.input(made.option.torch[0])))
             )
         ]
         return [tuple(group)] if len(group) > 1 else []
