@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from port.data import IndexPlan, PlanSampler, PlanSource
+    from port.matching import Match, match
     from port.optim import load_optimizer, optax_source, to_optax
     from port.pairs import register
     from port.parity import CheckReport, check
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CheckReport": "port.parity",
     "IndexPlan": "port.data",
+    "Match": "port.matching",
     "PlanSampler": "port.data",
     "PlanSource": "port.data",
     "Recorder": "port.records",
@@ -41,6 +43,7 @@ _HOMES = {
     "load": "port.weights",
     "load_optimizer": "port.optim",
     "optax_source": "port.optim",
+    "match": "port.matching",
     "read_record": "port.records",
     "register": "port.pairs",
     "save": "port.weights",
@@ -58,6 +61,7 @@ _ROOMS = (
     "judging",
     "lessons",
     "mapping",
+    "matching",
     "moves",
     "nn",
     "optim",
@@ -75,6 +79,7 @@ _ROOMS = (
 __all__ = [
     "CheckReport",
     "IndexPlan",
+    "Match",
     "PlanSampler",
     "PlanSource",
     "Recorder",
@@ -86,6 +91,7 @@ __all__ = [
     "initial_weights",
     "load",
     "load_optimizer",
+    "match",
     "optax_source",
     "read_record",
     "register",

@@ -14,6 +14,7 @@ COMMANDS = {
     "convert": "weights from a torch checkpoint to Flax, or back",
     "translate": "a torch module to the Flax source that a person would have written, with its weights and the proof",
     "check": "two modules side by side: where and why a Flax module is not the PyTorch one",
+    "match": "the mapping between two models that were written apart, proposed and proved",
     "train": "run both trainers and say whether they are the same, step by step",
     "compare": "compare two records that are already there",
     "diff": "read a lesson, or any two files, side by side: PyTorch and JAX",

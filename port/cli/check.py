@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.cli.models import built_flax_model, built_torch_model, called, register_pairs
+from port.cli.inputs import inputs_from_options
+from port.cli.models import built_flax_model, built_torch_model, register_pairs
 from port.cli.rules import fold_of, rules_from
 from port.errors import UsageError
 from port.named import arguments as keywords
-from port.named import named
 
 
 @dataclass(frozen=True)
@@ -115,25 +115,19 @@ def _models(given: Arguments) -> tuple[Any, Any, Any, Any]:
     Raises:
         PortError: whatever is wrong with them.
     """
-    from port.translation.inputs import drawn
-
     both = keywords(given.kwargs, "--kwargs")
     theirs = built_torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"), "TORCH")
     ours = built_flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"), "FLAX")
-    inputs = drawn(*given.input)[0] if given.inputs is None else _given(given.inputs, "--inputs")
-    flax_inputs = None if given.flax_inputs is None else _given(given.flax_inputs, "--flax-inputs")
+    inputs = inputs_from_options(given.input, given.inputs)
+    flax_inputs = None if given.flax_inputs is None else inputs_from_options((), given.flax_inputs)
     if given.torch_weights is not None:
         from port.weights import load
 
         load(theirs, given.torch_weights)
-    return theirs, _with_weights(ours, given, inputs if flax_inputs is None else flax_inputs), inputs, flax_inputs
+    return theirs, _with_weights(ours, given, theirs, inputs), inputs, flax_inputs
 
 
-def _given(reference: str, option: str) -> Any:
-    return called(named(reference, option, files=False), {}, reference, "--inputs")
-
-
-def _with_weights(module: Any, given: Arguments, inputs: Any) -> Any:
+def _with_weights(module: Any, given: Arguments, theirs: Any, inputs: Any) -> Any:
     """An nnx module filled from its file; a Linen module with its variables."""
     from flax import linen
 
@@ -147,4 +141,4 @@ def _with_weights(module: Any, given: Arguments, inputs: Any) -> Any:
 
     if given.flax_weights is not None:
         return module, variables_of_file(given.flax_weights)
-    return module, initial_variables(module, inputs, channels_last=given.layout != "as-it-is")
+    return module, initial_variables(module, theirs, inputs)

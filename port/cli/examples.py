@@ -23,6 +23,14 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "--torch-weights gpt.pt --flax-weights gpt.safetensors",
         "for a program": "port check my_pkg:Net my_pkg_jax:Net --inputs my_pkg:example --json",
     },
+    "match": {
+        "a model and its Flax version": "port match torchvision.models:resnet18 my_pkg.flax_resnet:ResNet18 "
+        "--input 2,3,64,64 -o mapping.toml",
+        "tokens, from a function of yours": "port match my_pkg.model:GPT my_pkg.flax_model:GPT "
+        "--inputs my_pkg.model:batch",
+        "with what you know": r"port match my_pkg.model:Net my_pkg.flax_model:Net --input 4,16 "
+        r"--rename '^left=Dense_0' -o mapping.toml",
+    },
     "train": {
         "our convnet on handwritten digits": "port train --model convnet --optimizer adam --steps 500",
         "a model of yours beside its translation": "port train --torch-model my_pkg.model:Net "

@@ -74,15 +74,21 @@ def flax_model(reference: str, arguments: dict[str, Any]) -> Any:
     return module
 
 
-def built_torch_model(reference: str, arguments: dict[str, Any], option: str) -> Any:
+def built_torch_model(reference: str, arguments: dict[str, Any], option: str, *, files: bool = True) -> Any:
     """A torch module with its weights, those that it is built with at seed 0.
+
+    Args:
+        reference: ``module:name``, or ``file.py:name``.
+        arguments: of its constructor.
+        option: which gave it, for a message.
+        files: whether a file may be named.
 
     Raises:
         UsageError: it cannot be found or built.
     """
     import torch
 
-    made = named(reference, option, files=False)
+    made = named(reference, option, files=files)
     if _is_flaxs(made if isinstance(made, type) else type(made)):
         raise UsageError(f"{option}: {reference} is a Flax module, and a PyTorch module belongs there")
     if isinstance(made, torch.nn.Module):
@@ -90,32 +96,38 @@ def built_torch_model(reference: str, arguments: dict[str, Any], option: str) ->
             raise UsageError(f"{reference} is a module already, and takes no --kwargs")
         return made
     if not callable(made):
-        raise UsageError(f"{reference} is {described(made)}: a class or a function that gives a module is needed")
+        raise UsageError(
+            f"{option}: {reference} is {described(made)}: a class or a function that gives a module is needed"
+        )
     module = called(made, arguments, reference, option)
     if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"{reference} gives {described(module)}, and no torch.nn.Module")
+        raise UsageError(f"{option}: {reference} gives {described(module)}, and no torch.nn.Module")
     return module
 
 
 def built_flax_model(reference: str, arguments: dict[str, Any], option: str) -> Any:
-    """An nnx module with its weights, drawn with seed 0 where it takes ``rngs``; or a Linen module, which has none.
+    """An nnx module with its weights, drawn with seed 0 where it takes ``rngs``; or a Linen module, which has none, or
+    (Linen module, variables).
 
     Raises:
         UsageError: it cannot be found or built.
     """
     from flax import linen, nnx
 
-    made = named(reference, option, files=False)
+    made = named(reference, option)
     if isinstance(made, nnx.Module | linen.Module):
         return made
     if is_torch(made) or (isinstance(made, type) and "torch.nn.modules.module" in {b.__module__ for b in made.__mro__}):
         raise UsageError(f"{option}: {reference} is a PyTorch module, and a Flax module belongs there")
     if not callable(made):
-        raise UsageError(f"{reference} is {described(made)}: a class or a function that gives a module is needed")
+        raise UsageError(
+            f"{option}: {reference} is {described(made)}: a class or a function that gives a module is needed"
+        )
     wants = _wants_rngs(made) and not _is_linen(made) and "rngs" not in arguments
     module = called(made, arguments, reference, option, **({"rngs": nnx.Rngs(0)} if wants else {}))
-    if not isinstance(module, nnx.Module | linen.Module):
-        raise UsageError(f"{reference} gives {described(module)}, no nnx or Linen module")
+    is_pair = isinstance(module, tuple) and len(module) == 2 and isinstance(module[0], linen.Module)
+    if not is_pair and not isinstance(module, nnx.Module | linen.Module):
+        raise UsageError(f"{option}: {reference} gives {described(module)}, no nnx or Linen module")
     return module
 
 

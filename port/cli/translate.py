@@ -157,7 +157,7 @@ def _built(given: Arguments) -> tuple[Any, Any, Any]:
     """
     from port.translation.inputs import arguments, drawn, inside
 
-    module = built_torch_model(given.target, keywords(given.kwargs, "--kwargs"), "TARGET")
+    module = built_torch_model(given.target, keywords(given.kwargs, "--kwargs"), "TARGET", files=False)
     if given.weights is not None:
         from port.weights import load
 

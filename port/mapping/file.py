@@ -27,9 +27,16 @@ def save_mapping(mapping: Mapping, path: Path | str) -> None:
     Raises:
         BrokenWeights: the file cannot be written there.
     """
-    path = Path(path)
+    write_whole(Path(path), encoded_mapping(mapping))
+
+
+def write_whole(path: Path, written: bytes) -> None:
+    """Write a mapping file's text, whole or not at all.
+
+    Raises:
+        BrokenWeights: it cannot be written there.
+    """
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")  # on the same disk, where replacing is one step
-    written = encoded_mapping(mapping)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(written)

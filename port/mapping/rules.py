@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from port.errors import UsageError, WeightsMismatch
-from port.mapping.entry import Entry
+from port.mapping.entry import TORCH_ONLY, Entry
 from port.mapping.guide import Guide
 from port.mapping.names import natural, nearest
 from port.moves.spec import Spec, moves_from
@@ -23,7 +23,7 @@ class Rule:
         targets: Flax paths, expanded from it in the same way. Matches that expand to the same targets go there
             together, in natural order: that is what ``stack`` and ``join`` are for.
         moves: as `port.moves.spec.move_from` reads them.
-        collection: Flax's kind of variable.
+        collection: Flax's kind of variable; `TORCH_ONLY` for what has no home there and is kept aside.
     """
 
     sources: tuple[str, ...]
@@ -153,7 +153,8 @@ def _expanded(rule: Rule, torch: Guide, flax: Guide | None) -> list[Entry]:
 
 def _entry(rule: Rule, sources: tuple[str, ...], targets: tuple[str, ...], torch: Guide, flax: Guide | None) -> Entry:
     absent = [f"torch has no {name}{nearest(name, torch.leaves)}" for name in sources if name not in torch.leaves]
-    if flax is not None:
+    is_aside = rule.collection == TORCH_ONLY
+    if flax is not None and not is_aside:
         absent += [f"Flax has no {name}{nearest(name, flax.leaves)}" for name in targets if name not in flax.leaves]
     if absent:
         raise WeightsMismatch("; ".join(absent))
@@ -162,7 +163,9 @@ def _entry(rule: Rule, sources: tuple[str, ...], targets: tuple[str, ...], torch
         moves = moves_from(list(rule.moves), shapes)
     except WeightsMismatch as error:
         raise WeightsMismatch(f"{', '.join(sources)}: {error}") from None
-    entry = Entry(sources, targets, moves, _collection(rule, targets, flax), shapes)
+    entry = Entry(sources, targets, moves, _collection(rule, targets, flax), shapes, optional=is_aside)
+    if is_aside:
+        return entry
     for target, shape in zip(targets, entry.target_shapes(), strict=True):
         if flax is not None and flax.leaves[target].shape != shape:
             raise WeightsMismatch(f"{entry}: it gives shape {shape}, {target} has {flax.leaves[target].shape}")

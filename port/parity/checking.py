@@ -115,7 +115,7 @@ def check(
         _see_that_something_is_there(given)
         losses = loss or (None, None)
         evaluated = side.run(given, drawn, training=False, loss=losses[0])
-        layout = _layout(side, evaluated, given, channels_last)
+        layout = layout_between(side, evaluated, given, channels_last)
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
         mapping = between(side.guide, flax.guide, rename=rules, fold=fold)
@@ -196,8 +196,15 @@ def _see_that_something_is_there(inputs: Inputs) -> None:
             raise UsageError(f"input {name} has shape {array.shape}: there is nothing in it to compare; give a batch")
 
 
-def _layout(side: TorchSide, run: Run, inputs: Inputs, channels_last: bool | None) -> Layout:
-    """From the first call of a layer whose pair has a channel axis."""
+def layout_between(side: TorchSide, run: Run, inputs: Inputs, channels_last: bool | None) -> Layout:
+    """The layout of the inputs, from the first call of a torch layer whose pair has a channel axis.
+
+    Args:
+        side: torch's.
+        run: one of its runs.
+        inputs: torch's.
+        channels_last: what a person says of it; None to see for oneself.
+    """
     pairs = {layer.path: layer.pairs[0] for layer in side.guide.layers if layer.pairs}
     for call in run.calls:
         channels = pairs[call.path].channels if call.path in pairs else None
@@ -213,7 +220,9 @@ def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None
 
     from port.parity.calls import is_floating
 
-    carried = mapping(side.weights)
+    # Widened first: where torch's two biases are summed, the sum is not rounded.
+    wide = {name: array.astype(precision) if is_floating(array) else array for name, array in side.weights.items()}
+    carried = mapping(wide)
     for path in flax.variables:
         if path in carried:
             array = carried[path]

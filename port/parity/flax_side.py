@@ -73,6 +73,14 @@ class FlaxSide(ABC):
             call.cotangents = _numpy(arrived.get(call.key, {}))
         return Run(outputs, tap.calls, _numpy(gradients), _numpy(input_gradients))
 
+    def forward(self, variables: Variables, inputs: Inputs, tap: Tap) -> Any:
+        """The model's output in evaluation, with other variables than its own; may be traced.
+
+        Raises:
+            UsageError: the model does not take the inputs; with its own message.
+        """
+        return self._forward(variables, inputs, False, tap)[0]
+
     def buffers_after(self, inputs: Inputs, steps: int) -> Arrays:
         """The variables after some forward passes in training mode."""
         variables = self.variables
@@ -161,9 +169,11 @@ def silence(layer: Any) -> bool:
 
 def widen(layer: Any, precision: str) -> None:
     """Have a layer that was told in which dtype to compute do it in another."""
-    told = getattr(layer, "dtype", None)
-    if isinstance(told, type | np.dtype | str) and jnp.issubdtype(told, jnp.floating):
-        object.__setattr__(layer, "dtype", jnp.dtype(precision))
+    # A recurrent cell makes its first state in the dtype of its parameters.
+    for name in ("dtype", "param_dtype") if hasattr(layer, "initialize_carry") else ("dtype",):
+        told = getattr(layer, name, None)
+        if isinstance(told, type | np.dtype | str) and jnp.issubdtype(told, jnp.floating):
+            object.__setattr__(layer, name, jnp.dtype(precision))
 
 
 def _narrows(jaxpr: Any) -> bool:

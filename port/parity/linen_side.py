@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -47,7 +47,7 @@ class LinenSide(FlaxSide):
             for path, array in self.weights.items()
         }
         self._silenced: dict[str, None] = {}
-        called: Any = _Called(module, {**self.keywords[False], **inputs.kwargs})
+        called: Any = _Called(module, {**self.keywords[False], **inputs.kwargs}, self._prepare)
         self.guide = linen_guide(called, inputs.args)
 
     @property
@@ -82,6 +82,8 @@ class LinenSide(FlaxSide):
 
     def _prepare(self, layer: linen.Module) -> None:
         widen(layer, self._precision)
+        if isinstance(cell := getattr(layer, "cell", None), linen.Module):
+            widen(cell, self._precision)  # it makes the first state before it is called
         if silence(layer):
             self._silenced[dotted(layer.path)] = None
 
@@ -97,14 +99,22 @@ class LinenSide(FlaxSide):
 
 
 class _Called:
-    """A Linen module as `linen_guide` initialises it, with keywords."""
+    """A Linen module as `linen_guide` initialises it, with keywords, and its layers prepared."""
 
-    def __init__(self, module: linen.Module, kwargs: Mapping[str, Any]) -> None:
-        self._module, self._kwargs = module, kwargs
+    def __init__(
+        self, module: linen.Module, kwargs: Mapping[str, Any], prepare: Callable[[linen.Module], None]
+    ) -> None:
+        self._module, self._kwargs, self._prepare = module, kwargs, prepare
 
     def init(self, key: jax.Array, *args: Any) -> Any:
         """The module's variables."""
-        return self._module.init({"params": key, "dropout": key}, *args, **self._kwargs)
+
+        def prepared(run: Any, args: Any, kwargs: Any, context: Any) -> Any:
+            self._prepare(context.module)
+            return run(*args, **kwargs)
+
+        with linen.intercept_methods(prepared):
+            return self._module.init({"params": key, "dropout": key}, *args, **self._kwargs)
 
 
 def _beneath(tree: Any, path: list[str]) -> Any:

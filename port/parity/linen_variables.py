@@ -5,41 +5,47 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from port.errors import BrokenWeights, UsageError
-from port.parity.flax_side import mode_keywords
-from port.parity.given import inputs_from
-from port.parity.structure import rebuilt
 
 
-def initial_variables(module: Any, inputs: Any, *, channels_last: bool | None = None) -> Any:
-    """Variables drawn with seed 0.
+def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
+    """A Linen module's variables for torch's inputs, in Flax's layout; or in torch's, where it takes only that.
 
     Args:
-        module: a Linen module, unbound.
-        inputs: torch's: one tensor or array, a tuple of positional arguments, or a dict of keyword arguments.
-        channels_last: whether axis 1 is moved last for Flax; by default of inputs with four axes or more.
+        module: the Linen module, unbound.
+        torch_module: torch's model, which tells the inputs' layout.
+        inputs: torch's, as `port.check` takes them.
 
     Raises:
-        UsageError: the module does not take the inputs; with its own message.
+        UsageError: a model that does not take the inputs; with its own message.
     """
     import jax
 
-    least = {None: 4, True: 3, False: 10**6}[channels_last]
-
-    def in_flaxs(name: str, array: np.ndarray) -> np.ndarray:
-        return np.moveaxis(array, 1, -1) if array.ndim >= least and array.dtype != bool else array
+    from port.parity.checking import layout_between
+    from port.parity.flax_side import mode_keywords
+    from port.parity.given import AS_IT_IS, for_flax, inputs_from
+    from port.parity.outputs import Drawn
+    from port.parity.torch_side import TorchSide
 
     given = inputs_from(inputs, "float32")
-    *args, kwargs = rebuilt(given.tree, in_flaxs)
-    key = jax.random.key(0)
-    try:
-        return module.init({"params": key, "dropout": key}, *args, **mode_keywords(module)[False], **kwargs)
-    except Exception as error:
-        raise UsageError(
-            f"the Flax model does not take the inputs ({given.described}): {type(error).__name__}: {error}"
-        ) from error
+    side = TorchSide(torch_module, "float32")
+    layout = layout_between(side, side.run(given, Drawn(), training=False), given, None)
+    keys = dict.fromkeys(("params", "dropout"), jax.random.key(0))
+    failed: Exception | None = None
+    for way in dict.fromkeys((layout, AS_IT_IS)):
+        taken = for_flax(given, way)
+        kwargs = {**mode_keywords(module)[False], **taken.kwargs}
+
+        def init(args: Any, given_kwargs: Any, kwargs: Any = kwargs) -> Any:
+            return module.init(keys, *args, **{**kwargs, **given_kwargs})
+
+        try:
+            return jax.jit(init)(taken.args, taken.kwargs)
+        except Exception as error:
+            failed = failed or error
+    raise UsageError(
+        f"the Flax model does not take the inputs ({given.described}): {type(failed).__name__}: {failed}"
+    ) from failed
 
 
 def variables_of_file(path: Path) -> Any:

@@ -16,6 +16,7 @@ from port.training import Outcome
 from port.weights.conversion import Conversion
 
 if TYPE_CHECKING:
+    from port.matching import Match
     from port.parity import CheckReport
     from port.translation import Translation
 
@@ -62,6 +63,33 @@ def result_of_check(report: CheckReport) -> Result:
         first=first,
         causes=[asdict(cause) for cause in getattr(report, "causes", ())],
         remarks=[*report.unjudged, *report.hints, *report.remarks],
+    )
+
+
+def result_of_match(found: Match, file: Path | None) -> Result:
+    """A proposed mapping: a row for each of its own, and those of the check that proves it or does not."""
+    rows = [
+        _row(f"matched by {row.by}" if row.by != "open" else "open", f"{', '.join(row.torch)} → {', '.join(row.flax)}")
+        for row in found.rows
+    ]
+    checked = result_of_check(found.report) if found.report is not None else None
+    candidates = [
+        f"open: {', '.join(row.torch)} could be {candidate}" for row in found.open for candidate in row.candidates
+    ]
+    return _result(
+        "match",
+        found.status,
+        found.sentence,
+        rows=[*rows, *(checked["rows"] if checked else ())],
+        first=checked["first_divergence"] if checked else None,
+        causes=checked["causes"] if checked else (),
+        files=[] if file is None else [file],
+        remarks=[
+            *candidates,
+            *(f"to decide it: {line}" for line in found.advice),
+            *found.trains_otherwise,
+            *found.remarks,
+        ],
     )
 
 

@@ -1,4 +1,4 @@
-"""torch.nn.Linear ⇄ flax.nnx.Linear, LinearGeneral, flax.linen.Dense; torch.nn.Bilinear ⇄ port.nn.Bilinear."""
+"""torch.nn.Linear ⇄ nnx.Linear, nnx.LinearGeneral, linen.Dense, linen.DenseGeneral; Bilinear ⇄ port.nn.Bilinear."""
 
 from __future__ import annotations
 
@@ -40,6 +40,13 @@ def _general_facts(module: Any) -> Facts:
     return {"inputs": tuple(module.in_features), "outputs": tuple(module.out_features)}
 
 
+def _linen_general_facts(module: Any) -> Facts:
+    # A Linen layer is told its features by its input; the parameters of a traced one show them.
+    shape = module.variables["params"]["kernel"].shape
+    count = len(module.features) if isinstance(module.features, tuple | list) else 1
+    return {"inputs": tuple(shape[:-count]), "outputs": tuple(shape[-count:])}
+
+
 def _bilinear_arguments(module: Any) -> dict[str, Any]:
     names = ("in1_features", "in2_features", "out_features")
     return {**{name: getattr(module, name) for name in names}, "bias": module.bias is not None}
@@ -64,6 +71,15 @@ PAIRS = (
         facts_of_torch=lambda module: {"inputs": (module.in_features,), "outputs": (module.out_features,)},
         facts_of_flax=_general_facts,
         fits_flax=lambda module: not module.batch_axis,
+        notes=NOTES,
+    ),
+    LayerPair(
+        torch="torch.nn.Linear",
+        flax="flax.linen.DenseGeneral",
+        params=_general_params,
+        facts_of_torch=lambda module: {"inputs": (module.in_features,), "outputs": (module.out_features,)},
+        facts_of_flax=_linen_general_facts,
+        fits_flax=lambda module: not module.batch_dims,
         notes=NOTES,
     ),
     LayerPair(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from port.errors import NoPair
-from port.moves import Move, Permute, Split, Sum
+from port.moves import Branch, Each, Move, Order, Permute, Split, Sum
 from port.pairs.pair import Facts, LayerPair, ParamPair, is_class, same
 
 CELLS = ("RNNCell", "LSTMCell", "GRUCell")
@@ -100,6 +100,20 @@ def _linen_simple(hidden: int) -> tuple[ParamPair, ...]:
     )
 
 
+def _linen_gru(hidden: int) -> tuple[ParamPair, ...]:
+    """Two biases summed for the gates r and z, apart for n: r multiplies the hidden one, in torch and here (W14)."""
+    split: Move = Split(0, (hidden,) * 3)
+    gates = "rzn"
+    apart = Each((Branch(1, (split,), 3),) * 2)
+    side_by_side = Order((0, 3, 1, 4, 2, 5))
+    summed = Each((*(Branch(2, (Sum(2),), 1),) * 2, *(Branch(1, (), 1),) * 2))
+    return (
+        ParamPair("weight_ih", tuple(f"i{gate}.kernel" for gate in gates), (split, TRANSPOSED)),
+        ParamPair("weight_hh", tuple(f"h{gate}.kernel" for gate in gates), (split, TRANSPOSED)),
+        ParamPair(BIASES, ("ir.bias", "iz.bias", "in.bias", "hn.bias"), (apart, side_by_side, summed)),
+    )
+
+
 def _torchs_functions(cell: Any) -> bool:
     """Whether a Flax cell computes with torch's functions: it may be given others."""
     import jax
@@ -128,6 +142,7 @@ FLAX_CELLS: dict[str, tuple[tuple[str, Callable[[int], tuple[ParamPair, ...]]], 
         ("flax.linen.OptimizedLSTMCell", _apart("if")),
         ("flax.linen.LSTMCell", _apart("if")),
     ),
+    "GRU": (("flax.linen.GRUCell", _linen_gru),),
 }
 
 

@@ -1,0 +1,30 @@
+"""Options that say what a model takes: ``--input`` for each tensor, or ``--inputs`` for a function that gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from port.cli.models import called
+from port.errors import UsageError
+from port.named import named
+
+
+def inputs_from_options(shapes: Sequence[str], function: str | None) -> Any:
+    """A tuple of positional arguments, or a dict of those by name.
+
+    Args:
+        shapes: ``1,3,224,224`` or ``1,16:int64``, one for each tensor.
+        function: ``module:name`` of a function that gives them, in place of the shapes.
+
+    Raises:
+        UsageError: no shape, no such function, one that fails, or one that gives both kinds of arguments.
+    """
+    from port.translation.inputs import arguments, drawn
+
+    if function is None:
+        return drawn(*shapes)[0]
+    args, kwargs = arguments(called(named(function, "--inputs"), {}, function, "--inputs"))
+    if args and kwargs:
+        raise UsageError("--inputs gives both positional arguments and some by name; give all of them by name")
+    return kwargs or args

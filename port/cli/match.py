@@ -1,0 +1,126 @@
+"""`port match`: the mapping between a torch and a Flax model that were written apart, proposed and proved."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import Positional, UseAppendAction, arg
+
+from port.cli.inputs import inputs_from_options
+from port.cli.models import built_flax_model, built_torch_model, register_pairs
+from port.cli.rules import rules_from
+from port.errors import NoPair, PortError, UsageError
+from port.named import arguments as keywords
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Propose the mapping between a PyTorch and a Flax model that were written apart, and prove it.
+
+    Layers are matched by your rules, kind and shape, names, and the order of their calls; where these do not decide, by
+    what both models compute with the same random weights. Then both are compared, outputs and gradients, with torch's
+    weights moved over. What two possibilities agree with is listed, never guessed.
+    Exits 0 if the mapping is proved; 1 if one is proposed and the two models differ with it; 4 if something stays open
+    or cannot be judged; 2 for models or inputs that cannot be used.
+    """
+
+    torch: Annotated[Positional[str], arg(metavar="TORCH")]
+    """torch's model, MODULE:NAME or FILE.py:NAME: a class, a function that gives a module, or a module"""
+    flax: Annotated[Positional[str], arg(metavar="FLAX")]
+    """Flax's, nnx or Linen, in the same way"""
+    kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """arguments that both are built with, as in '{"width": 64}'; '{"config": {"@my_pkg.model:Config": {"n": 2}}}' calls
+    what is named, and MODULE:NAME in place of the JSON is a dict or a function that gives one"""
+    torch_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """the torch model's alone"""
+    flax_kwargs: Annotated[str | None, arg(metavar="JSON")] = None
+    """the Flax model's alone"""
+    input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
+    """an input of torch's, as in 1,3,224,224 or 2,16:int64; once for each. Spatial ones are moved to channels last for
+    Flax. Integers are drawn from 0 and 1"""
+    inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
+    """in its place, a function that gives them: a tensor, a tuple, or a dict of those by name"""
+    mapping: Annotated[Path | None, arg(metavar="FILE")] = None
+    """a mapping file (TOML) with what you know: [[rename]], [fold], [[rule]]; it comes first"""
+    rename: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PATTERN=NAME")] = ()
+    """the same of torch's names, by a regular expression, as in 'blocks\\.(\\d+)=layers.\\1'"""
+    out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None
+    """write the mapping, which port convert --mapping and port.check(rename=…) read; what is open stands in it as
+    comments"""
+    pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
+    """your own layers' pairs"""
+    json: bool = False
+    """print the result as JSON, for programs"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    given = tyro.cli(Arguments, prog="port match", args=arguments)
+    if bool(given.input) == (given.inputs is not None):
+        raise UsageError("say what torch's model takes: --input 1,3,224,224 for each tensor, or --inputs MODULE:NAME")
+    if given.out is not None and given.out.is_dir():
+        raise UsageError(f"-o {given.out} is a folder: name a file, as in {given.out}/mapping.toml")
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UsageError("port match runs both models, and needs PyTorch, which is not installed here") from error
+    # Here, not above: --help need not wait for JAX.
+    from rich.console import Console
+
+    from port.matching import match
+    from port.report.matching_terminal import print_match
+    from port.report.results import printed, result_of_match
+
+    if given.pairs is not None:
+        register_pairs(given.pairs)
+    rules = rules_from(given.mapping, given.rename, ())
+    both = keywords(given.kwargs, "--kwargs")
+    module = built_torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"), "TORCH")
+    inputs = inputs_from_options(given.input, given.inputs)
+    flax = _flax(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"), module, inputs)
+    found = _guarded(lambda: match(module, flax, inputs, rename=rules))
+    if given.out is not None:
+        found.save(given.out)
+    if given.json:
+        print(printed(result_of_match(found, given.out)))
+    else:
+        print_match(found, Console() if sys.stdout.isatty() else Console(width=10_000), file=given.out)
+    return found.status.exit_code
+
+
+def _guarded(work: Callable[[], Any]) -> Any:
+    """The work's result.
+
+    Raises:
+        PortError: what it was refused for, or that it failed: a fault of ours, said in one line.
+    """
+    try:
+        return work()
+    except PortError:
+        raise
+    except Exception as error:
+        import traceback
+
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise NoPair(
+            f"the models could not be matched, and that is a fault of port's: {type(error).__name__}: "
+            f"{lines[0][:300] if lines else 'no message'} ({Path(last.filename).name}:{last.lineno}); please report it"
+        ) from error
+
+
+def _flax(reference: str, options: dict[str, Any], module: Any, inputs: Any) -> Any:
+    """An nnx module; or a Linen module with variables, drawn for the inputs."""
+    from flax import linen
+
+    built = built_flax_model(reference, options, "FLAX")
+    if not isinstance(built, linen.Module):
+        return built
+    from port.parity.linen_variables import initial_variables
+
+    return built, initial_variables(built, module, inputs)

@@ -1,0 +1,148 @@
+"""Activations: what every layer is given and gives, as a few numbers that do not depend on the order of the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from port.matching.units import Unit
+from port.parity.calls import Call, Run
+from port.parity.flax_side import FlaxSide
+from port.parity.given import Inputs
+from port.parity.structure import leaves
+from port.parity.tap import Tap
+
+Print = np.ndarray
+"""The fingerprint of an array: sums that any layout of it has, and any padding with zeros."""
+
+
+@dataclass(frozen=True)
+class Activations:
+    """What one run of one side shows.
+
+    Attributes:
+        inputs: module → the fingerprint of what its first call was given.
+        outputs: module → of what that call gave.
+        order: module → which it was among all calls.
+    """
+
+    inputs: dict[str, Print]
+    outputs: dict[str, Print]
+    order: dict[str, int]
+
+    def input(self, unit: Unit) -> Print | None:
+        """Of what a unit was given; None where that is not seen."""
+        return self.inputs.get(unit.seen[0]) if unit.seen[0] is not None else None
+
+    def output(self, unit: Unit) -> Print | None:
+        """Of what a unit gave; None where that is not seen."""
+        return self.outputs.get(unit.seen[1]) if unit.seen[1] is not None else None
+
+    def place(self, unit: Unit) -> int:
+        """When a unit was called; behind all others where that is not seen."""
+        seen = next((path for path in unit.seen if path is not None), None)
+        return self.order.get(seen, len(self.order)) if seen is not None else len(self.order)
+
+
+def torch_activations(run: Run) -> Activations:
+    """What a run of torch's side shows."""
+    inputs: dict[str, Print] = {}
+    outputs: dict[str, Print] = {}
+    order: dict[str, int] = {}
+    for place, call in enumerate(run.calls):
+        if call.number == 0:
+            order[call.path] = place
+            for prints, tree in ((inputs, _first(call)), (outputs, call.output)):
+                if (array := _leaf(tree)) is not None:
+                    prints[call.path] = fingerprint(np, np.asarray(array))
+    return Activations(inputs, outputs, order)
+
+
+class FlaxRuns:
+    """Runs of Flax's side with one set of weights and another: compiled once.
+
+    Args:
+        side: Flax's.
+        inputs: in its layout.
+    """
+
+    def __init__(self, side: FlaxSide, inputs: Inputs) -> None:
+        import jax
+
+        self._side, self._inputs = side, inputs
+        self._order: dict[str, int] = {}
+        self._run: Callable[..., Any] = jax.jit(self._traced, compiler_options={"xla_backend_optimization_level": 0})
+        self.count = 0
+
+    def __call__(self, variables: Mapping[str, Any]) -> tuple[Activations, dict[str, np.ndarray]]:
+        """The activations and the model's outputs, with these weights.
+
+        Raises:
+            UsageError: the model does not take the inputs.
+        """
+        self.count += 1
+        inputs, outputs, results = self._run(dict(variables))
+        given, gave = ({path: np.asarray(values) for path, values in prints.items()} for prints in (inputs, outputs))
+        return Activations(given, gave, self._order), {name: np.asarray(leaf) for name, leaf in results.items()}
+
+    def _traced(self, variables: Any) -> Any:
+        import jax.numpy as jnp
+
+        tap = Tap()
+        output = self._side.forward(variables, self._inputs, tap)
+        inputs: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
+        for place, call in enumerate(tap.calls):
+            if call.number == 0:
+                self._order[call.path] = place
+                for prints, tree in ((inputs, _first(call)), (outputs, call.output)):
+                    if (array := _leaf(tree)) is not None:
+                        prints[call.path] = fingerprint(jnp, jnp.asarray(array))
+        return inputs, outputs, leaves(output)
+
+
+def fingerprint(numpy: Any, array: Any) -> Any:
+    """A few sums over an array; of whole numbers, over how often each is there.
+
+    Args:
+        numpy: numpy, or jax's.
+        array: any.
+    """
+    is_whole = array.dtype.kind in "iub"
+    values = array.astype(numpy.float64).reshape(-1)
+    if is_whole:
+        values = values + 1.0  # an index of zero counts too
+    sums = [
+        numpy.sum(numpy.abs(values)),
+        numpy.sum(values),
+        numpy.sum(values**2),
+        numpy.sum(values**3),
+        numpy.sum(numpy.sin(3 * values) * values),
+    ]
+    # Positions may be given once, or once for each of a batch.
+    return numpy.stack(sums) / (max(1, values.size) if is_whole else 1)
+
+
+def alike(one: Print | None, other: Print | None, tolerance: float) -> bool:
+    """Whether two fingerprints are of the same numbers."""
+    if one is None or other is None or not (np.isfinite(one).all() and np.isfinite(other).all()):
+        return False
+    scale = np.maximum(np.abs(one), np.abs(other))
+    # A sum that cancels is as exact as its terms.
+    scale = np.maximum(scale, np.array([0, scale[0], 0, scale[2], scale[0]]))
+    return bool((np.abs(one - other) <= tolerance * scale + 1e-300).all())
+
+
+def _first(call: Call) -> Any:
+    return (*call.args, call.kwargs)
+
+
+def _leaf(tree: Any) -> Any:
+    """The first array of numbers: a mask is none."""
+    for leaf in leaves(tree).values():
+        if str(getattr(leaf, "dtype", "")).removeprefix("torch.") != "bool":
+            return leaf
+    return None

@@ -1,0 +1,66 @@
+"""Flattening: linear layers that are given spatial features in one axis, which Flax has in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from port.matching.activations import Activations, alike
+from port.matching.units import Unit
+from port.moves import Shape
+from port.parity.calls import Run
+
+
+def flattened_shapes(run: Run, units: Iterable[Unit], shown: Activations) -> dict[str, tuple[Shape, ...]]:
+    """torch's linear layers → the (channels, *spatial) features that may have been flattened before them.
+
+    A shape that some layer before it was given or gave comes first; then, for a pooling that is no layer, those that
+    the channels of the last spatial layer leave, the nearest to its height and width in proportion first.
+
+    Args:
+        run: torch's.
+        units: its units.
+        shown: what the run shows.
+    """
+    spatial: list[tuple[int, Shape]] = []
+    for place, call in enumerate(run.calls):
+        # What a layer was given was there before anything inside it was called; it is at most as late as this.
+        for array in (*call.inputs.values(), *call.outputs.values()):
+            if array.ndim > 2 and array.shape[1] > 1:
+                spatial.append((place, tuple(array.shape[1:])))
+    found: dict[str, tuple[Shape, ...]] = {}
+    linear = [unit for unit in units if unit.family == "linear" and "weight" in unit.shapes]
+    for unit in linear:
+        inputs, called = unit.shapes["weight"][1], shown.place(unit)
+        before = [(place, shape) for place, shape in reversed(spatial) if place < called]
+        if not before or _is_behind(unit, linear, before[0][0], shown):
+            continue
+        exact = [shape for _, shape in before if prod(shape) == inputs and prod(shape[1:]) > 1]
+        # The order depends on the number of channels alone.
+        by_channels = {shape[0]: shape for shape in reversed(exact)}
+        found[unit.path] = tuple(by_channels.values()) or _pooled(before[0][1], inputs)
+    return {path: shapes for path, shapes in found.items() if shapes}
+
+
+def _is_behind(unit: Unit, linear: list[Unit], last: int, shown: Activations) -> bool:
+    """Whether another linear layer was called since the last spatial one, and given other numbers."""
+    own = shown.input(unit)
+    return any(
+        last < shown.place(other) < shown.place(unit) and not alike(shown.input(other), own, 1e-7) for other in linear
+    )
+
+
+def _pooled(shape: Shape, inputs: int) -> tuple[Shape, ...]:
+    """The smaller area of the same channels that has so many features, the nearest in proportion."""
+    channels, *sizes = shape
+    if inputs % channels or inputs == channels or channels == 1:
+        return ()
+    area = inputs // channels
+    if len(sizes) == 1:
+        return ((channels, area),) if area <= sizes[0] else ()
+    if len(sizes) != 2:
+        return ()
+    height, width = sizes
+    ways = [(h, area // h) for h in range(1, height + 1) if not area % h and area // h <= width]
+    ways.sort(key=lambda way: abs(way[0] * width - way[1] * height))
+    return tuple((channels, *way) for way in ways[:1])

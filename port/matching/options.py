@@ -1,0 +1,143 @@
+"""Options: how units of both sides can belong together, tensor by tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from port.errors import NoPair, WeightsMismatch
+from port.mapping.entry import TORCH_ONLY
+from port.mapping.grouping import Found
+from port.matching.routes import Moves, routes
+from port.matching.units import Unit
+from port.moves import Shapes
+from port.pairs import LayerPair
+
+Node = tuple[Unit, ...]
+"""What is matched as one: a unit, or several that are one of the other side's (query, key and value)."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way for a node of torch's to be a node of Flax's.
+
+    Attributes:
+        torch: torch's units.
+        flax: Flax's.
+        found: their tensors, and the moves between them.
+        is_sure: whether a pair says the moves; otherwise they are one way among those that the shapes allow.
+        note: what a person should know of it.
+    """
+
+    torch: Node
+    flax: Node
+    found: tuple[Found, ...]
+    is_sure: bool = True
+    note: str = ""
+
+    def __hash__(self) -> int:
+        return hash((self.torch, self.flax, self.note))
+
+
+Link = tuple[tuple[str, ...], tuple[str, ...], Moves]
+"""Tensors of a torch unit and of a Flax unit by what their layers call them, and the moves between them."""
+
+
+def options_of(torch: Unit, flax: Unit, collections: dict[str, str]) -> list[Option]:
+    """Every way for one unit to be the other; the usual one first, none where they cannot be.
+
+    Args:
+        torch: torch's unit.
+        flax: Flax's.
+        collections: Flax's kind of variable of each of its tensors.
+    """
+    if (1 + len(torch.copies)) != (flax.stack[0] if flax.stack else 1):
+        return []
+    common = [pair for pair in torch.pairs if pair in flax.pairs]
+    readings = [(links, True) for pair in common if (links := _by_pair(torch, flax, pair)) is not None][:1]
+    if not common or torch.family != flax.family:
+        readings += [(links, False) for links in _by_shape(torch, flax)]
+    found = []
+    for number, (links, is_sure) in enumerate(readings):
+        note = "" if is_sure else _told(links, number)
+        found.append(Option((torch,), (flax,), found_of(torch, (flax,), links, collections), is_sure, note))
+    return found
+
+
+def found_of(torch: Unit | Node, flax: Node, links: Sequence[Link], collections: dict[str, str]) -> tuple[Found, ...]:
+    """The links under the tensors' full names, for each of the layers that are stacked.
+
+    Names of several units are told apart by the unit's number before them: ``0/weight``.
+    """
+    units = torch if isinstance(torch, tuple) else (torch,)
+    flax_names = _numbered([unit.names for unit in flax])
+    linked = {name for theirs, _, _ in links for name in theirs}
+    found = []
+    for copy in range(1 + len(units[0].copies)):
+        names = _numbered([(unit.names, *unit.copies)[copy] for unit in units])
+        for theirs, ours, moves in links:
+            targets = tuple(flax_names[name] for name in ours)
+            found.append(Found(tuple(names[name] for name in theirs), targets, moves, collections[targets[0]]))
+        found += [Found((full,), (full,), (), TORCH_ONLY, True) for name, full in names.items() if name not in linked]
+    return tuple(found)
+
+
+def _numbered(names: list[dict[str, str]]) -> dict[str, str]:
+    if len(names) == 1:
+        return names[0]
+    return {f"{number}/{name}": full for number, named in enumerate(names) for name, full in named.items()}
+
+
+def _by_pair(torch: Unit, flax: Unit, pair: LayerPair) -> list[Link] | None:
+    """All tensors of both units, as a pair has them; None where it does not speak of all, or the shapes do not fit."""
+    try:
+        params = flax.params(pair)
+    except NoPair:
+        return None
+    links: list[Link] = []
+    theirs, ours = set(torch.names), set(flax.names)
+    for param in params:
+        if theirs.issuperset(param.torch_names) and ours.issuperset(param.flax_names):
+            moved = shapes_after(param.moves, tuple(torch.shapes[name] for name in param.torch_names))
+            if moved != tuple(flax.shapes[name] for name in param.flax_names):
+                return None
+            links.append((param.torch_names, param.flax_names, param.moves))
+            theirs -= set(param.torch_names)
+            ours -= set(param.flax_names)
+    return None if theirs - set(pair.torch_only) or ours or not links else links
+
+
+def _by_shape(torch: Unit, flax: Unit) -> Iterator[list[Link]]:
+    """All tensors of both units, each to that of the same role, by the moves that the shapes allow."""
+    if not _may_meet(torch.family, flax.family):
+        return
+    theirs, ours = torch.role_names, flax.role_names
+    if theirs is None or ours is None or set(theirs) != set(ours):
+        return
+    ways = [
+        routes(torch.family, torch.shapes[theirs[role]], flax.family, flax.shapes[ours[role]], role=role)
+        for role in theirs
+    ]
+    for moves in product(*ways):
+        yield [((theirs[role],), (ours[role],), way) for role, way in zip(theirs, moves, strict=True)]
+
+
+def _may_meet(torch: str, flax: str) -> bool:
+    together = {torch, flax}
+    return "own" in together or together in ({"linear", "conv"}, {"linear", "embedding"}, {"embedding"})
+
+
+def shapes_after(moves: Moves, shapes: Shapes) -> Shapes | None:
+    """The shapes that moves make of others; None where they cannot take them."""
+    try:
+        for move in moves:
+            shapes = move.shapes(shapes)
+    except WeightsMismatch:
+        return None
+    return shapes
+
+
+def _told(links: list[Link], number: int) -> str:
+    moves = next((moves for _, _, moves in links if moves), ())
+    return (", ".join(map(str, moves)) or "as it is") + (f" (way {number + 1})" if number else "")

@@ -1,0 +1,168 @@
+"""The problem: the nodes of both sides, and every option between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from port.mapping import Guide
+from port.matching.fusing import SameInput, fusions
+from port.matching.levels import levelled, stacked
+from port.matching.options import Node, Option, options_of
+from port.matching.units import Unit
+from port.moves import Fold
+
+_FUSED = re.compile(r"qkv|kv|query_key|key_value|in_proj|c_attn|gate_up|w12|wi\b", re.IGNORECASE)
+"""What people call several projections in one."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The nodes of both sides in the order of their calls, and every option between two of them, the usual one first.
+
+    Attributes:
+        torch: torch's nodes.
+        flax: Flax's.
+        options: (torch's node, Flax's) → how they can belong together.
+    """
+
+    torch: tuple[Node, ...]
+    flax: tuple[Node, ...]
+    options: dict[tuple[Node, Node], tuple[Option, ...]] = field(repr=False)
+
+    def between(self, torch: Node, flax: Node) -> tuple[Option, ...]:
+        """How two nodes can belong together."""
+        return self.options.get((torch, flax), ())
+
+    def for_flax(self, flax: Node) -> list[Node]:
+        """torch's nodes that can be this one of Flax's."""
+        return [node for node in self.torch if (node, flax) in self.options]
+
+
+def problem_of(
+    torch: list[Unit],
+    flax: list[Unit],
+    guide: Guide,
+    same_input: tuple[SameInput, SameInput],
+    folds: dict[str, tuple[tuple[int, ...], ...]],
+) -> Problem:
+    """All nodes and options of two sides.
+
+    Args:
+        torch: torch's units, in the order of their calls.
+        flax: Flax's.
+        guide: Flax's.
+        same_input: whether two units of torch's are given the same, and two of Flax's.
+        folds: torch's linear layer → the (channels, *spatial) features that may be flattened before it.
+    """
+    collections = {name: leaf.collection for name, leaf in guide.leaves.items()}
+    known = _Known(collections, folds)
+    torch, flax = levelled(torch, flax)
+    torch, flax = stacked(torch, flax, lambda one, other: bool(known(one, other)))
+    options: dict[tuple[Node, Node], tuple[Option, ...]] = {}
+    for unit in torch:
+        for other in flax:
+            if found := known(unit, other):
+                options[(unit,), (other,)] = tuple(found)
+    fused = _needed(fusions(torch, flax, same_input, collections), options, len(torch), len(flax))
+    for option in fused:
+        node = option.torch, option.flax
+        options[node] = (*options.get(node, ()), option)
+    return _without_parts(torch, flax, options, fused)
+
+
+class _Known:
+    """The options between two units, each kind of which is looked at once."""
+
+    def __init__(self, collections: dict[str, str], folds: dict[str, tuple[tuple[int, ...], ...]]) -> None:
+        self._collections, self._folds = collections, folds
+        self._none: set[Any] = set()
+
+    def __call__(self, torch: Unit, flax: Unit) -> list[Option]:
+        key = _signature(torch), _signature(flax)
+        if key in self._none:
+            return []
+        found = options_of(torch, flax, self._collections)
+        if not found:
+            self._none.add(key)
+        return [way for option in found for way in self._folded(option)]
+
+    def _folded(self, option: Option) -> list[Option]:
+        """The option with each flatten folded into it that may be before it, and without."""
+        (unit,) = option.torch
+        if unit.family != "linear" or not (shapes := self._folds.get(unit.path)):
+            return [option]
+        ways = []
+        for shape in shapes:
+            fold = Fold(1, shape, (*range(1, len(shape)), 0))
+            found = tuple(
+                replace(match, moves=(fold, *match.moves)) if match.torch[0].endswith("weight") else match
+                for match in option.found
+            )
+            ways.append(replace(option, found=found, is_sure=False, note=f"flattened {shape} folded in"))
+        return [*ways, replace(option, is_sure=False)]
+
+
+def _signature(unit: Unit) -> Any:
+    return (unit.kind, unit.family, tuple(unit.shapes.items()), len(unit.copies), unit.stack, unit.pairs, unit.aside)
+
+
+def _needed(
+    fused: list[Option], options: dict[tuple[Node, Node], tuple[Option, ...]], torch: int, flax: int
+) -> list[Option]:
+    """Of the fusions those without which the two sides do not match: the one layer has no twin of its own, or is called
+    what people call several in one, or there are too few layers of its kind."""
+    theirs = {node[0] for node, _ in options}
+    ours = {node[0] for _, node in options}
+    found = []
+    for option in fused:
+        one, has_twin, others = (
+            (option.torch[0], option.torch[0] in theirs, flax > torch)
+            if len(option.torch) == 1
+            else (option.flax[0], option.flax[0] in ours, torch > flax)
+        )
+        if not has_twin or _FUSED.search(one.place) or (others and not _is_balanced(one, options)):
+            found.append(option)
+    return found
+
+
+def _is_balanced(unit: Unit, options: dict[tuple[Node, Node], tuple[Option, ...]]) -> bool:
+    """Whether there are as many layers on both sides that this one could be matched with."""
+    twins = {pair for pair in options if unit in (pair[0][0], pair[1][0])}
+    ours = {flax for _, flax in twins} if any(torch[0] is unit for torch, _ in twins) else {torch for torch, _ in twins}
+    others = {pair[0] if pair[1] in ours else pair[1] for pair in options if ours & set(pair)}
+    return len(others) == len(ours)
+
+
+def _without_parts(
+    torch: Iterable[Unit],
+    flax: Iterable[Unit],
+    options: dict[tuple[Node, Node], tuple[Option, ...]],
+    fused: list[Option],
+) -> Problem:
+    """The problem in which what is fused stands as one node, and no more by itself; larger groups before smaller."""
+    taken: dict[Unit, Node] = {}
+    for option in sorted(fused, key=lambda option: -len(option.torch) - len(option.flax)):
+        for node, other in ((option.torch, option.flax), (option.flax, option.torch)):
+            if len(node) > 1 and all(taken.get(unit, node) == node for unit in node):
+                taken |= dict.fromkeys(node, node)
+                taken.setdefault(other[0], other)
+    sides = []
+    for units in (torch, flax):
+        sides.append(tuple(dict.fromkeys(taken.get(unit, (unit,)) for unit in units)))
+    fused_nodes = {node for node in taken.values() if len(node) > 1}
+    alone = {unit for option in fused if {option.torch, option.flax} & fused_nodes for unit in _one(option)}
+    kept = {
+        (theirs, ours): ways
+        for (theirs, ours), ways in options.items()
+        if theirs in sides[0]
+        and ours in sides[1]
+        and (len(theirs) + len(ours) > 2 or not ({theirs[0], ours[0]} & alone))
+    }
+    return Problem(sides[0], sides[1], kept)
+
+
+def _one(option: Option) -> tuple[Unit, ...]:
+    return option.torch if len(option.torch) == 1 else option.flax

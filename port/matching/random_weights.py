@@ -1,0 +1,40 @@
+"""Random weights: a torch model's copy in which no two tensors are alike, and none is zero or one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from port.parity.copies import copied
+
+SPREAD = 0.4
+"""By how much a weight is moved, at most, relative to itself; a constant one absolutely."""
+
+
+def with_random_weights(module: torch.nn.Module, seed: int = 0) -> Any:
+    """A copy whose parameters and running statistics are moved from their initial values by random numbers.
+
+    Zeros and ones, as layers start with, hide which is which, and a model whose last layer is zero agrees with any
+    other. Signs and sizes stay, so that what is computed with them stays finite.
+
+    Args:
+        module: stays as it is.
+        seed: of the numbers.
+    """
+    made = copied(module)
+    generator = np.random.default_rng(seed)
+    tensors = dict(made.named_parameters())
+    tensors |= {name: buffer for name, buffer in made.named_buffers() if _is_statistic(name)}
+    with torch.no_grad():
+        for tensor in tensors.values():
+            if tensor.is_floating_point() and tensor.numel():
+                drawn = torch.from_numpy(generator.uniform(-SPREAD, SPREAD, tuple(tensor.shape))).to(tensor.dtype)
+                is_constant = tensor.numel() == 1 or bool((tensor == tensor.flatten()[0]).all())
+                tensor.copy_(tensor + drawn if is_constant else tensor * (1 + drawn))
+    return made
+
+
+def _is_statistic(name: str) -> bool:
+    return name.rpartition(".")[2] in ("running_mean", "running_var")

@@ -1,0 +1,157 @@
+"""What matching two models says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from port.judging import Status
+from port.mapping import Mapping
+from port.matching.state import By
+from port.parity import CheckReport
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One thing that an open row could be.
+
+    Attributes:
+        torch: torch's keys.
+        flax: Flax's paths.
+        rename: what would say so: a pattern for torch's keys and what replaces it; "" where no renaming can.
+        how: the moves, where they are what is open.
+    """
+
+    torch: tuple[str, ...]
+    flax: tuple[str, ...]
+    rename: str = ""
+    how: str = ""
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.torch)} → {', '.join(self.flax)}" + (f" ({self.how})" if self.how else "")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: tensors that belong together, and by what that was decided.
+
+    Attributes:
+        torch: torch's keys; of an open row those that are left over.
+        flax: Flax's paths.
+        by: what decided it; "open" where nothing did.
+        note: the moves, or why it is open.
+        candidates: of an open row.
+    """
+
+    torch: tuple[str, ...]
+    flax: tuple[str, ...]
+    by: By
+    note: str = ""
+    candidates: tuple[Candidate, ...] = ()
+
+    def __str__(self) -> str:
+        line = f"{', '.join(self.torch) or '–'} → {', '.join(self.flax) or '–'}  {self.by}"
+        return line + (f": {self.note}" if self.note else "")
+
+
+@dataclass(frozen=True)
+class Match:
+    """A proposed mapping between two models that were written apart; true where it is proved.
+
+    Attributes:
+        mapping: from torch's keys to Flax's paths; what is open is not in it.
+        rows: the table, in torch's order, what is open last.
+        report: `port.check`'s, with torch's weights moved over; None where something is open.
+        remarks: what else a person should know.
+        toml: the mapping as a file's text, with patterns for what is repeated.
+    """
+
+    mapping: Mapping
+    rows: tuple[Row, ...]
+    report: CheckReport | None
+    remarks: tuple[str, ...]
+    toml: str
+
+    def __bool__(self) -> bool:
+        return self.is_proved
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether all of both models is matched, and their outputs and gradients agree with torch's weights moved over.
+
+        What running statistics become after some steps does not depend on the mapping, and may differ.
+        """
+        report = self.report
+        return report is not None and not report.unjudged and all(f.what == "buffers" for f in report.findings)
+
+    @property
+    def status(self) -> Status:
+        """Agree: it is proved; differ: the two models do with it; cannot be judged: something is open."""
+        if self.is_proved:
+            return Status.AGREE
+        return Status.CANNOT_JUDGE if self.open or self.report is None else self.report.status
+
+    @property
+    def trains_otherwise(self) -> tuple[str, ...]:
+        """Where a mapping is proved: what the two models still do differently in training, with what to look at."""
+        if not self.is_proved or self.report is None or self.report.agree:
+            return ()
+        return (*(str(finding) for finding in self.report.findings[:3]), *self.report.hints)
+
+    @property
+    def open(self) -> tuple[Row, ...]:
+        """What nothing decided."""
+        return tuple(row for row in self.rows if row.by == "open")
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What a person can say to decide what is open."""
+        renames = dict.fromkeys(
+            f"--rename '{candidate.rename}'"
+            for row in self.open
+            for candidate in row.candidates[:1]
+            if candidate.rename
+        )
+        found = list(renames)
+        if any(not row.candidates or any(candidate.how for candidate in row.candidates) for row in self.open):
+            found.append("a [[rule]] in a mapping file, with source, target and moves, given with --mapping")
+        return tuple(found)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        if self.is_proved and self.report is not None:
+            compared = ", ".join(f"{count} {kind}" for kind, count in self.report.compared.items() if count)
+            return f"The mapping is proved in {self.report.precision}: {compared}."
+        if self.open:
+            return f"Open: {len(self.open)} of {len(self.rows)} rows are undecided, so nothing is proved."
+        if self.report is None:
+            return "The mapping could not be judged."
+        return f"A mapping is proposed, and the two models differ with it. {self.report.sentence}"
+
+    def save(self, path: Path | str) -> None:
+        """Write the mapping file, whole or not at all; `port.mapping.read_mapping` reads it back.
+
+        Raises:
+            BrokenWeights: it cannot be written there.
+        """
+        from port.mapping.file import write_whole
+
+        write_whole(Path(path), self.toml.encode())
+
+    def __str__(self) -> str:
+        lines = [self.sentence, *(f"  {row}" for row in self.rows)]
+        for row in self.open:
+            lines += [f"    could be {candidate}" for candidate in row.candidates]
+        lines += [f"  to decide it: {line}" for line in self.advice]
+        lines += [f"  note: {remark}" for remark in self.remarks]
+        lines += [f"  in training they differ: {line}" for line in self.trains_otherwise]
+        if self.report is not None and not self.is_proved:
+            lines.append(str(self.report))
+        return "\n".join(lines)
+
+
+def renaming_to(torch: str, flax: str) -> str:
+    """The renaming that makes a torch module's name a Flax module's: ``PATTERN=NAME``."""
+    return rf"^{re.escape(torch)}\b={flax}"

@@ -1,0 +1,92 @@
+"""The table: a row for each of Flax's nodes with what decided it, and for what is left over on either side."""
+
+from __future__ import annotations
+
+from port.mapping import Entry, Guide
+from port.mapping.given import BUFFER
+from port.mapping.grouping import Found
+from port.mapping.names import nearest
+from port.mapping.slots import is_extra_state
+from port.matching.options import Node, Option
+from port.matching.problem import Problem
+from port.matching.result import Candidate, Row, renaming_to
+from port.matching.state import State
+
+
+def rows_of(
+    problem: Problem,
+    state: State,
+    given: tuple[Entry, ...],
+    aside: list[Found],
+    undecided: dict[Node, list[Node]],
+    other_ways: dict[Node, list[Option]],
+    torch: Guide,
+    flax: Guide,
+) -> tuple[Row, ...]:
+    """All rows, in torch's order; what is open last.
+
+    Args:
+        problem: the nodes.
+        state: what was decided.
+        given: entries of the user's rules.
+        aside: torch's tensors that need no twin.
+        undecided: Flax's node → torch's that it could be.
+        other_ways: Flax's node → the ways its weights could be moved.
+        torch: torch's guide, without what the rules speak of.
+        flax: Flax's.
+    """
+    sure = [Row(entry.sources, entry.targets, "your rule") for entry in given]
+    sure += [Row(found.torch, (), "no twin needed", "a buffer, kept aside for the way back") for found in aside]
+    unclear: list[Row] = []
+    for node, made in state.decisions.items():
+        theirs, ours = _tensors(made.option.torch), _tensors(node)
+        if node in undecided:
+            candidates = tuple(_candidate(twin, node) for twin in undecided[node])
+            unclear.append(Row((), ours, "open", "these agree as well as one another", candidates))
+        elif node in other_ways:
+            ways = tuple(Candidate(theirs, ours, how=way.note) for way in other_ways[node])
+            unclear.append(Row(theirs, ours, "open", "its weights could be moved in several ways", ways))
+        else:
+            sure.append(Row(theirs, ours, made.by, made.option.note))
+    unclear += _left(problem, state, aside, torch, flax)
+    order = {name: place for place, name in enumerate(torch.leaves)}
+    sure.sort(key=lambda row: order.get(row.torch[0], len(order)))
+    return (*sure, *unclear)
+
+
+def _left(problem: Problem, state: State, aside: list[Found], torch: Guide, flax: Guide) -> list[Row]:
+    """What has no twin at all, with what it could be."""
+    used = {made.option.torch for made in state.decisions.values()}
+    spared = {name for found in aside for name in found.torch} | {n for n in torch.leaves if is_extra_state(n)}
+    spared |= set(torch.tied)
+    theirs = [node for node in problem.torch if node not in used and not spared.issuperset(_tensors(node))]
+    ours = [
+        node
+        for node in problem.flax
+        if node not in state.decisions and any(flax.leaves[name].collection != BUFFER for name in _tensors(node))
+    ]
+    rows = []
+    for node in ours:
+        twins = [other for other in theirs if problem.between(other, node)]
+        candidates = tuple(_candidate(other, node) for other in twins)
+        near = nearest(_tensors(node)[0], [name for other in theirs for name in _tensors(other)])
+        shapes = ", ".join(str(flax.leaves[name].shape) for name in _tensors(node))
+        why = "several of torch's could be it" if twins else f"nothing left of torch's has its kind and shape{near}"
+        rows.append(Row((), _tensors(node), "open", f"{why}; shape {shapes}", candidates))
+    for node in theirs:
+        if any(problem.between(node, other) for other in ours):
+            continue  # it stands among the candidates
+        near = nearest(_tensors(node)[0], [name for other in ours for name in _tensors(other)])
+        shapes = ", ".join(str(torch.leaves[name].shape) for name in _tensors(node))
+        note = f"nothing left of Flax's has its kind and shape{near}; shape {shapes}"
+        rows.append(Row(_tensors(node), (), "open", note))
+    return rows
+
+
+def _candidate(torch: Node, flax: Node) -> Candidate:
+    rename = renaming_to(torch[0].place, flax[0].place) if len(torch) == len(flax) == 1 else ""
+    return Candidate(_tensors(torch), _tensors(flax), rename)
+
+
+def _tensors(node: Node) -> tuple[str, ...]:
+    return tuple(name for unit in node for name in unit.tensors)

@@ -1,0 +1,209 @@
+"""Units: what is matched. Tensors of one side that belong together: a layer, a cell of a recurrent layer, or one
+parameter that a module of a person's own holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from port.errors import NoPair
+from port.mapping import Guide, Layer
+from port.mapping.names import joined
+from port.moves import Shape
+from port.pairs import LayerPair, ParamPair
+
+ROLES = {
+    "weight": "weight",
+    "kernel": "weight",
+    "scale": "weight",
+    "embedding": "weight",
+    "gamma": "weight",
+    "in_proj_weight": "weight",
+    "bias": "bias",
+    "beta": "bias",
+    "in_proj_bias": "bias",
+    "running_mean": "mean",
+    "mean": "mean",
+    "running_var": "var",
+    "var": "var",
+}
+"""What a tensor is to its layer, by the names that the two sides' layers give it."""
+
+_FAMILIES = {"Linear": "linear", "Embedding": "embedding", "EmbeddingBag": "embedding"}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Tensors of one side that belong together.
+
+    Attributes:
+        path: the module that holds them.
+        kind: its class.
+        names: the tensors, by what the layer calls them: ``weight`` → ``layers.0.fc.weight``.
+        shapes: theirs, by the same; of one layer, where several are stacked.
+        family: ``linear``, ``conv``, ``norm``, ``embedding``, another layer's class, or ``own``.
+        pairs: that speak of it.
+        params: a pair's parameters for it.
+        aside: those of its names that Flax may have no home for (a counter of batches).
+        parts: the smaller units that it is made of, where the other side has it in parts.
+        copies: the names of the other layers that are stacked with this one on the other side.
+        stack: how many layers are stacked in it, and along which axis.
+        heads: how many heads the attention around it has, where that is known.
+        seen: whose call shows its input and whose its output: paths of modules.
+    """
+
+    path: str
+    kind: str
+    names: dict[str, str]
+    shapes: dict[str, Shape]
+    family: str
+    pairs: tuple[LayerPair, ...] = ()
+    params: Callable[[LayerPair], tuple[ParamPair, ...]] = field(default=lambda pair: (), compare=False)
+    aside: tuple[str, ...] = ()
+    parts: tuple[Unit, ...] = ()
+    copies: tuple[dict[str, str], ...] = ()
+    stack: tuple[int, int] | None = None
+    heads: int | None = None
+    seen: tuple[str | None, str | None] = (None, None)
+
+    def __hash__(self) -> int:
+        return hash(self.label)
+
+    @property
+    def label(self) -> str:
+        """The unit's name among all of its side: its first tensor."""
+        return next(iter(self.names.values()))
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """All its tensors, those of the layers stacked with it too."""
+        return tuple(name for names in (self.names, *self.copies) for name in names.values())
+
+    @property
+    def role_names(self) -> dict[str, str] | None:
+        """What each tensor is → what the layer calls it; None where that is not known of all of them."""
+        names = [name for name in self.names if name not in self.aside]
+        if len(names) == 1 and self.family == "own":
+            return {"weight": names[0]}
+        roles = {ROLES.get(name, ""): name for name in names}
+        return roles if "" not in roles and len(roles) == len(names) else None
+
+    @property
+    def place(self) -> str:
+        """What a person calls it: its module, or its only tensor where the module is a person's own."""
+        return self.path if self.path and self.family != "own" else _common(tuple(self.names.values()))
+
+
+def _common(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else names[0].rpartition(".")[0]
+
+
+def units_of(guide: Guide, *, tied: bool = False) -> list[Unit]:
+    """All units of one side, in its own order; outer ones with their parts.
+
+    Args:
+        guide: of a module, with its layers.
+        tied: those under the later names of tied tensors, in place of all that are under first names.
+    """
+    free = {name: None for name in guide.leaves if (name in guide.tied) == tied}
+    units = []
+    for layer in guide.layers:
+        unit = _layer(guide, layer, free)
+        if unit is not None:
+            units.append(unit)
+    units += _own(guide, free)
+    order = {name: place for place, name in enumerate(guide.leaves)}
+    paths = {layer.path: place for place, layer in enumerate(guide.layers)}
+    return sorted(units, key=lambda unit: (paths.get(unit.path, len(paths)), order[unit.label]))
+
+
+def _layer(guide: Guide, layer: Layer, free: dict[str, None]) -> Unit | None:
+    """The unit of a layer that pairs speak of; takes its tensors from those that are free."""
+    names: dict[str, str] = {}
+    for pair in layer.pairs:
+        for param in _params(layer, pair):
+            here = param.torch_names if guide.side == "torch" else param.flax_names
+            names |= {name: joined(layer.path, name) for name in here if joined(layer.path, name) in free}
+    if not names:
+        return None
+    # The order of the model's own tensors.
+    names = {name: full for full in free for name, other in names.items() if other == full}
+    only = {name for pair in layer.pairs for name in pair.torch_only} if guide.side == "torch" else set()
+    for name in only:
+        if (full := joined(layer.path, name)) in free:
+            names[name] = full
+    for full in names.values():
+        free.pop(full, None)
+    family = _family(layer)
+    composed = any("." in name for name in names)
+    made = Unit(
+        layer.path,
+        layer.kind,
+        names,
+        {name: guide.leaves[full].shape for name, full in names.items()},
+        family,
+        layer.pairs,
+        layer.params,
+        tuple(name for name in names if name in only),
+        seen=(layer.path, layer.path),
+    )
+    if not composed:
+        return made
+    beneath = dict.fromkeys(names.values())
+    parts = [
+        part
+        for other in guide.layers
+        if other.path.startswith(f"{layer.path}." if layer.path else "") and other.path != layer.path
+        if (part := _layer(guide, other, beneath)) is not None
+    ]
+    parts += _own(guide, beneath)
+    return replace(made, parts=tuple(parts))
+
+
+def _own(guide: Guide, free: dict[str, None]) -> list[Unit]:
+    """The units of modules that no pair speaks of: together where each tensor's role is known, else one by one."""
+    held: dict[str, dict[str, str]] = {}
+    for full in free:
+        owner = guide.owner(full)
+        path = owner.path if owner is not None else ""
+        held.setdefault(path, {})[full[len(path) + 1 :] if path else full] = full
+    units = []
+    for path, names in held.items():
+        layer = guide.by_path.get(path)
+        roles = [ROLES.get(name) for name in names]
+        together = path and None not in roles and len(set(roles)) == len(roles)
+        groups = [names] if together else [{name: full} for name, full in names.items()]
+        for group in groups:
+            units.append(
+                Unit(
+                    path,
+                    layer.kind if layer is not None else "",
+                    group,
+                    {name: guide.leaves[full].shape for name, full in group.items()},
+                    "own",
+                    seen=(path or None, path or None) if together else (None, None),
+                )
+            )
+    return units
+
+
+def _family(layer: Layer) -> str:
+    for pair in layer.pairs:
+        name = str(pair.torch if isinstance(pair.torch, str) else pair.torch.__name__).rpartition(".")[2]
+        if name in _FAMILIES:
+            return _FAMILIES[name]
+        if "ConvTranspose" in name:
+            return "transposed convolution"
+        if name.startswith("Conv"):
+            return "conv"
+        if "Norm" in name:
+            return "norm"
+        return name
+    return "own"
+
+
+def _params(layer: Layer, pair: LayerPair) -> tuple[ParamPair, ...]:
+    try:
+        return layer.params(pair)
+    except NoPair:
+        return ()
