@@ -134,7 +134,7 @@ def check(
         for mode, result in results.items():
             part_beyond_rounding(models, result, training=mode == "training")
         idle = renaming.idle(side.guide.leaves)
-        return _report(models, results, findings, precision, count, idle, is_random=is_random, weights=weights)
+        return _report(models, results, findings, precision, count, idle, steps, is_random=is_random, weights=weights)
 
 
 def _report(
@@ -144,10 +144,13 @@ def _report(
     precision: str,
     buffers: int,
     remarks: list[str],
+    steps: int,
     *,
     is_random: bool,
     weights: str,
 ) -> CheckReport:
+    from port.parity.causes.finding import causes_of
+
     found = [*findings, *(finding for result in results.values() for finding in result.findings)]
     found.sort(key=lambda finding: (ORDER.index(finding.what), finding.mode))
     partings = [parting for result in results.values() for parting in result.partings]
@@ -165,6 +168,7 @@ def _report(
         (*remarks_of(models, results, is_random=is_random), *remarks),
         {**compared, "buffers": buffers},
         precision,
+        causes_of(models, results, found, steps) if found else (),
     )
 
 

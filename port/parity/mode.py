@@ -61,6 +61,8 @@ class ModeResult:
         calls: of torch's layers and of Flax's.
         flax_layers: Flax's layers by path.
         compared: how many tensors of each kind.
+        pairing: what compares the layers.
+        outputs: torch's and Flax's, each in its own layout.
         rounded: torch's layer that differs before the one in ``partings``, by float32's rounding, and by how much.
     """
 
@@ -70,6 +72,8 @@ class ModeResult:
     calls: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))
     flax_layers: dict[str, Any] = field(default_factory=dict)
     compared: dict[str, int] = field(default_factory=dict)
+    pairing: LayerPairing | None = None
+    outputs: tuple[Arrays, Arrays] = field(default_factory=lambda: ({}, {}))
     rounded: tuple[str, float] | None = None
 
 
@@ -91,7 +95,7 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
 
     flax = models.flax.run(models.flax_inputs, pulled, training=training, loss=models.losses[1])
     matched = match_outputs(torch.outputs, flax.outputs, models.layout)
-    result = ModeResult(calls=(torch.calls, flax.calls))
+    result = ModeResult(calls=(torch.calls, flax.calls), outputs=(torch.outputs, flax.outputs))
     result.flax_layers = {call.path: call.layer for call in flax.calls}
     if matched.why:
         result.findings.append(Finding("forward", "the outputs", float("inf"), 0.0, matched.why, mode))
@@ -117,7 +121,7 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
         "gradients of inputs": len(torch.input_gradients),
     }
 
-    pairing = LayerPairing(models.matched, models.layout, models.limits, apart, most)
+    result.pairing = pairing = LayerPairing(models.matched, models.layout, models.limits, apart, most)
     rows = pairing.rows(torch, flax)
     result.rows = [row for row, _, _ in rows]
     if result.findings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from port.parity.causes.cause import Cause
 from port.parity.distance import Incomparable
 
 What = Literal["weights", "forward", "buffers", "backward", "input gradient"]
@@ -112,6 +113,7 @@ class CheckReport:
         hints: what to look at.
         remarks: what was done, and what was not compared.
         compared: how many tensors of each kind.
+        causes: what makes the two agree where they part, found by trying.
     """
 
     agree: bool
@@ -122,6 +124,7 @@ class CheckReport:
     remarks: tuple[str, ...] = ()
     compared: dict[str, int] = field(default_factory=dict)
     precision: str = "float64"
+    causes: tuple[Cause, ...] = ()
 
     def __bool__(self) -> bool:
         return self.agree
@@ -146,6 +149,7 @@ class CheckReport:
     def __str__(self) -> str:
         lines = [self.sentence]
         lines += [f"  {parting.why}" for parting in self.partings]
+        lines += [f"  cause: {cause}" for cause in self.causes]
         lines += [line for what in ORDER for line in self._listed(what)]
         if self.first is not None:
             lines += _table(self.first, self.layers.get(self.first.mode, ()))

@@ -1,0 +1,111 @@
+"""torch's run with its operations done in other ways, one explanation after another, until it gives what Flax gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import combinations
+
+from port.parity.causes import activations, attention, heads, kernels, normalisation, positions, recurrent, spatial
+from port.parity.causes.operation import Explanation, Operation, Run, Way
+from port.parity.causes.rerun import Rerun, rerun
+from port.parity.causes.target import Target
+
+EXPLANATIONS: tuple[Explanation, ...] = (
+    *normalisation.EXPLANATIONS,
+    *activations.EXPLANATIONS,
+    *kernels.EXPLANATIONS,
+    *spatial.EXPLANATIONS,
+    *attention.EXPLANATIONS,
+    *positions.EXPLANATIONS,
+    *heads.EXPLANATIONS,
+    *recurrent.EXPLANATIONS,
+)
+MOST_RUNS = 600
+"""So many times at most torch's model runs for one place where the two part."""
+NEAREST = 64
+"""So many operations at most, counted back from that place, are done in other ways."""
+
+
+def searched(target: Target) -> Iterator[Way]:
+    """The ways that make torch's run give what Flax gave; all those of the lowest rank that has any."""
+    until = None if target.torch is None else target.torch.key
+    first = _run(target, until, {})
+    if first is None:
+        return
+    ways = [
+        (operation.number, way)
+        for operation in _candidates(target, first)
+        for explanation in EXPLANATIONS
+        for way in _of(explanation, operation)
+    ]
+    left = MOST_RUNS
+    for rank in sorted({way.rank for _, way in ways}):
+        groups: dict[tuple[str, str], dict[int, Way]] = {}
+        for number, way in ways:
+            if way.rank == rank:
+                groups.setdefault((way.kind, way.why), {})[number] = way
+        found = False
+        for group in groups.values():
+            for chosen in _subsets(group):
+                left -= 1
+                done = _run(target, until, {number: group[number].run for number in chosen}) if left > 0 else None
+                if done is not None and _agrees(target, done):
+                    yield group[chosen[0]]
+                    found = True
+                    break
+        if found:
+            return
+
+
+def _of(explanation: Explanation, operation: Operation) -> Iterator[Way]:
+    """An explanation's ways; none where it fails on what it did not foresee."""
+    with suppress(Exception):
+        yield from explanation(operation)
+
+
+def _run(target: Target, until: str | None, ways: dict[int, Run]) -> Rerun | None:
+    """None where an operation cannot be done in that way, as for the shapes that it gives."""
+    models = target.models
+    try:
+        return rerun(models.torch, models.inputs, training=target.training, until=until, ways=ways)
+    except Exception:
+        return None
+
+
+def _agrees(target: Target, done: Rerun) -> bool:
+    try:
+        return target.agrees(done)
+    except Exception:
+        return False
+
+
+def _subsets(group: dict[int, Way]) -> Iterator[tuple[int, ...]]:
+    """All of the operations, the last alone, the one before it, …, then some of them together."""
+    numbers = tuple(sorted(group, reverse=True))
+    yield numbers
+    most = max(way.together for way in group.values())
+    for count in range(1, most + 1):
+        if count < len(numbers):
+            yield from combinations(numbers, count)
+
+
+def _candidates(target: Target, run: Rerun) -> list[Operation]:
+    """The operations that may be at fault: what lies between the layers that are right and the one that parts."""
+    limit = target.limit
+    wrong = {row.layer.partition(" (call ")[0] for row in target.result.rows if row.output and row.output > limit}
+    right = [path for path in target.models.matched if path not in wrong]
+    own = target.parting.itself
+    twins = target.result.flax_layers
+    chosen = []
+    for operation in run.operations:
+        inside = target.torch is not None and operation.number >= run.started
+        if (own is True and not inside) or (own is False and inside):
+            continue
+        if any(operation.layer == path or operation.layer.startswith(f"{path}.") for path in right):
+            continue
+        match = target.models.matched.get(operation.layer)
+        twin = twins.get(match.flax.path) if match is not None else None
+        chosen.append(replace(operation, twin=twin))
+    return chosen[-NEAREST:]
