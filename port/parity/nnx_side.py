@@ -47,9 +47,11 @@ class NnxSide(FlaxSide):
         own = nnx.merge(graph, jax.tree.map(lambda leaf: _cast(leaf, precision), state))
         for _, layer in nnx.iter_modules(own):
             widen(layer, precision)
-        self.silenced = tuple(dotted(path) for path, layer in nnx.iter_modules(own) if silence(layer))
         self.keywords = keywords or mode_keywords(module)
-        self._modes = tuple(_in_mode(own, training) for training in (False, True))
+        # In evaluation a right model drops nothing of itself: one that does is found out.
+        evaluated = _in_mode(own, training=False)
+        self.silenced = tuple(dotted(path) for path, layer in nnx.iter_modules(own) if silence(layer))
+        self._modes = (evaluated, _in_mode(own, training=True))
         self._places = {dotted(path): path for path, _ in _weights(own)}
         self.variables = _values(own)
 

@@ -62,7 +62,11 @@ class _Wide:
 
         jaxpr, shapes = jax.make_jaxpr(traced, return_shape=True)()
         names = list(shapes)
-        values = dict(zip(sorted(names), self._evaluated(jaxpr.jaxpr, jaxpr.consts, ()), strict=True))
+        if not _narrows(jaxpr.jaxpr):
+            return Run({})
+        values = dict(
+            zip(sorted(names), jax.jit(self._evaluated, static_argnums=0)(jaxpr.jaxpr, jaxpr.consts, ()), strict=True)
+        )
         parts: list[dict[str, Any]] = [{}, {}, {}]
         for name, value in values.items():
             place, _, own = name.partition("|")
@@ -96,7 +100,7 @@ class _Wide:
             told = str(params["new_dtype"])
             if told in _BITS and is_floating(given[0]) and _was_wide(equation):
                 self.dropped.add(told)
-            return [given[0].astype(jnp.float64)]
+            return [jnp.asarray(given[0], jnp.float64)]
         if name == "reduce_precision":
             self.dropped.add(_of_bits(params["exponent_bits"], params["mantissa_bits"]))
             return given
@@ -108,6 +112,20 @@ class _Wide:
             params = {**params, "preferred_element_type": None, "precision": jax.lax.Precision.HIGHEST}
         found = equation.primitive.bind(*given, **params)
         return list(found) if equation.primitive.multiple_results else [found]
+
+
+def _narrows(jaxpr: Jaxpr) -> bool:
+    """Whether anything in a jaxpr is rounded to less than float64."""
+    for equation in jaxpr.eqns:
+        name, params = equation.primitive.name, equation.params
+        if name == "reduce_precision" or (
+            name == "convert_element_type" and str(params["new_dtype"]) in _BITS and _was_wide(equation)
+        ):
+            return True
+        inner = [params[key] for key in _INNER if isinstance(params.get(key), ClosedJaxpr | Jaxpr)]
+        if any(_narrows(each.jaxpr if isinstance(each, ClosedJaxpr) else each) for each in inner):
+            return True
+    return False
 
 
 def _was_wide(equation: Any) -> bool:

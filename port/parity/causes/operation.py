@@ -15,6 +15,7 @@ Run = Callable[[Callable[..., Any], Arguments], Any]
 _CONV = "input weight bias stride padding dilation groups"
 _CONV_TRANSPOSE = "input weight bias stride padding output_padding groups dilation"
 _AVERAGE = "input kernel_size stride padding ceil_mode count_include_pad divisor_override"
+_LARGEST = "input kernel_size stride padding dilation ceil_mode return_indices"
 _BUILTINS = {
     "linear": "input weight bias",
     "gelu": "input approximate",
@@ -27,9 +28,10 @@ _BUILTINS = {
     "avg_pool1d": _AVERAGE,
     "avg_pool2d": _AVERAGE,
     "avg_pool3d": _AVERAGE,
+    "max_pool1d": _LARGEST,
+    "max_pool2d": _LARGEST,
+    "max_pool3d": _LARGEST,
     "scaled_dot_product_attention": "query key value attn_mask dropout_p is_causal scale enable_gqa",
-    "softmax": "input dim dtype",
-    "log_softmax": "input dim dtype",
     "masked_fill": "input mask value",
     "cat": "tensors dim",
     "concat": "tensors dim",
@@ -43,7 +45,9 @@ _BUILTINS = {
     "var": "input dim correction keepdim",
     "std": "input dim correction keepdim",
 }
-"""Argument names of what is not written in Python, and has no signature to read."""
+"""Argument names of what has no signature to read: it is not written in Python, or chosen by an argument."""
+_METHODS = {"softmax": "input dim dtype", "log_softmax": "input dim dtype"}
+"""Those of methods whose functions of the same name are written in Python, with other arguments."""
 _SAME = {"__getitem__": "getitem", "concat": "cat", "true_divide": "div", "multiply": "mul", "subtract": "sub"}
 
 
@@ -111,13 +115,13 @@ def name_of(function: Callable[..., Any]) -> str:
 def arguments_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Arguments) -> Arguments:
     """A call's arguments by their names."""
     name = name_of(function)
-    if inspect.isfunction(function) and name not in ("split", "unflatten"):
+    if inspect.isfunction(function) and name not in _BUILTINS and name != "unflatten":
         try:
             bound = inspect.signature(function).bind(*args, **kwargs)
         except (TypeError, ValueError):
             return _placed(args, kwargs)
         return dict(bound.arguments)
-    names = _BUILTINS.get(name, "").split()
+    names = (_BUILTINS | _METHODS).get(name, "").split()
     if len(args) > len(names):
         return _placed(args, kwargs)
     return {**dict(zip(names, args, strict=False)), **kwargs}

@@ -94,8 +94,11 @@ def _subsets(group: dict[int, Way]) -> Iterator[tuple[int, ...]]:
 def _candidates(target: Target, run: Rerun) -> list[Operation]:
     """The operations that may be at fault: what lies between the layers that are right and the one that parts."""
     limit = target.limit
-    wrong = {row.layer.partition(" (call ")[0] for row in target.result.rows if row.output and row.output > limit}
-    right = [path for path in target.models.matched if path not in wrong]
+    is_right: dict[str, bool] = {}
+    for row in target.result.rows:
+        path = row.layer.partition(" (call ")[0]
+        is_right[path] = is_right.get(path, True) and row.output is not None and row.output <= limit
+    right = [path for path, holds in is_right.items() if holds]
     own = target.parting.itself
     twins = target.result.flax_layers
     chosen = []
