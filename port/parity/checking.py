@@ -159,16 +159,17 @@ def _report(
     for result in results.values():
         for kind, count in result.compared.items():
             compared[kind] = compared.get(kind, 0) + count
+    causes = causes_of(models, results, found, steps) if found else ()
     return CheckReport(
         not found,
         tuple(found),
         tuple(partings),
         {mode: tuple(result.rows) for mode, result in results.items()},
-        tuple(all_hints(models, results, found, partings)),
+        tuple(all_hints(models, results, found, partings, causes)),
         (*remarks_of(models, results, is_random=is_random), *remarks),
         {**compared, "buffers": buffers},
         precision,
-        causes_of(models, results, found, steps) if found else (),
+        causes,
     )
 
 

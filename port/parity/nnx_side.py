@@ -67,7 +67,8 @@ class NnxSide(FlaxSide):
 
     def with_option(self, call: Call, name: str, value: Any) -> NnxSide:
         changed = copy.copy(self)
-        changed._modes = tuple(_with_option(mode, call.path, name, value) for mode in self._modes)
+        evaluated, trained = (_with_option(mode, call.path, name, value) for mode in self._modes)
+        changed._modes = evaluated, trained
         return changed
 
     def _filled(self, variables: Variables, training: bool) -> nnx.Module:

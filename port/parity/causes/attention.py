@@ -11,6 +11,10 @@ from port.parity.causes.operation import Arguments, Explanation, Operation, Way,
 
 _BLOCKED = -1e4
 """What is added to the logits of a blocked pair is less than this."""
+_FINITE = -1e30
+_ROWS = "; a row that is blocked whole attends to everything alike"
+_SHIFTED = "Flax's causal mask blocks the position itself too"
+_AHEAD = "Flax's causal mask lets each position see the next one"
 _NEGATED = "Flax's mask means the opposite of torch's"
 _MISSING = "Flax does not apply the mask"
 _CAUSAL_MISSING = "Flax does not apply the causal mask"
@@ -32,24 +36,31 @@ def functional_mask(operation: Operation) -> Iterator[Way]:
         yield Way(kind, why, having(attn_mask=None), "W16", _REMEDY_MASK)
         if mask.dtype == torch.bool:
             yield Way("mask-reversed", _NEGATED, having(attn_mask=~mask), "W16")
+            added = _added(~mask, operation.arguments["query"].dtype)
+            yield Way("mask-reversed", _NEGATED + _ROWS, having(attn_mask=added), "W16")
     elif causal:
         yield Way("causal-mask-missing", _CAUSAL_MISSING, having(is_causal=False), "W16", _REMEDY_MASK)
         yield Way("mask-reversed", _NEGATED, _with_mask(_blocking_the_past), "W16")
-        why = "Flax's causal mask blocks the position itself too"
-        yield Way("causal-mask-shifted", why, _with_mask(_strictly_before), "W16", _REMEDY_MASK)
-        why = "Flax's causal mask lets each position see the next one"
-        yield Way("causal-mask-shifted", why, _with_mask(_one_ahead), "W16", _REMEDY_MASK)
+        yield Way("causal-mask-shifted", _SHIFTED, _with_mask(_strictly_before), "W16", _REMEDY_MASK)
+        yield Way("causal-mask-shifted", _AHEAD, _with_mask(_one_ahead), "W16", _REMEDY_MASK)
+        yield Way("mask-reversed", _NEGATED + _ROWS, _with_mask(_blocking_the_past, finite=True), "W16")
     else:
         yield Way("causal-mask-added", _CAUSAL, having(is_causal=True), "W16", "Drop the mask.")
 
 
-def _with_mask(make: Any) -> Any:
+def _with_mask(make: Any, *, finite: bool = False) -> Any:
     def run(function: Any, arguments: Arguments) -> Any:
         rows, columns = arguments["query"].shape[-2], arguments["key"].shape[-2]
         mask = make(torch.ones(rows, columns, dtype=torch.bool))
+        mask = _added(mask, arguments["query"].dtype) if finite else mask
         return do(function, {**arguments, "is_causal": False, "attn_mask": mask})
 
     return run
+
+
+def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A mask of what is attended to, as numbers that are added: rows that are blocked whole attend to all alike."""
+    return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, _FINITE)
 
 
 def _blocking_the_past(ones: torch.Tensor) -> torch.Tensor:
@@ -106,7 +117,11 @@ def masked_logits(operation: Operation) -> Iterator[Way]:
         if torch.is_tensor(mask):
             kind, why = ("causal-mask-missing", _CAUSAL_MISSING) if _is_causal(mask) else ("mask-missing", _MISSING)
             yield Way(kind, why, instead(lambda x: x), "W16", _REMEDY_MASK)
-            yield Way("mask-reversed", _NEGATED, having(mask=~mask), "W16")
+            for fill, said in ((operation.arguments.get("value"), ""), (_FINITE, _ROWS)):
+                yield Way("mask-reversed", _NEGATED + said, having(mask=~mask, value=fill), "W16")
+                for shift, why in ((-1, _SHIFTED), (1, _AHEAD)) if kind == "causal-mask-missing" else ():
+                    moved = _causal_like(mask, shift)
+                    yield Way("causal-mask-shifted", why + said, having(mask=moved, value=fill), "W16", _REMEDY_MASK)
     elif operation.name == "where" and _is_boolean(operation.input) and len(operation.arguments) == 3:
         yield Way("mask-reversed", _NEGATED, of_input(lambda mask: ~mask), "W16")
         kind, why = "mask-missing", _MISSING
@@ -166,6 +181,14 @@ def _is_additive(value: Any) -> bool:
         return False
     blocked = value <= _BLOCKED
     return bool(blocked.any()) and bool((value[~blocked] == 0).all())
+
+
+def _causal_like(mask: torch.Tensor, shift: int) -> torch.Tensor:
+    """A causal mask in the same sense, whose triangle begins one place earlier (−1) or later."""
+    ones = torch.ones(mask.shape[-2:], dtype=torch.bool)
+    blocked = ones.triu(1 + shift)
+    blocks = bool(mask[..., 0, -1].all())  # the first position may not see the last
+    return (blocked if blocks else ~blocked).expand(mask.shape)
 
 
 def _is_causal(mask: torch.Tensor) -> bool:

@@ -9,6 +9,7 @@ from math import isclose, prod
 import numpy as np
 
 from port.parity.calls import Arrays, Call
+from port.parity.causes.cause import LAYER
 from port.parity.distance import difference
 
 _LEAST_VALUES = 8
@@ -144,7 +145,7 @@ def _reordered(torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[Ca
             flat = np.arange(len(order)).reshape(shape)
             if np.array_equal(order, np.moveaxis(flat, 0, -1).ravel()):
                 why = f"torch flattens {shape} with the channels first, Flax with the channels last"
-                remedy = f"Give fold={{layer: {shape}}}, which reorders the inputs of the linear layer behind it."
+                remedy = f'Give fold={{"{LAYER}": {shape}}}, which reorders the inputs of the linear layer behind it.'
                 yield Relation("flatten-order", why, remedy, "W6")
                 return
         first = ", ".join(str(place) for place in order[:8])

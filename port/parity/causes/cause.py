@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LAYER = "{layer}"
+"""Stands in a remedy for the path of the layer that parts."""
+
 
 @dataclass(frozen=True)
 class Cause:

@@ -12,7 +12,7 @@ from port.parity.causes.backwards import arriving
 from port.parity.causes.between import Relation, relations
 from port.parity.causes.buffers import statistics
 from port.parity.causes.carried import held
-from port.parity.causes.cause import Cause
+from port.parity.causes.cause import LAYER, Cause
 from port.parity.causes.narrow import narrowed
 from port.parity.causes.operation import Way
 from port.parity.causes.options import options
@@ -69,6 +69,7 @@ def _first(where: tuple[str, str, str], families: list[Callable[[], Iterator[Exp
         with suppress(Exception):
             for each in family():
                 remedy = each.remedy or (note(each.note).remedy if each.note else "")
+                remedy = remedy.replace(LAYER, layer)
                 found.append(Cause(each.kind, layer, path, each.why, remedy, each.note, mode))
         if found:
             return found

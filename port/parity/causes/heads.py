@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from port.parity.causes.operation import Arguments, Explanation, Operation, Run, Way, then
+from port.parity.causes.operation import Arguments, Explanation, Operation, Run, Way, instead, then
 
 _MOST_PARTS = 4
 _REMEDY = "Split the features in torch's order, or permute the projection's kernel."
@@ -54,11 +54,16 @@ def order(operation: Operation) -> Iterator[Way]:
         why = f"torch splits the features into {sizes}, Flax into {theirs} and takes the axes in another order"
         back = [axis + turned.index(place) for place in range(count)]
         yield Way("head-order", why, _split_as(axis, theirs, back), "W15", _REMEDY, together=2)
-    for other in range(2, prod(sizes)):
-        if count == 2 and prod(sizes) % other == 0 and other not in (sizes[0], prod(sizes)):
-            why = f"torch has {sizes[0]} heads, Flax {other}"
-            run = _split_as(axis, (other, prod(sizes) // other), [axis, axis + 1])
-            yield Way("number-of-heads", why, run, "W15", f"Give it {sizes[0]} heads.", rank=1)
+    *fused, heads, depth = sizes
+    for other in range(1, heads * depth + 1):
+        if (heads * depth) % other == 0 and other != heads:
+            why = f"torch has {heads} heads, Flax {other}"
+            run = _of_heads(axis, (*fused, other, heads * depth // other))
+            yield Way("number-of-heads", why, run, "W15", f"Give it {heads} heads.", rank=1)
+
+
+def _of_heads(axis: int, sizes: tuple[int, ...]) -> Run:
+    return _split_as(axis, sizes, range(axis, axis + len(sizes)))
 
 
 def _split_as(axis: int, sizes: tuple[int, ...], back: Sequence[int]) -> Run:
@@ -82,7 +87,8 @@ def parts(operation: Operation) -> Iterator[Way]:
         if turned != tuple(range(count)):
             why = f"Flax takes the {count} parts of the projection in another order, torch's {turned}"
             run = then(partial(_turned, order=turned))
-            yield Way("projection-order", why, run, "W15", _REMEDY, rank=1)
+            # Two parts may be halves that turn: exchanged, they turn the other way.
+            yield Way("projection-order", why, run, "W15", _REMEDY, rank=1 if count > 2 else 2)
 
 
 def _turned(result: Any, *, order: tuple[int, ...]) -> tuple[Any, ...]:
@@ -125,11 +131,15 @@ def _of_query_and_key(axis: int, last: int, places: torch.Tensor) -> Run:
 
 
 def rotation(operation: Operation) -> Iterator[Way]:
-    """Rotary positions that turn the other way."""
+    """Rotary positions that turn the other way, or not at all."""
     if operation.name == "sin":
         remedy = "Turn by (x₁ cos − x₂ sin, x₁ sin + x₂ cos)."
         why = "Flax's rotary positions turn the other way"
         yield Way("rotary-direction", why, then(lambda result: -result), remedy=remedy, rank=1)
+    if operation.name in ("sin", "cos"):  # both at once: an angle of zero
+        still = torch.zeros_like if operation.name == "sin" else torch.ones_like
+        why, remedy = "Flax does not turn by rotary positions", "Turn query and key, as torch does."
+        yield Way("rotary-missing", why, instead(still), remedy=remedy, rank=1)
 
 
 EXPLANATIONS: tuple[Explanation, ...] = (order, parts, rotary, rotation)

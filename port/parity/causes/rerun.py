@@ -26,12 +26,14 @@ class Rerun:
     Attributes:
         operations: its operations, in their order; those of the layer itself too.
         call: of the layer that it went as far as; None of a whole run.
+        numbers: how many numbers its operations were given.
         started: how many operations there were before that call.
         outputs: the model's; of a whole run.
         buffers: the model's state dict after it; of a whole run.
     """
 
     operations: list[Operation] = field(default_factory=list)
+    numbers: int = 0
     call: Call | None = None
     started: int = 0
     outputs: Arrays = field(default_factory=dict)
@@ -57,6 +59,7 @@ class _Stand(TorchFunctionMode):
         name = name_of(function)
         arguments = arguments_of(function, args, kwargs or {})
         self._rerun.operations.append(Operation(number, name, arguments, self._layers[-1] if self._layers else ""))
+        self._rerun.numbers += sum(value.numel() for value in arguments.values() if isinstance(value, torch.Tensor))
         way = self._ways.get(number)
         return function(*args, **(kwargs or {})) if way is None else way(function, arguments)
 

@@ -22,8 +22,10 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     *heads.EXPLANATIONS,
     *recurrent.EXPLANATIONS,
 )
-MOST_RUNS = 600
-"""So many times at most torch's model runs for one place where the two part."""
+MOST_RUNS, LEAST_RUNS = 600, 40
+"""So many times at most torch's model runs for one place where the two part; and so many where it is large."""
+MOST_NUMBERS = 2e9
+"""So many numbers at most are given to operations in all of these runs together."""
 NEAREST = 64
 """So many operations at most, counted back from that place, are done in other ways."""
 
@@ -40,20 +42,21 @@ def searched(target: Target) -> Iterator[Way]:
         for explanation in EXPLANATIONS
         for way in _of(explanation, operation)
     ]
-    left = MOST_RUNS
+    left = max(LEAST_RUNS, min(MOST_RUNS, int(MOST_NUMBERS / max(1, first.numbers))))
     for rank in sorted({way.rank for _, way in ways}):
         groups: dict[tuple[str, str], dict[int, Way]] = {}
         for number, way in ways:
             if way.rank == rank:
                 groups.setdefault((way.kind, way.why), {})[number] = way
-        found = False
-        for group in groups.values():
-            for chosen in _subsets(group):
+        found: set[str] = set()
+        for (kind, _), group in groups.items():
+            # Of what comes to the same, one is told.
+            for chosen in _subsets(group) if kind not in found else ():
                 left -= 1
                 done = _run(target, until, {number: group[number].run for number in chosen}) if left > 0 else None
                 if done is not None and _agrees(target, done):
                     yield group[chosen[0]]
-                    found = True
+                    found.add(kind)
                     break
         if found:
             return

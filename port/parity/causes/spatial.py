@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from port.parity.causes.cause import LAYER
 from port.parity.causes.operation import Arguments, Explanation, Operation, Way, do, having, then
 
 
@@ -33,7 +34,7 @@ def padding(operation: Operation) -> Iterator[Way]:
         why, remedy = f"Flax's kernel is not dilated, torch's by {dilations}", f"Give it kernel_dilation={dilations}."
         same = having(dilation=1, padding=tuple(p // d for p, d in zip(_each(told, rank), dilations, strict=True)))
         yield Way("dilation-missing", why, same, remedy=remedy)
-        yield Way("dilation-missing", why, having(dilation=1), remedy=remedy)
+        yield Way("dilation-missing", f"{why}, with torch's padding", having(dilation=1), remedy=remedy)
     if any(step != 1 for step in strides):
         why = f"Flax takes its strides' last places, torch their first, of {strides}"
         yield Way("stride-offset", why, _from_the_end, "W3", "Pad in numbers, as torch does.", rank=2)
@@ -157,8 +158,25 @@ def flattening(operation: Operation) -> Iterator[Way]:
 
     if 3 <= len(shape) <= 5:
         why = "Flax flattens with the channels last, torch with the channels first"
-        remedy = f"Give fold={{layer: {shape[1:]}}}, which reorders the inputs of the linear layer behind it."
+        remedy = f'Give fold={{"{LAYER}": {shape[1:]}}}, which reorders the inputs of the linear layer behind it.'
         yield Way("flatten-order", why, channels_last, "W6", remedy)
+
+
+def tokens(operation: Operation) -> Iterator[Way]:
+    """Images flattened into tokens column by column."""
+    if (
+        operation.name in ("flatten", "reshape", "view")
+        and torch.is_tensor(operation.input)
+        and operation.input.ndim == 4
+    ):
+        shape = operation.input.shape
+
+        def by_columns(function: Any, arguments: Arguments) -> Any:
+            first, *others = arguments.items()
+            return do(function, {first[0]: first[1].transpose(2, 3).reshape(shape), **dict(others)})
+
+        why, remedy = "Flax flattens the image column by column, torch row by row", "Keep the rows outside."
+        yield Way("token-order", why, by_columns, remedy=remedy)
 
 
 def averaging(operation: Operation) -> Iterator[Way]:
@@ -187,5 +205,6 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     resizing,
     concatenation,
     flattening,
+    tokens,
     averaging,
 )

@@ -121,9 +121,8 @@ def registered(layers: list[type]) -> Iterator[None]:
     before = list(registry._registered)
     for layer in layers:
         for pair in registry.all_pairs():
-            if isinstance(pair.flax, str) and pair.flax.startswith(("flax.nnx", "port")):
-                if any(is_class(base, pair.flax) for base in layer.__mro__[1:]):
-                    registry.register(replace(pair, flax=layer))
+            if any(is_class(base, pair.flax) for base in layer.__mro__[1:]):
+                registry.register(replace(pair, flax=layer))
     try:
         yield
     finally:

@@ -102,10 +102,7 @@ class FlaxUNet(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         one = jax.nn.leaky_relu(self.enc1(x), self.slope)
-        if self.ceil:
-            down = F.max_pool(one, (2, 2), 2, ceil_mode=True)
-        else:  # the same size, with the last row and column of their own left out
-            down = jnp.pad(nnx.max_pool(one, (2, 2), (2, 2)), ((0, 0), (0, 1), (0, 1), (0, 0)))
+        down = F.max_pool(one, (2, 2), 2, ceil_mode=self.ceil)
         two = jax.nn.silu(self.norm(self.enc2(down)))
         low = nnx.avg_pool(two, (3, 3), (2, 2), ((1, 1), (1, 1)), count_include_pad=self.counts)
         low = self.inner(self.mid(low[:, ::-1] if self.flip else low))

@@ -177,7 +177,7 @@ FAULTS = (
     Fault("projection order", VIT, FIRST, ("projection-order",), {"split": key_first}),
     Fault("number of heads", VIT, FIRST, ("number-of-heads",), {"split": four_heads}),
     Fault("causal mask added", VIT, FIRST, ("causal-mask-added",), {"causal": True}),
-    Fault("patches in another order", VIT, "blocks.0.norm1", ("axis-order", "token-order"), {"turned": True}),
+    Fault("patches in another order", VIT, "blocks.0.norm1", ("token-order",), {"turned": True}),
     Fault("class token last", VIT, "blocks.0.norm1", ("concatenation-order",), {"token_last": True}),
     Fault("positions missing", VIT, "blocks.0.norm1", ("addition-missing",), {"positions": False}),
     Fault("mean for the class token", VIT, "head", ("mean-for-one",), {"pooled": True}),
