@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from port.parity.causes.operation import Explanation, Operation, Way, having, in
 _KNOWN: dict[str, Callable[[Any], Any]] = {
     "relu": F.relu,
     "gelu": F.gelu,
+    "gelu's tanh approximation": partial(F.gelu, approximate="tanh"),
     "silu": F.silu,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,

@@ -46,6 +46,9 @@ def relations(
         calls: of torch's layers until then.
         weights: torch's, by key.
     """
+    if torch.shape == flax.shape and torch.dtype.kind in "iu" and flax.dtype.kind in "iu":
+        yield from _counted(torch, flax)
+        return
     if torch.shape != flax.shape or torch.size < _LEAST_VALUES or not np.isfinite([*torch.flat, *flax.flat]).all():
         return
     torch, flax = torch.astype(np.float64), flax.astype(np.float64)
@@ -55,6 +58,14 @@ def relations(
             return
     yield from _left_out(torch, flax, limit, calls, weights)
     yield from _reordered(torch, flax, limit, calls)
+
+
+def _counted(torch: np.ndarray, flax: np.ndarray) -> Iterator[Relation]:
+    """Indices that are all off by one number."""
+    apart = flax.astype(np.int64) - torch
+    if apart.size and apart.flat[0] and (apart == apart.flat[0]).all():
+        why = f"Flax's indices are torch's {int(apart.flat[0]):+d}"
+        yield Relation("position-offset", why, "Count from where torch does.", "W17")
 
 
 def _multiple(torch: np.ndarray, flax: np.ndarray, limit: float) -> Relation | None:

@@ -86,7 +86,7 @@ def _between(target: Target) -> Iterator[Explained]:
     if target.torch is not None and target.parting.itself is True:
         calls.append(replace(target.torch, output=None))  # what the layer adds to its input may be missing
     for theirs, ours in target.arrays():
-        if theirs.dtype.kind == "f":
+        if theirs.dtype.kind in "fiu":
             weights = target.models.torch.weights
             yield from relations(theirs, ours, target.limit, calls=calls, weights=weights)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from port.parity.causes import activations, attention, heads, kernels, normalisation, positions, recurrent, spatial
-from port.parity.causes.operation import Explanation, Operation, Run, Way
+from port.parity.causes.operation import Explanation, Operation, Run, Way, having
 from port.parity.causes.rerun import Rerun, rerun
 from port.parity.causes.target import Target
 
@@ -26,6 +26,8 @@ MOST_RUNS, LEAST_RUNS = 600, 40
 """So many times at most torch's model runs for one place where the two part; and so many where it is large."""
 MOST_NUMBERS = 2e9
 """So many numbers at most are given to operations in all of these runs together."""
+MOST_EXCHANGED = 6
+"""So many linear layers at most, counted back from there, are tried in each other's places."""
 NEAREST = 64
 """So many operations at most, counted back from that place, are done in other ways."""
 
@@ -60,6 +62,26 @@ def searched(target: Target) -> Iterator[Way]:
                     break
         if found:
             return
+    for way, runs in _exchanged(target, first):
+        left -= 1
+        done = _run(target, until, runs) if left > 0 else None
+        if done is not None and _agrees(target, done):
+            yield way
+            return
+
+
+def _exchanged(target: Target, first: Rerun) -> Iterator[tuple[Way, dict[int, Run]]]:
+    """Two linear layers of one shape, each in the other's place: both are right, and it is their results that are not
+    taken as torch takes them."""
+    until = first.started if target.torch is not None else len(first.operations)
+    linear = [op for op in first.operations[:until] if op.name == "linear" and op.layer][-MOST_EXCHANGED:]
+    for one, other in combinations(linear, 2):
+        weights = [(op.arguments["weight"], op.arguments.get("bias")) for op in (one, other)]
+        if weights[0][0].shape == weights[1][0].shape and one.input.shape == other.input.shape:
+            why = f"Flax takes the result of {one.layer} for that of {other.layer}, and the other way round"
+            runs = [having(weight=weight, bias=bias) for weight, bias in reversed(weights)]
+            way = Way("layers-exchanged", why, runs[0], remedy="Exchange the two where they are used.")
+            yield way, {one.number: runs[0], other.number: runs[1]}
 
 
 def _of(explanation: Explanation, operation: Operation) -> Iterator[Way]:

@@ -41,3 +41,11 @@ def test_each_relation_is_told(flax: np.ndarray, kind: str) -> None:
 @pytest.mark.parametrize("flax", [A, A + 1e-3 * SKIP**2, A**2, GENERATOR.normal(size=A.shape), A[:2], A * np.nan])
 def test_nothing_is_told_of_anything_else(flax: np.ndarray) -> None:
     assert kinds(flax) == []
+
+
+def test_indices_that_are_off_by_one() -> None:
+    indices = np.arange(12).reshape(3, 4)
+    (found,) = relations(indices, indices + 1, 1e-10, calls=[], weights={})
+    assert found.kind == "position-offset"
+    assert "+1" in found.why
+    assert not list(relations(indices, indices**2, 1e-10, calls=[], weights={}))

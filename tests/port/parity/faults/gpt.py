@@ -198,7 +198,7 @@ FAULTS = (
     Fault("position offset", GPT_TWIN, "positions", ("position-offset",), {"offset": 1}),
     Fault("epsilon", GPT_TWIN, "blocks.0.norm1", ("epsilon",), {"epsilon": 1e-6}),
     Fault("another activation", GPT_TWIN, "blocks.0.down", ("another-activation",), {"act": jax.nn.gelu}),
-    Fault("gate exchanged", GPT_TWIN, "blocks.0.down", ("another-activation", "gate-exchanged"), {"exchanged": True}),
+    Fault("gate exchanged", GPT_TWIN, "blocks.0.down", ("layers-exchanged",), {"exchanged": True}),
     Fault(
         "rotary weights of the other pairing",
         GPT_TWIN,

@@ -23,7 +23,7 @@ class Classifier(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words = nn.Embedding(WORDS, WIDTH)
+        self.words = nn.Embedding(WORDS + 1, WIDTH)
         self.lstm = nn.LSTM(WIDTH, HIDDEN, num_layers=2, batch_first=True)
         self.norm, self.fc = nn.LayerNorm(HIDDEN), nn.Linear(HIDDEN, 4)
 
@@ -53,13 +53,13 @@ class FlaxClassifier(nnx.Module):
         next_word: int = 0,
     ) -> None:
         rngs = nnx.Rngs(0)
-        self.words = nnx.Embed(WORDS, WIDTH, rngs=rngs)
+        self.words = nnx.Embed(WORDS + 1, WIDTH, rngs=rngs)
         self.lstm = lstm(WIDTH, HIDDEN, num_layers=2, batch_first=True, rngs=rngs)
         self.norm = nnx.LayerNorm(HIDDEN, epsilon=epsilon, use_fast_variance=False, rngs=rngs)
         self.fc, self.step, self.axis, self.next = nnx.Linear(HIDDEN, 4, rngs=rngs), step, axis, next_word
 
     def __call__(self, words: jax.Array) -> jax.Array:
-        steps, _ = self.lstm(self.words((words + self.next) % WORDS))
+        steps, _ = self.lstm(self.words(words + self.next))
         return jax.nn.log_softmax(self.fc(self.norm(self.step(steps))), self.axis)
 
 
