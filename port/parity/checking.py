@@ -58,7 +58,8 @@ def check(
     Compared are the weights (bit for bit, through the mapping); the outputs in evaluation and in training mode; the
     gradients of every parameter and floating input, for random cotangents; running statistics after some steps. Both
     run as copies in float64 on the CPU, with dropout off; the modules given stay as they are. Where the two differ,
-    the first layer that differs is found, going forward and going back, and each layer is run alone on torch's input.
+    the first layer that differs is found, going forward and going back, and each layer is run alone on torch's input;
+    then explanations are tried, and the report's causes are those that make the two agree there.
 
     Args:
         torch_module: the reference.
@@ -137,7 +138,7 @@ def check(
         for mode, result in results.items():
             part_beyond_rounding(models, result, training=mode == "training")
         idle = renaming.idle(side.guide.leaves)
-        return _report(models, results, findings, precision, count, idle, is_random=is_random, weights=weights)
+        return _report(models, results, findings, precision, count, idle, steps, is_random=is_random, weights=weights)
 
 
 def _report(
@@ -147,10 +148,13 @@ def _report(
     precision: str,
     buffers: int,
     remarks: list[str],
+    steps: int,
     *,
     is_random: bool,
     weights: str,
 ) -> CheckReport:
+    from port.parity.causes.finding import causes_of
+
     found = [*findings, *(finding for result in results.values() for finding in result.findings)]
     found.sort(key=lambda finding: (ORDER.index(finding.what), finding.mode))
     partings = [parting for result in results.values() for parting in result.partings]
@@ -160,16 +164,18 @@ def _report(
         for kind, count in result.compared.items():
             compared[kind] = compared.get(kind, 0) + count
     unjudged = tuple(dict.fromkeys(why for result in results.values() for why in result.unjudged))
+    causes = causes_of(models, results, found, steps) if found else ()
     return CheckReport(
         Status.DIFFER if found else Status.CANNOT_JUDGE if unjudged else Status.AGREE,
         tuple(found),
         tuple(partings),
         {mode: tuple(result.rows) for mode, result in results.items()},
-        tuple(all_hints(models, results, found, partings)),
+        tuple(all_hints(models, results, found, partings, causes)),
         (*remarks_of(models, results, is_random=is_random), *remarks),
         {**compared, "buffers": buffers},
         precision,
         unjudged,
+        causes,
     )
 
 

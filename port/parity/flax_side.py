@@ -88,6 +88,22 @@ class FlaxSide(ABC):
             _, variables = self._forward(variables, inputs, True, Tap())
         return _numpy(variables)
 
+    def calls_with(self, variables: Variables, inputs: Inputs, *, training: bool) -> Run:
+        """A forward pass with other values for some variables."""
+        tap = Tap()
+        output, _ = self._forward({**self.variables, **variables}, inputs, training, tap)
+        return Run(numpy_leaves(output), tap.calls)
+
+    def traced(self, inputs: Inputs, *, training: bool) -> tuple[Any, list[Call]]:
+        """A forward pass as jax traces it: the output, and the layers' calls."""
+        tap = Tap()
+        output, _ = self._forward(self.variables, inputs, training, tap)
+        return output, tap.calls
+
+    @abstractmethod
+    def with_option(self, call: Call, name: str, value: Any) -> FlaxSide:
+        """The same side, one of whose layers has another value for an option when it is run alone."""
+
     def run_layer(self, call: Call, inputs: Inputs, cotangents: Arrays, *, training: bool) -> Run:
         """One layer alone, with other inputs and other cotangents than it had in the model's run."""
         own = f"{call.path}." if call.path else ""

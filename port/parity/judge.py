@@ -11,6 +11,7 @@ from port.judging import Limits
 from port.parity.calls import Arrays, Call
 from port.parity.control import Control
 from port.parity.distance import difference, gap, why_of
+from port.parity.layers import LayerPairing
 from port.parity.report import Finding, LayerRow, Parting, What
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -27,6 +28,8 @@ class ModeResult:
         calls: of torch's layers and of Flax's.
         flax_layers: Flax's layers by path.
         compared: how many tensors of each kind.
+        pairing: what compares the layers.
+        outputs: torch's and Flax's, each in its own layout.
         rounded: torch's layer that differs before the one in ``partings``, by float32's rounding, and by how much.
         zeros: what differs by rounding alone, as the control shows: it is zero in exact arithmetic.
         unjudged: what cannot be judged, and why.
@@ -38,6 +41,8 @@ class ModeResult:
     calls: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))
     flax_layers: dict[str, Any] = field(default_factory=dict)
     compared: dict[str, int] = field(default_factory=dict)
+    pairing: LayerPairing | None = None
+    outputs: tuple[Arrays, Arrays] = field(default_factory=lambda: ({}, {}))
     rounded: tuple[str, float] | None = None
     zeros: list[str] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)

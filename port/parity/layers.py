@@ -45,10 +45,11 @@ class LayerPairing:
             match = self.matched.get(call.path)
             twin = theirs.get(f"{match.flax.path}#{call.number}") if match is not None else None
             if match is not None and twin is not None:
-                rows.append((self._row(match, call, twin), call, twin))
+                rows.append((self.row(match, call, twin), call, twin))
         return rows
 
-    def _row(self, match: Matched, torch: Call, flax: Call) -> LayerRow:
+    def row(self, match: Matched, torch: Call, flax: Call) -> LayerRow:
+        """One call of one layer on both sides, compared."""
         given = self._compare(match, _data(torch.inputs), _data(flax.inputs), is_input=True)
         gave = self._compare(match, torch.outputs, flax.outputs, scale=self.limits.share * largest(_data(torch.inputs)))
         arriving = self._compare(match, _filled(torch), _filled(flax), scale=self._scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,6 +48,7 @@ class LinenSide(FlaxSide):
             for path, array in self.weights.items()
         }
         self._silenced: dict[str, None] = {}
+        self._options: dict[str, dict[str, Any]] = {}
         called: Any = _Called(module, {**self.keywords[False], **inputs.kwargs}, self._prepare)
         self.guide = linen_guide(called, inputs.args)
 
@@ -76,9 +78,14 @@ class LinenSide(FlaxSide):
             for collection, tree in self._nested(variables).items()
             if (beneath := _beneath(tree, call.path.split(".")))
         }
-        return call.layer.apply(own, *inputs.args, **inputs.kwargs, mutable=[name for name in own if name != "params"])[
-            0
-        ]
+        layer = call.layer.clone(**self._options.get(call.path, {}))
+        mutable = [name for name in own if name != "params"]
+        return layer.apply(own, *inputs.args, **inputs.kwargs, mutable=mutable)[0]
+
+    def with_option(self, call: Call, name: str, value: Any) -> LinenSide:
+        changed = copy.copy(self)
+        changed._options = {call.path: {name: value}}
+        return changed
 
     def _prepare(self, layer: linen.Module) -> None:
         widen(layer, self._precision)

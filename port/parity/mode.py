@@ -71,7 +71,7 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
 
     flax = models.flax.run(models.flax_inputs, pulled, training=training, loss=models.losses[1])
     matched = match_outputs(torch.outputs, flax.outputs, models.layout)
-    result = ModeResult(calls=(torch.calls, flax.calls))
+    result = ModeResult(calls=(torch.calls, flax.calls), outputs=(torch.outputs, flax.outputs))
     result.flax_layers = {call.path: call.layer for call in flax.calls}
     if matched.why:
         result.findings.append(Finding("forward", "the outputs", float("inf"), 0.0, matched.why, mode))
@@ -98,7 +98,7 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
         "gradients of inputs": len(torch.input_gradients),
     }
 
-    pairing = LayerPairing(models.matched, models.layout, models.limits, apart, most)
+    result.pairing = pairing = LayerPairing(models.matched, models.layout, models.limits, apart, most)
     rows = pairing.rows(torch, flax)
     result.rows = [row for row, _, _ in rows]
     if result.findings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
@@ -43,14 +44,16 @@ class NnxSide(FlaxSide):
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(state)):
             raise UsageError("the Flax model is an abstract one, without values: fill it with weights first")
         self.weights = variables_of(module)
-        copy = nnx.merge(graph, jax.tree.map(lambda leaf: _cast(leaf, precision), state))
-        for _, layer in nnx.iter_modules(copy):
+        own = nnx.merge(graph, jax.tree.map(lambda leaf: _cast(leaf, precision), state))
+        for _, layer in nnx.iter_modules(own):
             widen(layer, precision)
-        self.silenced = tuple(dotted(path) for path, layer in nnx.iter_modules(copy) if silence(layer))
         self.keywords = keywords or mode_keywords(module)
-        self._modes = tuple(_in_mode(copy, training) for training in (False, True))
-        self._places = {dotted(path): path for path, _ in _weights(copy)}
-        self.variables = _values(copy)
+        # In evaluation a right model drops nothing of itself: one that does is found out.
+        evaluated = _in_mode(own, training=False)
+        self.silenced = tuple(dotted(path) for path, layer in nnx.iter_modules(own) if silence(layer))
+        self._modes = (evaluated, _in_mode(own, training=True))
+        self._places = {dotted(path): path for path, _ in _weights(own)}
+        self.variables = _values(own)
 
     def call(self, variables: Variables, inputs: Inputs, *, training: bool, tap: Tap) -> tuple[Any, Variables]:
         module = self._filled(variables, training)
@@ -61,6 +64,12 @@ class NnxSide(FlaxSide):
     def call_layer(self, call: Call, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
         layers = {dotted(path): layer for path, layer in nnx.iter_modules(self._filled(variables, training))}
         return layers[call.path](*inputs.args, **inputs.kwargs)
+
+    def with_option(self, call: Call, name: str, value: Any) -> NnxSide:
+        changed = copy.copy(self)
+        evaluated, trained = (_with_option(mode, call.path, name, value) for mode in self._modes)
+        changed._modes = evaluated, trained
+        return changed
 
     def _filled(self, variables: Variables, training: bool) -> nnx.Module:
         graph, state = self._modes[training]
@@ -75,6 +84,14 @@ def _in_mode(module: nnx.Module, training: bool) -> tuple[Any, Any]:
     # Random masks cannot be compared: dropout stays off in training.
     copy.set_attributes(deterministic=True, use_running_average=not training, raise_if_not_found=False)
     return nnx.split(copy)
+
+
+def _with_option(mode: tuple[Any, Any], path: str, name: str, value: Any) -> tuple[Any, Any]:
+    module = nnx.merge(mode[0], jax.tree.map(lambda leaf: leaf, mode[1]))
+    for at, layer in nnx.iter_modules(module):
+        if dotted(at) == path:
+            setattr(layer, name, value)
+    return nnx.split(module)
 
 
 def _cast(leaf: Any, precision: str) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import prod
+from collections.abc import Iterator, Sequence
 
 from port.mapping import FROZEN
 from port.mapping.flatten import suspects
 from port.parity.calls import Call
+from port.parity.causes.cause import Cause
 from port.parity.hints import hints_between, hints_of, hints_of_weights
 from port.parity.judge import ModeResult
 from port.parity.mode import Models
@@ -21,13 +21,19 @@ LEAST_VALUES = 16
 
 
 def all_hints(
-    models: Models, results: dict[str, ModeResult], findings: list[Finding], partings: list[Parting]
+    models: Models,
+    results: dict[str, ModeResult],
+    findings: list[Finding],
+    partings: list[Parting],
+    causes: Sequence[Cause],
 ) -> list[str]:
-    """What to look at, the likeliest first; nothing where nothing differs."""
+    """What to look at, the likeliest first: of layers whose cause was not found; nothing where nothing differs."""
     if not findings:
         return []
     hints = []
-    for parting in partings:
+    explained = {cause.layer for cause in causes}
+    unexplained = [parting for parting in partings if parting.layer not in explained]
+    for parting in unexplained:
         result = results[parting.mode]
         hints += hints_of(models.torch.modules.get(parting.layer), result.flax_layers.get(parting.path))
         match = models.matched.get(parting.layer)
@@ -38,13 +44,13 @@ def all_hints(
         hints += _of_order(models, result)
     for finding in findings:
         if finding.what == "buffers":
-            for match in models.matched.values():
-                if any(key in finding.where for entry in match.entries for key in entry.sources):
+            for path, match in models.matched.items():
+                if path not in explained and any(
+                    key in finding.where for entry in match.entries for key in entry.sources
+                ):
                     layer = results["training"].flax_layers.get(match.flax.path)
                     hints += hints_of(models.torch.modules.get(match.torch.path), layer)
-    folds = [hint for parting in partings for hint in _fold(models, results[parting.mode], parting)]
-    hints += folds
-    if not folds and any(parting.direction == "forward" for parting in partings):
+    if any(parting.direction == "forward" for parting in unexplained):
         hints += [str(suspect) for suspect in suspects(models.mapping.entries, models.torch.guide)]
     hints += hints_of_weights(findings, behaviour_differs=bool(partings))
     return list(dict.fromkeys(hints))
@@ -142,21 +148,6 @@ def _values_a_channel(models: Models, call: Call) -> int | None:
         return None
     array = next(iter(call.inputs.values()))
     return array.size // array.shape[1]
-
-
-def _fold(models: Models, result: ModeResult, parting: Parting) -> list[str]:
-    """The features that were flattened before a layer whose input stands in another order."""
-    if not any(row.reordered and row.layer == parting.layer for row in result.rows):
-        return []
-    shapes: list[tuple[int, ...]] = []
-    for call in result.calls[0]:
-        arrays = list(call.inputs.values())
-        if call.path == parting.layer and arrays:
-            fitting = [shape for shape in shapes if prod(shape) == arrays[0].shape[-1]]
-            said = f'fold={{"{parting.layer}": {fitting[-1]}}}' if fitting else "fold="
-            return [f"torch flattens channels first, Flax channels last: {said} reorders {parting.layer}'s inputs (W6)"]
-        shapes += [array.shape[1:] for array in call.outputs.values() if array.ndim > 2]
-    return []
 
 
 def _unmatched_before(models: Models, result: ModeResult, parting: Parting) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from port.judging import Status
+from port.parity.causes.cause import Cause
 from port.parity.distance import Incomparable
 
 What = Literal["weights", "forward", "buffers", "backward", "input gradient"]
@@ -115,6 +116,7 @@ class CheckReport:
         compared: how many tensors of each kind.
         precision: in which both sides ran.
         unjudged: what cannot be judged, and why.
+        causes: what makes the two agree where they part, found by trying.
     """
 
     status: Status
@@ -126,6 +128,7 @@ class CheckReport:
     compared: dict[str, int] = field(default_factory=dict)
     precision: str = "float64"
     unjudged: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
 
     def __bool__(self) -> bool:
         return self.agree
@@ -157,6 +160,7 @@ class CheckReport:
     def __str__(self) -> str:
         lines = [self.sentence]
         lines += [f"  {parting.why}" for parting in self.partings]
+        lines += [f"  cause: {cause}" for cause in self.causes]
         lines += [line for what in ORDER for line in self._listed(what)]
         if self.first is not None:
             lines += _table(self.first, self.layers.get(self.first.mode, ()))

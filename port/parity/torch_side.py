@@ -64,9 +64,9 @@ class TorchSide:
         Raises:
             UsageError: the model does not take the inputs; with its own message.
         """
-        module = self._fresh(training)
+        module = self.fresh(training)
         calls = _watch(module)
-        given, floating = self._tensors(inputs)
+        given, floating = self._leaves(inputs)
         output = self._forward(module, given, inputs)
         if loss is not None:
             output = {"loss": loss(output)}
@@ -94,15 +94,15 @@ class TorchSide:
         """Whether two runs in training mode differ: something draws random numbers that is no dropout layer."""
         with torch.random.fork_rng(devices=[]):
             first, second = (
-                leaves(self._call(self._fresh(training=True), self._tensors(inputs)[0], inputs)) for _ in range(2)
+                leaves(self._call(self.fresh(training=True), self.tensors(inputs), inputs)) for _ in range(2)
             )
         return any(not torch.equal(first[name].nan_to_num(), second[name].nan_to_num()) for name in first)
 
     def buffers_after(self, inputs: Inputs, steps: int) -> Arrays:
         """The state dict after some forward passes in training mode."""
-        module = self._fresh(training=True)
+        module = self.fresh(training=True)
         for _ in range(steps):
-            self._forward(module, self._tensors(inputs)[0], inputs)
+            self._forward(module, self.tensors(inputs), inputs)
         return arrays_of(module)
 
     def run_layer(self, call: Call, *, training: bool) -> Run:
@@ -129,7 +129,8 @@ class TorchSide:
         run.input_gradients = {name: _gradient(tensor) for name, tensor in floating.items()}
         return run
 
-    def _fresh(self, training: bool) -> nn.Module:
+    def fresh(self, training: bool) -> nn.Module:
+        """A copy of the copy, in a mode."""
         module = copied(self._module)
         _set_mode(module, training)
         return module
@@ -147,7 +148,11 @@ class TorchSide:
                 f"the torch model does not take the inputs ({inputs.described}): {type(error).__name__}: {error}"
             ) from error
 
-    def _tensors(self, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, torch.Tensor]]:
+    def tensors(self, inputs: Inputs) -> tuple[Any, ...]:
+        """The inputs as tensors of their own: positional arguments, and a dict of keywords last."""
+        return self._leaves(inputs)[0]
+
+    def _leaves(self, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, torch.Tensor]]:
         """The inputs as tensors, and those of them that are to have a gradient."""
         floating: dict[str, torch.Tensor] = {}
 

@@ -61,7 +61,7 @@ def result_of_check(report: CheckReport) -> Result:
         report.sentence,
         rows=[*differ, *kinds],
         first=first,
-        causes=[asdict(cause) for cause in getattr(report, "causes", ())],
+        causes=[asdict(cause) for cause in report.causes],
         remarks=[*report.unjudged, *report.hints, *report.remarks],
     )
 

@@ -129,6 +129,7 @@ def test_json_of_a_difference_names_where(capsys: pytest.CaptureFixture[str]) ->
     jsonschema.validate(result, schema())
     assert (result["first_divergence"]["layer"], result["first_divergence"]["direction"]) == ("norm", "forward")
     assert {row["status"] for row in result["rows"]} == {"differ", None}
+    assert [(cause["kind"], cause["note"]) for cause in result["causes"]] == [("epsilon", "W10")]
 
 
 def test_each_sides_own_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

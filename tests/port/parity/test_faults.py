@@ -171,7 +171,7 @@ def test_layers_in_another_order() -> None:
 
 @pytest.mark.parametrize(
     ("theirs", "ours", "named"),
-    [(nn.GELU, jax.nn.gelu, "approximate=False"), (nn.ReLU, jax.nn.relu6, "torch calls ReLU there")],
+    [(nn.GELU, jax.nn.gelu, "approximate=False"), (nn.ReLU, jax.nn.relu6, "torch calls relu there, Flax relu6")],
     ids=["tanh GELU for erf", "relu6 for relu"],
 )
 def test_another_activation(theirs: Any, ours: Any, named: str) -> None:

@@ -1,0 +1,109 @@
+"""Running statistics that are not torch's after some steps: momentum reversed, the biased variance, none at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from port.parity.calls import Arrays
+from port.parity.causes.operation import Arguments, Operation, Way, do, having
+from port.parity.causes.rerun import rerun
+from port.parity.distance import difference
+from port.parity.matching import Matched
+from port.parity.mode import Models
+
+_FLAXS_DEFAULT = 0.99
+
+
+def statistics(models: Models, match: Matched, twin: Any, steps: int) -> Iterator[Way]:
+    """The ways in which torch's BatchNorm gives the statistics that Flax's layer has.
+
+    Args:
+        models: the two.
+        match: the layer on both sides.
+        twin: Flax's.
+        steps: forward passes in training mode.
+    """
+    flax = models.flax.buffers_after(models.flax_inputs, steps)
+    first = rerun(models.torch, models.inputs, training=True, steps=steps)
+    own = [op for op in first.operations if op.name == "batch_norm" and op.layer == match.torch.path]
+    if not own:
+        return
+    for ways in _ways(own[0], twin):
+        runs = {operation.number: _all_of(ways) for operation in own}
+        done = rerun(models.torch, models.inputs, training=True, steps=steps, ways=runs)
+        if _same(match, done.buffers, flax, models.limits.forward):
+            yield from ways
+            return
+
+
+def _ways(operation: Operation, twin: Any) -> Iterator[tuple[Way, ...]]:
+    """Each mistake alone, then two at once."""
+    momentum = operation.arguments.get("momentum", 0.1)
+    if not isinstance(momentum, float):
+        return
+    told = getattr(twin, "momentum", None)
+    kept = type(twin).__module__.startswith("flax.")
+    note, remedy = "W7", f"Give flax's BatchNorm momentum={1 - momentum:g}, the share that is kept."
+    shares = {momentum: None, 1 - momentum: None, 1 - _FLAXS_DEFAULT: None}
+    if isinstance(told, float):
+        shares |= {(1 - told if kept else told): None}
+    momenta: list[Way | None] = [None]
+    for share in shares:
+        if abs(share - momentum) > 1e-9:
+            said = f"{told:g}" if isinstance(told, float) else f"{1 - share:g}"
+            why = f"momentum is {momentum:g} in torch and {said} in Flax"
+            why += ", which takes it as the share that is kept, 1 − torch's" if kept else ""
+            kind = "momentum-reversed" if abs(share - (1 - momentum)) < 1e-9 else "momentum"
+            momenta.append(Way(kind, why, having(momentum=share), note, remedy))
+    still = Way("statistics-not-updated", "Flax does not update its running statistics", having(momentum=0.0))
+    biased = Way("biased-running-variance", "Flax keeps the biased variance, torch the unbiased one", _biased, "W8")
+    for second, first in product((None, biased), [*momenta, still]):
+        chosen = tuple(way for way in (first, second) if way is not None)
+        if chosen and not (first is still and second is biased):
+            yield chosen
+
+
+def _all_of(ways: tuple[Way, ...]) -> Any:
+    """Several at once: each is given what those before it make of the arguments."""
+
+    def run(function: Any, arguments: Arguments) -> Any:
+        inner = function
+        for way in reversed(ways):
+            inner = _wrapped(way, inner)
+        return do(inner, arguments)
+
+    return run
+
+
+def _wrapped(way: Way, inner: Any) -> Any:
+    return lambda input, **others: way.run(inner, {"input": input, **others})
+
+
+def _biased(function: Any, arguments: Arguments) -> Any:
+    x, variance = arguments["input"], arguments["running_var"]
+    count = x.numel() // x.shape[1]
+    before = variance.clone()
+    output = do(function, arguments)
+    # new = kept + m · unbiased: the same with unbiased · (n − 1) / n.
+    share = _share_of(arguments)
+    variance.copy_((1 - share) * before + (variance - (1 - share) * before) * (count - 1) / count)
+    return output
+
+
+def _share_of(arguments: Arguments) -> float:
+    return float(arguments.get("momentum", 0.1))
+
+
+def _same(match: Matched, torch: Arrays, flax: Arrays, limit: float) -> bool:
+    for entry in match.entries:
+        if entry.collection == "params" or not all(source in torch for source in entry.sources):
+            continue
+        carried = entry(tuple(torch[source] for source in entry.sources))
+        for path, array in zip(entry.targets, carried, strict=True):
+            if path in flax and difference(np.asarray(array), np.asarray(flax[path])) > limit:
+                return False
+    return True
