@@ -13,6 +13,7 @@ import tyro
 from rich.console import Console
 from tyro.conf import arg
 
+from port.cli.own_models import with_causes
 from port.data import dataset_info, load_dataset
 from port.errors import BrokenRecord, TrainerDied, UsageError
 from port.report import open_page, plot_losses, print_outcomes, write_page_of_folder, write_page_of_remains
@@ -27,6 +28,7 @@ from port.training import (
     told_before,
     train,
     view,
+    write_verdict,
 )
 from port.training.run import CONTROLS
 from side_by_side.config import Config
@@ -99,6 +101,9 @@ def main(arguments: Sequence[str]) -> int:
         # What was refused is refused again.
         advice = "" if error.exit_code == UsageError.exit_code else go_on.replace("; ", "\n")
         raise TrainerDied(f"{error}{advice}", code=error.exit_code) from error
+    if given.torch_script is None:
+        outcomes = with_causes(outcomes, given.config, folder)
+        write_verdict(outcomes, folder)
     _show(outcomes, folder, console, given)
     if given.json:
         print(printed(result_of_outcomes(outcomes, folder)))

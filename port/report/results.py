@@ -120,6 +120,7 @@ def result_of_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Result:
         " ".join(outcome.verdict.sentence for outcome in outcomes),
         rows=rows,
         first=first,
+        causes=[asdict(cause) for cause in dict.fromkeys(cause for outcome in outcomes for cause in outcome.causes)],
         files=sorted(path for path in folder.rglob("*") if path.is_file()),
         remarks=[hint for outcome in outcomes for hint in outcome.verdict.hints],
     )

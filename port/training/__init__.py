@@ -7,7 +7,7 @@ from port.training.judgement import Outcome, judge
 from port.training.live import view
 from port.training.plan import Pairing, Trainer
 from port.training.processes import terminate_on_signal
-from port.training.run import status_of, train
+from port.training.run import status_of, train, write_verdict
 
 __all__ = [
     "Job",
@@ -23,4 +23,5 @@ __all__ = [
     "told_before",
     "train",
     "view",
+    "write_verdict",
 ]

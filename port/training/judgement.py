@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from port.judging import Status
 from port.judging.limits import WEIGHTS_LIMIT
@@ -23,6 +24,7 @@ class Outcome:
         controls: the controls' records.
         verdict: what comparing them says, the final weights included.
         weights: the final tensor that differs most, and by how much; None where a side left no weights.
+        causes: `port.parity.causes.Cause`, of the two models by themselves, where they were checked.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Outcome:
     controls: tuple[Record, ...]
     verdict: Verdict
     weights: tuple[str, float] | None
+    causes: tuple[Any, ...] = ()
 
 
 def judge(

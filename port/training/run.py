@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,13 @@ def train(
             if controls:
                 run_jobs(plan_controls(pairing, folder, controls, slots), slots=slots, watch=watch)
         outcomes.append(_judge(pairing, folder, controls))
-    write_json(folder / "verdict.json", {outcome.name: as_dict(outcome) for outcome in outcomes})
+    write_verdict(outcomes, folder)
     return outcomes
+
+
+def write_verdict(outcomes: Sequence[Outcome], folder: Path) -> None:
+    """Write what every comparison says into the run's folder, ``verdict.json``."""
+    write_json(folder / "verdict.json", {outcome.name: as_dict(outcome) for outcome in outcomes})
 
 
 def status_of(outcomes: Sequence[Outcome]) -> Status:
@@ -78,6 +84,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "weights_difference": outcome.weights,
         "findings": verdict.as_dict()["findings"],
         "hints": verdict.hints,
+        "causes": [asdict(cause) for cause in outcome.causes],
     }
 
 

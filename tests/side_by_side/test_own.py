@@ -232,3 +232,24 @@ def test_models_that_do_not_go_with_the_data(project: Path) -> None:
         build_torch(Config(torch_model="nowhere:Net", jax_model="a.py:B"))
     with pytest.raises(UsageError, match="takes module:name or"):
         build_torch(Config(torch_model="Net", jax_model="a.py:B"))
+
+
+@pytest.mark.sweep
+def test_the_command_tells_why_two_models_differ(project: Path) -> None:
+    source = project / "net" / "net.py"
+    text = source.read_text()
+    assert text.count("nnx.sigmoid") == 1
+    source.write_text(text.replace("nnx.sigmoid", "nnx.hard_sigmoid"))
+    models = ["--torch-model", "own_models:Net", "--jax-model", "net/net.py:Net"]
+    options = ["--dataset", "digits", "--steps", "4", "--precision", "float64", "--out", "other", "--plain", "--json"]
+    command = [sys.executable, "-m", "port", "train", *models, *options]
+    try:
+        done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
+    finally:
+        source.write_text(text)
+    assert done.returncode == 1, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert result["first_divergence"]["step"] == 0
+    told = json.loads((project / "other" / "verdict.json").read_text())["float64"]
+    assert told["hints"][0] in result["remarks"] and told["causes"] == result["causes"]
+    assert "differ by themselves" in told["hints"][0] or "models differ in float64" in told["hints"][0], told["hints"]
