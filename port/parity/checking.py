@@ -55,8 +55,8 @@ def check(
     Compared are the weights (bit for bit, through the mapping); the outputs in evaluation and in training mode; the
     gradients of every parameter and floating input, for random cotangents; running statistics after some steps. Both
     run as copies in float64 on the CPU, with dropout off; the modules given stay as they are. Where the two differ,
-    the first layer that differs is found, going forward and going back, and each layer is run alone on torch's input; then
-    explanations are tried, and the report's causes are those that make the two agree there.
+    the first layer that differs is found, going forward and going back, and each layer is run alone on torch's input;
+    then explanations are tried, and the report's causes are those that make the two agree there.
 
     Args:
         torch_module: the reference.
