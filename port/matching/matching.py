@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from port.parity.torch_side import TorchSide
 
 EXACT, NARROWED = 1e-7, 1e-4
-"""How far two fingerprints may be apart, in float64 and where the Flax model goes through float32."""
+"""How far two fingerprints may be apart, in float64 and where a model goes through float32."""
 
 
 def match(
@@ -109,7 +109,7 @@ class _Sides:
         runs: of Flax's side.
         own: what Flax's first run showed, with its own weights.
         layout: of the inputs.
-        is_narrowed: whether Flax's model makes float32 of float64.
+        is_narrowed: whether either model makes float32 of float64.
         options: of `port.check`.
     """
 
@@ -169,7 +169,7 @@ def _both_sides(
     options: dict[str, Any] = {"flax_keywords": flax_keywords, "channels_last": channels_last}
     if flax_inputs is not None:
         options["flax_inputs"] = flax_inputs
-    narrowed = flax.narrowed(theirs)
+    narrowed = torch.narrowed(given) or flax.narrowed(theirs)
     return _Sides(module, torch, flax, flax_module, run, given, runs, own, layout, narrowed, options)
 
 
@@ -223,7 +223,7 @@ def _proved(sides: _Sides, mapping: Mapping, rows: tuple[Row, ...], text: str, r
     rtol = None
     if sides.is_narrowed:
         rtol = 1e-6
-        more.append("the Flax model goes through float32 on its way, so both are compared to 1e-6, not to 1e-10")
+        more.append("a model goes through float32 on its way, so both are compared to 1e-6, not to 1e-10")
     try:
         report = check(
             sides.module, sides.flax_module, sides.given, rename=mapping, weights="torch", rtol=rtol, **sides.options
@@ -300,13 +300,15 @@ def _solver(sides: _Sides, problem: Problem, shown: Activations, given: tuple[En
 
 
 def _aside(problem: Problem, state: State, torch: Guide) -> list[Found]:
-    """torch's buffers that Flax's model computes for itself, or does without."""
+    """torch's buffers, and parameters that are not trained, that Flax's model computes for itself or does without."""
     used = {made.option.torch for made in state.decisions.values()}
     names = [name for node in problem.torch if node not in used for unit in node for name in unit.tensors]
     names += [name for name in torch.leaves if is_extra_state(name)]
-    return [
-        Found((name,), (name,), (), TORCH_ONLY, True) for name in names if torch.leaves[name].collection == "buffers"
-    ]
+    is_trained = any(leaf.collection == "params" and not leaf.is_frozen for leaf in torch.leaves.values())
+    constant = {
+        n for n, leaf in torch.leaves.items() if leaf.collection == "buffers" or (leaf.is_frozen and is_trained)
+    }
+    return [Found((name,), (name,), (), TORCH_ONLY, True) for name in names if name in constant]
 
 
 def _without(guide: Guide, names: set[str]) -> Guide:

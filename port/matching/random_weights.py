@@ -17,7 +17,8 @@ def with_random_weights(module: torch.nn.Module, seed: int = 0) -> Any:
     """A copy whose parameters and running statistics are moved from their initial values by random numbers.
 
     Zeros and ones, as layers start with, hide which is which, and a model whose last layer is zero agrees with any
-    other. Signs and sizes stay, so that what is computed with them stays finite.
+    other. Signs and sizes stay, so that what is computed with them stays finite. Parameters that are not trained,
+    beside others that are, keep their values: constants, as a table of sines, which the other side may compute.
 
     Args:
         module: stays as it is.
@@ -25,7 +26,8 @@ def with_random_weights(module: torch.nn.Module, seed: int = 0) -> Any:
     """
     made = copied(module)
     generator = np.random.default_rng(seed)
-    tensors = dict(made.named_parameters())
+    trained = {name: tensor for name, tensor in made.named_parameters() if tensor.requires_grad}
+    tensors = trained or dict(made.named_parameters())
     tensors |= {name: buffer for name, buffer in made.named_buffers() if _is_statistic(name)}
     with torch.no_grad():
         for tensor in tensors.values():

@@ -36,7 +36,7 @@ def rows_of(
         flax: Flax's.
     """
     sure = [Row(entry.sources, entry.targets, "your rule") for entry in given]
-    sure += [Row(found.torch, (), "no twin needed", "a buffer, kept aside for the way back") for found in aside]
+    sure += [Row(found.torch, (), "no twin needed", "a constant, kept aside for the way back") for found in aside]
     unclear: list[Row] = []
     for node, made in state.decisions.items():
         theirs, ours = _tensors(made.option.torch), _tensors(node)

@@ -59,6 +59,8 @@ def _beneath(at: str, name: Any) -> str:
 def _like(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
     """A mapping of the same kind, where that can be made of its items; else a dict."""
     try:
+        if dataclasses.is_dataclass(value):  # transformers' outputs are both
+            return dataclasses.replace(value, **items)
         return type(value)(items)  # type: ignore[call-arg]
     except TypeError:
         return items

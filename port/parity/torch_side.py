@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from port.errors import UsageError
 from port.mapping.torch_guide import torch_guide, unwrapped
@@ -98,6 +99,13 @@ class TorchSide:
             )
         return any(not torch.equal(first[name].nan_to_num(), second[name].nan_to_num()) for name in first)
 
+    def narrowed(self, inputs: Inputs) -> bool:
+        """Whether something makes float32 of float64 on the way, as a softmax that is told its dtype does."""
+        seen = _Narrowing()
+        with torch.no_grad(), seen:
+            self._forward(self._fresh(False), self._tensors(inputs)[0], inputs)
+        return seen.found
+
     def buffers_after(self, inputs: Inputs, steps: int) -> Arrays:
         """The state dict after some forward passes in training mode."""
         module = self.fresh(training=True)
@@ -164,6 +172,19 @@ class TorchSide:
             return made.clone()  # a leaf may not be changed in place, as ReLU(inplace=True) does
 
         return rebuilt(inputs.tree, tensor), floating
+
+
+class _Narrowing(TorchDispatchMode):
+    """Sees whether any operator is given float64 and gives a narrower floating dtype."""
+
+    found = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        given, gave = leaves((args, kwargs or {})).values(), leaves(output).values()
+        if any(tensor.dtype == torch.float64 for tensor in given):
+            self.found |= any(t.dtype in (torch.float32, torch.float16, torch.bfloat16) for t in gave)
+        return output
 
 
 def _watch(module: nn.Module) -> list[Call]:

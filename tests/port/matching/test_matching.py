@@ -201,6 +201,41 @@ def test_another_activation_is_proposed_and_refuted() -> None:
     assert found.sentence.startswith("A mapping is proposed, and the two models differ with it.")
 
 
+def test_a_model_that_goes_through_float32_is_proved_as_far_as_that_goes() -> None:
+    inputs = drawn(3, 4)
+    rounded = Chain(lambda x: torch.tanh(x.float()).to(x.dtype))
+    found = port.match(rounded, with_variables(LinenChain(), inputs), inputs)
+    assert found.is_proved and any("float32" in remark for remark in found.remarks)
+    # A fault of another kind is as visible as before.
+    other = Chain(lambda x: torch.tanh(x.float()).to(x.dtype) * 1.001)
+    assert not port.match(other, with_variables(LinenChain(), inputs), inputs)
+
+
+class Shifted(Chain):
+    """With a constant that is a parameter, and is not trained."""
+
+    def __init__(self, *, trained: bool) -> None:
+        super().__init__()
+        self.shift = torch.nn.Parameter(torch.sin(torch.arange(4.0)), requires_grad=trained)
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x + self.shift)
+
+
+class LinenShifted(linen.Module):
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        return LinenChain()(x + jnp.sin(jnp.arange(4.0, dtype=jnp.float32)))
+
+
+def test_a_parameter_that_is_not_trained_needs_no_twin() -> None:
+    inputs = drawn(3, 4)
+    flax = with_variables(LinenShifted(), inputs)
+    found = port.match(Shifted(trained=False), flax, inputs)
+    assert not found.open and [row.torch for row in found.rows if row.by == "no twin needed"] == [("shift",)]
+    assert [row.torch for row in port.match(Shifted(trained=True), flax, inputs).open] == [("shift",)]
+
+
 def test_a_layer_too_many_stays_open() -> None:
     inputs = drawn(3, 4)
     found = port.match(Chain(), with_variables(LinenChain(extra=True), inputs), inputs)

@@ -34,6 +34,17 @@ def test_every_kind_of_structure() -> None:
     assert leaves(jax.random.key(0)) == {}, "a key is no array of numbers"
 
 
+class Frozen(OrderedDict):  # type: ignore[type-arg]
+    """A mapping and a frozen dataclass in one, as transformers' outputs of Flax models are."""
+
+
+def test_a_mapping_that_is_a_dataclass_is_built_by_its_fields() -> None:
+    given = dataclass(frozen=True)(type("FrozenOutput", (Frozen,), {"__annotations__": {"logits": Any}}))(np.ones(2))
+    OrderedDict.__setitem__(given, "logits", given.logits)
+    doubled = rebuilt(given, lambda name, array: 2 * array)
+    assert type(doubled) is type(given) and doubled.logits.sum() == 4
+
+
 def test_it_is_built_again_as_it_was() -> None:
     given = (Output(np.ones(2), [np.zeros(1)]), Pair(np.ones(1), None), {"k": (np.ones(3), "text")})
     doubled = rebuilt(given, lambda name, array: 2 * array)
