@@ -31,6 +31,11 @@ def pieces(array: np.ndarray) -> Iterator[memoryview]:
             yield _bytes(_copy(array[begin : begin + step]))
 
 
+def in_c_order(array: np.ndarray) -> np.ndarray:
+    """The array itself where it lies in C order, else a copy that does."""
+    return array if array.flags.c_contiguous else _copy(array)
+
+
 def _bytes(array: np.ndarray) -> memoryview:
     flat = np.ascontiguousarray(array).reshape(-1)
     return flat.astype(flat.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
@@ -47,5 +52,6 @@ def _copy(array: np.ndarray) -> np.ndarray:
     for row in range(0, sources.shape[0], TILE):
         for column in range(0, sources.shape[-1], TILE):
             tile = np.s_[row : row + TILE, ..., column : column + TILE]
-            copies[tile] = sources[tile]
+            # Through a copy of its own: in the source a tile's rows may all meet in the same few lines of the cache.
+            copies[tile] = sources[tile].copy(order="K")
     return copy

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
-from port.weights.metadata import Metadata
-from port.weights.nesting import dotted, flat, nested
-from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
+from port.weights.nesting import dotted, flat
+from port.weights.tensors import Checkpoint, TensorInfo, dtypes
 
 Result = TypeVar("Result")
 
@@ -112,36 +111,6 @@ def _filled(tree: Any, leaf: Any) -> Any:
     if isinstance(tree, list | tuple):
         return [_filled(branch, leaf) for branch in tree]
     return leaf
-
-
-def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict) -> None:
-    """Write a folder as orbax's ``StandardCheckpointer`` does, nested at the names' dots.
-
-    What the file says of itself is in orbax's custom metadata.
-
-    Orbax takes the whole tree at once: arrays that are views of a mapped file cost no memory before it copies them,
-    others are all in memory together.
-
-    Raises:
-        UsageError: names that cannot be nested.
-        BrokenWeights: an empty array, which orbax does not save; a tensor that is not what it promised to be.
-        OSError: the folder cannot be written.
-    """
-    import orbax.checkpoint as ocp
-
-    empty = [tensor.name for tensor in tensors if not tensor.nbytes]
-    if empty:
-        raise BrokenWeights(f"orbax saves no arrays without elements, and such are: {', '.join(empty)}")
-    if not tensors:
-        raise BrokenWeights("orbax saves no tree without arrays, and there are none")
-    tree = nested({tensor.name: tensor for tensor in tensors})
-    with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
-        arrays = _read(tree)
-        checkpointer.save(path.absolute(), arrays, custom_metadata=metadata() or None)
-
-
-def _read(tree: Any) -> Any:
-    return {key: _read(branch) for key, branch in tree.items()} if isinstance(tree, dict) else tree.array()
 
 
 def _attempt(path: Path, action: Callable[[], Result]) -> Result:
