@@ -53,7 +53,7 @@ def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict
     handler = ocp.PyTreeCheckpointHandler(use_compression=False, type_handler_registry=registry)
     try:
         with ocp.Checkpointer(handler) as checkpointer:
-            checkpointer.save(path.absolute(), ocp.args.PyTreeSave(tree, custom_metadata=told or None))
+            checkpointer.save(path.absolute(), ocp.args.PyTreeSave(tree), custom_metadata=told or None)
     except BaseException:
         for unfinished in path.parent.glob(f"{escape(path.name)}.orbax-checkpoint-tmp*"):
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -102,7 +102,7 @@ def test_what_is_said_is_in_the_custom_metadata(tmp_path: Path) -> None:
 
     write_orbax(tmp_path / "w", [Tensor("a", (3,), np.dtype(np.float64), read)], lambda: dict(told))
     with ocp.PyTreeCheckpointer() as checkpointer:
-        assert checkpointer.metadata(tmp_path / "w").item_metadata.custom_metadata == {"when": "then"}
+        assert checkpointer.metadata(tmp_path / "w").custom_metadata == {"when": "then"}
 
 
 def test_orbax_reads_what_we_write_into_a_module(tmp_path: Path) -> None:
