@@ -108,6 +108,7 @@ def main(arguments: Sequence[str]) -> int:
 
     from port.report import print_conversion
     from port.weights.conversion import convert
+    from port.weights.options import Options
 
     if given.pairs is not None:
         register_pairs(given.pairs)
@@ -118,9 +119,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.flax is not None:
         flax = flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"))
     moving = _optimizer(given, torch)
-    done = convert(
-        given.source,
-        given.out,
+    options = Options(
         torch=torch,
         flax=flax,
         inputs=example_inputs(given.input),
@@ -128,14 +127,14 @@ def main(arguments: Sequence[str]) -> int:
         fold=dict(map(fold_of, given.fold)),
         reverse=given.reverse,
         partial=given.partial,
-        format=given.format,
-        dtype=given.dtype,
-        max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
         key=given.key,
+        dtype=given.dtype,
+        format=given.format,
+        max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
         overwrite=given.overwrite,
         save_mapping=given.save_mapping,
-        beside=moving,
     )
+    done = convert(given.source, given.out, options, beside=moving)
     if moving is not None:
         done.left_out = {_without(names, moving.places): why for names, why in done.left_out.items()}
         done.left_out.pop("", None)

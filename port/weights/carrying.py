@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from port.mapping import Entry
 from port.mapping.entry import gather
-from port.weights.fingerprints import fingerprint
-from port.weights.not_finite import count_nan
+from port.weights.accounts import Accounts, Named
 from port.weights.sources import Source
 from port.weights.tensors import Tensor, dtypes
 
 
 @dataclass
 class Carrying:
-    """From one side's tensors to the other's, and what is noticed on the way.
+    """From one side's tensors to the other's.
 
     Attributes:
-        tensors: what is there.
+        tensors: what is there; each is read once.
         dtype: what floating tensors are cast to; None: they keep their own.
         reverse: from Flax to torch.
-        check: is told the fingerprint of each of torch's tensors that comes back from Flax, before it is cast.
-        nan: tensors that hold NaN, and how many.
-        fingerprints: of torch's tensors, as the way back will give them.
+        accounts: where the tensors are noted; None: nowhere.
     """
 
     tensors: Source
     dtype: str | None = None
     reverse: bool = False
-    check: Callable[[str, str], None] | None = None
-    nan: dict[str, int] = field(default_factory=dict)
-    fingerprints: dict[str, str] = field(default_factory=dict)
+    accounts: Accounts | None = None
 
     def pending(self, entries: list[Entry], name_of: Callable[[Entry, str], str]) -> Iterator[Tensor]:
         """The tensors to write, none of them read yet.
@@ -53,30 +48,26 @@ class Carrying:
 
     def carry(self, entry: Entry) -> tuple[np.ndarray, ...]:
         """An entry's targets."""
+        if self.accounts is not None:
+            self.accounts.wait()  # what it looks at is let go before more is read
         arrays = gather(entry, self.tensors)
-        for name, array in zip(entry.sources, arrays, strict=True):
-            if name in self.tensors and (count := count_nan(array)):
-                self.nan[name] = count
-        return self._back(entry, arrays) if self.reverse else self._there(entry, arrays)
-
-    def _there(self, entry: Entry, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        read = [pair for pair in zip(entry.sources, arrays, strict=True) if pair[0] in self.tensors]
+        if self.reverse:
+            made = entry(arrays)
+            self._note(read, lambda: zip(entry.targets, made, strict=True))
+            return self._cast(made)
         if entry.is_exact:
             arrays = self._cast(arrays)
             made = entry(arrays)
+            self._note(read, lambda: zip(entry.sources, arrays, strict=True))
         else:
             made = self._cast(entry(arrays))
-            arrays = entry.inverse()(made)
-        prints: dict[int, str] = {}  # tied tensors are one array
-        for name, array in zip(entry.sources, arrays, strict=True):
-            self.fingerprints[name] = prints.get(id(array)) or prints.setdefault(id(array), fingerprint(array))
+            self._note(read, lambda: zip(entry.sources, entry.inverse()(made), strict=True))
         return made
 
-    def _back(self, entry: Entry, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        made = entry(arrays)
-        if self.check is not None:
-            for name, array in zip(entry.targets, made, strict=True):
-                self.check(name, fingerprint(array))
-        return self._cast(made)
+    def _note(self, read: list[tuple[str, np.ndarray]], torchs: Callable[[], Named]) -> None:
+        if self.accounts is not None:
+            self.accounts.note(read, torchs)
 
     def _cast(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         if self.dtype is None:

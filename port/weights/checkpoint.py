@@ -12,7 +12,8 @@ from port.weights.formats import FORMATS, SUFFIXES
 from port.weights.metadata import Metadata, as_tensor, taken_out
 from port.weights.msgpack_files import open_msgpack, write_msgpack
 from port.weights.npz_files import is_npz, open_npz, write_npz
-from port.weights.orbax_files import is_orbax, open_orbax, write_orbax
+from port.weights.orbax_files import is_orbax, open_orbax
+from port.weights.orbax_writing import write_orbax
 from port.weights.other_files import what_else, what_folder
 from port.weights.safetensors_files import open_safetensors, write_safetensors
 from port.weights.shards import SUFFIX, is_sharded, open_sharded, write_sharded

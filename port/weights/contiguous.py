@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -16,7 +17,8 @@ A float32 matrix of 128 MB transposed so took a third of the time that numpy tak
 def pieces(array: np.ndarray) -> Iterator[memoryview]:
     """The array's bytes in C order, little-endian, as files have them, piece by piece.
 
-    An array that lies so already is one piece, without a copy; of another, about `PIECE` bytes are copied at a time.
+    An array that lies so already is one piece, without a copy; of another, about `PIECE` bytes are copied at a time,
+    while the piece before is written: a piece is good until the next is asked for.
     """
     if array.flags.c_contiguous or array.ndim == 0:
         yield _bytes(array)
@@ -26,9 +28,26 @@ def pieces(array: np.ndarray) -> Iterator[memoryview]:
         for part in array:
             yield from pieces(part)
     else:
-        step = max(1, PIECE // array[0].nbytes)
-        for begin in range(0, len(array), step):
-            yield _bytes(_copy(array[begin : begin + step]))
+        yield from _one_ahead(array, max(1, PIECE // array[0].nbytes))
+
+
+def _one_ahead(array: np.ndarray, rows: int) -> Iterator[memoryview]:
+    """Copies of some rows at a time, each made while the one before is used; the two take turns in the same memory."""
+    copies = [np.empty((rows, *array.shape[1:]), array.dtype) for _ in range(2)]
+    with ThreadPoolExecutor(1) as thread:
+        coming = None
+        for number, begin in enumerate(range(0, len(array), rows)):
+            part = array[begin : begin + rows]
+            made, coming = coming, thread.submit(_copy, part, copies[number % 2][: len(part)])
+            if made is not None:
+                yield _bytes(made.result())
+        if coming is not None:
+            yield _bytes(coming.result())
+
+
+def in_c_order(array: np.ndarray) -> np.ndarray:
+    """The array itself where it lies in C order, else a copy that does."""
+    return array if array.flags.c_contiguous else _copy(array)
 
 
 def _bytes(array: np.ndarray) -> memoryview:
@@ -36,9 +55,12 @@ def _bytes(array: np.ndarray) -> memoryview:
     return flat.astype(flat.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
 
 
-def _copy(array: np.ndarray) -> np.ndarray:
-    """In C order; where the source is close together along another axis than the last, tile by tile."""
-    copy = np.empty(array.shape, array.dtype)
+def _copy(array: np.ndarray, copy: np.ndarray | None = None) -> np.ndarray:
+    """In C order, in memory of its own or in what is given.
+
+    Where the source is close together along another axis than the last, it is copied tile by tile.
+    """
+    copy = np.empty(array.shape, array.dtype) if copy is None else copy
     fast = min(range(array.ndim), key=lambda axis: abs(array.strides[axis]) if array.shape[axis] > 1 else np.inf)
     if fast == array.ndim - 1 or array.shape[fast] < TILE or array.shape[-1] < TILE:
         copy[...] = array
@@ -47,5 +69,6 @@ def _copy(array: np.ndarray) -> np.ndarray:
     for row in range(0, sources.shape[0], TILE):
         for column in range(0, sources.shape[-1], TILE):
             tile = np.s_[row : row + TILE, ..., column : column + TILE]
-            copies[tile] = sources[tile]
+            # Through a copy of its own: in the source a tile's rows may all meet in the same few lines of the cache.
+            copies[tile] = sources[tile].copy(order="K")
     return copy

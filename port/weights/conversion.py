@@ -6,37 +6,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from port.errors import NoPair, UnknownChoice, UsageError, WeightsMismatch
-from port.mapping import (
-    Entry,
-    Guide,
-    Mapping,
-    Renaming,
-    Rules,
-    between,
-    guide_of_flax,
-    guide_of_torch,
-    rules_of,
-)
+from port.errors import NoPair, UsageError, WeightsMismatch
+from port.mapping import Entry, Guide, Mapping, Renaming, Rules
 from port.mapping.file import encoded_mapping
 from port.mapping.flatten import suspects
 from port.mapping.lacking import lacking
-from port.weights.carrying import Carrying, floating
+from port.weights.accounts import Accounts
+from port.weights.carrying import floating
 from port.weights.checkpoint import write_checkpoint
 from port.weights.direction import wrong_way
+from port.weights.driver import Transfer, find, part_that_fits
 from port.weights.formats import format_of
+from port.weights.options import Options
 from port.weights.record import UNKNOWN, Record
-from port.weights.sources import Source, opened, unwrapped_names
+from port.weights.sources import Source, opened
 from port.weights.tensors import Tensor
-from port.weights.variables import Rename, Shapes
-from port.weights.way_back import ABSENT, HIDDEN, WayBack, part_of, way_back
 from port.weights.whole import whole
 
 SHOWN = 6
 """How many frozen parameters are named."""
-Found = TypeVar("Found")
 
 
 @dataclass
@@ -76,21 +66,10 @@ class Conversion:
 def convert(
     source: Path | str,
     out: Path | str | None,
+    options: Options | None = None,
     *,
-    torch: Any = None,
-    flax: Any = None,
-    inputs: Any = None,
-    rename: Rename = None,
-    fold: Shapes | None = None,
-    reverse: bool = False,
-    partial: bool = False,
-    format: str | None = None,
-    dtype: str | None = None,
-    max_shard_size: int | None = None,
-    key: str | None = None,
-    overwrite: bool = False,
-    save_mapping: Path | str | None = None,
     beside: Callable[[Mapping], list[Tensor]] | None = None,
+    **keywords: Any,
 ) -> Conversion:
     """Convert a torch checkpoint to Flax variables, or back.
 
@@ -99,19 +78,7 @@ def convert(
     Args:
         source: a checkpoint file or folder; only one tensor of it is in memory at a time.
         out: what to write; None to write nothing and tell what would be done.
-        torch: a torch module to go by (on the meta device: nothing but its structure is looked at), or a `Guide`.
-        flax: an nnx module, a Linen module (with ``inputs``), or a `Guide`. Either side is enough.
-        inputs: an example input of a Linen module.
-        rename: where names differ, from torch's to Flax's: see `port.mapping.between`.
-        fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
-        reverse: from Flax to torch: the mapping is still told from torch to Flax.
-        partial: the file may hold a part of the model: what it lacks is listed.
-        format: of the result, as `port.weights.formats` has them; by default as the suffix of ``out`` says.
-        dtype: what to cast floating tensors to; by default each keeps its own, bit for bit.
-        max_shard_size: bytes of one file of the result, at most; safetensors only.
-        key: where in a training checkpoint the state dict is, if it holds several.
-        overwrite: whether ``out`` and ``save_mapping`` may be there already.
-        save_mapping: where the mapping from torch to Flax is written, beside ``out``: both are, or neither.
+        options: the models (either side is enough), and how; or, as keywords, what `Options` are made of.
         beside: what else belongs into the result, of the mapping that is found: an optimizer's state.
 
     Raises:
@@ -121,53 +88,60 @@ def convert(
         NoPair: layers that no pair speaks of.
         UsageError: options that cannot be.
     """
-    format = format_of(out, format, reverse=reverse)
-    if dtype is not None and dtype not in floating():
-        raise UnknownChoice("dtype", dtype, floating())
-    if save_mapping is not None:
-        _see_that_it_is_apart(Path(save_mapping), Path(source), out)
-    rules = rules_of(rename)
-    left = None if torch is None else guide_of_torch(torch)
-    right = None if flax is None else guide_of_flax(flax, inputs)
-    with opened(source, key=key) as given:
-        back = None
-        if reverse:
-            back = _fitting(
-                given, lambda: way_back(given, left, right, rename=rules, fold=fold, partial=partial), reverse=True
-            )
-            tensors, mapping = back.tensors, back.mapping
-        else:
-            tensors, mapping = _fitting(
-                given, lambda: _to_flax(given, left, right, rules, fold, partial), reverse=False
-            )
-        carrying = Carrying(tensors, dtype, reverse, None if back is None else back.check)
-        done = _told(tensors, mapping, back, dtype, carrying.nan, partial=partial)
-        torchs = mapping.inverse() if reverse else mapping
-        if isinstance(rules, Rules):
-            done.remarks += Renaming(rules.rename).idle(name for entry in torchs.entries for name in entry.sources)
-        if left is not None and right is not None:
-            done.remarks += lacking(torchs.entries, left, right)
-        if left is not None and not reverse and beside is None:  # an optimizer that goes along knows it
-            done.remarks += _of_frozen(done.moved, left)
-        guide = right if right is not None and right.layers else left
-        if guide is not None and not reverse:
-            done.remarks += map(str, suspects(done.moved, left if left is not None and left.layers else guide))
+    if options is not None and keywords:
+        raise UsageError(f"give the options as one object or as keywords, not both: {', '.join(keywords)}")
+    options = options or Options(**keywords)
+    format = format_of(out, options.format, reverse=options.reverse)
+    if options.save_mapping is not None:
+        _see_that_it_is_apart(Path(options.save_mapping), Path(source), out)
+    with opened(source, key=options.key) as given:
+        found = _fitting(given, options)
+        accounts = found.accounts()
+        done = _told(found, accounts)
+        torchs = found.mapping.inverse() if options.reverse else found.mapping
+        # An optimizer that goes along knows what is not trained.
+        done.remarks += _remarks(found, torchs, with_optimizer=beside is not None)
         if out is not None:
-            names = (lambda entry, target: target) if reverse else _in_collection
-            pending = list(carrying.pending(done.moved, names))
-            pending += [] if beside is None else beside(mapping)
+            names = (lambda entry, target: target) if options.reverse else _in_collection
+            pending = list(found.carrying(accounts).pending(done.moved, names))
+            pending += [] if beside is None else beside(found.mapping)
             done.out = Path(out)
-            with _saved_beside(torchs, save_mapping, overwrite=overwrite):
+            with _saved_beside(torchs, options.save_mapping, overwrite=options.overwrite):
                 done.files = write_checkpoint(
                     done.out,
                     pending,
                     format=format,
-                    max_shard_size=max_shard_size,
-                    metadata=_metadata(done, tensors, carrying, format),
-                    overwrite=overwrite,
+                    max_shard_size=options.max_shard_size,
+                    metadata=_metadata(done, found.tensors, accounts, format),
+                    overwrite=options.overwrite,
                 )
-            done.remarks += [] if back is None else back.changed()
+            done.remarks += found.changed()
     return done
+
+
+def _remarks(found: Transfer, torchs: Mapping, *, with_optimizer: bool) -> list[str]:
+    """What a person should look at, of names and models.
+
+    Args:
+        found: how the tensors go over.
+        torchs: the mapping from torch to Flax.
+        with_optimizer: whether an optimizer's state goes over beside them.
+    """
+    options, entries = found.options, found.entries
+    left, right = options.guides
+    remarks: list[str] = []
+    if isinstance(options.rules, Rules):
+        remarks += Renaming(options.rules.rename).idle(name for entry in torchs.entries for name in entry.sources)
+    if left is not None and right is not None:
+        remarks += lacking(torchs.entries, left, right)
+    if options.reverse:
+        return remarks
+    if left is not None and not with_optimizer:
+        remarks += _of_frozen(entries, left)
+    guide = right if right is not None and right.layers else left
+    if guide is not None:
+        remarks += map(str, suspects(entries, left if left is not None and left.layers else guide))
+    return remarks
 
 
 def _of_frozen(entries: list[Entry], torch: Guide) -> list[str]:
@@ -183,38 +157,21 @@ def _of_frozen(entries: list[Entry], torch: Guide) -> list[str]:
     ]
 
 
-def _told(
-    tensors: Source,
-    mapping: Mapping,
-    back: WayBack | None,
-    dtype: str | None,
-    nan: dict[str, int],
-    *,
-    partial: bool,
-) -> Conversion:
+def _told(found: Transfer, accounts: Accounts) -> Conversion:
     """What is known before anything is carried."""
-    done = Conversion(
-        mapping,
-        {name: info.dtype.name for name, info in tensors.tensors.items()},
-        dtype,
-        reverse=back is not None,
-        left_out=dict(tensors.left_out),
-        nan=nan,
+    return Conversion(
+        found.mapping,
+        {name: info.dtype.name for name, info in found.tensors.tensors.items()},
+        found.options.dtype,
+        reverse=found.options.reverse,
+        left_out=dict(found.tensors.left_out),
+        missing=found.missing,
+        remarks=[] if found.back is None else list(found.back.remarks),
+        nan=accounts.nan,
     )
-    if back is not None:
-        done.missing, done.remarks = back.missing, list(back.remarks)
-        return done
-    moved = set(done.moved)
-    done.missing = {
-        name: ABSENT if partial and not entry.optional else "not in the file: the model keeps its own"
-        for entry in mapping.entries
-        if entry not in moved
-        for name in entry.sources
-    }
-    return done
 
 
-def _metadata(done: Conversion, tensors: Source, carrying: Carrying, format: str) -> Callable[[], dict[str, str]]:
+def _metadata(done: Conversion, tensors: Source, accounts: Accounts, format: str) -> Callable[[], dict[str, str]]:
     """What the result says of itself; the fingerprints are known when its tensors have been carried."""
     if done.reverse:
         return lambda: {"format": "pt"} if format == "safetensors" else {}
@@ -225,7 +182,7 @@ def _metadata(done: Conversion, tensors: Source, carrying: Carrying, format: str
         if done.dtype is not None and dtype in floating() and dtype != done.dtype
     }
     record = Record(done.mapping, unknown, cast, done.left_out, tensors.unwrapped)
-    return lambda: {"format": "flax", **record.with_fingerprints(carrying.fingerprints).metadata()}
+    return lambda: {"format": "flax", **record.with_fingerprints(accounts.fingerprints).metadata()}
 
 
 def _see_that_it_is_apart(mapping: Path, source: Path, out: Path | str | None) -> None:
@@ -250,52 +207,20 @@ def _saved_beside(mapping: Mapping, path: Path | str | None, *, overwrite: bool)
         yield
 
 
-def _fitting(tensors: Source, find: Callable[[], Found], *, reverse: bool) -> Found:
-    """What ``find`` gives; where it does not fit because the other direction was meant, that is said."""
+def _fitting(tensors: Source, options: Options) -> Transfer:
+    """How the tensors go over; where they do not fit because something else was meant, that is said."""
     try:
-        return find()
+        return find(tensors, options)
     except (WeightsMismatch, NoPair) as error:
-        if (told := wrong_way(tensors, reverse=reverse)) is not None:
+        if (told := wrong_way(tensors, reverse=options.reverse)) is not None:
             raise UsageError(told) from error
+        is_mismatch = isinstance(error, WeightsMismatch) and not (options.reverse or options.partial)
+        if is_mismatch and (count := part_that_fits(tensors, options)):
+            raise WeightsMismatch(
+                f"{error}\nThe file holds a part of the model, {count} tensors, all of which fit: take them with "
+                "--partial"
+            ) from error
         raise
-
-
-def _to_flax(
-    tensors: Source, left: Guide | None, right: Guide | None, rules: Rules | Mapping, fold: Shapes | None, partial: bool
-) -> tuple[Source, Mapping]:
-    """The tensors under the names that the mapping takes, and the mapping from torch to Flax, for all of them."""
-    if left is None and right is None and not isinstance(rules, Mapping):
-        raise UsageError(
-            wrong_way(tensors, reverse=False) or "give a model to go by: --torch module:name, or --flax module:name"
-        )
-    if left is not None:
-        tensors = tensors.without_prefixes(tuple(left.leaves)).without(left.hidden, HIDDEN)
-    else:
-        tensors = unwrapped_names(tensors, right, rules)
-    names = tensors.guide("torch") if left is None and not partial else left
-    try:
-        mapping = between(names, right, rename=rules, fold=fold)
-        (part_of(mapping, tensors)[0] if partial else mapping).check(tensors.shapes)
-    except WeightsMismatch as error:
-        if not partial and (told := _is_part(tensors, left, right, rules, fold)):
-            raise WeightsMismatch(f"{error}\n{told}") from error
-        raise
-    return tensors, mapping
-
-
-def _is_part(
-    tensors: Source, left: Guide | None, right: Guide | None, rules: Rules | Mapping, fold: Shapes | None
-) -> str:
-    """What to do about a file that fits, but for what it lacks of the model; else nothing."""
-    try:
-        whole = between(left, right, rename=rules, fold=fold)
-        part, lacking = part_of(whole, tensors)
-        part.check(tensors.shapes)
-    except (WeightsMismatch, NoPair, UsageError):
-        return ""
-    if not part.entries or not lacking:
-        return ""
-    return f"The file holds a part of the model, {len(tensors)} tensors, all of which fit: take them with --partial"
 
 
 def _in_collection(entry: Entry, target: str) -> str:

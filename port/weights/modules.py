@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from port.errors import UsageError, described
-from port.mapping import TORCH_ONLY, Mapping, between, rules_of
+from port.mapping import TORCH_ONLY, Mapping, rules_of
+from port.weights.driver import find, torch_names
 from port.weights.files import write_arrays
-from port.weights.sources import Source, is_nnx, is_torch, opened, torch_names, unwrapped_names
-from port.weights.variables import Rename, Shapes, to_torch
+from port.weights.options import Options, Rename, Shapes
+from port.weights.sources import Source, is_nnx, is_torch, opened
+from port.weights.variables import to_torch
 
 
 def load(
@@ -87,15 +89,14 @@ def _load_nnx(module: Any, tensors: Source, torch: Any, rename: Rename, fold: Sh
     own = own_mapping(module)
     variables = tensors.in_collections(lambda collection: collection != TORCH_ONLY)
     paths = {entry.sources[0] for entry in own.entries}
-    told = torch_names(module)
+    options = Options(torch=torch, flax=module, rename=rename, fold=fold)
+    told = torch_names(options.guides[1])
     # Names alone: Flax's own if they can be nobody else's. A module that is not understood tells nothing of torch's.
     if tensors.is_flax or (rename is None and told and set(variables) == paths != told):
         fill(module, variables, own)
         return
-    rules = rules_of(rename)
-    tensors = unwrapped_names(tensors, module, rules)
-    known = torch if torch is not None else tensors.guide("torch")
-    fill(module, tensors, between(known, module, rename=rules, fold=fold))
+    found = find(tensors, options)
+    fill(module, found.tensors, found.mapping)
 
 
 def _load_torch(module: Any, tensors: Source, flax: Any, rename: Rename, fold: Shapes | None) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
-from port.weights.metadata import Metadata
-from port.weights.nesting import dotted, flat, nested
-from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
+from port.weights.nesting import dotted, flat
+from port.weights.tensors import Checkpoint, TensorInfo, dtypes
 
 Result = TypeVar("Result")
 
@@ -33,15 +32,15 @@ def open_orbax(path: Path | str) -> Checkpoint:
     def metadata() -> Any:
         with ocp.PyTreeCheckpointer() as checkpointer:
             known = checkpointer.metadata(folder.absolute())
-            return known.item_metadata.tree, dict(known.custom_metadata or {})
+            return known.item_metadata.tree, known.item_metadata.use_zarr3, dict(known.custom_metadata or {})
 
-    tree, told = _attempt(path, metadata)
-    leaves = {dotted(parts): (parts, leaf) for parts, leaf in flat(tree)}
+    tree, use_zarr3, told = _attempt(path, metadata)
+    leaves = {dotted(parts): leaf for parts, leaf in flat(tree)}
     if len(leaves) < sum(1 for _ in flat(tree)):
         raise BrokenWeights(f"{path}: two arrays would have one name, for a key has a dot in it")
     tensors: dict[str, TensorInfo] = {}
     left_out: dict[str, str] = {}
-    for name, (_, leaf) in leaves.items():
+    for name, leaf in leaves.items():
         if type(leaf).__name__ != "ArrayMetadata":
             left_out[name] = f"no array: {type(leaf).__name__.removesuffix('Metadata').lower()}"
             continue
@@ -49,21 +48,10 @@ def open_orbax(path: Path | str) -> Checkpoint:
             raise BrokenWeights(f"{path}: {name} has the dtype {leaf.dtype}; readable are {', '.join(dtypes())}")
         tensors[name] = TensorInfo(tuple(leaf.shape), np.dtype(leaf.dtype))
 
+    array_of = _reader(folder.absolute(), use_zarr3)
+
     def read(name: str) -> np.ndarray:
-        parts = leaves[name][0]
-        wanted, one = _request(tree, parts, 0), ocp.RestoreArgs(restore_type=np.ndarray)
-
-        def restore() -> Any:
-            arguments = ocp.args.PyTreeRestore(
-                item=wanted, restore_args=_request(tree, parts, one), partial_restore=True
-            )
-            with ocp.PyTreeCheckpointer() as checkpointer:
-                return checkpointer.restore(folder.absolute(), args=arguments)
-
-        value = _attempt(path, restore)
-        for part in parts:
-            value = value[part]
-        array = np.asarray(value)
+        array = _attempt(path, lambda: array_of(leaves[name].name))
         if (array.shape, array.dtype) != (tensors[name].shape, tensors[name].dtype):
             raise BrokenWeights(
                 f"{path}: {name} is {array.dtype} of shape {array.shape}, and is said to be {tensors[name]}"
@@ -96,52 +84,41 @@ def _item(path: Path) -> Path:
     return items[0]
 
 
-def _request(tree: Any, parts: tuple[str | int, ...], leaf: Any) -> Any:
-    """The tree cut down to one leaf. Orbax restores a part of a dict; of a list it restores all or nothing."""
-    if not parts:
-        return _filled(tree, leaf)
-    if isinstance(parts[0], int):
-        return _filled(tree, leaf)
-    key = next(key for key in tree if str(key) == parts[0])
-    return {key: _request(tree[key], parts[1:], leaf)}
-
-
-def _filled(tree: Any, leaf: Any) -> Any:
-    if isinstance(tree, dict):
-        return {key: _filled(branch, leaf) for key, branch in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [_filled(branch, leaf) for branch in tree]
-    return leaf
-
-
-def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict) -> None:
-    """Write a folder as orbax's ``StandardCheckpointer`` does, nested at the names' dots.
-
-    What the file says of itself is in orbax's custom metadata.
-
-    Orbax takes the whole tree at once: arrays that are views of a mapped file cost no memory before it copies them,
-    others are all in memory together.
-
-    Raises:
-        UsageError: names that cannot be nested.
-        BrokenWeights: an empty array, which orbax does not save; a tensor that is not what it promised to be.
-        OSError: the folder cannot be written.
-    """
+def _reader(folder: Path, use_zarr3: bool) -> Callable[[str], np.ndarray]:
+    """What reads an array by the name that orbax stores it under: `Checkpointer.restore` looks through the whole tree
+    for each."""
     import orbax.checkpoint as ocp
+    import tensorstore
+    from etils import epath
 
-    empty = [tensor.name for tensor in tensors if not tensor.nbytes]
-    if empty:
-        raise BrokenWeights(f"orbax saves no arrays without elements, and such are: {', '.join(empty)}")
-    if not tensors:
-        raise BrokenWeights("orbax saves no tree without arrays, and there are none")
-    tree = nested({tensor.name: tensor for tensor in tensors})
-    with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
-        arrays = _read(tree)
-        checkpointer.save(path.absolute(), arrays, custom_metadata=metadata() or None)
+    is_one_store = ocp.type_handlers.is_ocdbt_checkpoint(folder)
+    context = tensorstore.Context(_FEW_AT_ONCE, ocp.type_handlers.get_ts_context(use_ocdbt=is_one_store))
+
+    def array_of(name: str) -> np.ndarray:
+        info = ocp.type_handlers.ParamInfo(
+            name=name,
+            parent_dir=epath.Path(folder),
+            is_ocdbt_checkpoint=is_one_store,
+            use_zarr3=use_zarr3,
+            ts_context=context,
+        )
+        spec = ocp.type_handlers.get_json_tspec_read(info, is_one_store)
+        store = tensorstore.open(tensorstore.Spec(spec), open=True, context=context).result()
+        step = (store.chunk_layout.read_chunk.shape or (None,))[0] if store.rank else None
+        if not step:
+            return np.asarray(store.read().result())
+        # Some rows of chunks after the other: read at once, they would all be in memory beside the array.
+        array = np.empty(store.shape, store.dtype.numpy_dtype)
+        for begin in range(0, len(array), step):
+            rows = slice(begin, min(begin + step, len(array)))
+            array[rows] = store[rows].read().result()
+        return array
+
+    return array_of
 
 
-def _read(tree: Any) -> Any:
-    return {key: _read(branch) for key, branch in tree.items()} if isinstance(tree, dict) else tree.array()
+_FEW_AT_ONCE = {"file_io_concurrency": {"limit": 2}, "data_copy_concurrency": {"limit": 1}}
+"""Of tensorstore: what is read and unpacked at once is in memory at once."""
 
 
 def _attempt(path: Path, action: Callable[[], Result]) -> Result:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from port.errors import NoPair, UsageError
-from port.mapping import FROZEN, TORCH_ONLY, Guide, Renaming, Rules, between, guide_of_flax, names_only
-from port.mapping import Mapping as PortMapping
+from port.errors import UsageError
+from port.mapping import FROZEN, TORCH_ONLY, Guide, Renaming, Rules, names_only
 from port.mapping.given import BUFFER
 from port.mapping.linen_guide import flat
 from port.weights.checkpoint import open_checkpoint
@@ -261,25 +260,3 @@ def _holds_tensors(values: Mapping[str, Any]) -> bool:
 
 def _families(thing: Any) -> set[str]:
     return {f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__}
-
-
-def unwrapped_names(tensors: Source, flax: Any, rules: Rules | PortMapping) -> Source:
-    """A checkpoint for a Flax model, without the prefixes of torch's wrappers.
-
-    Args:
-        tensors: the checkpoint's.
-        flax: the model, or its guide.
-        rules: what a person says of names: they may be renamed to what torch would call them, or to Flax's paths.
-    """
-    if isinstance(rules, PortMapping):
-        return tensors.without_prefixes([source for entry in rules.entries for source in entry.sources])
-    expected = torch_names(flax) | set(guide_of_flax(flax).leaves if rules.rename else ())
-    return tensors.without_prefixes(expected, rules)
-
-
-def torch_names(flax: Any) -> set[str]:
-    """What a Flax model's tensors are called in torch, as far as the model itself tells; empty if it does not."""
-    try:
-        return {source for entry in between(None, flax).entries for source in entry.sources}
-    except NoPair:
-        return set()

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping as Tree
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.mapping import Mapping, Rules, between, guide_of_flax, guide_of_torch
-from port.mapping.entry import gather
-from port.weights.carrying import Carrying
+from port.weights.driver import find
+from port.weights.options import Options, Rename, Shapes
 from port.weights.sources import is_nnx, is_torch, opened
-from port.weights.way_back import WayBack, way_back
 
 if TYPE_CHECKING:
     import torch
 
-Rename = Tree[str, str] | Rules | Mapping | Path | str | None
-Shapes = Tree[str, tuple[int, ...]]
 Variables = dict[str, Any]
 
 
@@ -49,13 +43,11 @@ def to_flax(
         NoPair: layers that no pair speaks of.
         BrokenWeights: a file that cannot be read.
     """
-    with opened(source) as arrays:
-        known = source if is_torch(source) else arrays.guide("torch")
-        mapping = between(known, target, rename=rename, fold=fold, inputs=inputs)
-        mapping.check(arrays.shapes)
-        variables: Variables = {}
-        for entry in mapping.present(arrays):
-            for path, array in zip(entry.targets, entry(gather(entry, arrays)), strict=True):
+    options = Options(torch=source if is_torch(source) else None, flax=target, rename=rename, fold=fold, inputs=inputs)
+    variables: Variables = {}
+    with opened(source) as given:
+        for entry, arrays in find(given, options).carried():
+            for path, array in zip(entry.targets, arrays, strict=True):
                 _put(variables, (entry.collection, *path.split(".")), array)
     return variables
 
@@ -91,26 +83,20 @@ def to_torch(
         NoPair: layers that no pair speaks of.
         UsageError: a tree of variables, and nothing that tells its layout; a model that is not the file's.
     """
-    with opened(source) as given:
-        module = source if is_nnx(source) else model
-        left = None if like is None else guide_of_torch(like)
-        right = None if module is None else guide_of_flax(module, inputs)
-        back = way_back(given, left, right, rename=rename, fold=fold)
-        state = _state_dict(back)
-    for remark in back.changed():
-        warnings.warn(remark, stacklevel=2)
-    return state if like is None else _as_in(like, state)
-
-
-def _state_dict(back: WayBack) -> dict[str, torch.Tensor]:
     from port.weights.torch import as_torch
 
-    carrying = Carrying(back.tensors, reverse=True, check=back.check)
-    return {
-        key: as_torch(array)
-        for entry in back.mapping.present(back.tensors)
-        for key, array in zip(entry.targets, carrying.carry(entry), strict=True)
-    }
+    module = source if is_nnx(source) else model
+    options = Options(torch=like, flax=module, rename=rename, fold=fold, inputs=inputs, reverse=True)
+    with opened(source) as given:
+        found = find(given, options)
+        state = {
+            key: as_torch(array)
+            for entry, arrays in found.carried(found.accounts())
+            for key, array in zip(entry.targets, arrays, strict=True)
+        }
+    for remark in found.changed():
+        warnings.warn(remark, stacklevel=2)
+    return state if like is None else _as_in(like, state)
 
 
 def _as_in(module: torch.nn.Module, state: dict[str, torch.Tensor]) -> dict[str, Any]:

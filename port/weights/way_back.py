@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from collections.abc import Mapping as Tree
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 from port.errors import NoPair, UsageError, WeightsMismatch
-from port.mapping import TORCH_ONLY, Entry, Guide, Mapping, Rules, between, rules_of
+from port.mapping import TORCH_ONLY, Entry, Guide, Mapping, between
 from port.mapping.given import BUFFER, checked
 from port.weights.direction import wrong_way
+from port.weights.options import Options
 from port.weights.record import Record
 from port.weights.sources import Source
 
@@ -69,16 +67,7 @@ class WayBack:
         ]
 
 
-def way_back(
-    tensors: Source,
-    torch: Guide | None,
-    flax: Guide | None,
-    *,
-    rename: Tree[str, str] | Rules | Mapping | Path | str | None = None,
-    fold: Tree[str, tuple[int, ...]] | None = None,
-    inputs: Any = None,
-    partial: bool = False,
-) -> WayBack:
+def way_back(tensors: Source, options: Options) -> WayBack:
     """How variables go back to torch.
 
     What a person says (a mapping, a renaming, a fold) is followed; else what the file says of its own conversion, seen
@@ -86,19 +75,15 @@ def way_back(
 
     Args:
         tensors: Flax's variables.
-        torch: the torch model's guide, if it is known.
-        flax: the Flax model's.
-        rename: what a person says of names, or the whole mapping.
-        fold: as `port.mapping.between` takes it.
-        inputs: an example input of a Linen module.
-        partial: the file may hold a part of the model.
+        options: the models, as far as they are known, and what a person says.
 
     Raises:
         WeightsMismatch: the models and the variables, or what the file says, do not fit together.
         NoPair: layers that no pair speaks of.
         UsageError: nothing tells the variables' layout.
     """
-    rules = rules_of(rename)
+    torch, flax = options.guides
+    rules, fold, partial = options.rules, options.fold, options.partial
     told = isinstance(rules, Mapping) or bool(rules.rename or rules.fold or rules.rules or fold)
     record = tensors.record
     variables = tensors.in_collections(lambda collection: collection != TORCH_ONLY)
@@ -114,7 +99,7 @@ def way_back(
     variables = variables.without(hidden, HIDDEN)
     known = flax if flax is not None else (torch if partial else None)
     names = None if known is not None else variables.guide("flax")
-    mapping = between(torch, flax if flax is not None else names, rename=rules, fold=fold, inputs=inputs)
+    mapping = between(torch, flax if flax is not None else names, rename=rules, fold=fold)
     result = _result(mapping, variables, kept, partial=partial)
     result.strict = False
     if record is not None:

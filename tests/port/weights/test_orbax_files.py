@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
-import flax.nnx as nnx
 import jax
 import ml_dtypes
 import numpy as np
@@ -14,8 +12,9 @@ import orbax.checkpoint as ocp
 import pytest
 
 from port.errors import BrokenWeights, UsageError
-from port.weights.checkpoint import Tensor, open_checkpoint, write_checkpoint
-from port.weights.orbax_files import open_orbax, write_orbax
+from port.weights.checkpoint import Tensor, open_checkpoint
+from port.weights.orbax_files import open_orbax
+from port.weights.orbax_writing import write_orbax
 from port.weights.tensors import dtypes
 
 RANDOM = np.random.default_rng(0)
@@ -45,32 +44,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     arrays = EVERY | {"scalar": np.array(7, np.int64), "t": RANDOM.normal(size=(70, 66)).T}
     write_orbax(tmp_path / "w", tensors_of(arrays))
     assert_same(tmp_path / "w", arrays)
-
-
-def test_orbax_reads_what_we_write_into_a_module(tmp_path: Path) -> None:
-    """As flax's guide has it: a template out of the module, restored by StandardCheckpointer."""
-    model = nnx.Sequential(nnx.Linear(3, 4, rngs=nnx.Rngs(0)), nnx.BatchNorm(4, rngs=nnx.Rngs(0)))
-    graph, state = nnx.split(model)
-    pure = nnx.to_pure_dict(state)
-    arrays = {".".join(map(str, path)): RANDOM.normal(size=leaf.shape).astype(np.float32) for path, leaf in flat(pure)}
-    assert "layers.0.kernel" in arrays
-    write_checkpoint(tmp_path / "w", tensors_of(arrays), format="orbax")
-    template = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), as_text(pure))
-    with ocp.StandardCheckpointer() as checkpointer:
-        restored = checkpointer.restore(tmp_path / "w", template)
-    nnx.replace_by_pure_dict(state, nnx.statelib.restore_int_paths(restored))
-    for path, leaf in flat(nnx.to_pure_dict(nnx.state(nnx.merge(graph, state)))):
-        np.testing.assert_array_equal(leaf, arrays[".".join(map(str, path))])
-
-
-def flat(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
-    if not isinstance(tree, dict):
-        return [(path, tree)]
-    return [leaf for key, branch in tree.items() for leaf in flat(branch, (*path, key))]
-
-
-def as_text(tree: Any) -> Any:
-    return {str(key): as_text(branch) for key, branch in tree.items()} if isinstance(tree, dict) else tree
 
 
 def test_we_read_what_orbax_writes(tmp_path: Path) -> None:
@@ -118,16 +91,6 @@ def test_the_folders_of_a_manager(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"several checkpoints: other, params\. Name one"):
         open_checkpoint(tmp_path / "parts" / "1")
     assert_same(tmp_path / "parts" / "1" / "params", {"a": np.ones(3)})
-
-
-def test_what_orbax_does_not_save(tmp_path: Path) -> None:
-    with pytest.raises(BrokenWeights, match="without elements, and such are: a, c"):
-        write_orbax(tmp_path / "w", tensors_of({"a": np.zeros((0, 2)), "b": np.ones(2), "c": np.zeros(0)}))
-    with pytest.raises(BrokenWeights, match="without arrays"):
-        write_orbax(tmp_path / "w", [])
-    with pytest.raises(UsageError, match="cannot both be nested"):
-        write_orbax(tmp_path / "w", tensors_of({"a": np.ones(2), "a.b": np.ones(2)}))
-    assert not (tmp_path / "w").exists()
 
 
 def test_folders_that_are_not_whole(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""What a person says of how weights are carried over, in one object that every way of carrying them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Tree
+from dataclasses import InitVar, dataclass
+from pathlib import Path
+from typing import Any
+
+from port.errors import UnknownChoice
+from port.mapping import Guide, Mapping, Rules, guide_of_flax, guide_of_torch, rules_of
+from port.mapping.folding import folds
+from port.weights.carrying import floating
+
+Rename = Tree[str, str] | Rules | Mapping | Path | str | None
+Shapes = Tree[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How weights go from one side to the other, and for `port.weights.conversion.convert` how the result is written.
+
+    Attributes:
+        torch: a torch module to go by (on the meta device: nothing but its structure is looked at), or a `Guide`; held
+            as the guide.
+        flax: an nnx module, a Linen module (with ``inputs``), a tree of variables, or a `Guide`; held as the guide.
+        rename: where names differ, from torch's to Flax's: see `port.mapping.between`; held as what was read of it.
+        fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
+        reverse: from Flax to torch: the mapping is still told from torch to Flax.
+        partial: the weights may be a part of the model's: what they lack is listed.
+        key: where in a training checkpoint the state dict is, if it holds several.
+        dtype: what to cast floating tensors to; by default each keeps its own, bit for bit.
+        format: of the result, as `port.weights.formats` has them; by default as its name's suffix says.
+        max_shard_size: bytes of one file of the result, at most; safetensors only.
+        overwrite: whether the result and ``save_mapping`` may be there already.
+        save_mapping: where the mapping from torch to Flax is written, beside the result: both are, or neither.
+        inputs: an example input of a Linen module, or a tuple of its arguments.
+
+    Raises:
+        UsageError: options that cannot be; a mapping file or a model that is not understood.
+        NoPair: a model whose structure cannot be told.
+    """
+
+    torch: Any = None
+    flax: Any = None
+    rename: Any = None
+    fold: Shapes | None = None
+    reverse: bool = False
+    partial: bool = False
+    key: str | None = None
+    dtype: str | None = None
+    format: str | None = None
+    max_shard_size: int | None = None
+    overwrite: bool = False
+    save_mapping: Path | str | None = None
+    inputs: InitVar[Any] = None
+
+    def __post_init__(self, inputs: Any) -> None:
+        if self.dtype is not None and self.dtype not in floating():
+            raise UnknownChoice("dtype", self.dtype, floating())
+        object.__setattr__(self, "rename", rules_of(self.rename))
+        object.__setattr__(self, "fold", folds(self.fold))
+        object.__setattr__(self, "torch", None if self.torch is None else guide_of_torch(self.torch))
+        object.__setattr__(self, "flax", None if self.flax is None else guide_of_flax(self.flax, inputs))
+
+    @property
+    def rules(self) -> Rules | Mapping:
+        """What is said of names, read."""
+        return self.rename
+
+    @property
+    def guides(self) -> tuple[Guide | None, Guide | None]:
+        """What is known of the torch model and of the Flax model."""
+        return self.torch, self.flax

@@ -1,0 +1,114 @@
+"""Orbax checkpoint folders, written a piece at a time: orbax itself asks for all arrays at once."""
+
+from __future__ import annotations
+
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from port.errors import BrokenWeights
+from port.weights.contiguous import in_c_order
+from port.weights.metadata import Metadata
+from port.weights.nesting import nested
+from port.weights.tensors import Tensor
+
+CHUNK = 2**24
+"""Bytes of a chunk, about: the part of a tensor that is copied, written and later read in one go. Few enough that the
+copy stays in the cache until it is written; enough that the index of all chunks, which grows with their number and is
+written again as they are committed, stays small beside them."""
+IN_FLIGHT = 2 * CHUNK
+"""Bytes that may wait for the disk, before the next chunk is copied."""
+
+
+def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict) -> None:
+    """Write a folder as orbax's ``PyTreeCheckpointer`` does, nested at the names' dots.
+
+    In memory are one tensor, if it is not mapped from a file, and `IN_FLIGHT` bytes. Nothing is compressed: zstd takes
+    longer than the disk, and makes trained float32 weights smaller by less than a tenth. What the file says of itself
+    is in orbax's custom metadata.
+
+    Raises:
+        UsageError: names that cannot be nested.
+        BrokenWeights: an empty array, which orbax does not save; a tensor that is not what it promised to be.
+        OSError: the folder cannot be written.
+    """
+    import jax
+    import orbax.checkpoint as ocp
+
+    empty = [tensor.name for tensor in tensors if not tensor.nbytes]
+    if empty:
+        raise BrokenWeights(f"orbax saves no arrays without elements, and such are: {', '.join(empty)}")
+    if not tensors:
+        raise BrokenWeights("orbax saves no tree without arrays, and there are none")
+    tree = nested({tensor.name: tensor for tensor in tensors})
+    told = metadata()  # orbax writes it behind the tensors, with what is known of them by then
+    registry = ocp.type_handlers.create_type_handler_registry(
+        (Tensor, _handler(lambda: told.update(metadata()))), (jax.Array, ocp.type_handlers.ArrayHandler())
+    )
+    handler = ocp.PyTreeCheckpointHandler(use_compression=False, type_handler_registry=registry)
+    try:
+        with ocp.Checkpointer(handler) as checkpointer:
+            checkpointer.save(path.absolute(), ocp.args.PyTreeSave(tree), custom_metadata=told or None)
+    except BaseException:
+        for unfinished in path.parent.glob(f"{escape(path.name)}.orbax-checkpoint-tmp*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def _handler(on_end: Callable[[], None]) -> Any:
+    """Orbax's handler of numpy arrays, for tensors that are read when their turn comes.
+
+    It writes as orbax's handler of sharded arrays does: each chunk is a shard along the first axis.
+    """
+    import orbax.checkpoint as ocp
+    import tensorstore
+
+    class Handler(ocp.type_handlers.NumpyHandler):
+        async def serialize(self, values: Any, infos: Any, args: Any = None) -> list[Any]:
+            # Like the other formats: whole after the process is killed, not after a power cut.
+            context = tensorstore.Context({"file_io_sync": False}, infos[0].ts_context)
+            waiting: deque[tuple[Any, int]] = deque()
+            in_flight = 0
+            for tensor, info in zip(values, infos, strict=True):
+                rows = _rows(tensor)
+                spec = ocp.type_handlers.get_json_tspec_write(
+                    info, True, tensor.shape, (*rows, *tensor.shape[1:]), tensor.dtype, process_index=0
+                )
+                store = await tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context)
+                for place, chunk in _chunks(tensor.array(), *rows):
+                    written = store[place].write(chunk, can_reference_source_data_indefinitely=True)
+                    waiting.append((written, chunk.nbytes))
+                    in_flight += chunk.nbytes
+                    while in_flight > IN_FLIGHT:
+                        earliest, size = waiting.popleft()
+                        await earliest
+                        in_flight -= size
+            for written, _ in waiting:
+                await written
+            on_end()
+            return []
+
+    return Handler()
+
+
+def _rows(tensor: Tensor) -> tuple[int, ...]:
+    """How long a chunk is along the first axis; nothing for a number, which has no axes."""
+    if not tensor.shape:
+        return ()
+    chunks = min(-(-tensor.nbytes // CHUNK), tensor.shape[0])
+    return (-(-tensor.shape[0] // chunks),)
+
+
+def _chunks(array: np.ndarray, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray]]:
+    """Each chunk, in C order, and where it is."""
+    if rows is None:
+        yield ..., array
+        return
+    for begin in range(0, len(array), rows):
+        place = slice(begin, min(begin + rows, len(array)))
+        yield place, in_c_order(array[place])
