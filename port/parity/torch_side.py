@@ -103,7 +103,7 @@ class TorchSide:
         """Whether something makes float32 of float64 on the way, as a softmax that is told its dtype does."""
         seen = _Narrowing()
         with torch.no_grad(), seen:
-            self._forward(self._fresh(False), self._tensors(inputs)[0], inputs)
+            self._forward(self.fresh(False), self.tensors(inputs), inputs)
         return seen.found
 
     def buffers_after(self, inputs: Inputs, steps: int) -> Arrays:
