@@ -37,8 +37,8 @@ def bytes_needed(module: torch.nn.Module, given: Any, *, gradients: bool) -> int
     from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
     from torch.utils import _pytree as pytree
 
-    held = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
     try:
+        held = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         # A copy: what the module keeps of a run, as its last attention weights, would have no numbers either.
         with FakeCopyMode(fake):
@@ -46,7 +46,7 @@ def bytes_needed(module: torch.nn.Module, given: Any, *, gradients: bool) -> int
         with fake, _counted() as counted:
             args, kwargs = pytree.tree_map(lambda leaf: _faked(fake, leaf), given)
             without_numbers(*args, **kwargs)
-    except Exception:  # it looks at its numbers
+    except Exception:  # it looks at its numbers, or holds sparse ones
         return 0
     if gradients:
         return _COPIES_WITH_GRADIENTS * held + _ACTIVATIONS_WITH_GRADIENTS * sum(counted)

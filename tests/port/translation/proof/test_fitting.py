@@ -46,7 +46,7 @@ def proof(translation: Translation, monkeypatch: pytest.MonkeyPatch, fits: Calla
 def test_the_estimate_grows_with_batch_and_parameters_and_leaves_the_module_alone() -> None:
     small, large = (fitting.bytes_needed(MODULE, ((x,), {}), gradients=True) for x in (X[:2], X))
     assert 2.5 * small < large < 3.5 * small
-    assert fitting.bytes_needed(MODULE, ((X,), {}), gradients=False) < large / 2
+    assert fitting.bytes_needed(MODULE, ((X,), {}), gradients=False) < large / 1.5
     wide = fitting.bytes_needed(nn.Linear(400, 300), ((torch.zeros(1, 400),), {}), gradients=False)
     assert 4 * 4 * 400 * 300 < wide < 5 * 4 * 400 * 300
     assert type(MODULE.last) is Tensor and MODULE.training
