@@ -56,6 +56,10 @@ TENSORS = {
 }
 """By what both sides compute in."""
 
+NARROWED_SHARE = 1e-3
+"""The share of a model that runs in float64 and goes through float32 on the way: a gradient that is zero in exact
+arithmetic has float32's rounding there."""
+
 CONTROL_FACTOR = 10.0
 """How many times further astray than the furthest control a right side may be."""
 

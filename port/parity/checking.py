@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from port.errors import UnknownChoice, UsageError
 from port.judging import TENSORS, Limits, Status
+from port.judging.limits import NARROWED_SHARE
 from port.mapping import Mapping, Rules, between, rules_of
 from port.mapping.folding import folds
 from port.mapping.renaming import Renaming, renamed
@@ -119,6 +120,8 @@ def check(
         layout = layout_between(side, evaluated, given, channels_last)
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
+        if precision == "float64" and rtol is None and flax.narrowed(theirs):
+            limits = replace(limits, share=NARROWED_SHARE)
         mapping = between(side.guide, flax.guide, rename=rules, fold=fold)
         findings = []
         if weights == "own":

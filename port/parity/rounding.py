@@ -18,9 +18,6 @@ large logits has."""
 FAR = 100.0
 """How many times a layer's own rounding another difference has to be, to be no consequence of it."""
 
-_NEXT_TO_NOTHING = 1e-3
-"""A gradient below this share of the largest has the rounding of the largest."""
-
 
 def part_beyond_rounding(models: Models, result: ModeResult, *, training: bool) -> None:
     """Where the first layer that differs does so by float32's rounding alone, look for a far larger difference.
@@ -38,7 +35,8 @@ def part_beyond_rounding(models: Models, result: ModeResult, *, training: bool) 
     own = _own_error(first, result.rows, models.limits)
     if own is None or own > ROUNDING or not _goes_through_float32(models, result, first, training=training):
         return
-    limits = replace(models.limits, forward=FAR * own, gradient=FAR * own / (_NEXT_TO_NOTHING))
+    # A gradient that is next to nothing beside the largest has the rounding of the largest.
+    limits = replace(models.limits, forward=FAR * own, gradient=FAR * own / (models.limits.share or 1.0))
     other = _farther(result.rows, result.findings, first.mode, limits)
     if other is not None:
         result.partings = [other]

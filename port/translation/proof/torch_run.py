@@ -67,6 +67,8 @@ def _not_differentiated(module: Any, given: Any, training: bool, seed: int, erro
         raise error from None
     run.no_gradient = _first_line(error)
     run.trained = _trained(module)
+    # Nothing was trained in this run: its parameters are no buffers for that.
+    run.buffers = {name: array for name, array in run.buffers.items() if not run.trained.get(name)}
     return run
 
 
