@@ -12,6 +12,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from port.errors import BrokenWeights, UsageError
+from port.weights import orbax_writing
 from port.weights.checkpoint import Tensor, open_checkpoint
 from port.weights.orbax_files import open_orbax
 from port.weights.orbax_writing import write_orbax
@@ -40,7 +41,10 @@ def assert_same(path: Path, arrays: dict[str, np.ndarray]) -> None:
             assert read.tobytes() == array.tobytes(), name
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("chunk", [2**24, 300])
+def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    """In chunks that do not divide the first axis, too."""
+    monkeypatch.setattr(orbax_writing, "CHUNK", chunk)
     arrays = EVERY | {"scalar": np.array(7, np.int64), "t": RANDOM.normal(size=(70, 66)).T}
     write_orbax(tmp_path / "w", tensors_of(arrays))
     assert_same(tmp_path / "w", arrays)
