@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
+from port.cli.guarding import guarded
 from port.cli.inputs import inputs_from_options
 from port.cli.models import built_flax_model, built_torch_model, register_pairs
 from port.cli.rules import rules_from
-from port.errors import NoPair, PortError, UsageError
+from port.errors import UsageError
 from port.named import arguments as keywords
 
 
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     module = built_torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"), "TORCH")
     inputs = inputs_from_options(given.input, given.inputs)
     flax = _flax(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"), module, inputs)
-    found = _guarded(lambda: match(module, flax, inputs, rename=rules))
+    found = guarded(lambda: match(module, flax, inputs, rename=rules), "the models could not be matched")
     if given.out is not None:
         found.save(given.out)
     if given.json:
@@ -91,27 +92,6 @@ def main(arguments: Sequence[str]) -> int:
     else:
         print_match(found, Console() if sys.stdout.isatty() else Console(width=10_000), file=given.out)
     return found.status.exit_code
-
-
-def _guarded(work: Callable[[], Any]) -> Any:
-    """The work's result.
-
-    Raises:
-        PortError: what it was refused for, or that it failed: a fault of ours, said in one line.
-    """
-    try:
-        return work()
-    except PortError:
-        raise
-    except Exception as error:
-        import traceback
-
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise NoPair(
-            f"the models could not be matched, and that is a fault of port's: {type(error).__name__}: "
-            f"{lines[0][:300] if lines else 'no message'} ({Path(last.filename).name}:{last.lineno}); please report it"
-        ) from error
 
 
 def _flax(reference: str, options: dict[str, Any], module: Any, inputs: Any) -> Any:

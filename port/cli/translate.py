@@ -6,18 +6,17 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
+from port.cli.guarding import Made, guarded
 from port.cli.models import built_torch_model, called, register_pairs
-from port.errors import NoPair, PortError, UsageError
+from port.errors import UsageError
 from port.judging import Status
 from port.named import arguments as keywords
 from port.named import named, spelled_arguments
-
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -183,22 +182,4 @@ def _construct(given: Arguments) -> Callable[[], Any] | None:
 
 
 def _guarded(work: Callable[[], Made], target: str) -> Made:
-    """The work's result.
-
-    Raises:
-        PortError: what it was refused for, or that it failed: a fault of ours, said in one line.
-    """
-    try:
-        return work()
-    except PortError:
-        raise
-    except Exception as error:
-        import traceback
-
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise NoPair(
-            f"{target} could not be translated, and that is a fault of port's: {type(error).__name__}: "
-            f"{lines[0][:300] if lines else 'no message'} ({Path(last.filename).name}:{last.lineno}). "
-            "--submodule PATH translates a part alone; please report it"
-        ) from error
+    return guarded(work, f"{target} could not be translated", "--submodule PATH translates a part alone; ")

@@ -119,15 +119,16 @@ def _table(entry: Entry) -> dict[str, Any]:
 
 def _written(table: dict[str, Any]) -> str:
     """An entry as TOML, a key a line: a person edits it."""
-    return "[[entry]]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
+    return "[[entry]]\n" + "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as TOML: strings, numbers, lists and inline tables."""
     match value:
         case dict():
-            return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+            return "{ " + ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items()) + " }"
         case list():
-            return "[" + ", ".join(map(_value, value)) + "]"
+            return "[" + ", ".join(map(toml_value, value)) + "]"
     # A JSON string, number or bool is TOML's, too; but TOML wants the one control character escaped that JSON does not.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 

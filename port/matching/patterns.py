@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from port.mapping import Entry, Guide, Rule, Rules
+from port.mapping.file import toml_value
 from port.moves.spec import spec_of
 
 _NUMBER = re.compile(r"\d+")
@@ -138,7 +139,7 @@ def written(rules: Rules, remarks: Iterable[str] = ()) -> str:
 def _table(rule: Rule) -> str:
     lines = ["[[rule]]", f"source = {_names(rule.sources)}", f"target = {_names(rule.targets)}"]
     if rule.moves:
-        lines.append(f"moves = {_value(list(rule.moves))}")
+        lines.append(f"moves = {toml_value(list(rule.moves))}")
     if rule.collection is not None:
         lines.append(f"collection = {_text(rule.collection)}")
     return "\n".join(lines) + "\n"
@@ -152,13 +153,4 @@ def _text(text: str) -> str:
     """A string of TOML's: literal where it can be, so that a pattern reads as it is."""
     if "'" not in text and text.isprintable():
         return f"'{text}'"
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _value(value: Any) -> str:
-    match value:
-        case dict():
-            return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
-        case list():
-            return "[" + ", ".join(map(_value, value)) + "]"
-    return json.dumps(value)
+    return toml_value(text)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from port.errors import UnknownChoice, UsageError
 from port.judging import TENSORS, Limits, Status
-from port.judging.limits import NARROWED_SHARE
 from port.mapping import Mapping, Rules, between, rules_of
 from port.mapping.folding import folds
 from port.mapping.renaming import Renaming, renamed
@@ -75,8 +74,8 @@ def check(
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         weights: "own": each side keeps its own, and they are compared first; "torch": Flax's copy gets torch's.
         precision: float64 is the proof; in float32 faults below 1e-4 are not seen.
-        rtol: relative limit of outputs, and ten times that of gradients; by default `port.judging.limits`'s, 1e-9 and
-            1e-7 (float32: 1e-4 and 1e-3). Where Flax's model goes through float32, as `jax.nn.dot_product_attention`
+        rtol: relative limit of outputs, and ten times that of gradients; by default `port.judging.limits`'s, 1e-10 and
+            1e-9 (float32: 1e-4 and 1e-3). Where Flax's model goes through float32, as `jax.nn.dot_product_attention`
             does, 1e-6 is what can be met.
         atol: below this absolute difference anything is equal.
         steps: forward passes in training mode before the running statistics are compared.
@@ -120,8 +119,6 @@ def check(
         layout = layout_between(side, evaluated, given, channels_last)
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
-        if precision == "float64" and rtol is None and flax.narrowed(theirs):
-            limits = replace(limits, share=NARROWED_SHARE)
         mapping = between(side.guide, flax.guide, rename=rules, fold=fold)
         findings = []
         if weights == "own":

@@ -52,7 +52,6 @@ class Control:
 
     def __init__(self, run: Callable[[int], Kinds], reference: Kinds) -> None:
         self._run, self._reference = run, reference
-        self._outputs_of_layers = 0.0
 
     def judge(self, kind: str, name: str, ours: np.ndarray, limit: float) -> Judged:
         """Whether a tensor differs by rounding alone.
@@ -79,18 +78,20 @@ class Control:
 
     def strayed(self, kind: str, name: str) -> float:
         """The largest absolute difference of a tensor of the original's from itself; 0 if it is not finite."""
-        strays = [gap(self._reference[kind][name], run[kind][name]) for run in self._runs if name in run.get(kind, {})]
+        strays = [
+            gap(self._reference[kind][name], run[kind][name]) for run in self._runs[0] if name in run.get(kind, {})
+        ]
         return max((stray for stray in strays if np.isfinite(stray)), default=0.0)
 
     def _went_into(self, kind: str) -> float:
         """The magnitude of what went into a tensor: of the layers' outputs, or of all gradients."""
-        self._runs  # noqa: B018  # fills in the magnitudes
         if "gradient" in kind:
             return max(_largest(arrays) for name, arrays in self._reference.items() if "gradient" in name)
-        return self._outputs_of_layers
+        return self._runs[1]
 
     @cached_property
-    def _runs(self) -> list[Kinds]:
+    def _runs(self) -> tuple[list[Kinds], float]:
+        """What the original gave in each run, and the largest number that its layers gave."""
         runs = []
         with largest_output() as found:
             for seed in range(CONTROL_RUNS):
@@ -99,8 +100,7 @@ class Control:
                         runs.append(self._run(seed))
                 except Exception:  # numbers that the user's code does not take
                     continue
-        self._outputs_of_layers = max(found, default=0.0)
-        return runs
+        return runs, max(found, default=0.0)
 
 
 def moved(module: torch.nn.Module, given: Any, seed: int) -> tuple[torch.nn.Module, Any]:

@@ -28,6 +28,10 @@ def _initializers(module: Any) -> dict[str, Any]:
     return torch_initializers(module.in_features)
 
 
+def _features(module: Any) -> dict[str, tuple[int, ...]]:
+    return {"inputs": (module.in_features,), "outputs": (module.out_features,)}
+
+
 def _general_params(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> tuple[ParamPair, ...]:
     into, out = prod(inputs), prod(outputs)
     return (
@@ -68,7 +72,7 @@ PAIRS = (
         flax="flax.nnx.LinearGeneral",
         # How the features are cut into axes is the Flax side's to say.
         params=_general_params,
-        facts_of_torch=lambda module: {"inputs": (module.in_features,), "outputs": (module.out_features,)},
+        facts_of_torch=_features,
         facts_of_flax=_general_facts,
         fits_flax=lambda module: not module.batch_axis,
         notes=NOTES,
@@ -77,7 +81,7 @@ PAIRS = (
         torch="torch.nn.Linear",
         flax="flax.linen.DenseGeneral",
         params=_general_params,
-        facts_of_torch=lambda module: {"inputs": (module.in_features,), "outputs": (module.out_features,)},
+        facts_of_torch=_features,
         facts_of_flax=_linen_general_facts,
         fits_flax=lambda module: not module.batch_dims,
         notes=NOTES,

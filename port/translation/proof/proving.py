@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from port.translation.double import twice, why_not
+from port.translation.input_lengths import Lengths
 from port.translation.loading import LABEL
 from port.translation.proof.comparing import compared
 from port.translation.proof.fitting import bytes_free, bytes_needed, did_not_fit, fits, gigabytes, smaller
@@ -59,6 +60,8 @@ class _Proving:
     def __init__(self, sides: Sides) -> None:
         self.sides, self.translation = sides, sides.translation
         self.rows: list[Compared] = []
+        self.ran_at: Lengths = {}  # empty: the example's own
+        self.others: list[Lengths] = []
         self.remarks = dict.fromkeys([sides.limits.why] if sides.limits.why else [])
         if self.translation.needs_x64:
             self.remarks[_X64] = None
@@ -66,7 +69,7 @@ class _Proving:
     def ended(self, failed: str = "", unjudged: str = "") -> Proof:
         """What was found so far."""
         rows, remarks = tuple(self.rows), tuple(self.remarks)
-        lengths = "" if failed or unjudged else _tried(self.translation)
+        lengths = "" if failed or unjudged else _compared_at(self.translation, self.ran_at, self.others)
         return Proof(rows, self.sides.precision, failed, remarks, lengths, unjudged)
 
     def proof(self) -> Proof:
@@ -78,7 +81,7 @@ class _Proving:
             where = f"about {needed} are needed for it, and {gigabytes(bytes_free())} are free"
             if sizes is None:
                 return self.outputs_alone(given, where)
-            given = sides.given_at(sizes)
+            given, self.ran_at = sides.given_at(sizes), sizes
             self.remarks[f"compared at {words(sizes)} in place of the example's lengths: {where}"] = None
         for training in (False, True):
             mode = "training" if training else "evaluation"
@@ -148,6 +151,9 @@ class _Proving:
     def at_other_lengths(self) -> Proof:
         """Compare at the other lengths that the translation takes."""
         for sizes in self.translation.lengths.tried:
+            if self.ran_at and not fits(self.sides.module, self.sides.given_at(sizes), gradients=True):
+                continue  # they are as long as what did not fit
+            self.others.append(sizes)
             try:
                 modes = (False, True) if self.sides.trains_at(sizes) else (False,)
                 self.rows += [row for training in modes for row in self.sides.rows_at(sizes, training=training)]
@@ -161,13 +167,13 @@ class _Proving:
         return self.ended()
 
 
-def _tried(translation: Translation) -> str:
+def _compared_at(translation: Translation, ran_at: Lengths, others: list[Lengths]) -> str:
     """The lengths of the inputs at which both sides ran."""
-    lengths = translation.lengths
-    if not lengths.names:
+    if not translation.lengths.names:
         return "the example's lengths alone, which are fixed, and checked where they come in"
-    tried = "; ".join(map(words, lengths.tried))
-    return f"the example's lengths{f'; {tried}' if tried else ' alone: the original ran at no others'}"
+    first = words(ran_at) if ran_at else "the example's lengths"
+    tried = "; ".join(map(words, others))
+    return f"{first}; {tried}" if tried else f"{first} alone: the original ran at no others"
 
 
 _UNFIT = (

@@ -14,7 +14,7 @@ def limits_of(single: bool, mixed: bool) -> Limits:
         single: whether both sides run in float32.
         mixed: whether the original computes a part in float32, whatever its precision.
     """
-    return TENSORS["float32" if single else "mixed" if mixed else "float64"]
+    return TENSORS["float32" if single else "mixed" if mixed else "translation"]
 
 
 @dataclass(frozen=True)

@@ -172,3 +172,10 @@ def test_bad_input_exits_with_2_and_a_sentence(what: str, capsys: pytest.Capture
     result = json.loads(printed.out)
     jsonschema.validate(result, schema())
     assert (result["status"], result["exit_code"]) == (None, 2) and expected in result["sentence"]
+
+
+def test_a_fault_of_ours_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("port.parity.check", lambda *_, **__: 1 / 0)
+    assert run("nets_torch:Net", "nets_flax:Net", *INPUT) == 2
+    said = capsys.readouterr().err
+    assert "that is a fault of port's: ZeroDivisionError" in said and "Traceback" not in said

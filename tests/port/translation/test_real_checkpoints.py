@@ -88,7 +88,7 @@ def expected_outputs(published: Published) -> np.ndarray:
 def test_the_outputs_agree(published: Published) -> None:
     got = outputs(published, translated(published))
     assert got.dtype == np.float64
-    assert difference(got, expected_outputs(published)) <= TENSORS["float64"].forward
+    assert difference(got, expected_outputs(published)) <= TENSORS["translation"].forward
 
 
 @SWEEP
@@ -126,7 +126,9 @@ def test_one_number_that_is_changed_a_little_is_seen(published: Published) -> No
     translation = translated(published)
     name = weights_of(translation)[0]
     faulty = replace(translation, values=with_one_number_changed(translation.values, name))
-    assert difference(outputs(published, faulty), expected_outputs(published)) > 10 * TENSORS["float64"].forward, name
+    assert difference(outputs(published, faulty), expected_outputs(published)) > 10 * TENSORS["translation"].forward, (
+        name
+    )
 
 
 @SWEEP
@@ -151,7 +153,7 @@ def test_a_little_in_any_weight_is_seen(published: Published) -> None:
             faulty = [(path, v.replace(_value(path, v, values, name))) for path, v in flat]
             got = translation.to_torch(np.asarray(compiled(nnx.from_flat_state(faulty)))).numpy()
             seen[name] = difference(got, expected)
-    unseen = {name: apart for name, apart in seen.items() if apart <= 10 * TENSORS["float64"].forward}
+    unseen = {name: apart for name, apart in seen.items() if apart <= 10 * TENSORS["translation"].forward}
     assert seen and not unseen, unseen
 
 

@@ -48,14 +48,14 @@ def apart(cls: type[nn.Module], batch: int) -> float:
 @pytest.mark.thin(3)
 @NETS
 def test_the_batch_size_is_free(cls: type[nn.Module]) -> None:
-    assert apart(cls, 5) <= TENSORS["float64"].forward
+    assert apart(cls, 5) <= TENSORS["translation"].forward
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("batch", [1, 2, 7])
 @NETS
 def test_other_batch_sizes(cls: type[nn.Module], batch: int) -> None:
-    assert apart(cls, batch) <= TENSORS["float64"].forward
+    assert apart(cls, batch) <= TENSORS["translation"].forward
 
 
 @pytest.mark.sweep

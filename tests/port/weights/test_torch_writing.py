@@ -16,18 +16,7 @@ from port.weights.torch import as_torch
 from port.weights.torch_files import open_torch
 from port.weights.torch_writing import write_torch
 
-RANDOM = np.random.default_rng(0)
-
-
-def tensors_of(arrays: dict[str, np.ndarray]) -> list[Tensor]:
-    return [Tensor(name, array.shape, array.dtype, lambda array=array: array) for name, array in arrays.items()]
-
-
-def some(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Bits of any kind."""
-    dtype = dtypes()[name]
-    size = int(np.prod(shape)) * dtype.itemsize
-    return RANDOM.integers(0, 2 if name == "bool" else 256, size, np.uint8).view(dtype).reshape(shape)
+from .some_tensors import some, tensors_of
 
 
 @pytest.mark.parametrize("mapped", [False, True])

@@ -59,6 +59,7 @@ def test_at_smaller_lengths_it_is_judged_and_says_so(translation: Translation, m
 
     found = proof(translation, monkeypatch, fits)
     assert found.status is Status.AGREE
+    assert found.lengths.startswith("n = ") and "example" not in found.lengths, "it says where it ran"
     assert any("in place of the example's lengths: about" in remark for remark in found.remarks)
     wrong = replace(translation, source=translation.source.replace("nnx.relu(", "nnx.relu6(1.1 * "))
     assert wrong.source != translation.source
