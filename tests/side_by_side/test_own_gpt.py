@@ -160,7 +160,7 @@ FAULTS = {
     "it looks ahead": Fault(", is_causal=True)", ")"),
     "the other gelu": Fault("approximate=False", "approximate=True"),
     "another epsilon": Fault("epsilon=1e-05", "epsilon=1e-06", 3),
-    "positions shifted by one": Fault("jnp.arange(64)", "jnp.arange(1, 65) % 64"),
+    "positions shifted by one": Fault("jnp.arange(idx.shape[1])", "jnp.arange(1, idx.shape[1] + 1) % idx.shape[1]"),
     "no gradient through the head": Fault(
         "self.wte.attend(x)", "x @ jax.lax.stop_gradient(self.wte.embedding[...]).T", step=1
     ),
