@@ -6,7 +6,8 @@ message alone and exits with the error's ``exit_code``; a library caller catches
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -26,6 +27,21 @@ class PortError(Exception):
 
 class UsageError(PortError, ValueError):
     """An option or an argument that cannot be right."""
+
+
+@contextmanager
+def explained(why: str) -> Iterator[None]:
+    """Within it, whatever a user's code raises becomes a sentence: why, and the error's class and message.
+
+    Raises:
+        UsageError: something was raised that is no error of this file's.
+    """
+    try:
+        yield
+    except PortError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{why}: {type(error).__name__}: {error}") from error
 
 
 class UnknownChoice(UsageError):

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from port.matching.units import Unit
-from port.parity.calls import Call, Run
+from port.parity.calls import Call
 from port.parity.flax_side import FlaxSide
 from port.parity.given import Inputs
+from port.parity.run import Run
 from port.parity.structure import leaves
 from port.parity.tap import Tap
 

@@ -27,13 +27,14 @@ from port.matching.solving import Solver, outputs_agree
 from port.matching.state import State
 from port.matching.torch_units import torch_units
 from port.matching.units import Unit, units_of
+from port.parity.precision import cpu_precision
 
 if TYPE_CHECKING:
     import torch
 
-    from port.parity.calls import Run
     from port.parity.flax_side import FlaxSide
     from port.parity.given import Inputs, Layout
+    from port.parity.run import Run
     from port.parity.sides import Keywords
     from port.parity.torch_side import TorchSide
 
@@ -78,17 +79,11 @@ def match(
         WeightsMismatch: rules of the user's that do not fit the models.
         NoPair: a lazy layer that has not been run.
     """
-    import jax
-
     from port.parity.sides import see_that_they_are_models
 
     see_that_they_are_models(torch_module, flax_module)
     rules, fold = rules_of(rename), folds(fold)
-    with (
-        jax.enable_x64(True),
-        jax.default_device(jax.devices("cpu")[0]),
-        jax.default_matmul_precision("highest"),
-    ):
+    with cpu_precision(x64=True):
         sides = _both_sides(torch_module, flax_module, inputs, channels_last, flax_inputs, flax_keywords)
         if isinstance(rules, Mapping):
             return _given_whole(sides, rules)

@@ -1,8 +1,7 @@
-"""What is written down of one run of one side: its outputs, its gradients, and every call of a layer."""
+"""What is written down of each call of a layer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +10,6 @@ import numpy as np
 from port.parity.structure import leaves
 
 Arrays = dict[str, np.ndarray]
-Cotangents = Callable[[Arrays], Arrays]
-"""From the outputs to what is to be pulled back through each floating one."""
 
 
 @dataclass
@@ -56,23 +53,6 @@ class Call:
         return self.path if self.number == 0 else f"{self.path} (call {self.number + 1})"
 
 
-@dataclass
-class Run:
-    """One forward and backward pass of one side, in its own layout.
-
-    Attributes:
-        outputs: the model's outputs by name.
-        calls: the layers' calls in the order in which they finished.
-        gradients: of the parameters, by the side's own names.
-        input_gradients: of the floating inputs, by name.
-    """
-
-    outputs: Arrays
-    calls: list[Call] = field(default_factory=list)
-    gradients: Arrays = field(default_factory=dict)
-    input_gradients: Arrays = field(default_factory=dict)
-
-
 def numpy_leaves(value: Any) -> Arrays:
     """The arrays of a structure as numpy arrays, by name."""
     return {name: as_array(leaf) for name, leaf in leaves(value).items()}
@@ -90,3 +70,8 @@ def as_array(value: Any) -> np.ndarray:
 def is_floating(array: Any) -> bool:
     """Whether an array is of floating numbers, half precision too."""
     return "float" in str(array.dtype)
+
+
+def is_inexact(array: Any) -> bool:
+    """Whether an array is of floating or of complex numbers: it may have a gradient."""
+    return is_floating(array) or "complex" in str(array.dtype)

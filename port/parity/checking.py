@@ -16,10 +16,11 @@ from port.mapping.folding import folds
 from port.mapping.renaming import Renaming, renamed
 from port.parity.given import AS_IT_IS, Inputs, Layout, for_flax, inputs_from, layout_of
 from port.parity.held import compare_weights
-from port.parity.judge import ModeResult
 from port.parity.matching import match_layers
 from port.parity.mode import Models, compare_buffers, compare_mode
+from port.parity.mode_result import ModeResult
 from port.parity.outputs import Drawn
+from port.parity.precision import cpu_precision
 from port.parity.remarks import all_hints, remarks_of
 from port.parity.report import ORDER, CheckReport, Finding
 from port.parity.rounding import part_beyond_rounding
@@ -29,7 +30,7 @@ from port.parity.structure import leaves
 if TYPE_CHECKING:
     import torch
 
-    from port.parity.calls import Run
+    from port.parity.run import Run
     from port.parity.torch_side import TorchSide
 
 PRECISIONS = ("float64", "float32")
@@ -91,8 +92,6 @@ def check(
         WeightsMismatch: the two models' tensors cannot be brought together; all of it in one message.
         NoPair: a lazy layer that has not been run.
     """
-    import jax
-
     if precision not in PRECISIONS:
         raise UnknownChoice("precision", precision, PRECISIONS)
     if weights not in ("own", "torch"):
@@ -103,11 +102,7 @@ def check(
     rules, fold = rules_of(rename), folds(fold)
     renaming = Renaming({} if isinstance(rules, Mapping) else rules.rename)
     limits = _limits(TENSORS[precision], rtol, atol)
-    with (
-        jax.enable_x64(precision == "float64"),
-        jax.default_device(jax.devices("cpu")[0]),
-        jax.default_matmul_precision("highest"),
-    ):
+    with cpu_precision(precision == "float64"):
         from port.parity.torch_side import TorchSide
 
         side = TorchSide(torch_module, precision)

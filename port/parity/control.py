@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.judging.limits import CONTROL_FACTOR, CONTROL_RUNS, CONTROL_UNITS, MASK, ROUNDING_UNITS
+from port.parity.calls import Arrays
 from port.parity.copies import copied
 from port.parity.distance import gap
 from port.parity.random_rounding import random_rounding
+from port.parity.run import Kinds, is_gradient
 
 if TYPE_CHECKING:
     import torch
-
-Arrays = dict[str, np.ndarray]
-Kinds = dict[str, Arrays]
-"""What a run gives, by kind (outputs, gradients, …) and by name."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +83,8 @@ class Control:
 
     def _went_into(self, kind: str) -> float:
         """The magnitude of what went into a tensor: of the layers' outputs, or of all gradients."""
-        if "gradient" in kind:
-            return max(_largest(arrays) for name, arrays in self._reference.items() if "gradient" in name)
+        if is_gradient(kind):
+            return max(_largest(arrays) for name, arrays in self._reference.items() if is_gradient(name))
         return self._runs[1]
 
     @cached_property

@@ -11,10 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from port.errors import UsageError
+from port.errors import explained
 from port.mapping import FROZEN, Guide
-from port.parity.calls import Arrays, Call, Cotangents, Run, is_floating, numpy_leaves
+from port.parity.calls import Arrays, Call, is_inexact, numpy_leaves
+from port.parity.flax_pass import flax_pass
 from port.parity.given import Inputs
+from port.parity.run import Cotangents, Run
 from port.parity.structure import leaves, rebuilt
 from port.parity.tap import Tap
 
@@ -57,21 +59,22 @@ class FlaxSide(ABC):
         """
         tap = Tap()
         output, _ = self._forward(self.variables, inputs, training, tap)
-        outputs = numpy_leaves(output if loss is None else {"loss": loss(output)})
+        outputs = numpy_leaves(_lost(output, loss))
         arriving = {call.key: zeros for call in tap.calls if (zeros := _zeros(call.output))}
         wanted = cotangents(outputs)
 
-        def pulled(params: Variables, floating: Variables, added: dict[str, Variables]) -> Variables:
+        def forward(
+            params: Variables, floating: Variables, added: dict[str, Variables]
+        ) -> tuple[dict[str, jax.Array], None]:
             changed = _with(inputs, floating)
             output, _ = self._forward({**self.variables, **params}, changed, training, Tap(added))
-            found = leaves(output if loss is None else {"loss": loss(output)})
-            return {name: found[name] for name in wanted}
+            return leaves(_lost(output, loss)), None
 
-        _, pull = jax.vjp(pulled, self._floating(), _floating(inputs), arriving)
-        gradients, input_gradients, arrived = pull({name: jnp.asarray(array) for name, array in wanted.items()})
+        pulled = flax_pass(forward, wanted, self._floating(), _floating(inputs), arriving)
+        gradients, input_gradients, arrived = pulled.gradients
         for call in tap.calls:
-            call.cotangents = _numpy(arrived.get(call.key, {}))
-        return Run(outputs, tap.calls, _numpy(gradients), _numpy(input_gradients))
+            call.cotangents = arrived.get(call.key, {})
+        return Run(outputs, tap.calls, gradients, input_gradients, cotangents=wanted)
 
     def forward(self, variables: Variables, inputs: Inputs, tap: Tap) -> Any:
         """The model's output in evaluation, with other variables than its own; may be traced.
@@ -109,26 +112,19 @@ class FlaxSide(ABC):
         own = f"{call.path}." if call.path else ""
         params = {path: value for path, value in self._floating().items() if path.startswith(own)}
 
-        def pulled(params: Variables, floating: Variables) -> Variables:
+        def forward(params: Variables, floating: Variables) -> tuple[dict[str, jax.Array], None]:
             variables = {**self.variables, **params}
             found = leaves(self.call_layer(call, variables, _with(inputs, floating), training=training))
-            return {name: leaf for name, leaf in found.items() if is_floating(leaf)}
+            return {name: leaf for name, leaf in found.items() if is_inexact(leaf)}, None
 
-        outputs, pull = jax.vjp(pulled, params, _floating(inputs))
-        wanted = {
-            name: jnp.asarray(cotangents.get(name, np.zeros(leaf.shape)), leaf.dtype) for name, leaf in outputs.items()
-        }
-        gradients, input_gradients = pull(wanted)
-        return Run(_numpy(outputs), [], _numpy(gradients), _numpy(input_gradients))
+        pulled = flax_pass(forward, cotangents, params, _floating(inputs))
+        gradients, input_gradients = pulled.gradients
+        return Run(pulled.outputs, [], gradients, input_gradients)
 
     def _forward(self, variables: Variables, inputs: Inputs, training: bool, tap: Tap) -> tuple[Any, Variables]:
         kwargs = {**self.keywords[training], **inputs.kwargs}
-        try:
+        with explained(f"the Flax model does not take the inputs ({inputs.described})"):
             return self.call(variables, Inputs(inputs.args, kwargs), training=training, tap=tap)
-        except Exception as error:
-            raise UsageError(
-                f"the Flax model does not take the inputs ({inputs.described}): {type(error).__name__}: {error}"
-            ) from error
 
     def narrowed(self, inputs: Inputs) -> bool:
         """Whether something makes float32 of float64 on the way, as `jax.nn.dot_product_attention` does."""
@@ -151,8 +147,16 @@ class FlaxSide(ABC):
         return {
             path: value
             for path, value in self.variables.items()
-            if is_floating(value) and self.guide.leaves[path].collection in ("params", FROZEN)
+            if is_inexact(value) and self.guide.leaves[path].collection in ("params", FROZEN)
         }
+
+
+def _lost(output: Any, loss: Any) -> Any:
+    """The output, or the loss of it."""
+    if loss is None:
+        return output
+    with explained("the loss does not take the Flax model's output"):
+        return {"loss": loss(output)}
 
 
 _ON_IN_TRAINING = ("train", "training", "is_training")
@@ -210,11 +214,11 @@ def _with(inputs: Inputs, floating: Variables) -> Inputs:
 
 
 def _floating(inputs: Inputs) -> Variables:
-    return {name: jnp.asarray(leaf) for name, leaf in leaves(inputs.tree).items() if is_floating(leaf)}
+    return {name: jnp.asarray(leaf) for name, leaf in leaves(inputs.tree).items() if is_inexact(leaf)}
 
 
 def _zeros(output: Any) -> Variables:
-    return {name: jnp.zeros_like(leaf) for name, leaf in leaves(output).items() if is_floating(leaf)}
+    return {name: jnp.zeros_like(leaf) for name, leaf in leaves(output).items() if is_inexact(leaf)}
 
 
 def _numpy(arrays: Mapping[str, Any]) -> Arrays:

@@ -1,111 +1,96 @@
-"""What becomes of a tensor that differs: a finding, rounding alone, or something that cannot be judged."""
+"""The one judge of tensors: by their limits, and by the original's control what is beyond them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from port.judging import Limits
-from port.parity.calls import Arrays, Call
+from port.judging import Limits, Status
+from port.parity.compared import Compared
 from port.parity.control import Control
-from port.parity.distance import difference, gap, why_of
-from port.parity.layers import LayerPairing
-from port.parity.report import Finding, LayerRow, Parting, What
+from port.parity.distance import difference, gap
+from port.parity.run import is_gradient
 
 Pair = tuple[np.ndarray, np.ndarray]
+"""The original's array and the other side's, in one layout."""
 
 
-@dataclass
-class ModeResult:
-    """What comparing one mode found.
+@dataclass(frozen=True)
+class ComparedTensor:
+    """One tensor of both sides.
 
     Attributes:
-        findings: what differs.
-        partings: where the two sides part first.
-        rows: the layers.
-        calls: of torch's layers and of Flax's.
-        flax_layers: Flax's layers by path.
-        compared: how many tensors of each kind.
-        pairing: what compares the layers.
-        outputs: torch's and Flax's, each in its own layout.
-        rounded: torch's layer that differs before the one in ``partings``, by float32's rounding, and by how much.
-        zeros: what differs by rounding alone, as the control shows: it is zero in exact arithmetic.
-        unjudged: what cannot be judged, and why.
+        name: its name.
+        difference: relative.
+        limit: what it may be.
+        is_rounding: it is beyond its limit by rounding alone, as the original's own control shows.
+        unjudged: why it cannot be judged; empty if it can.
     """
 
-    findings: list[Finding] = field(default_factory=list)
-    partings: list[Parting] = field(default_factory=list)
-    rows: list[LayerRow] = field(default_factory=list)
-    calls: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))
-    flax_layers: dict[str, Any] = field(default_factory=dict)
-    compared: dict[str, int] = field(default_factory=dict)
-    pairing: LayerPairing | None = None
-    outputs: tuple[Arrays, Arrays] = field(default_factory=lambda: ({}, {}))
-    rounded: tuple[str, float] | None = None
-    zeros: list[str] = field(default_factory=list)
-    unjudged: list[str] = field(default_factory=list)
+    name: str
+    difference: float
+    limit: float
+    is_rounding: bool = False
+    unjudged: str = ""
+
+    @property
+    def status(self) -> Status:
+        """Agree, differ, or cannot be judged."""
+        if self.unjudged:
+            return Status.CANNOT_JUDGE
+        return Status.AGREE if self.is_rounding or self.difference <= self.limit else Status.DIFFER
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Writes down what differs by more than its limit and by more than rounding.
+    """Compares tensors of one run of each side.
 
     Attributes:
-        control: of torch's run.
-        limits: what a difference may be.
-        mode: "evaluation" or "training".
-        result: where it is written.
+        control: of the original's run.
+        limits: how far apart two arrays may be.
     """
 
     control: Control
     limits: Limits
-    mode: str
-    result: ModeResult
 
-    def outputs(self, torch: Arrays, flax: Arrays) -> None:
-        """Every output, by torch's names, in torch's layout."""
-        for name, array in torch.items():
-            other = flax[name]
-            apart = difference(array, other)
-            shapes = f"torch gives shape {array.shape}, Flax {other.shape}"
-            why = why_of(apart) if array.shape == other.shape else shapes
-            self.of("forward", "outputs", name or "the output", name, (array, other), apart, why)
-
-    def of(
-        self,
-        what: What,
-        kind: str,
-        where: str,
-        name: str,
-        pair: tuple[np.ndarray, np.ndarray],
-        apart: float,
-        why: str = "",
-    ) -> float:
+    def tensor(self, kind: str, name: str, pair: Pair, *, most: float = 0.0) -> ComparedTensor:
         """One tensor.
 
         Args:
-            what: of the finding, if it is one.
-            kind: as the control has it.
-            where: the tensor, for people.
-            name: as the control has it.
-            pair: torch's and Flax's, in one layout.
-            apart: their relative difference.
-            why: what is known of it.
-
-        Returns:
-            the difference; 0 of what is no finding by the control.
+            kind: of the tensor; that and its name are as the control has them.
+            name: of the tensor.
+            pair: the original's and the other side's.
+            most: of a gradient, the largest magnitude of any; one that is next to nothing beside it is set in relation
+                to a share of it.
         """
-        limit = self.limits.gradient if "gradient" in kind else self.limits.forward
-        if not apart > limit or not gap(*pair) > self.limits.absolute:
-            return apart
+        limit = self.limits.gradient if is_gradient(kind) else self.limits.forward
+        apart = difference(*pair, scale=self.limits.share * most)
+        if apart <= limit or gap(*pair) <= self.limits.absolute:
+            return ComparedTensor(name, min(apart, limit), limit)
         judged = self.control.judge(kind, name, pair[1], limit)
-        if judged.is_rounding:
-            self.result.zeros.append(where)
-            return 0.0
-        if judged.why:
-            self.result.unjudged.append(f"{what}, {self.mode}: {judged.why}")
-            return 0.0
-        self.result.findings.append(Finding(what, where, apart, limit, why, self.mode))
-        return apart
+        return ComparedTensor(name, apart, limit, judged.is_rounding, judged.why)
+
+    def row(self, what: str, kind: str, pairs: Mapping[str, Pair], *, most: float = 0.0) -> Compared:
+        """All tensors of a kind in one row: the largest difference of those that can be judged.
+
+        Args:
+            what: the row's name.
+            kind: of the tensors.
+            pairs: by name.
+            most: as of `tensor`.
+        """
+        tensors = [self.tensor(kind, name, pair, most=most) for name, pair in pairs.items()]
+        judged = [tensor for tensor in tensors if not tensor.is_rounding and not tensor.unjudged]
+        worst = max(judged, key=lambda tensor: tensor.difference, default=None)
+        limit = self.limits.gradient if is_gradient(kind) else self.limits.forward
+        return Compared(
+            what,
+            float(worst.difference) if worst is not None else 0.0,
+            limit,
+            worst.name if worst is not None and worst.difference > 0 else "",
+            len(tensors),
+            sum(tensor.is_rounding for tensor in tensors),
+            next((tensor.unjudged for tensor in tensors if tensor.unjudged), ""),
+        )

@@ -8,13 +8,14 @@ import numpy as np
 
 from port.judging import Limits
 from port.mapping import Mapping
-from port.parity.calls import Arrays, Call, Run, is_floating
+from port.parity.calls import Arrays, Call, is_floating
 from port.parity.distance import difference, largest
 from port.parity.flax_side import FlaxSide
 from port.parity.given import Inputs, Layout
 from port.parity.gradients import gradients_in_torchs
 from port.parity.matching import Matched
 from port.parity.report import LayerRow
+from port.parity.run import Run
 from port.parity.structure import leaves, rebuilt
 from port.parity.torch_side import TorchSide
 

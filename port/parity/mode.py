@@ -9,18 +9,20 @@ import numpy as np
 
 from port.judging import Limits
 from port.mapping import TORCH_ONLY, Mapping
-from port.parity.calls import Arrays, Call, Run
-from port.parity.control import Control, Kinds
-from port.parity.distance import difference, largest
+from port.parity.calls import Arrays, Call
+from port.parity.control import Control
+from port.parity.distance import difference, largest, why_of
 from port.parity.flax_side import FlaxSide
 from port.parity.given import Inputs, Layout
 from port.parity.gradients import gathered, gradients_in_torchs
-from port.parity.judge import Judge, ModeResult
+from port.parity.judge import Judge
 from port.parity.layers import LayerPairing
 from port.parity.matching import Matched
+from port.parity.mode_result import ModeResult
 from port.parity.outputs import Drawn, match_outputs
 from port.parity.parting import part_backward, part_forward
 from port.parity.report import Finding, LayerRow
+from port.parity.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Kinds, Run
 from port.parity.torch_side import TorchSide
 
 
@@ -71,32 +73,22 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
 
     flax = models.flax.run(models.flax_inputs, pulled, training=training, loss=models.losses[1])
     matched = match_outputs(torch.outputs, flax.outputs, models.layout)
-    result = ModeResult(calls=(torch.calls, flax.calls), outputs=(torch.outputs, flax.outputs))
+    result = ModeResult((torch.calls, flax.calls), (torch.outputs, flax.outputs), no_gradient=torch.no_gradient)
     result.flax_layers = {call.path: call.layer for call in flax.calls}
     if matched.why:
         result.findings.append(Finding("forward", "the outputs", float("inf"), 0.0, matched.why, mode))
-    theirs = {name: torch.outputs[name] for name in matched.names}
-    own = gathered(models.mapping, torch.gradients, models.torch.guide.tied)
-    judge = Judge(_control(models, torch, own, drawn, training=training), models.limits, mode, result)
-    judge.outputs(theirs, matched.in_torchs(flax.outputs))
+    judge = Judge(_control(models, torch, drawn, training=training), models.limits)
+    for name, array in matched.in_torchs(flax.outputs).items():
+        tensor = judge.tensor(OUTPUTS, name, (torch.outputs[name], array))
+        shapes = f"torch gives shape {torch.outputs[name].shape}, Flax {array.shape}"
+        why = why_of(tensor.difference) if torch.outputs[name].shape == array.shape else shapes
+        result.add("forward", mode, name or "the output", tensor, why)
     forward = bool(result.findings)
+    result.compared = {"outputs": len(matched.names)}
 
-    carried = gradients_in_torchs(models.mapping, flax.gradients)
-    most = largest(torch.gradients)
-    apart = {key: _gradient(own[key], carried[key], most, models.limits) for key in carried if key in own}
-    paths = {key: ", ".join(entry.targets) for entry in models.mapping.entries for key in entry.sources}
-    if not matched.why:
-        for key, value in apart.items():
-            where = f"{key} → {paths[key]}"
-            apart[key] = judge.of("backward", "gradients", where, key, (own[key], carried[key]), value)
-        for name, array, other in _input_gradients(models, torch, flax):
-            value = _gradient(array, other, largest(torch.input_gradients), models.limits)
-            judge.of("input gradient", "gradients of inputs", f"input {name}", name, (array, other), value)
-    result.compared = {
-        "outputs": len(theirs),
-        "gradients": len(apart),
-        "gradients of inputs": len(torch.input_gradients),
-    }
+    apart, most = {}, largest(torch.gradients)
+    if not torch.no_gradient:
+        apart = _compare_gradients(models, torch, flax, judge, result, mode, most, outputs_match=not matched.why)
 
     result.pairing = pairing = LayerPairing(models.matched, models.layout, models.limits, apart, most)
     rows = pairing.rows(torch, flax)
@@ -109,6 +101,39 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
         part = part_forward if forward else part_backward
         result.partings.append(part(result.rows, mode, models.limits))
     return result
+
+
+def _compare_gradients(
+    models: Models,
+    torch: Run,
+    flax: Run,
+    judge: Judge,
+    result: ModeResult,
+    mode: str,
+    most: float,
+    *,
+    outputs_match: bool,
+) -> dict[str, float]:
+    """The gradients of parameters and inputs; gives those of parameters, by torch's keys, as differences.
+
+    Where the outputs cannot be matched, gradients are of other things: they find nothing.
+    """
+    own = gathered(models.mapping, torch.gradients, models.torch.guide.tied)
+    carried = gradients_in_torchs(models.mapping, flax.gradients)
+    paths = {key: ", ".join(entry.targets) for entry in models.mapping.entries for key in entry.sources}
+    apart = {}
+    for key in (key for key in carried if key in own):
+        if not outputs_match:
+            apart[key] = difference(own[key], carried[key], scale=most * models.limits.share)
+            continue
+        tensor = judge.tensor(GRADIENTS, key, (own[key], carried[key]), most=most)
+        apart[key] = result.add("backward", mode, f"{key} → {paths[key]}", tensor)
+    into = largest(torch.input_gradients)
+    for name, *pair in _input_gradients(models, torch, flax) if outputs_match else ():
+        tensor = judge.tensor(INPUT_GRADIENTS, name, (pair[0], pair[1]), most=into)
+        result.add("input gradient", mode, f"input {name}", tensor)
+    result.compared |= {"gradients": len(apart), "gradients of inputs": len(torch.input_gradients)}
+    return apart
 
 
 def _alone(pairing: LayerPairing, models: Models, row: LayerRow, torch: Call, flax: Call, training: bool) -> LayerRow:
@@ -137,37 +162,26 @@ def compare_buffers(models: Models, steps: int, result: ModeResult) -> int:
         return {path: array for paths, of in arrays.items() for path, array in zip(paths, of, strict=True)}
 
     torch, flax = carried(models.torch, models.inputs), models.flax.buffers_after(models.flax_inputs, steps)
-    control = Control(lambda seed: {"buffers": carried(*models.torch.moved(models.inputs, seed))}, {"buffers": torch})
-    judge = Judge(control, models.limits, "training", result)
+    control = Control(lambda seed: {BUFFERS: carried(*models.torch.moved(models.inputs, seed))}, {BUFFERS: torch})
+    judge = Judge(control, models.limits)
     names = {path: ", ".join(entry.sources) for entry in entries for path in entry.targets}
     for path, array in torch.items():
-        where, pair = f"{names[path]} → {path}", (array, flax[path])
-        judge.of("buffers", "buffers", where, path, pair, difference(*pair), f"after {steps} steps")
+        tensor = judge.tensor(BUFFERS, path, (array, flax[path]))
+        result.add("buffers", "training", f"{names[path]} → {path}", tensor, f"after {steps} steps")
     return len(torch)
 
 
-def _control(models: Models, torch: Run, own: Arrays, drawn: Drawn, *, training: bool) -> Control:
+def _control(models: Models, torch: Run, drawn: Drawn, *, training: bool) -> Control:
     """How far torch's side strays from itself in this mode."""
 
     def run(seed: int) -> Kinds:
         side, inputs = models.torch.moved(models.inputs, seed)
-        other = side.run(inputs, drawn, training=training, loss=models.losses[0])
-        return kinds(other, gathered(models.mapping, other.gradients, models.torch.guide.tied))
+        return kinds(side.run(inputs, drawn, training=training, loss=models.losses[0]))
 
-    def kinds(of: Run, gradients: Arrays) -> Kinds:
-        return {
-            "outputs": of.outputs,
-            "gradients": gradients,
-            "gradients of inputs": of.input_gradients,
-            "gradients of outputs": drawn.drawn,
-        }
+    def kinds(of: Run) -> Kinds:
+        return of.kinds | {GRADIENTS: gathered(models.mapping, of.gradients, models.torch.guide.tied)}
 
-    return Control(run, kinds(torch, own))
-
-
-def _gradient(torch: np.ndarray, flax: np.ndarray, most: float, limits: Limits) -> float:
-    """Relative to the gradient itself, or to the model's largest where it is next to nothing beside that."""
-    return difference(torch, flax, scale=most * limits.share)
+    return Control(run, kinds(torch))
 
 
 def _input_gradients(models: Models, torch: Run, flax: Run) -> list[tuple[str, np.ndarray, np.ndarray]]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from port.parity.calls import Arrays, Cotangents, is_floating
+from port.parity.calls import Arrays, is_inexact
 from port.parity.given import Layout
+from port.parity.run import Cotangents
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Outputs:
         def in_flaxs(flax: Arrays) -> Arrays:
             given = {}
             for name, path in self.names.items():
-                if name in torch and is_floating(flax[path]):
+                if name in torch and is_inexact(flax[path]):
                     array, back = flax[path], self.layout.in_torchs(flax[path], self.shapes[name])
                     if back.shape == self.shapes[name]:
                         same = back is array
@@ -73,10 +74,15 @@ class Drawn:
     def __call__(self, outputs: Arrays) -> Arrays:
         """One for each floating output, drawn when it is first seen."""
         for name, array in outputs.items():
-            if is_floating(array) and (name not in self.drawn or self.drawn[name].shape != array.shape):
-                sign = self._generator.choice([-1.0, 1.0], array.shape)
-                self.drawn[name] = np.asarray(sign * self._generator.uniform(0.5, 1.5, array.shape))
-        return {name: self.drawn[name].astype(array.dtype) for name, array in outputs.items() if is_floating(array)}
+            if is_inexact(array) and (name not in self.drawn or self.drawn[name].shape != array.shape):
+                self.drawn[name] = self._of(array.shape)
+                if np.iscomplexobj(array):
+                    self.drawn[name] = self.drawn[name] + 1j * self._of(array.shape)
+        return {name: self.drawn[name].astype(array.dtype) for name, array in outputs.items() if is_inexact(array)}
+
+    def _of(self, shape: tuple[int, ...]) -> np.ndarray:
+        sign = self._generator.choice([-1.0, 1.0], shape)
+        return np.asarray(sign * self._generator.uniform(0.5, 1.5, shape))
 
 
 def _listed(arrays: Arrays) -> str:

@@ -9,8 +9,8 @@ from port.mapping.flatten import suspects
 from port.parity.calls import Call
 from port.parity.causes.cause import Cause
 from port.parity.hints import hints_between, hints_of, hints_of_weights
-from port.parity.judge import ModeResult
 from port.parity.mode import Models
+from port.parity.mode_result import ModeResult
 from port.parity.report import Finding, Parting
 from port.parity.rounding import narrow_layers
 
@@ -63,6 +63,9 @@ def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: boo
     if zeros:
         shown = ", ".join(zeros[:SHOWN]) + (f" and {len(zeros) - SHOWN} more" if len(zeros) > SHOWN else "")
         remarks.append(f"zero but for rounding, as torch run with another rounding shows: {shown}")
+    for mode, result in results.items():
+        if result.no_gradient:
+            remarks.append(f"gradients in {mode} were not compared, since torch has none: {result.no_gradient}")
     layout = models.layout
     if layout.moved:
         names = ", ".join(name or "0" for name in layout.moved)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from port.judging import Limits
-from port.parity.judge import ModeResult
 from port.parity.mode import Models
+from port.parity.mode_result import ModeResult
 from port.parity.parting import part_backward, part_forward
 from port.parity.report import Finding, LayerRow, Parting
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jax.extend.core import get_opaque_trace_state
 
-from port.parity.calls import Call, is_floating
+from port.parity.calls import Call, is_inexact
 from port.parity.structure import rebuilt
 
 
@@ -41,7 +41,7 @@ class Tap:
         added = self._perturbations.get(call.key)
         if not added:
             return call.output
-        return rebuilt(call.output, lambda name, leaf: leaf + added[name] if is_floating(leaf) else leaf)
+        return rebuilt(call.output, lambda name, leaf: leaf + added[name] if is_inexact(leaf) else leaf)
 
 
 def _trace() -> Any:

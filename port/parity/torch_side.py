@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from port.errors import UsageError
+from port.errors import UsageError, explained
 from port.mapping.torch_guide import torch_guide, unwrapped
-from port.parity.calls import Arrays, Call, Cotangents, Run, is_floating
+from port.parity.calls import Arrays, Call
 from port.parity.control import moved
 from port.parity.copies import copied
 from port.parity.given import Inputs
+from port.parity.run import Cotangents, Run
 from port.parity.structure import leaves, rebuilt
-from port.weights.torch import arrays_of
+from port.parity.torch_pass import Tensors, torch_pass
+from port.weights.torch import arrays_of, as_numpy, as_torch
 
 _RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
 
@@ -65,24 +68,24 @@ class TorchSide:
         Raises:
             UsageError: the model does not take the inputs; with its own message.
         """
-        module = self.fresh(training)
-        calls = _watch(module)
-        given, floating = self._leaves(inputs)
-        output = self._forward(module, given, inputs)
-        if loss is not None:
-            output = {"loss": loss(output)}
-        tensors = leaves(output)
-        run = Run({name: _array(tensor) for name, tensor in tensors.items()}, calls)
-        pulled = {name: tensors[name] for name, array in run.outputs.items() if is_floating(array)}
-        wanted = cotangents(run.outputs)
-        reached = [name for name, tensor in pulled.items() if tensor.requires_grad]
-        if reached:
-            torch.autograd.backward(
-                [pulled[name] for name in reached], [torch.from_numpy(wanted[name]) for name in reached]
-            )
-        parameters = module.named_parameters(remove_duplicate=False)
-        run.gradients = {name: _gradient(parameter) for name, parameter in parameters}
-        run.input_gradients = {name: _gradient(tensor) for name, tensor in floating.items()}
+        calls: list[Call] = []
+
+        def fresh() -> nn.Module:
+            module = self.fresh(training)
+            calls[:] = []
+            _watch(module, calls)
+            return module
+
+        def call(module: nn.Module, tensors: Tensors) -> Tensors:
+            output = _called(module, rebuilt(inputs.tree, lambda name, _: tensors[name]))
+            if loss is None:
+                return leaves(output)
+            with explained("the loss does not take the torch model's output"):
+                return {"loss": loss(output)}
+
+        with _alone(inputs):
+            run = torch_pass(fresh, call, leaves(self.tensors(inputs)), cotangents)
+        run.calls = calls
         return run
 
     def moved(self, inputs: Inputs, seed: int) -> tuple[TorchSide, Inputs]:
@@ -93,49 +96,37 @@ class TorchSide:
 
     def is_random(self, inputs: Inputs) -> bool:
         """Whether two runs in training mode differ: something draws random numbers that is no dropout layer."""
-        with torch.random.fork_rng(devices=[]):
-            first, second = (
-                leaves(self._call(self.fresh(training=True), self.tensors(inputs), inputs)) for _ in range(2)
-            )
+        with _alone(inputs):
+            first, second = (leaves(_called(self.fresh(training=True), self.tensors(inputs))) for _ in range(2))
         return any(not torch.equal(first[name].nan_to_num(), second[name].nan_to_num()) for name in first)
 
     def narrowed(self, inputs: Inputs) -> bool:
         """Whether something makes float32 of float64 on the way, as a softmax that is told its dtype does."""
         seen = _Narrowing()
         with torch.no_grad(), seen:
-            self._forward(self.fresh(False), self.tensors(inputs), inputs)
+            self._forward(self.fresh(False), inputs)
         return seen.found
 
     def buffers_after(self, inputs: Inputs, steps: int) -> Arrays:
         """The state dict after some forward passes in training mode."""
         module = self.fresh(training=True)
         for _ in range(steps):
-            self._forward(module, self.tensors(inputs), inputs)
+            self._forward(module, inputs)
         return arrays_of(module)
 
     def run_layer(self, call: Call, *, training: bool) -> Run:
         """One layer alone, called as it was in a run, with that call's own cotangents pulled back."""
-        layer = copied(self.modules[call.path])
-        _set_mode(layer, training)
-        floating: dict[str, torch.Tensor] = {}
 
-        def leaf(name: str, tensor: torch.Tensor) -> torch.Tensor:
-            if not tensor.is_floating_point():
-                return tensor.clone()
-            floating[name] = tensor.clone().requires_grad_()
-            return floating[name].clone()
+        def fresh() -> nn.Module:
+            layer = copied(self.modules[call.path])
+            _set_mode(layer, training)
+            return layer
 
-        *args, kwargs = rebuilt((*call.args, call.kwargs), leaf)
-        tensors = leaves(layer(*args, **kwargs))
-        run = Run({name: _array(tensor) for name, tensor in tensors.items()})
-        reached = [name for name in call.cotangents if tensors[name].requires_grad]
-        if reached:
-            torch.autograd.backward(
-                [tensors[name] for name in reached], [torch.from_numpy(call.cotangents[name]) for name in reached]
-            )
-        run.gradients = {name: _gradient(parameter) for name, parameter in layer.named_parameters()}
-        run.input_gradients = {name: _gradient(tensor) for name, tensor in floating.items()}
-        return run
+        def called(layer: nn.Module, tensors: Tensors) -> Tensors:
+            *args, kwargs = rebuilt((*call.args, call.kwargs), lambda name, _: tensors[name])
+            return leaves(layer(*args, **kwargs))
+
+        return torch_pass(fresh, called, leaves((*call.args, call.kwargs)), lambda outputs: call.cotangents)
 
     def fresh(self, training: bool) -> nn.Module:
         """A copy of the copy, in a mode."""
@@ -143,35 +134,28 @@ class TorchSide:
         _set_mode(module, training)
         return module
 
-    def _forward(self, module: nn.Module, given: tuple[Any, ...], inputs: Inputs) -> Any:
-        with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
-            return self._call(module, given, inputs)
-
-    def _call(self, module: nn.Module, given: tuple[Any, ...], inputs: Inputs) -> Any:
-        *args, kwargs = given
-        try:
-            return module(*args, **kwargs)
-        except Exception as error:
-            raise UsageError(
-                f"the torch model does not take the inputs ({inputs.described}): {type(error).__name__}: {error}"
-            ) from error
+    def _forward(self, module: nn.Module, inputs: Inputs) -> Any:
+        with _alone(inputs):
+            return _called(module, self.tensors(inputs))
 
     def tensors(self, inputs: Inputs) -> tuple[Any, ...]:
         """The inputs as tensors of their own: positional arguments, and a dict of keywords last."""
-        return self._leaves(inputs)[0]
+        return rebuilt(inputs.tree, lambda name, array: as_torch(array))
 
-    def _leaves(self, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, torch.Tensor]]:
-        """The inputs as tensors, and those of them that are to have a gradient."""
-        floating: dict[str, torch.Tensor] = {}
 
-        def tensor(name: str, array: np.ndarray) -> torch.Tensor:
-            made = torch.from_numpy(np.array(array))
-            if not made.is_floating_point():
-                return made
-            floating[name] = made.requires_grad_()
-            return made.clone()  # a leaf may not be changed in place, as ReLU(inplace=True) does
+@contextmanager
+def _alone(inputs: Inputs) -> Iterator[None]:
+    """Within it the model runs: the caller's random generator stays as it is, and errors say what it was given."""
+    with (
+        explained(f"the torch model does not take the inputs ({inputs.described})"),
+        torch.random.fork_rng(devices=[]),
+    ):
+        yield
 
-        return rebuilt(inputs.tree, tensor), floating
+
+def _called(module: nn.Module, given: tuple[Any, ...]) -> Any:
+    *args, kwargs = given
+    return module(*args, **kwargs)
 
 
 class _Narrowing(TorchDispatchMode):
@@ -187,9 +171,8 @@ class _Narrowing(TorchDispatchMode):
         return output
 
 
-def _watch(module: nn.Module) -> list[Call]:
-    """Write down every call of every layer beneath a model, as it happens."""
-    finished: list[Call] = []
+def _watch(module: nn.Module, finished: list[Call]) -> None:
+    """Write down every call of every layer beneath a model when it has finished."""
     running: list[Call] = []
     counts: dict[str, int] = {}
 
@@ -211,11 +194,10 @@ def _watch(module: nn.Module) -> list[Call]:
         if path:
             layer.register_forward_pre_hook(partial(before, path), with_kwargs=True)
             layer.register_forward_hook(after, with_kwargs=True)
-    return finished
 
 
 def _arrived(call: Call, name: str, gradient: torch.Tensor) -> None:
-    call.cotangents[name] = _array(gradient)
+    call.cotangents[name] = as_numpy(gradient)
 
 
 def _set_mode(module: nn.Module, training: bool) -> None:
@@ -242,12 +224,3 @@ def silence(layer: Any) -> bool:
 def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """As ``module.to`` casts: what floats, and no whole numbers."""
     return tensor.to(dtype) if tensor.is_floating_point() or tensor.is_complex() else tensor
-
-
-def _array(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.detach().numpy().copy()
-
-
-def _gradient(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's gradient; zeros where none arrived."""
-    return np.zeros(tuple(tensor.shape)) if tensor.grad is None else _array(tensor.grad)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from port.parity.causes.between import Relation
 from port.parity.distance import difference
-from port.parity.judge import ModeResult
+from port.parity.mode_result import ModeResult
 from port.parity.report import Parting
 
 

@@ -18,8 +18,8 @@ from port.parity.causes.operation import Way
 from port.parity.causes.options import options
 from port.parity.causes.search import searched
 from port.parity.causes.target import Target, target_of
-from port.parity.judge import ModeResult
 from port.parity.mode import Models
+from port.parity.mode_result import ModeResult
 from port.parity.report import Finding
 
 Explained = Relation | Way

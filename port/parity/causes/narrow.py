@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from port.parity.calls import Call, Run, is_floating, numpy_leaves
+from port.parity.calls import Call, is_floating, numpy_leaves
 from port.parity.causes.between import Relation
 from port.parity.causes.target import Target
+from port.parity.run import Run
 from port.parity.structure import leaves, rebuilt
 
 _BITS = {"float32": 23, "tf32": 10, "float16": 10, "bfloat16": 7}

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from port.parity.calls import Arrays, Call, Run
+from port.parity.calls import Arrays, Call
 from port.parity.causes.rerun import Rerun
 from port.parity.distance import difference
-from port.parity.judge import ModeResult
 from port.parity.layers import LayerPairing
 from port.parity.matching import Matched
 from port.parity.mode import Models
+from port.parity.mode_result import ModeResult
 from port.parity.outputs import match_outputs
 from port.parity.report import LayerRow, Parting
 from port.parity.rounding import FAR, ROUNDING
+from port.parity.run import Run
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,25 @@
-"""Both runs side by side: the largest difference of each kind of thing."""
+"""Both runs side by side, brought to torch's names and layouts by the translation's mapping."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from port.judging import Limits
 from port.mapping import TORCH_ONLY
-from port.parity.control import Control
-from port.parity.distance import difference, largest
+from port.parity.calls import Arrays
+from port.parity.compared import Compared
+from port.parity.distance import largest
+from port.parity.judge import Judge, Pair
+from port.parity.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Run
 from port.translation.proof.frozen import frozen_alike
-from port.translation.proof.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Run
-from port.translation.proof.verdict import Compared
 
 if TYPE_CHECKING:
     from port.translation.translation import Translation
 
 
-def compared(
-    theirs: Run, ours: Run, translation: Translation, training: bool, limits: Limits, control: Control
-) -> list[Compared]:
+def compared(theirs: Run, ours: Run, translation: Translation, training: bool, judge: Judge) -> list[Compared]:
     """What of both runs was compared; gradients where torch has some.
 
     Args:
@@ -29,13 +27,11 @@ def compared(
         ours: Flax's.
         translation: whose mapping brings Flax's names and layouts to torch's.
         training: the mode, for the rows' names.
-        limits: how far apart they may be.
-        control: of torch's run.
+        judge: of torch's run.
     """
-    rows = _Rows(control, limits, translation.prefix)
     mode = "training" if training else "evaluation"
-    outputs = {f"output {n}": (a, b) for n, (a, b) in enumerate(zip(theirs.outputs, ours.outputs, strict=True))}
-    found = [rows.of(f"{OUTPUTS} in {mode}", OUTPUTS, outputs)]
+    outputs = {name: (array, ours.outputs[name]) for name, array in theirs.outputs.items()}
+    found = [judge.row(f"{OUTPUTS} in {mode}", OUTPUTS, outputs)]
     if not theirs.no_gradient:
         gradients = _carried(translation, ours.gradients, theirs.gradients)
         gradients = _with_lacking(translation, gradients, theirs.gradients)
@@ -43,87 +39,35 @@ def compared(
             name: (array, ours.input_gradients.get(name, np.zeros_like(array)))
             for name, array in theirs.input_gradients.items()
         }
-        found.append(rows.of(f"{GRADIENTS} in {mode}", GRADIENTS, gradients, largest(theirs.gradients)))
-        found.append(rows.of(f"{INPUT_GRADIENTS} in {mode}", INPUT_GRADIENTS, into, largest(theirs.input_gradients)))
+        most, most_into = largest(theirs.gradients), largest(theirs.input_gradients)
+        found.append(judge.row(f"{GRADIENTS} in {mode}", GRADIENTS, gradients, most=most))
+        found.append(judge.row(f"{INPUT_GRADIENTS} in {mode}", INPUT_GRADIENTS, into, most=most_into))
     if not training:
         found.append(frozen_alike(theirs.trained, ours.trained, translation))
-    buffers = _carried(translation, ours.buffers, theirs.buffers)
-    found.append(rows.of(f"{BUFFERS} after {mode}", BUFFERS, buffers))
-    return [row for row in found if row.count]
+    found.append(judge.row(f"{BUFFERS} after {mode}", BUFFERS, _carried(translation, ours.buffers, theirs.buffers)))
+    return [replace(row, where=row.where.removeprefix(translation.prefix)) for row in found if row.count]
 
 
-def outputs_compared(
-    theirs: list[np.ndarray], ours: list[np.ndarray], what: str, limits: Limits, control: Control
-) -> Compared:
-    """The outputs alone; arguments as of `compared`, and the row's name."""
-    pairs = {f"output {n}": (a, b) for n, (a, b) in enumerate(zip(theirs, ours, strict=True))}
-    return _Rows(control, limits).of(what, OUTPUTS, pairs)
-
-
-def _carried(translation: Translation, ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[str, Any]:
+def _carried(translation: Translation, ours: Arrays, theirs: Arrays) -> dict[str, Pair]:
     """Pairs of torch's arrays and ours, brought to torch's names."""
-    found = {}
+    found: dict[str, Pair] = {}
     for entry in translation.mapping.entries:
+        names = [f"{translation.prefix}{name}" for name in entry.sources]
         if entry.collection == TORCH_ONLY:
             continue
         if not all(target in ours for target in entry.targets):
             # The written module lacks it: nothing is as it should be.
-            for name in entry.sources:
-                lacking = theirs.get(f"{translation.prefix}{name}")
-                if lacking is not None:
-                    found[name] = (lacking, np.full(lacking.shape, np.nan))
+            found |= {name: (theirs[name], np.full(theirs[name].shape, np.nan)) for name in names if name in theirs}
             continue
         back = entry.inverse()(tuple(ours[target] for target in entry.targets))
-        for name, array in zip(entry.sources, back, strict=True):
-            if (full := f"{translation.prefix}{name}") in theirs:
-                found[name] = (theirs[full], array)
+        found |= {name: (theirs[name], array) for name, array in zip(names, back, strict=True) if name in theirs}
     return found
 
 
-def _with_lacking(translation: Translation, found: dict[str, Any], theirs: dict[str, np.ndarray]) -> dict[str, Any]:
+def _with_lacking(translation: Translation, found: dict[str, Pair], theirs: Arrays) -> dict[str, Pair]:
     """With the parameters that the written module lacks: it is as if their gradient were zero."""
-    lacking = {name.removeprefix(translation.prefix): array for name, array in theirs.items()}
-    tied = {name for entry in translation.mapping.entries for name in entry.sources if set(entry.sources) & set(found)}
+    entries = [[f"{translation.prefix}{name}" for name in entry.sources] for entry in translation.mapping.entries]
+    tied = {name for names in entries if not found.keys().isdisjoint(names) for name in names}
     return found | {
-        name: (array, np.zeros_like(array)) for name, array in lacking.items() if name not in found and name not in tied
+        name: (array, np.zeros_like(array)) for name, array in theirs.items() if name not in found and name not in tied
     }
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Pairs of arrays judged: by their limits, and by the control what is beyond them.
-
-    Attributes:
-        control: of torch's run.
-        limits: how far apart two arrays may be.
-        prefix: what the names of torch's own run begin with, and those of the pairs do not.
-    """
-
-    control: Control
-    limits: Limits
-    prefix: str = ""
-
-    def of(self, what: str, kind: str, pairs: dict[str, Any], most: float = 0.0) -> Compared:
-        """One kind of thing.
-
-        Args:
-            what: the row's name.
-            kind: as the control has it.
-            pairs: torch's array and ours, by name.
-            most: the largest magnitude of a gradient; 0 of what is none.
-        """
-        is_gradient = kind in (GRADIENTS, INPUT_GRADIENTS)
-        limit, scale = (self.limits.gradient if is_gradient else self.limits.forward), self.limits.share * most
-        worst, where, rounded, unjudged = 0.0, "", 0, ""
-        for name, (theirs, ours) in pairs.items():
-            apart = 0.0 if not theirs.any() and not ours.any() else difference(theirs, ours, scale=scale)
-            if not apart <= limit:
-                full = name if kind in (OUTPUTS, INPUT_GRADIENTS) else f"{self.prefix}{name}"
-                judged = self.control.judge(kind, full, ours, limit)
-                if judged.is_rounding or judged.why:
-                    rounded += judged.is_rounding
-                    unjudged = unjudged or judged.why
-                    continue
-            if not apart <= worst:
-                worst, where = apart, name
-        return Compared(what, float(worst), limit, where, len(pairs), rounded, unjudged)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from port.mapping import TORCH_ONLY
-from port.translation.proof.verdict import Compared
+from port.parity.compared import Compared
 
 if TYPE_CHECKING:
     from port.translation.translation import Translation

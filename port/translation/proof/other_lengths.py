@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.parity.control import Control, Kinds, moved
+from port.parity.calls import Arrays
+from port.parity.compared import Compared
+from port.parity.control import Control, moved
 from port.parity.copies import copied
+from port.parity.judge import Judge
+from port.parity.precision import cpu_precision
+from port.parity.run import OUTPUTS, Kinds, Run, numbered
 from port.translation.double import default_float64, in_double
 from port.translation.free_lengths import Trials
 from port.translation.input_lengths import Lengths
-from port.translation.proof.comparing import compared, outputs_compared
-from port.translation.proof.flax_run import flax_outputs, flax_run
-from port.translation.proof.precision import cpu_precision
-from port.translation.proof.run import OUTPUTS, Run
-from port.translation.proof.torch_run import torch_outputs, torch_run
-from port.translation.proof.verdict import Compared, limits_of
+from port.translation.proof.comparing import compared
+from port.translation.proof.original import OUTPUT, torch_outputs, torch_run
+from port.translation.proof.verdict import limits_of
+from port.translation.proof.written import flax_outputs, flax_run
 from port.translation.resizing import resized
 
 if TYPE_CHECKING:
@@ -98,42 +101,38 @@ class Sides:
             return []
         with cpu_precision(self.precision == "float64" or self.translation.needs_x64):
             ours = flax_run(self.translation, self.precision, given, True, theirs.cotangents, self.seed)
-        control = self.control(theirs, given, training=True)
-        rows = compared(theirs, ours, self.translation, True, self.limits, control)
+        rows = compared(theirs, ours, self.translation, True, self.judge(theirs, given, training=True))
         return [replace(row, what=f"{row.what}{where}") for row in rows]
 
     def compared(self, given: Any, where: str, *, training: bool) -> Compared | None:
         """How far apart the outputs are for (args, kwargs); None where the original does not run."""
 
-        def outputs(module: Any, given: Any) -> list[np.ndarray]:
+        def outputs(module: Any, given: Any) -> Arrays:
             with self.torch_dtype():
-                return torch_outputs(module, given, training, self.seed)
-
-        def outputs_of_moved(seed: int) -> Kinds:
-            run = outputs(*moved(self.module, given, seed))
-            return {OUTPUTS: {f"output {number}": array for number, array in enumerate(run)}}
+                return numbered(OUTPUT, torch_outputs(module, given, training, self.seed))
 
         try:
             theirs = outputs(self.module, given)
         except Exception:
             return None
-        ours = self.flax(given, training=training)
-        reference = {OUTPUTS: {f"output {number}": array for number, array in enumerate(theirs)}}
+        ours = numbered(OUTPUT, self.flax(given, training=training))
+        control = Control(lambda seed: {OUTPUTS: outputs(*moved(self.module, given, seed))}, {OUTPUTS: theirs})
+        pairs = {name: (theirs[name], ours[name]) for name in theirs}
         what = f"{OUTPUTS} in {'training' if training else 'evaluation'}{f' at {where}' if where else ''}"
-        return outputs_compared(theirs, ours, what, self.limits, Control(outputs_of_moved, reference))
+        return Judge(control, self.limits).row(what, OUTPUTS, pairs)
 
     def torch(self, module: Any, given: Any, *, training: bool) -> Run:
         """torch's run, forward and backward."""
         with self.torch_dtype():
             return torch_run(module, given, training, self.seed)
 
-    def control(self, theirs: Run, given: Any, *, training: bool) -> Control:
-        """The control of a run of torch's."""
+    def judge(self, theirs: Run, given: Any, *, training: bool) -> Judge:
+        """The judge of what is compared with a run of torch's."""
 
         def run(seed: int) -> Kinds:
             return self.torch(*moved(self.module, given, seed), training=training).kinds
 
-        return Control(run, theirs.kinds)
+        return Judge(Control(run, theirs.kinds), self.limits)
 
     def torch_dtype(self) -> AbstractContextManager[None]:
         """Within it, torch makes tensors in the proof's precision."""

@@ -6,17 +6,18 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from port.parity.compared import Compared
+from port.parity.flax_pass import OtherShape
+from port.parity.precision import cpu_precision
 from port.translation.double import twice, why_not
 from port.translation.input_lengths import Lengths
 from port.translation.loading import LABEL
 from port.translation.proof.comparing import compared
 from port.translation.proof.fitting import bytes_free, bytes_needed, did_not_fit, fits, gigabytes, smaller
-from port.translation.proof.flax_run import flax_run
 from port.translation.proof.other_lengths import Sides, words
-from port.translation.proof.precision import cpu_precision
-from port.translation.proof.run import OtherShape
 from port.translation.proof.unread import unread_and_felt
-from port.translation.proof.verdict import Compared, Proof
+from port.translation.proof.verdict import Proof
+from port.translation.proof.written import flax_run
 
 if TYPE_CHECKING:
     import torch
@@ -127,8 +128,7 @@ class _Proving:
                 if did_not_fit(error):
                     raise
                 return _error_of(error)
-            control = sides.control(theirs, given, training=training)
-            self.rows += compared(theirs, ours, translation, training, sides.limits, control)
+            self.rows += compared(theirs, ours, translation, training, sides.judge(theirs, given, training=training))
         return ""
 
     def outputs_alone(self, given: Any, why: str) -> Proof:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.mapping import TORCH_ONLY
+from port.parity.calls import Arrays
 from port.parity.copies import copied
-from port.translation.proof.torch_run import torch_run
+from port.translation.proof.original import torch_run
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +23,7 @@ def unread_and_felt(
     given: Any,
     training: bool,
     seed: int,
-    outputs: list[np.ndarray],
+    outputs: Arrays,
 ) -> list[str]:
     """The entries of the state dict without a place in the written module by which the original's outputs change.
 
@@ -55,7 +56,10 @@ def unread_and_felt(
             run = torch_run(other, given, training, seed)
         except Exception:  # numbers that the user's code does not take
             return False
-        return any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(outputs, run.outputs, strict=True))
+        return any(
+            not np.array_equal(a, b, equal_nan=True)
+            for a, b in zip(outputs.values(), run.outputs.values(), strict=True)
+        )
 
     if not names or not felt(names):
         return []

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import port
 from port.mapping import TORCH_ONLY, Entry, Mapping
 from port.translation.proof import prove
-from port.translation.proof.torch_run import torch_run
+from port.translation.proof.original import torch_run
 from port.translation.proof.unread import unread_and_felt
 from port.translation.translation import Translation
 

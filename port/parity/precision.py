@@ -1,4 +1,4 @@
-"""Where and how exactly JAX runs for a proof."""
+"""Where and how exactly JAX runs when it is compared."""
 
 from __future__ import annotations
 

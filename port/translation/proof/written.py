@@ -1,0 +1,232 @@
+"""The written module's side of the proof: one run of it that draws the numbers of a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from port.parity.calls import Arrays
+from port.parity.flax_side import silence
+from port.parity.run import Run, numbered
+from port.translation.layouts import Drawn, Layout
+from port.translation.proof.draws import each_call_traced, jax_draws
+from port.translation.proof.original import INPUT, OUTPUT
+
+if TYPE_CHECKING:
+    from port.translation.translation import Translation
+
+
+def flax_run(
+    translation: Translation, precision: str, given: Any, training: bool, cotangents: Arrays, seed: int
+) -> Run:
+    """Run the written module, forward and backward.
+
+    Args:
+        translation: whose module.
+        precision: ``"float64"`` or ``"float32"``.
+        given: torch's (args, kwargs).
+        training: the mode.
+        cotangents: of the outputs, in torch's layout.
+        seed: of the numbers that both sides draw.
+
+    Returns:
+        the run: outputs and inputs in torch's layout and under the names that `torch_run` gives them, the rest by
+        Flax's paths and in its layout.
+
+    Raises:
+        OtherShape: an output has not the shape of the original's.
+    """
+    from flax import nnx
+
+    from port.parity.flax_pass import flax_pass
+
+    graph, params, rest = nnx.split(_built(translation, precision, training), nnx.Param, ...)  # type: ignore[misc]
+    arguments = _Arguments.of(translation, given)
+
+    def forward(params: Any, floating: Sequence[Any], rest: Any) -> Any:
+        model = nnx.merge(graph, params, rest, copy=True)
+        results = translation.boundary.call(model, arguments.filled(floating))
+        outputs = arrays_in(results, translation.boundary.outputs[training])
+        return numbered(OUTPUT, outputs), nnx.state(model, nnx.All(nnx.Not(nnx.Param), nnx.Not(nnx.RngState)))
+
+    with _drawing(translation, translation.draws[training], seed):
+        pulled = flax_pass(forward, cotangents, params, arguments.floating, constants=(rest,), jit=True)
+    gradients = _flat(pulled.gradients[0])
+    buffers = _flat(pulled.kept)
+    trained = dict.fromkeys(gradients, True) | dict.fromkeys(buffers, False)
+    into = arguments.in_torchs(translation, given, pulled.gradients[1])
+    return Run(
+        pulled.outputs,
+        gradients=gradients,
+        input_gradients=into,
+        cotangents=cotangents,
+        buffers=buffers,
+        trained=trained,
+    )
+
+
+def flax_outputs(translation: Translation, precision: str, given: Any, training: bool, seed: int) -> list[np.ndarray]:
+    """What the written module gives, forward alone; arguments as of `flax_run`."""
+    import jax
+    from flax import nnx
+
+    graph, state = nnx.split(_built(translation, precision, training))
+    arguments = _Arguments.of(translation, given)
+
+    @jax.jit
+    def run(state: Any, floating: list[Any]) -> list[Any]:
+        model = nnx.merge(graph, state, copy=True)
+        results = translation.boundary.call(model, arguments.filled(floating))
+        return arrays_in(results, translation.boundary.outputs[training])
+
+    with _drawing(translation, translation.draws[training], seed):
+        return list(map(np.asarray, run(state, arguments.floating)))
+
+
+@contextmanager
+def _drawing(translation: Translation, draws: list[Drawn], seed: int) -> Iterator[None]:
+    """Within it, the written module draws the numbers of a seed."""
+    checkpointed = translation.checkpointed if draws else ()
+    with jax_draws(seed, draws), each_call_traced(translation.code, checkpointed):
+        yield
+
+
+def _built(translation: Translation, precision: str, training: bool) -> Any:
+    """The written module in a precision and a mode; dropout deep inside its layers is off."""
+    import jax.numpy as jnp
+
+    module = translation.build(param_dtype=jnp.dtype(precision))
+    if precision == "float64":
+        _widen(module)
+    _silence_inside(module, translation.written_classes)
+    if training:
+        module.train()
+    else:
+        module.eval()
+    return module
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """What the written module is called with.
+
+    Attributes:
+        leaves: of the arguments.
+        tree: their structure.
+        smooth: which of them are floating or complex arrays.
+    """
+
+    leaves: list[Any]
+    tree: Any
+    smooth: list[bool]
+
+    @classmethod
+    def of(cls, translation: Translation, given: Any) -> _Arguments:
+        """Those that torch's (args, kwargs) become."""
+        import jax
+        import jax.numpy as jnp
+
+        leaves, tree = jax.tree.flatten(translation.to_flax(*given))
+        return cls(leaves, tree, [hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact) for x in leaves])
+
+    @property
+    def floating(self) -> list[Any]:
+        """The smooth ones."""
+        return [leaf for leaf, is_smooth in zip(self.leaves, self.smooth, strict=True) if is_smooth]
+
+    def filled(self, floating: Sequence[Any]) -> Any:
+        """The arguments with other smooth ones."""
+        import jax
+
+        others = iter(floating)
+        both = zip(self.leaves, self.smooth, strict=True)
+        return jax.tree.unflatten(self.tree, [next(others) if is_smooth else leaf for leaf, is_smooth in both])
+
+    def in_torchs(self, translation: Translation, given: Any, gradients: Sequence[np.ndarray]) -> Arrays:
+        """The inputs' gradients by torch's numbers and in its layout; without those that the call does not take."""
+        import jax
+        import torch
+        from torch.utils import _pytree as pytree
+
+        boundary = translation.boundary
+        tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+        numbers = iter(range(len(tensors)))
+        marked = pytree.tree_map(lambda leaf: next(numbers) if isinstance(leaf, torch.Tensor) else None, given)
+        bound = boundary.signature.bind(*marked[0], **marked[1])
+        bound.apply_defaults()
+        order = [n for name in boundary.parameters for n in jax.tree.leaves(bound.arguments[name.lstrip("*")])]
+        arrays = [smooth for smooth, leaf in zip(self.smooth, self.leaves, strict=True) if hasattr(leaf, "dtype")]
+        taken = [n for n, smooth in zip((n for n in order if isinstance(n, int)), arrays, strict=False) if smooth]
+        found = {}
+        for number, gradient in sorted(zip(taken, gradients, strict=False), key=itemgetter(0)):
+            layout = boundary.inputs[number]
+            back = [layout.order.index(dim) for dim in range(layout.rank)]
+            found[f"{INPUT} {number}"] = gradient.transpose(back)
+        return found
+
+
+def _silence_inside(module: Any, written: frozenset[str]) -> None:
+    """Switch off dropout inside the layers that the written code calls; a dropout that it calls itself stays on."""
+    from flax import nnx
+
+    holders = (nnx.Sequential, nnx.List, nnx.Dict)
+
+    def walk(parent: Any, own: bool) -> None:
+        for _, child in nnx.iter_children(parent):
+            if not isinstance(child, nnx.Pytree):
+                continue  # a variable
+            if not own:
+                silence(child)
+            walk(child, own and (type(child).__name__ in written or isinstance(child, holders)))
+
+    walk(module, True)
+
+
+def _widen(module: Any) -> None:
+    """What ``param_dtype`` does not reach: buffers of the module's own."""
+    import jax.numpy as jnp
+    from flax import nnx
+
+    flat = nnx.to_flat_state(nnx.state(module, nnx.Not(nnx.RngState)))
+    wide = []
+    for path, variable in flat:
+        dtype = variable.dtype
+        to = (
+            jnp.float64
+            if jnp.issubdtype(dtype, jnp.floating)
+            else jnp.complex128
+            if jnp.issubdtype(dtype, jnp.complexfloating)
+            else None
+        )
+        if to is not None:
+            wide.append((path, variable[...].astype(to)))
+    nnx.update(module, nnx.from_flat_state(wide))
+
+
+def arrays_in(results: Any, outputs: Any) -> list[Any]:
+    """The arrays among a Flax module's results, in torch's layout and in the order of torch's leaves."""
+    import jax.numpy as jnp
+
+    match outputs:
+        case Layout():
+            return [jnp.transpose(results, [outputs.order.index(dim) for dim in range(outputs.rank)])]
+        case dict():
+            return [array for name in outputs for array in arrays_in(results[name], outputs[name])]
+        case tuple() | list():
+            return [array for item, layout in zip(results, outputs, strict=True) for array in arrays_in(item, layout)]
+    return []
+
+
+def _flat(state: Any) -> Arrays:
+    """A state's arrays by dotted paths."""
+    from flax import nnx
+
+    return {
+        ".".join(map(str, path)): np.asarray(held[...] if hasattr(held, "get_value") else held)
+        for path, held in nnx.to_flat_state(state)
+    }
