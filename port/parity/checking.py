@@ -14,16 +14,14 @@ from port.judging import TENSORS, Limits, Status
 from port.mapping import Mapping, Rules, between, rules_of
 from port.mapping.folding import folds
 from port.mapping.renaming import Renaming, renamed
+from port.parity.comparison import Comparison
 from port.parity.given import AS_IT_IS, Inputs, Layout, for_flax, inputs_from, layout_of
 from port.parity.held import compare_weights
 from port.parity.matching import match_layers
-from port.parity.mode import Models, compare_buffers, compare_mode
-from port.parity.mode_result import ModeResult
+from port.parity.mode import Models
 from port.parity.outputs import Drawn
 from port.parity.precision import cpu_precision
-from port.parity.remarks import all_hints, remarks_of
-from port.parity.report import ORDER, CheckReport, Finding
-from port.parity.rounding import part_beyond_rounding
+from port.parity.report import CheckReport
 from port.parity.sides import Keywords, flax_side, see_that_they_are_models
 from port.parity.structure import leaves
 
@@ -106,11 +104,13 @@ def check(
         from port.parity.torch_side import TorchSide
 
         side = TorchSide(torch_module, precision)
-        drawn = Drawn()
         given = inputs_from(inputs, precision)
         _see_that_something_is_there(given)
-        losses = loss or (None, None)
-        evaluated = side.run(given, drawn, training=False, loss=losses[0])
+        unfit = side.unfit(given, gradients=True)
+        if unfit and side.unfit(given, gradients=False):
+            return CheckReport(Status.CANNOT_JUDGE, (), (), {}, precision=precision, unjudged=(unfit,))
+        drawn, losses = Drawn(), loss or (None, None)
+        evaluated = side.run(given, None if unfit else drawn, training=False, loss=losses[0])
         layout = layout_between(side, evaluated, given, channels_last)
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
@@ -122,56 +122,10 @@ def check(
             _carry(mapping, side, flax, precision)
         guide = renamed(side.guide, renaming)
         matched = match_layers(guide, flax.guide, mapping)
-        models = Models(side, flax, mapping, matched, given, theirs, layout, limits, losses, single_step)
-        results = {"evaluation": compare_mode(models, evaluated, drawn, training=False)}
-        is_random = side.is_random(given)
-        count = 0
-        if not is_random:
-            trained = side.run(given, drawn, training=True, loss=losses[0])
-            results["training"] = compare_mode(models, trained, drawn, training=True)
-            count = compare_buffers(models, steps, results["training"])
-        for mode, result in results.items():
-            part_beyond_rounding(models, result, training=mode == "training")
-        idle = renaming.idle(side.guide.leaves)
-        return _report(models, results, findings, precision, count, idle, steps, is_random=is_random, weights=weights)
-
-
-def _report(
-    models: Models,
-    results: dict[str, ModeResult],
-    findings: list[Finding],
-    precision: str,
-    buffers: int,
-    remarks: list[str],
-    steps: int,
-    *,
-    is_random: bool,
-    weights: str,
-) -> CheckReport:
-    from port.parity.causes.finding import causes_of
-
-    found = [*findings, *(finding for result in results.values() for finding in result.findings)]
-    found.sort(key=lambda finding: (ORDER.index(finding.what), finding.mode))
-    partings = [parting for result in results.values() for parting in result.partings]
-    partings.sort(key=lambda parting: (parting.direction != "forward", parting.mode))
-    compared = {"weights": len(models.mapping.entries)} if weights == "own" else {}
-    for result in results.values():
-        for kind, count in result.compared.items():
-            compared[kind] = compared.get(kind, 0) + count
-    unjudged = tuple(dict.fromkeys(why for result in results.values() for why in result.unjudged))
-    causes = causes_of(models, results, found, steps) if found else ()
-    return CheckReport(
-        Status.DIFFER if found else Status.CANNOT_JUDGE if unjudged else Status.AGREE,
-        tuple(found),
-        tuple(partings),
-        {mode: tuple(result.rows) for mode, result in results.items()},
-        tuple(all_hints(models, results, found, partings, causes)),
-        (*remarks_of(models, results, is_random=is_random), *remarks),
-        {**compared, "buffers": buffers},
-        precision,
-        unjudged,
-        causes,
-    )
+        models = Models(side, flax, mapping, matched, given, theirs, layout, limits, losses, single_step, unfit)
+        comparison = Comparison(models, drawn, findings, steps, renaming.idle(side.guide.leaves))
+        comparison.run(evaluated)
+        return comparison.report(weights_compared=weights == "own")
 
 
 def _limits(limits: Limits, rtol: float | None, atol: float) -> Limits:

@@ -52,7 +52,7 @@ class FlaxSide(ABC):
         """The output of one layer alone."""
 
     def run(self, inputs: Inputs, cotangents: Cotangents, *, training: bool, loss: Any = None) -> Run:
-        """A forward and a backward pass.
+        """A forward pass, and a backward one where there are cotangents.
 
         Raises:
             UsageError: the model does not take the inputs; with its own message.
@@ -62,6 +62,8 @@ class FlaxSide(ABC):
         outputs = numpy_leaves(_lost(output, loss))
         arriving = {call.key: zeros for call in tap.calls if (zeros := _zeros(call.output))}
         wanted = cotangents(outputs)
+        if not wanted:
+            return Run(outputs, tap.calls)
 
         def forward(
             params: Variables, floating: Variables, added: dict[str, Variables]

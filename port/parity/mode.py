@@ -41,6 +41,7 @@ class Models:
         limits: what a difference may be.
         losses: of torch's outputs and of Flax's, if not the outputs themselves are pulled back.
         single_step: whether layers are run alone where the two sides differ.
+        unfit: why gradients do not fit into memory, and are not compared; empty if they do.
     """
 
     torch: TorchSide
@@ -53,6 +54,7 @@ class Models:
     limits: Limits
     losses: tuple[Any, Any] = (None, None)
     single_step: bool = True
+    unfit: str = ""
 
 
 def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) -> ModeResult:
@@ -73,7 +75,8 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
 
     flax = models.flax.run(models.flax_inputs, pulled, training=training, loss=models.losses[1])
     matched = match_outputs(torch.outputs, flax.outputs, models.layout)
-    result = ModeResult((torch.calls, flax.calls), (torch.outputs, flax.outputs), no_gradient=torch.no_gradient)
+    result = ModeResult((torch.calls, flax.calls), (torch.outputs, flax.outputs))
+    result.no_gradient = torch.no_gradient or models.unfit
     result.flax_layers = {call.path: call.layer for call in flax.calls}
     if matched.why:
         result.findings.append(Finding("forward", "the outputs", float("inf"), 0.0, matched.why, mode))
@@ -87,7 +90,7 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
     result.compared = {"outputs": len(matched.names)}
 
     apart, most = {}, largest(torch.gradients)
-    if not torch.no_gradient:
+    if not result.no_gradient:
         apart = _compare_gradients(models, torch, flax, judge, result, mode, most, outputs_match=not matched.why)
 
     result.pairing = pairing = LayerPairing(models.matched, models.layout, models.limits, apart, most)
@@ -176,7 +179,7 @@ def _control(models: Models, torch: Run, drawn: Drawn, *, training: bool) -> Con
 
     def run(seed: int) -> Kinds:
         side, inputs = models.torch.moved(models.inputs, seed)
-        return kinds(side.run(inputs, drawn, training=training, loss=models.losses[0]))
+        return kinds(side.run(inputs, None if models.unfit else drawn, training=training, loss=models.losses[0]))
 
     def kinds(of: Run) -> Kinds:
         return of.kinds | {GRADIENTS: gathered(models.mapping, of.gradients, models.torch.guide.tied)}

@@ -64,7 +64,7 @@ def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: boo
         shown = ", ".join(zeros[:SHOWN]) + (f" and {len(zeros) - SHOWN} more" if len(zeros) > SHOWN else "")
         remarks.append(f"zero but for rounding, as torch run with another rounding shows: {shown}")
     for mode, result in results.items():
-        if result.no_gradient:
+        if result.no_gradient and not models.unfit:
             remarks.append(f"gradients in {mode} were not compared, since torch has none: {result.no_gradient}")
     layout = models.layout
     if layout.moved:
@@ -83,6 +83,8 @@ def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: boo
                 "ill-conditioned, and two right models may differ; give a larger batch"
             )
     remarks += [*_of_frozen(models), *_of_rounding(models, results), *_of_precision(models, results)]
+    if "evaluation" not in results:
+        return remarks
     called = {call.path for call in results["evaluation"].calls[1]}
     unseen = [m.flax.path for m in models.matched.values() if m.entries and m.flax.path not in called]
     if unseen:
@@ -132,7 +134,8 @@ def _of_rounding(models: Models, results: dict[str, ModeResult]) -> Iterator[str
 
 def _of_precision(models: Models, results: dict[str, ModeResult]) -> Iterator[str]:
     """Layers that compute in less than they were given."""
-    for side, calls in zip(("torch", "Flax"), results["evaluation"].calls, strict=True):
+    calls_of = results["evaluation"].calls if "evaluation" in results else ([], [])
+    for side, calls in zip(("torch", "Flax"), calls_of, strict=True):
         narrow = [call for call in calls if _is_narrow(call, models.torch.precision)]
         if narrow:
             yield (

@@ -19,9 +19,9 @@ def torch_pass(
     fresh: Callable[[], nn.Module],
     call: Callable[[nn.Module, Tensors], Tensors],
     inputs: Mapping[str, torch.Tensor],
-    cotangents: Cotangents,
+    cotangents: Cotangents | None,
 ) -> Run:
-    """Run a module forward and backward.
+    """Run a module forward and backward; or forward alone.
 
     Where torch has no gradient, as behind an operator without a derivative, or for a change in place of what the
     backward pass needs, the run says so in ``no_gradient``, and has the outputs alone.
@@ -30,11 +30,15 @@ def torch_pass(
         fresh: gives a copy of the module, in its mode; asked for each attempt.
         call: the module, and tensors of its own by the inputs' names → its output tensors by name.
         inputs: stay as they are.
-        cotangents: from the outputs to what is pulled back through each.
+        cotangents: from the outputs to what is pulled back through each; None of a run that is forward alone.
 
     Raises:
         Exception: whatever the module raises without gradients, too.
     """
+    if cotangents is None:
+        with torch.no_grad():
+            outputs = call(fresh(), {name: tensor.clone() for name, tensor in inputs.items()})
+        return Run({name: as_numpy(tensor) for name, tensor in outputs.items()})
 
     def run(by: Callable[[str], bool]) -> Run:
         return _differentiated(fresh(), call, inputs, cotangents, by)

@@ -17,6 +17,7 @@ from port.mapping.torch_guide import torch_guide, unwrapped
 from port.parity.calls import Arrays, Call
 from port.parity.control import moved
 from port.parity.copies import copied
+from port.parity.fitting import unfit
 from port.parity.given import Inputs
 from port.parity.run import Cotangents, Run
 from port.parity.structure import leaves, rebuilt
@@ -62,8 +63,8 @@ class TorchSide:
             parameter.requires_grad_(parameter.is_floating_point())
         self.silenced = tuple(path for path, layer in self.modules.items() if silence(layer))
 
-    def run(self, inputs: Inputs, cotangents: Cotangents, *, training: bool, loss: Any = None) -> Run:
-        """A forward and a backward pass, of a fresh copy.
+    def run(self, inputs: Inputs, cotangents: Cotangents | None, *, training: bool, loss: Any = None) -> Run:
+        """A forward and a backward pass, of a fresh copy; without cotangents, forward alone.
 
         Raises:
             UsageError: the model does not take the inputs; with its own message.
@@ -93,6 +94,11 @@ class TorchSide:
         other = copy(self)
         other._module, (args, kwargs) = moved(self._module, (inputs.args, inputs.kwargs), seed)
         return other, Inputs(args, kwargs)
+
+    def unfit(self, inputs: Inputs, *, gradients: bool) -> str:
+        """Why a comparison with these inputs does not fit into the memory that is free; empty if it does."""
+        *args, kwargs = self.tensors(inputs)
+        return unfit(self._module, (args, kwargs), gradients=gradients)
 
     def is_random(self, inputs: Inputs) -> bool:
         """Whether two runs in training mode differ: something draws random numbers that is no dropout layer."""

@@ -18,6 +18,7 @@ from port.weights.conversion import Conversion
 if TYPE_CHECKING:
     from port.matching import Match
     from port.parity import CheckReport
+    from port.parity.report import Parting
     from port.translation import Translation
 
 Result = dict[str, Any]
@@ -49,18 +50,12 @@ def result_of_check(report: CheckReport) -> Result:
         for kind, count in report.compared.items()
         if count
     ]
-    first = None
-    if report.first is not None:
-        part = report.first
-        first = _divergence(
-            part.why, direction=part.direction, mode=part.mode, layer=part.layer or None, path=part.path or None
-        )
     return _result(
         "check",
         report.status,
         report.sentence,
         rows=[*differ, *kinds],
-        first=first,
+        first=_parted(report.partings),
         causes=[asdict(cause) for cause in report.causes],
         remarks=[*report.unjudged, *report.hints, *report.remarks],
     )
@@ -142,6 +137,8 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
         f"{str(proof).splitlines()[0]}{f': {why}' if why else ''}",
         exit_code=Status.DIFFER.exit_code if unwritten else None,
         rows=rows,
+        first=_parted(proof.explanation.partings),
+        causes=[asdict(cause) for cause in proof.explanation.causes],
         files=written,
         remarks=[*unwritten, *reasons, *proof.remarks],
     )
@@ -190,6 +187,16 @@ def _result(
         "files": [str(path) for path in files],
         "remarks": list(remarks),
     }
+
+
+def _parted(partings: Sequence[Parting]) -> Result | None:
+    """Where two modules part first."""
+    if not partings:
+        return None
+    part = partings[0]
+    return _divergence(
+        part.why, direction=part.direction, mode=part.mode, layer=part.layer or None, path=part.path or None
+    )
 
 
 def _row(

@@ -45,6 +45,8 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
             else "[bold yellow]Whether both sides are the same model cannot be judged[/]. "
             f"{_shown(proof.unjudged, console)}"
         )
+        for line in proof.explanation.lines:
+            say(f"  {_shown(line, console)}")
         for row in proof.rows:
             if not row.agrees:
                 say(f"  [{colour}]{_shown(str(row), console)}[/]")

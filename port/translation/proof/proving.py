@@ -6,15 +6,18 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from port.judging import Status
 from port.parity.compared import Compared
+from port.parity.fitting import bytes_free, bytes_needed, did_not_fit, fits, gigabytes
 from port.parity.flax_pass import OtherShape
 from port.parity.precision import cpu_precision
 from port.translation.double import twice, why_not
 from port.translation.input_lengths import Lengths
 from port.translation.loading import LABEL
 from port.translation.proof.comparing import compared
-from port.translation.proof.fitting import bytes_free, bytes_needed, did_not_fit, fits, gigabytes, smaller
+from port.translation.proof.explaining import explanation_of
 from port.translation.proof.other_lengths import Sides, words
+from port.translation.proof.smaller import smaller
 from port.translation.proof.unread import unread_and_felt
 from port.translation.proof.verdict import Proof
 from port.translation.proof.written import flax_run
@@ -72,6 +75,16 @@ class _Proving:
         rows, remarks = tuple(self.rows), tuple(self.remarks)
         lengths = "" if failed or unjudged else _compared_at(self.translation, self.ran_at, self.others)
         return Proof(rows, self.sides.precision, failed, remarks, lengths, unjudged)
+
+    def explained(self) -> Proof:
+        """All that was found, and where two sides that differ part first, and why."""
+        proof = self.ended()
+        apart = {row.what for row in proof.rows if row.status is Status.DIFFER}
+        modes = {mode for mode in ("evaluation", "training") if any(mode in what for what in apart)}
+        if not modes:
+            return proof
+        given = self.sides.given_at(self.ran_at) if self.ran_at else (self.sides.args, self.sides.kwargs)
+        return replace(proof, explanation=explanation_of(self.sides, given, modes))
 
     def proof(self) -> Proof:
         """Run all of it."""
@@ -164,7 +177,7 @@ class _Proving:
         apart = any(row.what.startswith("gradients") and not row.agrees for row in self.rows)
         if self.translation.own_gradients and apart:
             self.remarks[_OWN.format(", ".join(self.translation.own_gradients))] = None
-        return self.ended()
+        return self.explained()
 
 
 def _compared_at(translation: Translation, ran_at: Lengths, others: list[Lengths]) -> str:

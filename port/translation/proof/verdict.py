@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from port.judging import TENSORS, Limits, Status, worst
 from port.parity.compared import Compared
+from port.translation.proof.explaining import NONE, Explanation
 
 
 def limits_of(single: bool, mixed: bool) -> Limits:
@@ -29,6 +30,7 @@ class Proof:
         remarks: what was not compared, or less closely, and why: a sentence each.
         lengths: the inputs' lengths at which both sides were compared, in words.
         unjudged: why nothing, or not enough, could be compared: what, and what to do; empty if it could.
+        explanation: where two sides that differ part first, and why.
     """
 
     rows: tuple[Compared, ...]
@@ -37,6 +39,7 @@ class Proof:
     remarks: tuple[str, ...] = ()
     lengths: str = ""
     unjudged: str = ""
+    explanation: Explanation = NONE
 
     @property
     def status(self) -> Status:
@@ -55,7 +58,8 @@ class Proof:
     def __str__(self) -> str:
         head = f"{self.precision}: {HEADS[self.status]}"
         at = f"compared at {self.lengths}" if self.lengths else ""
-        return "\n  ".join(filter(None, [head, self.failed, self.unjudged, *map(str, self.rows), *self.remarks, at]))
+        lines = [head, self.failed, self.unjudged, *self.explanation.lines, *map(str, self.rows), *self.remarks, at]
+        return "\n  ".join(filter(None, lines))
 
 
 HEADS = {

@@ -1,17 +1,13 @@
-"""Whether a proof fits into memory: estimated before it runs, and seen where it does not."""
+"""Whether a comparison fits into memory: estimated before it runs, and seen where it does not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from port.parity.copies import copied
-from port.translation.input_lengths import Lengths
 
 if TYPE_CHECKING:
     import torch
-
-    from port.translation.proof.other_lengths import Sides
 
 _COPIES, _COPIES_WITH_GRADIENTS = 4, 6
 """How many times the parameters are in memory at most: torch's copy that runs, JAX's, numpy's between the two; with
@@ -31,7 +27,7 @@ def bytes_needed(module: torch.nn.Module, given: Any, *, gradients: bool) -> int
     The module runs on tensors without numbers, and the sizes of what its operators give are added.
 
     Args:
-        module: the original, in the proof's precision.
+        module: the original, in the precision of the comparison.
         given: (args, kwargs).
         gradients: whether there is a backward pass.
     """
@@ -98,36 +94,35 @@ def bytes_free() -> int:
 
 
 def fits(module: torch.nn.Module, given: Any, *, gradients: bool) -> bool:
-    """Whether both sides run in the memory that is free."""
+    """Whether both sides run in the memory that is free; arguments as of `bytes_needed`."""
     return bytes_needed(module, given, gradients=gradients) <= _BEYOND * bytes_free()
 
 
-def smaller(sides: Sides, is_enough: Callable[[Lengths], bool]) -> Lengths | None:
-    """The inputs' lengths, halved one by one, the largest first, until they are small enough; None if they never are.
-
-    Args:
-        sides: the original and the written module.
-        is_enough: whether these lengths are.
-    """
-    sizes = dict(sides.example)
-    while not is_enough(sizes):
-        halved = (
-            sizes | {name: size // 2}
-            for name, size in sorted(sizes.items(), key=lambda item: -item[1])
-            if size > 1 and sides.runs(sizes | {name: size // 2})
-        )
-        found = next(halved, None)
-        if found is None:
-            return None
-        sizes = found
-    return sizes
-
-
 def did_not_fit(error: BaseException) -> bool:
-    """Whether memory ran out, Python's, torch's or XLA's."""
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in _SIGNS)
+    """Whether memory ran out, Python's, torch's or XLA's; also where another error was raised from that."""
+    if isinstance(error, MemoryError) or any(sign in str(error) for sign in _SIGNS):
+        return True
+    return error.__cause__ is not None and did_not_fit(error.__cause__)
 
 
 def gigabytes(count: float) -> str:
     """``3.2 GB``."""
     return f"{count / 1e9:.1f} GB"
+
+
+def unfit(module: torch.nn.Module, given: Any, *, gradients: bool) -> str:
+    """Why both sides do not run in the memory that is free, and what to do; empty if they do.
+
+    Args:
+        module: the original, in the precision of the comparison.
+        given: (args, kwargs).
+        gradients: whether there is a backward pass.
+    """
+    if fits(module, given, gradients=gradients):
+        return ""
+    needed = gigabytes(bytes_needed(module, given, gradients=gradients))
+    of = "with gradients " if gradients else ""
+    return (
+        f"the comparison {of}does not fit into memory (about {needed} are needed, and {gigabytes(bytes_free())} are "
+        "free): give a smaller batch, smaller images or a shorter sequence, or check a part alone"
+    )

@@ -1,0 +1,107 @@
+"""Two modules compared, mode by mode; what is there when it ends is reported, however it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from port.judging import Status
+from port.parity.causes.finding import causes_of
+from port.parity.fitting import did_not_fit
+from port.parity.mode import Models, compare_buffers, compare_mode
+from port.parity.mode_result import ModeResult
+from port.parity.outputs import Drawn
+from port.parity.remarks import all_hints, remarks_of
+from port.parity.report import ORDER, CheckReport, Finding
+from port.parity.rounding import part_beyond_rounding
+from port.parity.run import Run
+
+
+@dataclass
+class Comparison:
+    """A comparison on its way.
+
+    Attributes:
+        models: the two.
+        drawn: the cotangents that both sides are given.
+        findings: what was found before either ran.
+        steps: forward passes in training mode before the running statistics are compared.
+        remarks: what else there is to say.
+        results: of each mode that was compared.
+        buffers: how many of them were.
+        is_random: whether torch's model draws random numbers in training mode.
+        ended: why it ended before its end; empty where it did not.
+    """
+
+    models: Models
+    drawn: Drawn
+    findings: list[Finding]
+    steps: int
+    remarks: list[str]
+    results: dict[str, ModeResult] = field(default_factory=dict)
+    buffers: int = 0
+    is_random: bool = False
+    ended: str = ""
+
+    def run(self, evaluated: Run) -> None:
+        """Compare evaluation, training, and what some steps leave in buffers; as far as memory and the user allow.
+
+        Args:
+            evaluated: torch's run in evaluation.
+        """
+        try:
+            self._modes(evaluated)
+        except KeyboardInterrupt:
+            # What was compared so far is worth more than nothing; a second one ends the command.
+            self.ended = "it was interrupted before all was compared: run it again"
+        except Exception as error:
+            if not did_not_fit(error):
+                raise
+            self.ended = UNFIT
+
+    def _modes(self, evaluated: Run) -> None:
+        models, cotangents = self.models, None if self.models.unfit else self.drawn
+        self.results["evaluation"] = compare_mode(models, evaluated, self.drawn, training=False)
+        self.is_random = models.torch.is_random(models.inputs)
+        if not self.is_random:
+            trained = models.torch.run(models.inputs, cotangents, training=True, loss=models.losses[0])
+            self.results["training"] = compare_mode(models, trained, self.drawn, training=True)
+            self.buffers = compare_buffers(models, self.steps, self.results["training"])
+        for mode, result in self.results.items():
+            part_beyond_rounding(models, result, training=mode == "training")
+
+    def report(self, *, weights_compared: bool) -> CheckReport:
+        """What was found.
+
+        Args:
+            weights_compared: whether each side kept its own weights.
+        """
+        models, results = self.models, self.results
+        found = [*self.findings, *(finding for result in results.values() for finding in result.findings)]
+        found.sort(key=lambda finding: (ORDER.index(finding.what), finding.mode))
+        partings = [parting for result in results.values() for parting in result.partings]
+        partings.sort(key=lambda parting: (parting.direction != "forward", parting.mode))
+        compared = {"weights": len(models.mapping.entries)} if weights_compared else {}
+        for result in results.values():
+            for kind, count in result.compared.items():
+                compared[kind] = compared.get(kind, 0) + count
+        why = [models.unfit, self.ended, *(why for result in results.values() for why in result.unjudged)]
+        unjudged = tuple(dict.fromkeys(filter(None, why)))
+        causes = causes_of(models, results, found, self.steps) if found else ()
+        return CheckReport(
+            Status.DIFFER if found else Status.CANNOT_JUDGE if unjudged else Status.AGREE,
+            tuple(found),
+            tuple(partings),
+            {mode: tuple(result.rows) for mode, result in results.items()},
+            tuple(all_hints(models, results, found, partings, causes)),
+            (*remarks_of(models, results, is_random=self.is_random), *self.remarks),
+            {**compared, "buffers": self.buffers},
+            models.torch.precision,
+            unjudged,
+            causes,
+        )
+
+
+UNFIT = (
+    "the comparison did not fit into memory: give a smaller batch, smaller images or a shorter sequence, or check a "
+    "part alone"
+)

@@ -1,0 +1,75 @@
+"""Why a proof's two sides differ: they are compared layer by layer, and explanations are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from port.parity.given import Inputs, inputs_from
+
+if TYPE_CHECKING:
+    from port.parity.causes.cause import Cause
+    from port.parity.report import CheckReport, Parting
+    from port.translation.proof.other_lengths import Sides
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where the two sides part, and why.
+
+    Attributes:
+        partings: the first layer that differs, in each mode and direction.
+        causes: what makes the two agree there.
+    """
+
+    partings: tuple[Parting, ...] = ()
+    causes: tuple[Cause, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it for people, a sentence each."""
+        return [*(parting.why for parting in self.partings), *(f"cause: {cause}" for cause in self.causes)]
+
+
+NONE = Explanation()
+
+
+def explanation_of(sides: Sides, given: Any, modes: Collection[str]) -> Explanation:
+    """Compare the original and the written module as `port.check` does; empty where that finds nothing.
+
+    Dropout is off, and nothing is drawn alike: what differs by that alone is not found.
+
+    Args:
+        sides: the original and the written module.
+        given: (args, kwargs).
+        modes: in which they differ: "evaluation", "training".
+    """
+    try:
+        report = _checked(sides, given)
+    except Exception:  # a model that check does not run: the proof has said what differs
+        return NONE
+    return Explanation(
+        tuple(parting for parting in report.partings if parting.mode in modes),
+        tuple(cause for cause in report.causes if cause.mode in modes),
+    )
+
+
+def _checked(sides: Sides, given: Any) -> CheckReport:
+    from port.parity.checking import check
+
+    translation, (args, kwargs) = sides.translation, given
+    taken = translation.to_flax(args, kwargs)
+    gathers = any(name.startswith("**") for name in translation.boundary.parameters)
+    return check(
+        sides.module,
+        translation.build(),
+        _inputs(tuple(args), kwargs, sides.precision),
+        flax_inputs=_inputs(taken[:-1] if gathers else taken, taken[-1] if gathers else {}, sides.precision),
+        rename=translation.mapping,
+        precision="float32" if sides.precision == "float32" else "float64",
+    )
+
+
+def _inputs(args: tuple[Any, ...], kwargs: dict[str, Any], precision: str) -> Inputs:
+    return Inputs(inputs_from(args, precision).args, inputs_from(kwargs, precision).kwargs)
