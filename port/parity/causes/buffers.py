@@ -47,7 +47,9 @@ def _ways(operation: Operation, twin: Any) -> Iterator[tuple[Way, ...]]:
         return
     told = getattr(twin, "momentum", None)
     kept = type(twin).__module__.startswith("flax.")
-    note, remedy = "W7", f"Give flax's BatchNorm momentum={1 - momentum:g}, the share that is kept."
+    note, remedy = "W7", f"Give it momentum={momentum:g}, as torch has it."
+    if kept:
+        remedy = f"Give flax's BatchNorm momentum={1 - momentum:g}, the share that is kept."
     shares = {momentum: None, 1 - momentum: None, 1 - _FLAXS_DEFAULT: None}
     if isinstance(told, float):
         shares |= {(1 - told if kept else told): None}
