@@ -105,8 +105,10 @@ def _attempts(axis: Axis, size: int, lengths: Sizes, taken: set[Axis]) -> Iterat
         tuple(other for other in alike if other[0] == axis[0]),
         tuple(alike),
     )
+    # One that fits beside another axis's length alone, as a batch of 1 beside one of 2, is broadcast, and not free.
+    broadcast = set(lengths.values()) if size == 1 else set()
     for other in other_sizes(size):
-        for group in dict.fromkeys(groups):
+        for group in dict.fromkeys(groups if other not in broadcast else ()):
             yield FreeLength(group, size, other)
 
 

@@ -50,6 +50,13 @@ class Streaming(nn.Module):
         return x + self.state[:, None]
 
 
+class Positions(nn.Module):
+    """A table with a batch of 1, which is broadcast."""
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return (x + positions).tanh()
+
+
 class Windows(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.unflatten(1, (-1, 8)).mean(2)
@@ -62,6 +69,10 @@ class Windows(nn.Module):
         (Masked(), (torch.randn(2, 5, 4), torch.ones(2, 5)), [((0, 0), (1, 0)), ((0, 1), (1, 1)), ((0, 2),)]),
         (Square(), (torch.randn(3, 5, 5),), [((0, 0),), ((0, 1), (0, 2))]),
         (Streaming(), (torch.randn(1, 6, 4),), [((0, 1),)]),
+        *(
+            (Positions(), (torch.randn(batch, 6), torch.randn(1, 6)), [((0, 0),), ((0, 1), (1, 1))])
+            for batch in (2, 3, 5, 17)
+        ),
         (Windows(), (torch.randn(2, 24, 3),), [((0, 0),), ((0, 1),), ((0, 2),)]),
     ],
     ids=lambda thing: type(thing).__name__ if isinstance(thing, nn.Module) else "",
