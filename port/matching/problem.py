@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from port.mapping import Guide
+from port.matching.chunking import chunkings
 from port.matching.fusing import SameInput, fusions
-from port.matching.levels import levelled, stacked
+from port.matching.levels import by_tensor, levelled, stacked
 from port.matching.options import Node, Option, options_of
 from port.matching.units import Unit
 from port.moves import Fold
@@ -61,16 +62,34 @@ def problem_of(
     known = _Known(collections, folds)
     torch, flax = levelled(torch, flax)
     torch, flax = stacked(torch, flax, lambda one, other: bool(known(one, other)))
+    torch, flax = (
+        by_tensor(torch, flax, lambda one, other: bool(known(one, other))),
+        by_tensor(flax, torch, lambda one, other: bool(known(other, one))),
+    )
     options: dict[tuple[Node, Node], tuple[Option, ...]] = {}
     for unit in torch:
         for other in flax:
             if found := known(unit, other):
                 options[(unit,), (other,)] = tuple(found)
-    fused = _needed(fusions(torch, flax, same_input, collections), options, len(torch), len(flax))
+    options = _without_constants(options)
+    fused = [*fusions(torch, flax, same_input, collections), *chunkings(torch, flax, collections)]
+    fused = _needed(fused, options, len(torch), len(flax))
     for option in fused:
         node = option.torch, option.flax
         options[node] = (*options.get(node, ()), option)
-    return _without_parts(torch, flax, options, fused)
+    return _without_parts(torch, flax, options, fused, same_input)
+
+
+def _without_constants(
+    options: dict[tuple[Node, Node], tuple[Option, ...]],
+) -> dict[tuple[Node, Node], tuple[Option, ...]]:
+    """The options without those of torch's constants for what something else of torch's can be as well."""
+    wanted = {flax for torch, flax in options if not torch[0].is_constant}
+    return {
+        (torch, flax): ways
+        for (torch, flax), ways in options.items()
+        if not torch[0].is_constant or flax[0].is_constant or flax not in wanted
+    }
 
 
 class _Known:
@@ -141,10 +160,22 @@ def _without_parts(
     flax: Iterable[Unit],
     options: dict[tuple[Node, Node], tuple[Option, ...]],
     fused: list[Option],
+    same_input: tuple[SameInput, SameInput],
 ) -> Problem:
-    """The problem in which what is fused stands as one node, and no more by itself; larger groups before smaller."""
+    """The problem in which what is fused stands as one node, and no more by itself.
+
+    Groups that are given one input come before those that are not, as queries are not given what keys are where one
+    sequence attends to another; then larger groups before smaller.
+    """
+
+    def order(option: Option) -> tuple[bool, int]:
+        is_torchs = len(option.torch) > 1
+        first, *others = option.torch if is_torchs else option.flax
+        alike = all(same_input[0 if is_torchs else 1](first, other) for other in others)
+        return not alike, -len(option.torch) - len(option.flax)
+
     taken: dict[Unit, Node] = {}
-    for option in sorted(fused, key=lambda option: -len(option.torch) - len(option.flax)):
+    for option in sorted(fused, key=order):
         for node, other in ((option.torch, option.flax), (option.flax, option.torch)):
             if len(node) > 1 and all(taken.get(unit, node) == node for unit in node):
                 taken |= dict.fromkeys(node, node)
