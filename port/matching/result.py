@@ -12,6 +12,10 @@ from port.matching.state import By
 from port.parity import CheckReport
 
 
+_BESIDE = ("buffers", "input gradient")
+"""What may differ between two models whose mapping is right."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One thing that an open row could be.
@@ -80,10 +84,11 @@ class Match:
     def is_proved(self) -> bool:
         """Whether all of both models is matched, and their outputs and gradients agree with torch's weights moved over.
 
-        What running statistics become after some steps does not depend on the mapping, and may differ.
+        What running statistics become after some steps does not depend on the mapping, and may differ; so may the
+        gradients of the inputs, as of a mask, where those of all parameters agree.
         """
         report = self.report
-        return report is not None and not report.unjudged and all(f.what == "buffers" for f in report.findings)
+        return report is not None and not report.unjudged and all(f.what in _BESIDE for f in report.findings)
 
     @property
     def status(self) -> Status:
@@ -94,7 +99,7 @@ class Match:
 
     @property
     def trains_otherwise(self) -> tuple[str, ...]:
-        """Where a mapping is proved: what the two models still do differently in training, with what to look at."""
+        """Where a mapping is proved: what the two models still do differently, with what to look at."""
         if not self.is_proved or self.report is None or self.report.agree:
             return ()
         return (*(str(finding) for finding in self.report.findings[:3]), *self.report.hints)
@@ -146,7 +151,7 @@ class Match:
             lines += [f"    could be {candidate}" for candidate in row.candidates]
         lines += [f"  to decide it: {line}" for line in self.advice]
         lines += [f"  note: {remark}" for remark in self.remarks]
-        lines += [f"  in training they differ: {line}" for line in self.trains_otherwise]
+        lines += [f"  they still differ: {line}" for line in self.trains_otherwise]
         if self.report is not None and not self.is_proved:
             lines.append(str(self.report))
         return "\n".join(lines)

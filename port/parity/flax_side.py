@@ -122,9 +122,11 @@ class FlaxSide(ABC):
         return Run(_numpy(outputs), [], _numpy(gradients), _numpy(input_gradients))
 
     def _forward(self, variables: Variables, inputs: Inputs, training: bool, tap: Tap) -> tuple[Any, Variables]:
-        kwargs = {**self.keywords[training], **inputs.kwargs}
+        # Some models ask whether they are given jax's arrays.
+        *args, kwargs = rebuilt((*inputs.args, inputs.kwargs), lambda name, leaf: jnp.asarray(leaf))
         try:
-            return self.call(variables, Inputs(inputs.args, kwargs), training=training, tap=tap)
+            called = Inputs(tuple(args), {**self.keywords[training], **kwargs})
+            return self.call(variables, called, training=training, tap=tap)
         except Exception as error:
             raise UsageError(
                 f"the Flax model does not take the inputs ({inputs.described}): {type(error).__name__}: {error}"

@@ -49,7 +49,8 @@ class LinenSide(FlaxSide):
         }
         self._silenced: dict[str, None] = {}
         self._options: dict[str, dict[str, Any]] = {}
-        called: Any = _Called(module, {**self.keywords[False], **inputs.kwargs}, self._prepare)
+        own = self._nested(self.variables)
+        called: Any = _Called(module, own, {**self.keywords[False], **inputs.kwargs}, self._prepare)
         self.guide = linen_guide(called, inputs.args)
 
     @property
@@ -109,9 +110,13 @@ class _Called:
     """A Linen module as `linen_guide` initialises it, with keywords, and its layers prepared."""
 
     def __init__(
-        self, module: linen.Module, kwargs: Mapping[str, Any], prepare: Callable[[linen.Module], None]
+        self,
+        module: linen.Module,
+        variables: Mapping[str, Any],
+        kwargs: Mapping[str, Any],
+        prepare: Callable[[linen.Module], None],
     ) -> None:
-        self._module, self._kwargs, self._prepare = module, kwargs, prepare
+        self._module, self._variables, self._kwargs, self._prepare = module, variables, kwargs, prepare
 
     def init(self, key: jax.Array, *args: Any) -> Any:
         """The module's variables."""
@@ -120,8 +125,14 @@ class _Called:
             self._prepare(context.module)
             return run(*args, **kwargs)
 
+        rngs = {"params": key, "dropout": key}
         with linen.intercept_methods(prepared):
-            return self._module.init({"params": key, "dropout": key}, *args, **self._kwargs)
+            try:
+                return self._module.init(rngs, *args, **self._kwargs)
+            except Exception:
+                # Initialisers may give float64 beside float32 in a float64 run: the model runs with its own variables.
+                _, updates = self._module.apply(self._variables, *args, **self._kwargs, rngs=rngs, mutable=True)
+                return {**self._variables, **updates}
 
 
 def _beneath(tree: Any, path: list[str]) -> Any:

@@ -185,7 +185,7 @@ _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class _Narrowing(TorchDispatchMode):
-    """Sees whether an operator makes a narrower floating dtype of float64, or float64 of fractions in a narrower one."""
+    """Sees whether an operator makes a narrower floating dtype of float64, or float64 of fractions in such a one."""
 
     found = False
     widened = False
