@@ -11,7 +11,6 @@ from port.mapping import Mapping
 from port.matching.state import By
 from port.parity import CheckReport
 
-
 _BESIDE = ("buffers", "input gradient")
 """What may differ between two models whose mapping is right."""
 

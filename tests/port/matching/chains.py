@@ -1,4 +1,4 @@
-"""Two chains of linear layers beside each other, in numpy alone: what settles and tells states apart, without models."""
+"""Two chains of linear layers beside each other, in numpy: states are settled and told apart without any model."""
 
 from __future__ import annotations
 
