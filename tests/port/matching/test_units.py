@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from port.mapping.models import guide_of_torch
-from port.matching.torch_units import torch_units
 from port.matching.units import Unit, units_of
 
 
@@ -55,14 +54,3 @@ def test_where_a_parameter_has_no_role_each_stands_alone() -> None:
 def test_families(layer: Any, family: str) -> None:
     (unit,) = units_of(guide_of_torch(torch.nn.Sequential(layer())))
     assert unit.family == family and unit.label == "0.weight"
-
-
-def test_attention_has_its_projections_as_parts_and_a_recurrent_layer_its_cells() -> None:
-    module = torch.nn.ModuleDict({"a": torch.nn.MultiheadAttention(4, 2), "r": torch.nn.LSTM(2, 3, 2)})
-    attention, recurrent = torch_units(guide_of_torch(module), dict(module.named_modules()))
-    assert [(part.path, part.seen, part.heads) for part in attention.parts] == [
-        ("a", ("a", None), 2),
-        ("a.out_proj", (None, "a"), 2),
-    ]
-    assert [cell.names["weight_ih"] for cell in recurrent.parts] == ["r.weight_ih_l0", "r.weight_ih_l1"]
-    assert {cell.family for cell in recurrent.parts} == {"LSTMCell"}
