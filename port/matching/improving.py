@@ -22,7 +22,7 @@ def improved(runs: StateRuns, state: State) -> State:
     while not runs.are_spent and not (shown := runs(state)).agree:
         for other in _alternatives(runs, state, shown):
             changed = settled(runs, other)
-            if runs(changed).score > shown.score:
+            if _is_better(runs, changed, state):
                 state = changed
                 break
             if runs.are_spent:
@@ -30,6 +30,15 @@ def improved(runs: StateRuns, state: State) -> State:
         else:
             return state
     return state
+
+
+def _is_better(runs: StateRuns, changed: State, state: State) -> bool:
+    """Whether more of the model agrees; what a name decided gives way only to a state in which all of it does."""
+    shown = runs(changed)
+    renamed = any(
+        made.by == "name" and changed.torch(flax) != made.option.torch for flax, made in state.decisions.items()
+    )
+    return shown.agree if renamed else shown.score > runs(state).score
 
 
 def _alternatives(runs: StateRuns, state: State, shown: Shown) -> Iterator[State]:

@@ -8,7 +8,7 @@ import pytest
 
 from port.matching.improving import improved
 from port.matching.problem import Problem
-from port.matching.state import Decision
+from port.matching.state import Decision, State
 from port.moves import Permute
 
 from .chains import Chain
@@ -41,3 +41,15 @@ def test_other_moves_are_tried_for_all_layers_that_are_alike() -> None:
     assert not chain.runs(state).agree
     found = improved(chain.runs, state)
     assert chain.runs(found).agree and {made.option.note for made in found.decisions.values()} != {"as it is"}
+
+
+def test_a_name_gives_way_only_to_a_state_that_agrees() -> None:
+    # More layers are given what their twins are once the first two have changed places; the last still differs.
+    chain = Chain(4, wrong=3, beside=True)
+    start = chain.state(1, 0, 2, 3)
+    assert chain.twins(improved(chain.runs, start)) == ["t0", "t1", "t2", "t3"]
+    named = start.decided({flax: replace(made, by="name") for flax, made in start.decisions.items()})
+    assert chain.twins(improved(chain.runs, named)) == ["t1", "t0", "t2", "t3"]
+    right = Chain(4, beside=True)
+    named = State({flax: replace(made, by="name") for flax, made in right.state(1, 0, 2, 3).decisions.items()})
+    assert right.twins(improved(right.runs, named)) == ["t0", "t1", "t2", "t3"]
