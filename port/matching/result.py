@@ -11,8 +11,8 @@ from port.mapping import Mapping
 from port.matching.state import By
 from port.parity import CheckReport
 
-_BESIDE = ("buffers", "input gradient")
-"""What may differ between two models whose mapping is right."""
+_REFUTE = ("weights", "forward", "backward")
+"""What cannot differ between two models whose mapping is right, in evaluation."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,16 @@ class Match:
     def is_proved(self) -> bool:
         """Whether all of both models is matched, and their outputs and gradients agree with torch's weights moved over.
 
-        What running statistics become after some steps does not depend on the mapping, and may differ; so may the
-        gradients of the inputs, as of a mask, where those of all parameters agree.
+        In evaluation they have to. Every tensor takes part there; what a model does otherwise in training, as with
+        running statistics, is no fault of the mapping. Nor are gradients of inputs, as of a mask, where those of all
+        parameters agree.
         """
         report = self.report
-        return report is not None and not report.unjudged and all(f.what in _BESIDE for f in report.findings)
+        return (
+            report is not None
+            and not report.unjudged
+            and not any(found.what in _REFUTE and found.mode != "training" for found in report.findings)
+        )
 
     @property
     def status(self) -> Status:
@@ -126,6 +131,10 @@ class Match:
     def sentence(self) -> str:
         """The verdict in one sentence."""
         if self.is_proved and self.report is not None:
+            if any(found.what in _REFUTE for found in self.report.findings):
+                return (
+                    f"The mapping is proved in {self.report.precision}, in evaluation; in training the models differ."
+                )
             compared = ", ".join(f"{count} {kind}" for kind, count in self.report.compared.items() if count)
             return f"The mapping is proved in {self.report.precision}: {compared}."
         if self.open:

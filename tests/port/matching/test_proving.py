@@ -23,7 +23,7 @@ def checks(monkeypatch: pytest.MonkeyPatch, apart: float) -> list[float | None]:
 
     def check(*models: Any, rtol: float | None, **options: Any) -> Any:
         asked.append(rtol)
-        findings = [SimpleNamespace(what="forward")] if apart > (rtol or 1e-10) else []
+        findings = [SimpleNamespace(what="forward", mode="evaluation")] if apart > (rtol or 1e-10) else []
         return SimpleNamespace(findings=findings, unjudged=())
 
     monkeypatch.setattr(port.parity, "check", check)

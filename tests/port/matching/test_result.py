@@ -14,10 +14,12 @@ from port.matching.result import Candidate, Match, Row, renaming_to
 ROW = Row(("a.weight",), ("b.kernel",), "order")
 
 
-def match(*rows: Row, findings: tuple[str, ...] | None = (), unjudged: tuple[str, ...] = ()) -> Match:
+def match(
+    *rows: Row, findings: tuple[str, ...] | None = (), mode: str = "evaluation", unjudged: tuple[str, ...] = ()
+) -> Match:
     report: Any = None
     if findings is not None:
-        found = [SimpleNamespace(what=what) for what in findings]
+        found = [SimpleNamespace(what=what, mode=mode if what != "weights" else "") for what in findings]
         status = Status.DIFFER if found else Status.AGREE
         report = SimpleNamespace(
             findings=found, unjudged=unjudged, agree=not found, status=status, hints=(), sentence="They differ.",
@@ -34,6 +36,7 @@ def match(*rows: Row, findings: tuple[str, ...] | None = (), unjudged: tuple[str
         (("input gradient", "buffers"), True),
         (("forward",), False),
         (("backward",), False),
+        (("weights",), False),
     ],
 )
 def test_outputs_and_gradients_of_parameters_prove_it(findings: tuple[str, ...], is_proved: bool) -> None:
@@ -42,6 +45,13 @@ def test_outputs_and_gradients_of_parameters_prove_it(findings: tuple[str, ...],
     assert found.status == (Status.AGREE if is_proved else Status.DIFFER)
     assert bool(found.trains_otherwise) == (is_proved and bool(findings))
     assert found.sentence.startswith("The mapping is proved in float64: 2 outputs." if is_proved else "A mapping is")
+
+
+def test_what_differs_in_training_alone_is_said_beside_the_proof() -> None:
+    found = match(findings=("forward", "backward"), mode="training")
+    assert found and found.status == Status.AGREE and len(found.trains_otherwise) == 2
+    assert found.sentence == "The mapping is proved in float64, in evaluation; in training the models differ."
+    assert not match(findings=("forward",), mode="evaluation")
 
 
 def test_what_cannot_be_judged_is_not_proved() -> None:
