@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from port.errors import UsageError
 from port.matching.activations import Activations, FlaxRuns
+from port.matching.units import ROLES
 
 if TYPE_CHECKING:
     from port.parity.calls import Run
@@ -30,7 +33,8 @@ class Sides:
         runs: of Flax's side.
         own: what Flax's first run showed, with its own weights.
         layout: of the inputs.
-        is_narrowed: whether either model goes through float32: makes it of float64, or has numbers of its own in it.
+        is_narrowed: whether either model goes through float32: makes it of float64, or has a table of its own in it,
+            which the other may compute in float64.
         options: of `port.check`.
     """
 
@@ -96,4 +100,18 @@ def both_sides(
     if flax_inputs is not None:
         options["flax_inputs"] = flax_inputs
     narrowed = torch.narrowed(given) or torch.widened(given) or flax.narrowed(theirs) or flax.widened(theirs)
+    narrowed = narrowed or _has_tables(torch)
     return Sides(module, torch, flax, flax_module, run, given, runs, own, layout, narrowed, options)
+
+
+def _has_tables(torch: TorchSide) -> bool:
+    """Whether constants of torch's model, which Flax's may compute, are rounded to float32."""
+    leaves = torch.guide.leaves.values()
+    is_trained = any(leaf.collection == "params" and not leaf.is_frozen for leaf in leaves)
+    constants = [
+        torch.weights[leaf.name]
+        for leaf in leaves
+        if (leaf.is_frozen and is_trained)
+        or (leaf.collection != "params" and ROLES.get(leaf.name.rpartition(".")[2]) is None)
+    ]
+    return any(array.dtype == np.float32 and bool((array != array.round()).any()) for array in constants)

@@ -53,6 +53,14 @@ def test_numbers_of_its_own_in_float32_are_seen(torch_table: Any, flax_table: An
     )
 
 
+def test_a_table_that_torch_holds_in_float32_is_seen() -> None:
+    net = Net()
+    net.register_buffer("steps", torch.arange(4.0))
+    assert not both_sides(net, NnxNet(), torch.rand(3, 4), None, None, None).is_narrowed
+    net.register_buffer("sines", torch.sin(torch.arange(4.0)))
+    assert both_sides(net, NnxNet(), torch.rand(3, 4), None, None, None).is_narrowed
+
+
 def test_inputs_that_a_model_does_not_take() -> None:
     with pytest.raises(UsageError, match="does not take the inputs"):
         both_sides(Net(), NnxNet(), torch.rand(3, 5), None, None, None)
