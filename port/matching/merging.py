@@ -41,11 +41,11 @@ def merged(
     found: dict[Unit, Node] = {}
     used: set[Unit] = set()
     for group in sorted(layers, key=order):
-        one = next((one for one in layers[group] if one not in used and one not in found), None)
-        if one is None or used.intersection(group) or any(unit in found for unit in group):
+        free = next((one for one in layers[group] if one not in used and one not in found), None)
+        if free is None or used.intersection(group) or any(unit in found for unit in group):
             continue
         found |= dict.fromkeys(group, group)
-        used.add(one)
+        used.add(free)
     return found
 
 
