@@ -20,9 +20,8 @@ GUIDES = guide("torch", *TORCH), guide("flax", *FLAX)
 def state(**twins: str) -> State:
     made = {}
     for name, twin in twins.items():
-        flax, torch = (
-            (one,) for one in (next(u for u in FLAX if u.path == name), next(u for u in TORCH if u.path == twin))
-        )
+        (flax,) = ((one,) for one in FLAX if one.path == name)
+        (torch,) = ((one,) for one in TORCH if one.path == twin)
         made[flax] = Decision(Option(torch, flax, (), note="turned"), "order")
     return State(made)
 
@@ -41,7 +40,7 @@ def test_what_is_sure_is_in_torchs_order_and_what_is_left_is_open() -> None:
 def test_what_several_could_be_names_them() -> None:
     rows = rows_of(PROBLEM, state(x="b"), (), [], {}, {}, *GUIDES)
     (row,) = (row for row in rows if row.flax == ("y.kernel",))
-    assert row.by == "open" and [candidate.rename for candidate in row.candidates] == [r"^a\b=y"]
+    assert row.by == "open" and [candidate.rename for candidate in row.candidates] == [r"^a\b=y.kernel"]
 
 
 def test_what_is_undecided_or_could_be_moved_otherwise_is_open() -> None:
