@@ -8,6 +8,12 @@ from port.matching.running import Shown, StateRuns
 from port.matching.settling import settled
 from port.matching.state import Decision, State
 
+CLEARLY = 30.0
+"""How many times farther from torch's outputs a state is that is not as good, where float32 lets both agree."""
+
+EXACTLY = 1e-8
+"""Up to which difference of the outputs nothing is told."""
+
 
 def undecided(runs: StateRuns, state: State) -> dict[Node, list[Node]]:
     """Nodes that nothing tells apart: another state agrees as well, or nothing can be seen of them.
@@ -38,13 +44,19 @@ def _as_good(runs: StateRuns, state: State, shown: Shown, pair: tuple[Node, Node
     """What the two could be, and what depends on them, if exchanging them makes no difference that is seen."""
     for other in permuted(runs, state, pair):
         changed = settled(runs, other, frozenset(pair))
-        if runs(changed).score >= shown.score:
+        if _is_as_good(runs(changed), shown):
             return {
                 flax: [made.option.torch, changed.decisions[flax].option.torch]
                 for flax, made in state.decisions.items()
                 if flax in changed.decisions and changed.decisions[flax].option.torch != made.option.torch
             }
     return {}
+
+
+def _is_as_good(changed: Shown, shown: Shown) -> bool:
+    if changed.agree and shown.agree and changed.apart > max(CLEARLY * shown.apart, EXACTLY):
+        return False
+    return changed.score >= shown.score
 
 
 def other_ways(runs: StateRuns, state: State) -> dict[Node, list[Option]]:
@@ -56,6 +68,6 @@ def other_ways(runs: StateRuns, state: State) -> dict[Node, list[Option]]:
             if option.note == made.option.note or runs.are_spent or made.by == "your rule":
                 continue
             changed = state.decided({flax: Decision(option, made.by)})
-            if shown.agree and runs(changed).agree:
+            if shown.agree and _is_as_good(runs(changed), shown):
                 found.setdefault(flax, [made.option]).append(option)
     return found

@@ -20,10 +20,10 @@ from port.matching.patterns import rules_of_entries, written
 from port.matching.posing import given_alike, posed, with_tied
 from port.matching.problem import Problem
 from port.matching.proposing import proposed
-from port.matching.proving import proved
+from port.matching.proving import ROUNDED, proved
 from port.matching.result import Match, Row
 from port.matching.rows import rows_of
-from port.matching.running import StateRuns, outputs_agree
+from port.matching.running import StateRuns, outputs_apart
 from port.matching.sides import Sides, both_sides
 from port.matching.state import State
 
@@ -143,11 +143,10 @@ def _runs(sides: Sides, problem: Problem, shown: Activations, given: tuple[Entry
         if entry.collection != TORCH_ONLY:
             for path, array in zip(entry.targets, entry(tuple(weights[name] for name in entry.sources)), strict=True):
                 own[path] = jnp.asarray(array, own[path].dtype)
-    tolerance = NARROWED if sides.is_narrowed else EXACT
-    agree = outputs_agree(sides.run.outputs, sides.layout, 1e-4 if sides.is_narrowed else 1e-8)
-    return StateRuns(
-        problem, shown, sides.runs, (sides.own, own), weights, (sides.torch.guide, sides.flax.guide), agree, tolerance
-    )
+    tolerances = (NARROWED, 10 * ROUNDED) if sides.is_narrowed else (EXACT, 1e-8)
+    apart = outputs_apart(sides.run.outputs, sides.layout)
+    guides = sides.torch.guide, sides.flax.guide
+    return StateRuns(problem, shown, sides.runs, (sides.own, own), weights, guides, apart, tolerances)
 
 
 def _aside(problem: Problem, state: State, torch: Guide) -> list[Found]:

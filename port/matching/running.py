@@ -29,11 +29,13 @@ class Shown:
     Attributes:
         activations: of Flax's side.
         agree: whether the model's outputs are torch's.
+        apart: by how much they differ, relatively.
         score: how many nodes are given what their twins are given; all of them and more where the outputs agree.
     """
 
     activations: Activations
     agree: bool
+    apart: float
     score: int
 
 
@@ -47,8 +49,8 @@ class StateRuns:
         own: what Flax's side shows with its own variables, and these.
         weights: torch's state dict.
         guides: of both sides.
-        outputs_agree: whether Flax's outputs are torch's.
-        tolerance: of a fingerprint.
+        outputs_apart: by how much Flax's outputs differ from torch's, relatively.
+        tolerances: of a fingerprint, and of the outputs.
     """
 
     def __init__(
@@ -59,13 +61,13 @@ class StateRuns:
         own: tuple[Activations, dict[str, Any]],
         weights: Arrays,
         guides: tuple[Any, Any],
-        outputs_agree: Callable[[Arrays], bool],
-        tolerance: float,
+        outputs_apart: Callable[[Arrays], float],
+        tolerances: tuple[float, float],
     ) -> None:
         self.problem, self.torch = problem, torch
         self.own, self._own = own
         self._runs, self._weights, self._guides = runs, weights, guides
-        self._outputs_agree, self._tolerance = outputs_agree, tolerance
+        self._outputs_apart, (self._tolerance, self._limit) = outputs_apart, tolerances
         self._carried: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._shown: dict[tuple[tuple[Any, ...], ...], Shown] = {}
 
@@ -77,9 +79,10 @@ class StateRuns:
             for made in state.decisions.values():
                 variables |= self._carry(made.option)
             activations, outputs = self._runs(variables)
-            agree = self._outputs_agree(outputs)
+            apart = self._outputs_apart(outputs)
+            agree = apart <= self._limit
             score = sum(self.given_the_same(flax, made.option, activations) for flax, made in state.decisions.items())
-            self._shown[key] = Shown(activations, agree, score + (len(self.problem.flax) if agree else 0))
+            self._shown[key] = Shown(activations, agree, apart, score + (len(self.problem.flax) if agree else 0))
         return self._shown[key]
 
     @property
@@ -115,18 +118,23 @@ def _key(option: Option) -> tuple[Any, ...]:
     return (*(unit.label for unit in (*option.torch, *option.flax)), option.note)
 
 
-def outputs_agree(torch: Arrays, layout: Any, limit: float) -> Callable[[Arrays], bool]:
-    """A function of Flax's outputs: whether they are torch's."""
+def outputs_apart(torch: Arrays, layout: Any) -> Callable[[Arrays], float]:
+    """A function of Flax's outputs: by how much they differ from torch's at most; infinity for what is no twin."""
     from port.parity.outputs import match_outputs
 
-    def agree(flax: Arrays) -> bool:
+    def apart(flax: Arrays) -> float:
         matched = match_outputs(torch, flax, layout)
         if matched.why:
-            return False
+            return float("inf")
         back = matched.in_torchs(flax)
-        return all(
-            difference(array, back[name]) <= limit if is_floating(array) else bool(np.array_equal(array, back[name]))
+        differences = [
+            difference(array, back[name])
+            if is_floating(array)
+            else 0.0
+            if np.array_equal(array, back[name])
+            else float("inf")
             for name, array in torch.items()
-        )
+        ]
+        return max(differences, default=0.0)
 
-    return agree
+    return apart

@@ -46,9 +46,18 @@ class Chain:
         wrong: Flax's layer whose output is doubled, so that nothing agrees after it.
         beside: the first two layers are given the model's input, and what they give is added.
         mirrored: whether what they give is added alike, so that nothing tells them apart.
+        tolerances: of what a layer is given, and of the outputs.
     """
 
-    def __init__(self, count: int, *, wrong: int = -1, beside: bool = False, mirrored: bool = False) -> None:
+    def __init__(
+        self,
+        count: int,
+        *,
+        wrong: int = -1,
+        beside: bool = False,
+        mirrored: bool = False,
+        tolerances: tuple[float, float] = (1e-7, 1e-9),
+    ) -> None:
         self.layers, self.wrong, self.beside, self.mirrored = count, wrong, beside, mirrored
         self.count = 0
         generator = np.random.default_rng(count)
@@ -70,8 +79,8 @@ class Chain:
             (first, own),
             self.weights,
             (guide("torch", *torch), guide("flax", *flax)),
-            lambda outputs: bool(np.allclose(outputs[""], output, rtol=1e-9)),
-            1e-7,
+            lambda outputs: float(np.abs(outputs[""] - output).max()),
+            tolerances,
         )
 
     @property

@@ -50,3 +50,10 @@ def test_moves_that_agree_as_well_are_named_both() -> None:
         chain.problem.torch, chain.problem.flax, {**chain.problem.options, pair: (usual, other)}
     )
     assert other_ways(chain.runs, chain.right) == {}
+
+
+def test_where_float32_lets_both_agree_the_far_nearer_is_meant() -> None:
+    chain = Chain(3, beside=True, tolerances=(10.0, 10.0))
+    right, swapped = chain.runs(chain.right), chain.runs(chain.state(1, 0, 2))
+    assert right.agree and swapped.agree and right.apart < 1e-12 < 1e-3 < swapped.apart
+    assert undecided(chain.runs, chain.right) == {}

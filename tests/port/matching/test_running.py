@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from port.matching import running
-from port.matching.running import outputs_agree
+from port.matching.running import outputs_apart
 from port.parity.given import Layout
 
 from .chains import Chain
@@ -31,8 +31,10 @@ def test_each_state_runs_once_and_only_so_many_run(monkeypatch: pytest.MonkeyPat
     assert chain.runs.are_spent
 
 
-def test_outputs_agree_to_the_limit() -> None:
+def test_by_how_much_outputs_are_apart() -> None:
     torch = {"": np.array([[1.0, 2.0, -3.0]])}
-    agree = outputs_agree(torch, Layout(2, 1, None, ()), 1e-8)
-    assert agree({"": torch[""] * (1 + 1e-9)}) and not agree({"": torch[""] * (1 + 1e-6)})
-    assert not agree({"": torch[""], "more": torch[""]})
+    apart = outputs_apart(torch, Layout(2, 1, None, ()))
+    assert apart(torch) == 0 and apart({"": torch[""] * (1 + 1e-6)}) == pytest.approx(1e-6)
+    assert apart({"": torch[""], "more": torch[""]}) == float("inf")
+    whole = outputs_apart({"": np.arange(3)}, Layout(1, 0, None, ()))
+    assert whole({"": np.arange(3)}) == 0 and whole({"": np.arange(3) + 1}) == float("inf")
