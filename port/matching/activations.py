@@ -19,6 +19,9 @@ from port.parity.tap import Tap
 Print = np.ndarray
 """The fingerprint of an array: sums that any layout of it has, and any padding with zeros."""
 
+EXACT, NARROWED = 1e-7, 1e-4
+"""How far apart two fingerprints of the same numbers may be: in float64, and where a model goes through float32."""
+
 
 @dataclass(frozen=True)
 class Activations:

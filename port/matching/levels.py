@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from port.errors import NoPair
 from port.mapping.names import natural
-from port.matching.units import Unit
+from port.matching.units import ROLES, Unit
 
 Fits = Callable[[Unit, Unit], bool]
 """Whether torch's unit can be Flax's."""
@@ -48,6 +48,38 @@ def _speaks(torch: Unit, flax: Unit) -> bool:
         if {*torch.names} <= theirs and {*flax.names} <= ours:
             return True
     return False
+
+
+def by_tensor(units: Iterable[Unit], others: Iterable[Unit], fits: Fits) -> list[Unit]:
+    """Units of one side, those by single tensors that are nothing of the other side's as a whole: a layer whose weight
+    and bias are parameters of a module of a person's own there.
+
+    Args:
+        units: of one side.
+        others: of the other.
+        fits: whether one of ``units`` can be one of ``others``.
+    """
+    others = list(others)
+    single = [other for other in others if len(other.names) == 1]
+    found: list[Unit] = []
+    for unit in units:
+        parts = _tensors_of(unit) if single and not any(fits(unit, other) for other in others) else []
+        is_apart = parts and all(any(fits(part, other) for other in single) for part in parts)
+        found += parts if is_apart else [unit]
+    return found
+
+
+def _tensors_of(unit: Unit) -> list[Unit]:
+    names = [name for name in unit.names if name not in unit.aside]
+    if len(names) < 2 or unit.aside or unit.copies or unit.stack is not None:
+        return []
+    parts = []
+    for name in names:
+        is_weight = ROLES.get(name) == "weight"
+        seen = (unit.seen[0], None) if is_weight else (None, None)
+        own = replace(unit, names={name: unit.names[name]}, shapes={name: unit.shapes[name]}, seen=seen)
+        parts.append(replace(own, pairs=(), parts=(), family=unit.family if is_weight else "own"))
+    return parts
 
 
 # %% Stacks

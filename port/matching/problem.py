@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from port.mapping import Guide
+from port.matching.chunking import chunkings
 from port.matching.fusing import SameInput, fusions
-from port.matching.levels import levelled, stacked
+from port.matching.levels import by_tensor, levelled, stacked
+from port.matching.merging import merged
 from port.matching.options import Node, Option, options_of
 from port.matching.units import Unit
 from port.moves import Fold
@@ -61,16 +62,47 @@ def problem_of(
     known = _Known(collections, folds)
     torch, flax = levelled(torch, flax)
     torch, flax = stacked(torch, flax, lambda one, other: bool(known(one, other)))
+    torch, flax = (
+        by_tensor(torch, flax, lambda one, other: bool(known(one, other))),
+        by_tensor(flax, torch, lambda one, other: bool(known(other, one))),
+    )
     options: dict[tuple[Node, Node], tuple[Option, ...]] = {}
     for unit in torch:
         for other in flax:
             if found := known(unit, other):
                 options[(unit,), (other,)] = tuple(found)
-    fused = _needed(fusions(torch, flax, same_input, collections), options, len(torch), len(flax))
+    options = _without_constants(options)
+    fused = [*fusions(torch, flax, same_input, collections), *chunkings(torch, flax, collections)]
+    fused = _needed(fused, options, len(torch), len(flax))
     for option in fused:
         node = option.torch, option.flax
         options[node] = (*options.get(node, ()), option)
-    return _without_parts(torch, flax, options, fused)
+    nodes = merged(fused, (torch, flax), same_input)
+    sides = [tuple(dict.fromkeys(nodes.get(unit, (unit,)) for unit in units)) for units in (torch, flax)]
+    merged_nodes = {*nodes.values()}
+    alone = {unit for option in fused if {option.torch, option.flax} & merged_nodes for unit in _one(option)}
+    if len(alone) > len(merged_nodes):
+        alone = set()  # some layers are themselves, and have the shape that several together have
+    kept = {
+        (theirs, ours): ways
+        for (theirs, ours), ways in options.items()
+        if theirs in sides[0]
+        and ours in sides[1]
+        and (len(theirs) + len(ours) > 2 or not ({theirs[0], ours[0]} & alone))
+    }
+    return Problem(sides[0], sides[1], kept)
+
+
+def _without_constants(
+    options: dict[tuple[Node, Node], tuple[Option, ...]],
+) -> dict[tuple[Node, Node], tuple[Option, ...]]:
+    """The options without those of torch's constants for what something else of torch's can be as well."""
+    wanted = {flax for torch, flax in options if not torch[0].is_constant}
+    return {
+        (torch, flax): ways
+        for (torch, flax), ways in options.items()
+        if not torch[0].is_constant or flax[0].is_constant or flax not in wanted
+    }
 
 
 class _Known:
@@ -134,34 +166,6 @@ def _is_balanced(unit: Unit, options: dict[tuple[Node, Node], tuple[Option, ...]
     ours = {flax for _, flax in twins} if any(torch[0] is unit for torch, _ in twins) else {torch for torch, _ in twins}
     others = {pair[0] if pair[1] in ours else pair[1] for pair in options if ours & set(pair)}
     return len(others) == len(ours)
-
-
-def _without_parts(
-    torch: Iterable[Unit],
-    flax: Iterable[Unit],
-    options: dict[tuple[Node, Node], tuple[Option, ...]],
-    fused: list[Option],
-) -> Problem:
-    """The problem in which what is fused stands as one node, and no more by itself; larger groups before smaller."""
-    taken: dict[Unit, Node] = {}
-    for option in sorted(fused, key=lambda option: -len(option.torch) - len(option.flax)):
-        for node, other in ((option.torch, option.flax), (option.flax, option.torch)):
-            if len(node) > 1 and all(taken.get(unit, node) == node for unit in node):
-                taken |= dict.fromkeys(node, node)
-                taken.setdefault(other[0], other)
-    sides = []
-    for units in (torch, flax):
-        sides.append(tuple(dict.fromkeys(taken.get(unit, (unit,)) for unit in units)))
-    fused_nodes = {node for node in taken.values() if len(node) > 1}
-    alone = {unit for option in fused if {option.torch, option.flax} & fused_nodes for unit in _one(option)}
-    kept = {
-        (theirs, ours): ways
-        for (theirs, ours), ways in options.items()
-        if theirs in sides[0]
-        and ours in sides[1]
-        and (len(theirs) + len(ours) > 2 or not ({theirs[0], ours[0]} & alone))
-    }
-    return Problem(sides[0], sides[1], kept)
 
 
 def _one(option: Option) -> tuple[Unit, ...]:

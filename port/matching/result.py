@@ -11,6 +11,9 @@ from port.mapping import Mapping
 from port.matching.state import By
 from port.parity import CheckReport
 
+_REFUTE = ("weights", "forward", "backward")
+"""What cannot differ between two models whose mapping is right, in evaluation."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -80,10 +83,16 @@ class Match:
     def is_proved(self) -> bool:
         """Whether all of both models is matched, and their outputs and gradients agree with torch's weights moved over.
 
-        What running statistics become after some steps does not depend on the mapping, and may differ.
+        In evaluation they have to. Every tensor takes part there; what a model does otherwise in training, as with
+        running statistics, is no fault of the mapping. Nor are gradients of inputs, as of a mask, where those of all
+        parameters agree.
         """
         report = self.report
-        return report is not None and not report.unjudged and all(f.what == "buffers" for f in report.findings)
+        return (
+            report is not None
+            and not report.unjudged
+            and not any(found.what in _REFUTE and found.mode != "training" for found in report.findings)
+        )
 
     @property
     def status(self) -> Status:
@@ -94,7 +103,7 @@ class Match:
 
     @property
     def trains_otherwise(self) -> tuple[str, ...]:
-        """Where a mapping is proved: what the two models still do differently in training, with what to look at."""
+        """Where a mapping is proved: what the two models still do differently, with what to look at."""
         if not self.is_proved or self.report is None or self.report.agree:
             return ()
         return (*(str(finding) for finding in self.report.findings[:3]), *self.report.hints)
@@ -122,6 +131,10 @@ class Match:
     def sentence(self) -> str:
         """The verdict in one sentence."""
         if self.is_proved and self.report is not None:
+            if any(found.what in _REFUTE for found in self.report.findings):
+                return (
+                    f"The mapping is proved in {self.report.precision}, in evaluation; in training the models differ."
+                )
             compared = ", ".join(f"{count} {kind}" for kind, count in self.report.compared.items() if count)
             return f"The mapping is proved in {self.report.precision}: {compared}."
         if self.open:
@@ -146,7 +159,7 @@ class Match:
             lines += [f"    could be {candidate}" for candidate in row.candidates]
         lines += [f"  to decide it: {line}" for line in self.advice]
         lines += [f"  note: {remark}" for remark in self.remarks]
-        lines += [f"  in training they differ: {line}" for line in self.trains_otherwise]
+        lines += [f"  they still differ: {line}" for line in self.trains_otherwise]
         if self.report is not None and not self.is_proved:
             lines.append(str(self.report))
         return "\n".join(lines)

@@ -50,6 +50,7 @@ class Unit:
         stack: how many layers are stacked in it, and along which axis.
         heads: how many heads the attention around it has, where that is known.
         seen: whose call shows its input and whose its output: paths of modules.
+        is_constant: whether it is a buffer that is no statistic, as a table of sines.
     """
 
     path: str
@@ -65,6 +66,7 @@ class Unit:
     stack: tuple[int, int] | None = None
     heads: int | None = None
     seen: tuple[str | None, str | None] = (None, None)
+    is_constant: bool = False
 
     def __hash__(self) -> int:
         return hash(self.label)
@@ -161,7 +163,10 @@ def _layer(guide: Guide, layer: Layer, free: dict[str, None]) -> Unit | None:
 
 
 def _own(guide: Guide, free: dict[str, None]) -> list[Unit]:
-    """The units of modules that no pair speaks of: together where each tensor's role is known, else one by one."""
+    """The units of modules that no pair speaks of: together where each parameter's role is known, else one by one.
+
+    Buffers that are no statistics, as constants are, have no role, and are units of their own.
+    """
     held: dict[str, dict[str, str]] = {}
     for full in free:
         owner = guide.owner(full)
@@ -170,10 +175,16 @@ def _own(guide: Guide, free: dict[str, None]) -> list[Unit]:
     units = []
     for path, names in held.items():
         layer = guide.by_path.get(path)
-        roles = [ROLES.get(name) for name in names]
-        together = path and None not in roles and len(set(roles)) == len(roles)
-        groups = [names] if together else [{name: full} for name, full in names.items()]
+        constants = {
+            name for name, full in names.items() if name not in ROLES and guide.leaves[full].collection != "params"
+        }
+        roles = [ROLES.get(name) for name in names if name not in constants]
+        together = bool(path and roles) and None not in roles and len(set(roles)) == len(roles)
+        groups = [{name: full} for name, full in names.items() if not together or name in constants]
+        if together:
+            groups.insert(0, {name: full for name, full in names.items() if name not in constants})
         for group in groups:
+            is_whole = together and constants.isdisjoint(group)
             units.append(
                 Unit(
                     path,
@@ -181,7 +192,8 @@ def _own(guide: Guide, free: dict[str, None]) -> list[Unit]:
                     group,
                     {name: guide.leaves[full].shape for name, full in group.items()},
                     "own",
-                    seen=(path or None, path or None) if together else (None, None),
+                    seen=(path or None, path or None) if is_whole else (None, None),
+                    is_constant=constants.issuperset(group),
                 )
             )
     return units

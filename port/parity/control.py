@@ -114,6 +114,9 @@ def moved(module: torch.nn.Module, given: Any, seed: int) -> tuple[torch.nn.Modu
 
     generator = torch.Generator().manual_seed(seed)
 
+    def is_mask(leaf: Any) -> bool:
+        return isinstance(leaf, np.ndarray | torch.Tensor) and bool(((leaf == 0) | (leaf == 1)).all())
+
     def move(leaf: Any) -> Any:
         if isinstance(leaf, np.ndarray) and leaf.dtype in (np.float32, np.float64):
             return move(torch.from_numpy(leaf.copy())).numpy()
@@ -129,7 +132,8 @@ def moved(module: torch.nn.Module, given: Any, seed: int) -> tuple[torch.nn.Modu
     other = copied(module)
     for tensor in {id(held): held for held in (*other.parameters(), *other.buffers())}.values():
         tensor.data = move(tensor.data)
-    return other, pytree.tree_map(move, given)
+    # A mask that is given as floating numbers is compared with one.
+    return other, pytree.tree_map(lambda leaf: leaf if is_mask(leaf) else move(leaf), given)
 
 
 @contextmanager

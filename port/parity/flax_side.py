@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -124,14 +124,21 @@ class FlaxSide(ABC):
         return Run(pulled.outputs, [], gradients, input_gradients)
 
     def _forward(self, variables: Variables, inputs: Inputs, training: bool, tap: Tap) -> tuple[Any, Variables]:
-        kwargs = {**self.keywords[training], **inputs.kwargs}
+        # Some models ask whether they are given jax's arrays.
+        *args, kwargs = rebuilt((*inputs.args, inputs.kwargs), lambda name, leaf: jnp.asarray(leaf))
+        called = Inputs(tuple(args), {**self.keywords[training], **kwargs})
         with explained(f"the Flax model does not take the inputs ({inputs.described})"):
-            return self.call(variables, Inputs(inputs.args, kwargs), training=training, tap=tap)
+            return self.call(variables, called, training=training, tap=tap)
 
     def narrowed(self, inputs: Inputs) -> bool:
         """Whether something makes float32 of float64 on the way, as `jax.nn.dot_product_attention` does."""
         traced = jax.make_jaxpr(lambda: leaves(self._forward(self.variables, inputs, False, Tap())[0]))()
         return _narrows(traced.jaxpr)
+
+    def widened(self, inputs: Inputs) -> bool:
+        """Whether float32 arrays of the model's own enter its float64, as a table of sines that it computes does."""
+        traced = jax.make_jaxpr(lambda: leaves(self._forward(self.variables, inputs, False, Tap())[0]))()
+        return _widens(traced.jaxpr)
 
     def narrowed_in(self, call: Call, *, training: bool) -> bool:
         """The same of one layer, called as it was in a run; False where it cannot be called alone."""
@@ -199,15 +206,28 @@ def widen(layer: Any, precision: str) -> None:
 
 
 def _narrows(jaxpr: Any) -> bool:
+    return any("float64" in given and not _NARROW.isdisjoint(gives) for given, gives in _dtypes(jaxpr))
+
+
+def _widens(jaxpr: Any) -> bool:
+    return any("float64" in gives and not _NARROW.isdisjoint(given) for given, gives in _dtypes(jaxpr))
+
+
+_NARROW = frozenset(("float32", "bfloat16", "float16"))
+
+
+def _dtypes(jaxpr: Any) -> Iterator[tuple[set[str], set[str]]]:
+    """Of each equation: the dtypes of what it is given, and of what it gives."""
     for equation in jaxpr.eqns:
-        given, gives = ([str(getattr(v.aval, "dtype", "")) for v in vs] for vs in (equation.invars, equation.outvars))
-        if "float64" in given and any(dtype in ("float32", "bfloat16", "float16") for dtype in gives):
-            return True
-        for value in equation.params.values():
-            inner = getattr(value, "jaxpr", value)
-            if hasattr(inner, "eqns") and _narrows(inner):
-                return True
-    return False
+        nested = [getattr(value, "jaxpr", value) for value in equation.params.values()]
+        nested = [inner for inner in nested if hasattr(inner, "eqns")]
+        for inner in nested:
+            yield from _dtypes(inner)
+        if not nested:
+            given, gives = (
+                {str(getattr(v.aval, "dtype", "")) for v in vs} for vs in (equation.invars, equation.outvars)
+            )
+            yield given, gives
 
 
 def _with(inputs: Inputs, floating: Variables) -> Inputs:

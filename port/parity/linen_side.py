@@ -16,7 +16,10 @@ from port.mapping.nnx_guide import dotted
 from port.parity.calls import Call, is_floating
 from port.parity.flax_side import FlaxSide, Variables, mode_keywords, silence, widen
 from port.parity.given import Inputs
+from port.parity.structure import rebuilt
 from port.parity.tap import Tap
+
+_STATISTICS = "batch_stats"
 
 
 class LinenSide(FlaxSide):
@@ -49,8 +52,10 @@ class LinenSide(FlaxSide):
         }
         self._silenced: dict[str, None] = {}
         self._options: dict[str, dict[str, Any]] = {}
-        called: Any = _Called(module, {**self.keywords[False], **inputs.kwargs}, self._prepare)
+        own = self._nested(self.variables)
+        called: Any = _Called(module, own, {**self.keywords[False], **inputs.kwargs}, self._prepare)
         self.guide = linen_guide(called, inputs.args)
+        self._kept = (_STATISTICS,) if self._leaves_statistics(inputs) else ()
 
     @property
     def silenced(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -65,12 +70,31 @@ class LinenSide(FlaxSide):
                 return run(*args, **kwargs)
             return tap(path, context.module.clone(parent=None), run, args, kwargs)
 
-        mutable = [name for name in set(self._collection.values()) if name != "params"]
+        mutable = self._mutable(() if training else self._kept)
         with linen.intercept_methods(standing_in):
             output, updates = self._module.apply(
                 self._nested(variables), *inputs.args, **inputs.kwargs, mutable=mutable
             )
         return output, variables | {path: leaf for tree in updates.values() for path, leaf in flat(tree).items()}
+
+    def _mutable(self, kept: tuple[str, ...]) -> list[str]:
+        return [name for name in set(self._collection.values()) if name not in ("params", *kept)]
+
+    def _leaves_statistics(self, inputs: Inputs) -> bool:
+        """Whether the model runs in evaluation where statistics cannot be written; some know the mode by that."""
+        if _STATISTICS not in self._collection.values():
+            return False
+
+        def run(variables: Any) -> Any:
+            *args, kwargs = rebuilt((*inputs.args, inputs.kwargs), lambda name, leaf: jnp.asarray(leaf))
+            options = {**self.keywords[False], **kwargs}
+            return self._module.apply(variables, *args, **options, mutable=self._mutable((_STATISTICS,)))[1]
+
+        try:
+            jax.eval_shape(run, self._nested(self.variables))
+        except Exception:  # it writes them, which `port.check` finds; or it does not run, which its run says
+            return False
+        return True
 
     def call_layer(self, call: Call, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
         own = {
@@ -109,9 +133,13 @@ class _Called:
     """A Linen module as `linen_guide` initialises it, with keywords, and its layers prepared."""
 
     def __init__(
-        self, module: linen.Module, kwargs: Mapping[str, Any], prepare: Callable[[linen.Module], None]
+        self,
+        module: linen.Module,
+        variables: Mapping[str, Any],
+        kwargs: Mapping[str, Any],
+        prepare: Callable[[linen.Module], None],
     ) -> None:
-        self._module, self._kwargs, self._prepare = module, kwargs, prepare
+        self._module, self._variables, self._kwargs, self._prepare = module, variables, kwargs, prepare
 
     def init(self, key: jax.Array, *args: Any) -> Any:
         """The module's variables."""
@@ -120,8 +148,14 @@ class _Called:
             self._prepare(context.module)
             return run(*args, **kwargs)
 
+        rngs = {"params": key, "dropout": key}
         with linen.intercept_methods(prepared):
-            return self._module.init({"params": key, "dropout": key}, *args, **self._kwargs)
+            try:
+                return self._module.init(rngs, *args, **self._kwargs)
+            except Exception:
+                # Initialisers may give float64 beside float32 in a float64 run: the model runs with its own variables.
+                _, updates = self._module.apply(self._variables, *args, **self._kwargs, rngs=rngs, mutable=True)
+                return {**self._variables, **updates}
 
 
 def _beneath(tree: Any, path: list[str]) -> Any:

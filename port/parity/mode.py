@@ -23,6 +23,7 @@ from port.parity.outputs import Drawn, match_outputs
 from port.parity.parting import part_backward, part_forward
 from port.parity.report import Finding, LayerRow
 from port.parity.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Kinds, Run
+from port.parity.structure import leaves
 from port.parity.torch_side import TorchSide
 
 
@@ -192,9 +193,11 @@ def _input_gradients(models: Models, torch: Run, flax: Run) -> list[tuple[str, n
     theirs, ours = torch.input_gradients, flax.input_gradients
     if len(theirs) != len(ours):
         return []  # the Flax inputs were given apart
+    given, flax_given = leaves(models.inputs.tree), leaves(models.flax_inputs.tree)
     found = []
     for (name, array), (path, other) in zip(theirs.items(), ours.items(), strict=True):
-        first = models.layout.to_first(other) if path in models.layout.moved else other
+        is_as_given = np.array_equal(given[name], flax_given[path])  # Flax's model may take torch's layout itself
+        first = models.layout.to_first(other) if path in models.layout.moved and not is_as_given else other
         if models.layout.moved and first.shape != array.shape and other.ndim == models.layout.rank:
             first = models.layout.to_first(other)
         found.append((name, array, first))

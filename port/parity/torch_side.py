@@ -113,6 +113,13 @@ class TorchSide:
             self._forward(self.fresh(False), inputs)
         return seen.found
 
+    def widened(self, inputs: Inputs) -> bool:
+        """Whether float32 numbers of the model's own enter its float64, as a table of sines that it computes does."""
+        seen = _Narrowing()
+        with torch.no_grad(), seen:
+            self._forward(self.fresh(False), inputs)
+        return seen.widened
+
     def buffers_after(self, inputs: Inputs, steps: int) -> Arrays:
         """The state dict after some forward passes in training mode."""
         module = self.fresh(training=True)
@@ -164,16 +171,23 @@ def _called(module: nn.Module, given: tuple[Any, ...]) -> Any:
     return module(*args, **kwargs)
 
 
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
 class _Narrowing(TorchDispatchMode):
-    """Sees whether any operator is given float64 and gives a narrower floating dtype."""
+    """Sees whether an operator makes a narrower floating dtype of float64, or float64 of fractions in such a one."""
 
     found = False
+    widened = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
         given, gave = leaves((args, kwargs or {})).values(), leaves(output).values()
         if any(tensor.dtype == torch.float64 for tensor in given):
-            self.found |= any(t.dtype in (torch.float32, torch.float16, torch.bfloat16) for t in gave)
+            self.found |= any(t.dtype in _NARROW for t in gave)
+        if not self.widened and any(tensor.dtype == torch.float64 for tensor in gave):
+            # Whole numbers, as masks are, are the same in any dtype.
+            self.widened = any(t.dtype in _NARROW and bool((t != t.round()).any()) for t in given)
         return output
 
 

@@ -14,7 +14,7 @@ import torch
 from flax import linen, nnx
 
 import port
-from models.written_apart import language, others, vision
+from models.written_apart import language, others, pieces, vision
 from port.errors import UsageError, WeightsMismatch
 from port.mapping import Rule, Rules, between, read_mapping
 
@@ -70,6 +70,17 @@ CASES: dict[str, Callable[[], Case]] = {
         others.TorchDLRM(),
         with_variables(others.LinenDLRM(), drawn(4, 6), ids(4, 3, most=9)),
         (drawn(4, 6), ids(4, 3, most=9)),
+    ),
+    "shards": lambda: (pieces.TorchShards(), with_variables(pieces.LinenShards(), tokens(12)), tokens(12)),
+    "reader": lambda: (
+        pieces.TorchReader(),
+        with_variables(pieces.LinenReader(), drawn(2, 5, 8), drawn(2, 3, 8) + 1),
+        (drawn(2, 5, 8), drawn(2, 3, 8) + 1),
+    ),
+    "listener": lambda: (
+        pieces.TorchListener(),
+        with_variables(pieces.LinenListener(), drawn(2, 5, 8)),
+        drawn(2, 5, 8),
     ),
     "two branches": lambda: two_branches(),
     "encoder": lambda: (others.TorchEncoder(), others.NnxEncoder(nnx.Rngs(0)), drawn(2, 5, 8)),

@@ -1,0 +1,73 @@
+"""Ambiguity: what another state, or other moves, agree with as well, so that nothing tells which is meant."""
+
+from __future__ import annotations
+
+from port.matching.options import Node, Option
+from port.matching.rivals import permuted, rivals
+from port.matching.running import Shown, StateRuns
+from port.matching.settling import settled
+from port.matching.state import Decision, State
+
+CLEARLY = 30.0
+"""How many times farther from torch's outputs a state is that is not as good, where float32 lets both agree."""
+
+EXACTLY = 1e-8
+"""Up to which difference of the outputs nothing is told."""
+
+
+def undecided(runs: StateRuns, state: State) -> dict[Node, list[Node]]:
+    """Nodes that nothing tells apart: another state agrees as well, or nothing can be seen of them.
+
+    Names, and a user's rules, do tell; so they are not asked again.
+
+    Returns:
+        Flax's node → torch's nodes that it could be.
+    """
+    shown = runs(state)
+    found: dict[Node, list[Node]] = {}
+    asked: set[frozenset[Node]] = set()
+    for flax in runs.problem.flax:
+        if flax not in state.decisions or state.decisions[flax].by in ("name", "your rule", "kind and shape"):
+            continue
+        for other in rivals(runs, state, flax):
+            pair = frozenset((flax, other))
+            if other == flax or pair in asked or state.decisions[other].by in ("name", "your rule") or runs.are_spent:
+                continue
+            asked.add(pair)
+            for node, twins in _as_good(runs, state, shown, (flax, other)).items():
+                known = found.setdefault(node, [])
+                known += [twin for twin in twins if twin not in known]
+    return found
+
+
+def _as_good(runs: StateRuns, state: State, shown: Shown, pair: tuple[Node, Node]) -> dict[Node, list[Node]]:
+    """What the two could be, and what depends on them, if exchanging them makes no difference that is seen."""
+    for other in permuted(runs, state, pair):
+        changed = settled(runs, other, frozenset(pair))
+        if _is_as_good(runs(changed), shown):
+            return {
+                flax: [made.option.torch, changed.decisions[flax].option.torch]
+                for flax, made in state.decisions.items()
+                if flax in changed.decisions and changed.decisions[flax].option.torch != made.option.torch
+            }
+    return {}
+
+
+def _is_as_good(changed: Shown, shown: Shown) -> bool:
+    if changed.agree and shown.agree and changed.apart > max(CLEARLY * shown.apart, EXACTLY):
+        return False
+    return changed.score >= shown.score
+
+
+def other_ways(runs: StateRuns, state: State) -> dict[Node, list[Option]]:
+    """Nodes whose weights could be moved in another way with the same result: it cannot be told which is meant."""
+    shown = runs(state)
+    found: dict[Node, list[Option]] = {}
+    for flax, made in state.decisions.items():
+        for option in runs.problem.between(made.option.torch, flax):
+            if option.note == made.option.note or runs.are_spent or made.by == "your rule":
+                continue
+            changed = state.decided({flax: Decision(option, made.by)})
+            if shown.agree and _is_as_good(runs(changed), shown):
+                found.setdefault(flax, [made.option]).append(option)
+    return found

@@ -1,0 +1,140 @@
+"""Running a state: Flax's model with torch's weights where the state puts them, and what that shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from port.mapping.complain import Complaints
+from port.mapping.entry import TORCH_ONLY, gather
+from port.mapping.grouping import entries_of
+from port.matching.activations import Activations, FlaxRuns, Print, alike
+from port.matching.options import Node, Option
+from port.matching.problem import Problem
+from port.matching.state import State
+from port.parity.calls import Arrays, is_floating
+from port.parity.distance import difference
+
+MOST_RUNS = 400
+"""How many states are run at most."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run shows of a state.
+
+    Attributes:
+        activations: of Flax's side.
+        agree: whether the model's outputs are torch's.
+        apart: by how much they differ, relatively.
+        score: how many nodes are given what their twins are given; all of them and more where the outputs agree.
+    """
+
+    activations: Activations
+    agree: bool
+    apart: float
+    score: int
+
+
+class StateRuns:
+    """Runs states of a problem, each once.
+
+    Args:
+        problem: the nodes and their options.
+        torch: torch's activations.
+        runs: of Flax's side.
+        own: what Flax's side shows with its own variables, and these.
+        weights: torch's state dict.
+        guides: of both sides.
+        outputs_apart: by how much Flax's outputs differ from torch's, relatively.
+        tolerances: of a fingerprint, and of the outputs.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        torch: Activations,
+        runs: FlaxRuns,
+        own: tuple[Activations, dict[str, Any]],
+        weights: Arrays,
+        guides: tuple[Any, Any],
+        outputs_apart: Callable[[Arrays], float],
+        tolerances: tuple[float, float],
+    ) -> None:
+        self.problem, self.torch = problem, torch
+        self.own, self._own = own
+        self._runs, self._weights, self._guides = runs, weights, guides
+        self._outputs_apart, (self._tolerance, self._limit) = outputs_apart, tolerances
+        self._carried: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._shown: dict[tuple[tuple[Any, ...], ...], Shown] = {}
+
+    def __call__(self, state: State) -> Shown:
+        """Flax's model with torch's weights where this state puts them."""
+        key = tuple(sorted(_key(made.option) for made in state.decisions.values()))
+        if key not in self._shown:
+            variables = dict(self._own)
+            for made in state.decisions.values():
+                variables |= self._carry(made.option)
+            activations, outputs = self._runs(variables)
+            apart = self._outputs_apart(outputs)
+            agree = apart <= self._limit
+            score = sum(self.given_the_same(flax, made.option, activations) for flax, made in state.decisions.items())
+            self._shown[key] = Shown(activations, agree, apart, score + (len(self.problem.flax) if agree else 0))
+        return self._shown[key]
+
+    @property
+    def are_spent(self) -> bool:
+        """Whether as many states were run as may be."""
+        return self._runs.count >= MOST_RUNS
+
+    def given_the_same(self, flax: Node, option: Option, activations: Activations) -> bool:
+        """Whether a node of Flax's is given what its twin of torch's is given."""
+        return self.same(self.torch.input(option.torch[0]), activations.input(flax[0]))
+
+    def same(self, one: Print | None, other: Print | None) -> bool:
+        """Whether two fingerprints are of the same numbers."""
+        return alike(one, other, self._tolerance)
+
+    def _carry(self, option: Option) -> dict[str, Any]:
+        import jax.numpy as jnp
+
+        key = _key(option)
+        if key not in self._carried:
+            torch, flax = self._guides
+            made: dict[str, Any] = {}
+            for entry in entries_of(list(option.found), torch, flax, Complaints(torch, flax)):
+                if entry.collection != TORCH_ONLY:
+                    made |= dict(zip(entry.targets, entry(gather(entry, self._weights)), strict=True))
+            self._carried[key] = {
+                path: jnp.asarray(array, self._own[path].dtype) for path, array in made.items() if path in self._own
+            }
+        return self._carried[key]
+
+
+def _key(option: Option) -> tuple[Any, ...]:
+    return (*(unit.label for unit in (*option.torch, *option.flax)), option.note)
+
+
+def outputs_apart(torch: Arrays, layout: Any) -> Callable[[Arrays], float]:
+    """A function of Flax's outputs: by how much they differ from torch's at most; infinity for what is no twin."""
+    from port.parity.outputs import match_outputs
+
+    def apart(flax: Arrays) -> float:
+        matched = match_outputs(torch, flax, layout)
+        if matched.why:
+            return float("inf")
+        back = matched.in_torchs(flax)
+        differences = [
+            difference(array, back[name])
+            if is_floating(array)
+            else 0.0
+            if np.array_equal(array, back[name])
+            else float("inf")
+            for name, array in torch.items()
+        ]
+        return max(differences, default=0.0)
+
+    return apart

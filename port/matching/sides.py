@@ -1,0 +1,117 @@
+"""Both models as they run: torch's with random weights, Flax's with its own, on the same inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from port.errors import UsageError
+from port.matching.activations import Activations, FlaxRuns
+from port.matching.units import ROLES
+
+if TYPE_CHECKING:
+    from port.parity.flax_side import FlaxSide
+    from port.parity.given import Inputs, Layout
+    from port.parity.run import Run
+    from port.parity.sides import Keywords
+    from port.parity.torch_side import TorchSide
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both models as they run.
+
+    Attributes:
+        module: torch's, with random weights.
+        torch: its side.
+        flax: Flax's side.
+        flax_module: as it was given.
+        run: torch's.
+        given: torch's inputs.
+        runs: of Flax's side.
+        own: what Flax's first run showed, with its own weights.
+        layout: of the inputs.
+        is_narrowed: whether either model goes through float32: makes it of float64, or has a table of its own in it,
+            which the other may compute in float64.
+        options: of `port.check`.
+    """
+
+    module: Any
+    torch: TorchSide
+    flax: FlaxSide
+    flax_module: Any
+    run: Run
+    given: Inputs
+    runs: FlaxRuns
+    own: Activations
+    layout: Layout
+    is_narrowed: bool
+    options: dict[str, Any]
+
+
+def both_sides(
+    torch_module: Any,
+    flax_module: Any,
+    inputs: Any,
+    channels_last: bool | None,
+    flax_inputs: Any,
+    flax_keywords: Keywords | None,
+) -> Sides:
+    """Run both models once; the arguments are those of `port.match`.
+
+    Raises:
+        UsageError: a model that does not take its inputs.
+    """
+    from port.mapping.torch_guide import unwrapped
+    from port.matching.random_weights import with_random_weights
+    from port.parity.checking import layout_between
+    from port.parity.given import for_flax, inputs_from
+    from port.parity.outputs import Drawn
+    from port.parity.sides import flax_side
+    from port.parity.torch_side import TorchSide
+
+    module = with_random_weights(unwrapped(torch_module))
+    torch = TorchSide(module, "float64")
+    given = inputs_from(inputs, "float64")
+    run = torch.run(given, Drawn(), training=False)
+    layout = layout_between(torch, run, given, channels_last)
+
+    def side(layout: Layout) -> tuple[FlaxSide, Inputs, FlaxRuns, Activations]:
+        theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, "float64")
+        flax = flax_side(flax_module, "float64", theirs, flax_keywords)
+        runs = FlaxRuns(flax, theirs)
+        return flax, theirs, runs, runs(flax.variables)[0]
+
+    try:
+        flax, theirs, runs, own = side(layout)
+    except UsageError as error:
+        # A Flax model may take its channels first, as torch's does.
+        if channels_last is not None or flax_inputs is not None or not layout.moved:
+            raise
+        channels_last = False
+        layout = layout_between(torch, run, given, False)
+        try:
+            flax, theirs, runs, own = side(layout)
+        except UsageError:
+            raise error from None
+    options: dict[str, Any] = {"flax_keywords": flax_keywords, "channels_last": channels_last}
+    if flax_inputs is not None:
+        options["flax_inputs"] = flax_inputs
+    narrowed = torch.narrowed(given) or torch.widened(given) or flax.narrowed(theirs) or flax.widened(theirs)
+    narrowed = narrowed or _has_tables(torch)
+    return Sides(module, torch, flax, flax_module, run, given, runs, own, layout, narrowed, options)
+
+
+def _has_tables(torch: TorchSide) -> bool:
+    """Whether constants of torch's model, which Flax's may compute, are rounded to float32."""
+    leaves = torch.guide.leaves.values()
+    is_trained = any(leaf.collection == "params" and not leaf.is_frozen for leaf in leaves)
+    constants = [
+        torch.weights[leaf.name]
+        for leaf in leaves
+        if (leaf.is_frozen and is_trained)
+        or (leaf.collection != "params" and ROLES.get(leaf.name.rpartition(".")[2]) is None)
+    ]
+    return any(array.dtype == np.float32 and bool((array != array.round()).any()) for array in constants)

@@ -1,0 +1,43 @@
+"""Flattening: the spatial features that may be behind a linear layer's input, the likeliest first."""
+
+from __future__ import annotations
+
+import torch
+
+from port.mapping.models import guide_of_torch
+from port.matching.activations import torch_activations
+from port.matching.flattening import flattened_shapes
+from port.matching.torch_units import torch_units
+from port.parity.given import inputs_from
+from port.parity.outputs import Drawn
+from port.parity.torch_side import TorchSide
+
+
+def found(*layers: torch.nn.Module) -> dict[str, tuple[tuple[int, ...], ...]]:
+    module = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3, padding=1), *layers)
+    run = TorchSide(module, "float64").run(inputs_from(torch.rand(2, 2, 4, 6), "float64"), Drawn(), training=False)
+    units = torch_units(guide_of_torch(module), dict(module.named_modules()))
+    return flattened_shapes(run, units, torch_activations(run))
+
+
+class Features(torch.nn.Module):
+    """A linear layer behind a pooling that is no layer, which leaves half the height and width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(18, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(torch.nn.functional.avg_pool2d(x, 2).flatten(1))
+
+
+def test_a_layer_before_shows_the_shape() -> None:
+    assert found(torch.nn.Flatten(), torch.nn.Linear(72, 5), torch.nn.Linear(5, 4)) == {"2": ((3, 4, 6),)}
+
+
+def test_a_pooling_that_is_no_layer_keeps_the_proportion() -> None:
+    assert found(Features()) == {"1.fc": ((3, 2, 3),)}
+
+
+def test_one_number_a_channel_needs_no_fold() -> None:
+    assert found(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 5)) == {}

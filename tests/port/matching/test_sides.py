@@ -1,0 +1,66 @@
+"""Both models as they run: the layout that Flax's takes, and whether one goes through float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+import torch
+from flax import nnx
+
+from port.errors import UsageError
+from port.matching.sides import both_sides
+
+pytestmark = [
+    pytest.mark.usefixtures("float64"),
+    pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning"),
+]
+
+
+class Net(torch.nn.Module):
+    def __init__(self, table: Any = None) -> None:
+        super().__init__()
+        self.layer, self.table = torch.nn.Linear(4, 2), table
+
+    def forward(self, x: Any) -> Any:
+        assert x.shape[-1] == 4
+        return self.layer(x if self.table is None else x + self.table())
+
+
+class NnxNet(nnx.Module):
+    def __init__(self, table: Any = None) -> None:
+        self.layer, self.table = nnx.Linear(4, 2, rngs=nnx.Rngs(0)), table
+
+    def __call__(self, x: Any) -> Any:
+        return self.layer(x if self.table is None else x + self.table())
+
+
+@pytest.mark.parametrize(
+    ("torch_table", "flax_table", "is_narrowed"),
+    [
+        (None, None, False),
+        (lambda: torch.ones(4), lambda: jnp.ones(4), False),  # whole numbers; float64 in Flax
+        (lambda: torch.sin(torch.arange(4.0)), None, True),
+        (None, lambda: jnp.sin(jnp.arange(4, dtype=jnp.float32)), True),
+    ],
+)
+def test_numbers_of_its_own_in_float32_are_seen(torch_table: Any, flax_table: Any, is_narrowed: bool) -> None:
+    sides = both_sides(Net(torch_table), NnxNet(flax_table), torch.rand(3, 4), None, None, None)
+    assert sides.is_narrowed == is_narrowed
+    assert sides.own.order == {"layer": 0} and not torch.equal(
+        torch.as_tensor(sides.torch.weights["layer.weight"]), Net().layer.weight.detach()
+    )
+
+
+def test_a_table_that_torch_holds_in_float32_is_seen() -> None:
+    net = Net()
+    net.register_buffer("steps", torch.arange(4.0))
+    assert not both_sides(net, NnxNet(), torch.rand(3, 4), None, None, None).is_narrowed
+    net.register_buffer("sines", torch.sin(torch.arange(4.0)))
+    assert both_sides(net, NnxNet(), torch.rand(3, 4), None, None, None).is_narrowed
+
+
+def test_inputs_that_a_model_does_not_take() -> None:
+    with pytest.raises(UsageError, match="does not take the inputs"):
+        both_sides(Net(), NnxNet(), torch.rand(3, 5), None, None, None)
