@@ -109,9 +109,10 @@ def _reader(folder: Path, use_zarr3: bool) -> Callable[[str], np.ndarray]:
             return np.asarray(store.read().result())
         # Some rows of chunks after the other: read at once, they would all be in memory beside the array.
         array = np.empty(store.shape, store.dtype.numpy_dtype)
+        target = tensorstore.array(array, copy=False, write=True)
         for begin in range(0, len(array), step):
             rows = slice(begin, min(begin + step, len(array)))
-            array[rows] = store[rows].read().result()
+            target[rows].write(store[rows]).result()
         return array
 
     return array_of

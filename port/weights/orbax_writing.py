@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from port.errors import BrokenWeights
+from port.weights.ahead import made_ahead
 from port.weights.contiguous import in_c_order
 from port.weights.metadata import Metadata
 from port.weights.nesting import nested
@@ -28,9 +29,9 @@ IN_FLIGHT = 2 * CHUNK
 def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict) -> None:
     """Write a folder as orbax's ``PyTreeCheckpointer`` does, nested at the names' dots.
 
-    In memory are one tensor, if it is not mapped from a file, and `IN_FLIGHT` bytes. Nothing is compressed: zstd takes
-    longer than the disk, and makes trained float32 weights smaller by less than a tenth. What the file says of itself
-    is in orbax's custom metadata.
+    In memory are two tensors, if they are not mapped from a file, and `IN_FLIGHT` bytes. Nothing is compressed: zstd
+    takes longer than the disk, and makes trained float32 weights smaller by less than a tenth. What the file says of
+    itself is in orbax's custom metadata.
 
     Raises:
         UsageError: names that cannot be nested.
@@ -74,20 +75,21 @@ def _handler(on_end: Callable[[], None]) -> Any:
             context = tensorstore.Context({"file_io_sync": False}, infos[0].ts_context)
             waiting: deque[tuple[Any, int]] = deque()
             in_flight = 0
-            for tensor, info in zip(values, infos, strict=True):
-                rows = _rows(tensor)
-                spec = ocp.type_handlers.get_json_tspec_write(
-                    info, True, tensor.shape, (*rows, *tensor.shape[1:]), tensor.dtype, process_index=0
-                )
-                store = await tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context)
-                for place, chunk in _chunks(tensor.array(), *rows):
-                    written = store[place].write(chunk, can_reference_source_data_indefinitely=True)
-                    waiting.append((written, chunk.nbytes))
-                    in_flight += chunk.nbytes
-                    while in_flight > IN_FLIGHT:
-                        earliest, size = waiting.popleft()
-                        await earliest
-                        in_flight -= size
+            with made_ahead(values) as ordered:
+                for tensor, info in zip(ordered, infos, strict=True):
+                    rows = _rows(tensor)
+                    spec = ocp.type_handlers.get_json_tspec_write(
+                        info, True, tensor.shape, (*rows, *tensor.shape[1:]), tensor.dtype, process_index=0
+                    )
+                    store = await tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context)
+                    for place, chunk in _chunks(tensor.array(), *rows):
+                        written = store[place].write(chunk, can_reference_source_data_indefinitely=True)
+                        waiting.append((written, chunk.nbytes))
+                        in_flight += chunk.nbytes
+                        while in_flight > IN_FLIGHT:
+                            earliest, size = waiting.popleft()
+                            await earliest
+                            in_flight -= size
             for written, _ in waiting:
                 await written
             on_end()

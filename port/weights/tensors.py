@@ -30,17 +30,31 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor that is to be written: what it will be, and how to get it when its turn comes."""
+    """A tensor that is to be written: what it will be, and how to get it when its turn comes.
+
+    Attributes:
+        name: a dotted path.
+        shape: its shape.
+        dtype: its numpy dtype.
+        read: gives the array.
+        source_nbytes: the bytes of what it is made of, where they may be more than its own.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype
     read: Callable[[], np.ndarray] = field(repr=False)
+    source_nbytes: int = 0
 
     @property
     def nbytes(self) -> int:
         """Its size in bytes, without gaps."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def needs(self) -> int:
+        """The bytes that are in memory to make it: its own, or those of what it is made of."""
+        return max(self.nbytes, self.source_nbytes)
 
     def array(self) -> np.ndarray:
         """The tensor itself.
