@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -13,6 +13,7 @@ from port.mapping.entry import gather
 from port.weights.accounts import Accounts, Named
 from port.weights.ahead import AHEAD
 from port.weights.contiguous import in_c_order
+from port.weights.memory import Memory
 from port.weights.sources import Source
 from port.weights.tensors import Tensor, dtypes
 
@@ -26,12 +27,14 @@ class Carrying:
         dtype: what floating tensors are cast to; None: they keep their own.
         reverse: from Flax to torch.
         accounts: where the tensors are noted; None: nowhere.
+        memory: for the tensors that are made.
     """
 
     tensors: Source
     dtype: str | None = None
     reverse: bool = False
     accounts: Accounts | None = None
+    memory: Memory = field(default_factory=Memory)
 
     def pending(self, entries: list[Entry], name_of: Callable[[Entry, str], str]) -> Iterator[Tensor]:
         """The tensors to write, none of them read yet.
@@ -57,7 +60,9 @@ class Carrying:
         read = [pair for pair in zip(entry.sources, arrays, strict=True) if pair[0] in self.tensors]
         if self.reverse:
             # What is written is looked at too: one copy in C order serves both.
-            made = _each(in_c_order, entry(arrays)) if is_small else entry(arrays)
+            made = entry(arrays)
+            if is_small:
+                made = _each(lambda array: in_c_order(array, self.memory), made)
             self._note(read, lambda: zip(entry.targets, made, strict=True))
             return self._cast(made)
         if entry.is_exact:

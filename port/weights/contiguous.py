@@ -10,6 +10,8 @@ from typing import IO
 
 import numpy as np
 
+from port.weights.memory import Memory
+
 PIECE = 2**22
 """Bytes of a piece: few enough that its memory is used again and again, and stays in the cache until it is written."""
 TILE = 240
@@ -55,9 +57,9 @@ def write_array(file: IO[bytes], array: np.ndarray) -> None:
         file.write(piece)
 
 
-def in_c_order(array: np.ndarray) -> np.ndarray:
+def in_c_order(array: np.ndarray, memory: Memory) -> np.ndarray:
     """The array itself where it lies in C order, else a copy that does."""
-    return array if array.flags.c_contiguous else _copy(array)
+    return array if array.flags.c_contiguous else _copy(array, memory.empty(array.shape, array.dtype))
 
 
 def _bytes(array: np.ndarray) -> memoryview:

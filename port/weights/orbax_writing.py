@@ -14,6 +14,7 @@ import numpy as np
 from port.errors import BrokenWeights
 from port.weights.ahead import made_ahead
 from port.weights.contiguous import in_c_order
+from port.weights.memory import Memory
 from port.weights.metadata import Metadata
 from port.weights.nesting import nested
 from port.weights.tensors import Tensor
@@ -73,6 +74,7 @@ def _handler(on_end: Callable[[], None]) -> Any:
         async def serialize(self, values: Any, infos: Any, args: Any = None) -> list[Any]:
             # Like the other formats: whole after the process is killed, not after a power cut.
             context = tensorstore.Context({"file_io_sync": False}, infos[0].ts_context)
+            memory = Memory()
             waiting: deque[tuple[Any, int]] = deque()
             in_flight = 0
             with made_ahead(values) as ordered:
@@ -82,7 +84,7 @@ def _handler(on_end: Callable[[], None]) -> Any:
                         info, True, tensor.shape, (*rows, *tensor.shape[1:]), tensor.dtype, process_index=0
                     )
                     store = await tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context)
-                    for place, chunk in _chunks(tensor.array(), *rows):
+                    for place, chunk in _chunks(tensor.array(), memory, *rows):
                         written = store[place].write(chunk, can_reference_source_data_indefinitely=True)
                         waiting.append((written, chunk.nbytes))
                         in_flight += chunk.nbytes
@@ -106,11 +108,11 @@ def _rows(tensor: Tensor) -> tuple[int, ...]:
     return (-(-tensor.shape[0] // chunks),)
 
 
-def _chunks(array: np.ndarray, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray]]:
+def _chunks(array: np.ndarray, memory: Memory, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray]]:
     """Each chunk, in C order, and where it is."""
     if rows is None:
         yield ..., array
         return
     for begin in range(0, len(array), rows):
         place = slice(begin, min(begin + rows, len(array)))
-        yield place, in_c_order(array[place])
+        yield place, in_c_order(array[place], memory)

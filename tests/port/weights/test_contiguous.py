@@ -10,6 +10,7 @@ import pytest
 
 from port.weights import contiguous
 from port.weights.contiguous import in_c_order, pieces
+from port.weights.memory import Memory
 from port.weights.tensors import dtypes
 
 from .some_tensors import some
@@ -46,7 +47,7 @@ def test_tiles_of_odd_sizes_hold_every_bit(name: str, monkeypatch: pytest.Monkey
         for order in RANDOM.permutation(list(itertools.permutations(range(array.ndim))))[:3]:
             permuted = array.transpose(order)
             for part in (permuted, permuted[::-1, ..., 1::2] if permuted.ndim > 1 else permuted[::-2]):
-                assert in_c_order(part).tobytes() == part.tobytes() == joined(part), (shape, order)
+                assert in_c_order(part, Memory()).tobytes() == part.tobytes() == joined(part), (shape, order)
 
 
 def test_a_tile_that_is_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
