@@ -13,7 +13,8 @@ import numpy as np
 from port.weights.memory import Memory
 
 PIECE = 2**22
-"""Bytes of a piece: few enough that its memory is used again and again, and stays in the cache until it is written."""
+"""Bytes of a piece: few enough that its memory is used again and again, and stays in the cache until it is written and
+its checksum is taken."""
 TILE = 240
 """Rows and columns of a tile. 240 × 240 float32 are 230 kB, which stay in the second cache. Not 256: rows of a power of
 two bytes would all meet in the same few lines of the cache. A matrix takes a third less time than in tiles of 64 × 64,
@@ -23,11 +24,13 @@ and one of bfloat16 half."""
 def pieces(array: np.ndarray) -> Iterator[memoryview]:
     """The array's bytes in C order, little-endian, as files have them, piece by piece.
 
-    An array that lies so already is one piece, without a copy; of another, about `PIECE` bytes are copied at a time,
-    while the piece before is written: a piece is good until the next is asked for.
+    An array that lies so already is not copied; of another, about `PIECE` bytes are copied at a time, while the piece
+    before is written: a piece is good until the next is asked for.
     """
     if array.flags.c_contiguous or array.ndim == 0:
-        yield _bytes(array)
+        whole = _bytes(array)
+        for begin in range(0, len(whole), PIECE):
+            yield whole[begin : begin + PIECE]
     elif array.ndim == 1 or array.nbytes <= PIECE:
         yield _bytes(_copy(array))
     elif array[0].nbytes >= PIECE:

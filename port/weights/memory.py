@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import weakref
 
 import numpy as np
@@ -20,7 +19,7 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._free: list[mmap.mmap] = []
+        self._free: list[np.ndarray] = []
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array in C order, of any content. One of more than `AHEAD` bytes is not kept for another."""
@@ -28,18 +27,15 @@ class Memory:
         nbytes = count * dtype.itemsize
         if not SMALLEST <= nbytes <= AHEAD:
             return np.empty(shape, dtype)
-        pages = self._pages(nbytes)
-        # Every view of this array refers to it, for its own memory is no array's.
-        whole = np.frombuffer(pages, np.uint8)
-        weakref.finalize(whole, self._free.append, pages)
+        owner = self._owner(nbytes)
+        # Every view refers to this array, and not to the owner behind it: numpy sees no array behind a memoryview.
+        whole = np.frombuffer(owner.data, np.uint8)
+        weakref.finalize(whole, self._free.append, owner)
         return whole[:nbytes].view(dtype).reshape(shape)
 
-    def _pages(self, nbytes: int) -> mmap.mmap:
+    def _owner(self, nbytes: int) -> np.ndarray:
         while self._free:
-            pages = self._free.pop()
-            if len(pages) >= nbytes:
-                return pages
-        pages = mmap.mmap(-1, nbytes)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            pages.madvise(mmap.MADV_HUGEPAGE)
-        return pages
+            owner = self._free.pop()
+            if owner.nbytes >= nbytes:
+                return owner
+        return np.empty(nbytes, np.uint8)
