@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -82,6 +83,7 @@ class Checkpoint:
         metadata: what the file says of itself beside its tensors; of torch files nothing.
         aliases: name → the earlier name that is the very same tensor (tied weights; torch files only).
         left_out: what is in the file and is no weight, with the reason.
+        content: gives all that a file of ``torch.save`` holds, its tensors as torch's; None for other files.
     """
 
     path: Path
@@ -91,6 +93,7 @@ class Checkpoint:
     metadata: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    content: Callable[[], Any] | None = field(default=None, repr=False)
 
     def read(self, name: str) -> np.ndarray:
         """One tensor, bit for bit; read-only where it lies in the mapped file.
