@@ -19,7 +19,7 @@ from port.weights.metadata import Metadata
 from port.weights.nesting import nested
 from port.weights.tensors import Tensor
 
-CHUNK = 2**24
+CHUNK = 2**23
 """Bytes of a chunk, about: the part of a tensor that is copied, written and later read in one go. Few enough that the
 copy stays in the cache until it is written; enough that the index of all chunks, which grows with their number and is
 written again as they are committed, stays small beside them."""
