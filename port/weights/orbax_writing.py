@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -49,20 +51,66 @@ def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict
         raise BrokenWeights("orbax saves no tree without arrays, and there are none")
     tree = nested({tensor.name: tensor for tensor in tensors})
     told = metadata()  # orbax writes it behind the tensors, with what is known of them by then
+    writes = _Writes()
     registry = ocp.type_handlers.create_type_handler_registry(
-        (Tensor, _handler(lambda: told.update(metadata()))), (jax.Array, ocp.type_handlers.ArrayHandler())
+        (Tensor, _handler(writes, lambda: told.update(metadata()))), (jax.Array, ocp.type_handlers.ArrayHandler())
     )
     handler = ocp.PyTreeCheckpointHandler(use_compression=False, type_handler_registry=registry)
     try:
         with ocp.Checkpointer(handler) as checkpointer:
             checkpointer.save(path.absolute(), ocp.args.PyTreeSave(tree), custom_metadata=told or None)
     except BaseException:
-        for unfinished in path.parent.glob(f"{escape(path.name)}.orbax-checkpoint-tmp*"):
-            shutil.rmtree(unfinished, ignore_errors=True)
+        writes.abandon()
+        _remove_unfinished(path)
         raise
 
 
-def _handler(on_end: Callable[[], None]) -> Any:
+def _remove_unfinished(path: Path) -> None:
+    for _ in range(3):  # what tensorstore had begun may make the folder again
+        for unfinished in path.parent.glob(f"{escape(path.name)}.orbax-checkpoint-tmp*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
+        time.sleep(0.02)
+
+
+class _Writes:
+    """Writes that wait for the disk, the earliest first."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Any, int]] = deque()
+        self._nbytes = 0
+
+    def add(self, store: Any, chunk: np.ndarray) -> None:
+        """Begin one more; waits until there are no more than `IN_FLIGHT` bytes.
+
+        Raises:
+            OSError: the disk does not take one.
+        """
+        self._waiting.append((store.write(chunk, can_reference_source_data_indefinitely=True), chunk.nbytes))
+        self._nbytes += chunk.nbytes
+        self._finish(IN_FLIGHT)
+
+    def finish(self) -> None:
+        """Wait for all of them. Raises OSError where the disk does not take one."""
+        self._finish(0)
+
+    def abandon(self) -> None:
+        """Wait for all of them, whatever becomes of them: after that none adds to a folder that is removed."""
+        while self._waiting:
+            with suppress(Exception):
+                self._waiting.popleft()[0].result()
+
+    def _finish(self, left: int) -> None:
+        while self._nbytes > left:
+            written, nbytes = self._waiting[0]
+            try:
+                written.result()
+            except Exception as error:  # tensorstore has no class of its own for them
+                raise OSError(str(error)) from error
+            self._waiting.popleft()
+            self._nbytes -= nbytes
+
+
+def _handler(writes: _Writes, on_end: Callable[[], None]) -> Any:
     """Orbax's handler of numpy arrays, for tensors that are read when their turn comes.
 
     It writes as orbax's handler of sharded arrays does: each chunk is a shard along the first axis.
@@ -80,25 +128,17 @@ def _handler(on_end: Callable[[], None]) -> Any:
             # Like the other formats: whole after the process is killed, not after a power cut.
             context = tensorstore.Context({"file_io_sync": False}, infos[0].ts_context)
             memory = Memory()
-            waiting: deque[tuple[Any, int]] = deque()
-            in_flight = 0
             with made_ahead(values) as ordered:
                 for tensor, info in zip(ordered, infos, strict=True):
                     rows = _rows(tensor)
                     spec = ocp.type_handlers.get_json_tspec_write(
                         info, True, tensor.shape, (*rows, *tensor.shape[1:]), tensor.dtype, process_index=0
                     )
-                    store = await tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context)
+                    # Nothing else runs in this loop, and what waits without it can be waited for when it is closed.
+                    store = tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context).result()
                     for place, chunk in _chunks(tensor.array(), memory, *rows):
-                        written = store[place].write(chunk, can_reference_source_data_indefinitely=True)
-                        waiting.append((written, chunk.nbytes))
-                        in_flight += chunk.nbytes
-                        while in_flight > IN_FLIGHT:
-                            earliest, size = waiting.popleft()
-                            await earliest
-                            in_flight -= size
-            for written, _ in waiting:
-                await written
+                        writes.add(store[place], chunk)
+            writes.finish()
             on_end()
             return []
 
