@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import time
 from collections import deque
@@ -102,12 +104,19 @@ class _Writes:
     def _finish(self, left: int) -> None:
         while self._nbytes > left:
             written, nbytes = self._waiting[0]
-            try:
-                written.result()
-            except Exception as error:  # tensorstore has no class of its own for them
-                raise OSError(str(error)) from error
+            _result(written)
             self._waiting.popleft()
             self._nbytes -= nbytes
+
+
+def _result(future: Any) -> Any:
+    """What a future of tensorstore's gives; its errors, which have no class of their own, as an OSError."""
+    try:
+        return future.result()
+    except Exception as error:
+        if (code := re.search(r"os_error_code='(\d+)'", str(error))) is None:
+            raise OSError(str(error)) from error
+        raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
 
 
 def _handler(writes: _Writes, on_end: Callable[[], None]) -> Any:
@@ -135,7 +144,7 @@ def _handler(writes: _Writes, on_end: Callable[[], None]) -> Any:
                         info, True, tensor.shape, (*rows, *tensor.shape[1:]), tensor.dtype, process_index=0
                     )
                     # Nothing else runs in this loop, and what waits without it can be waited for when it is closed.
-                    store = tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context).result()
+                    store = _result(tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context))
                     for place, chunk in _chunks(tensor.array(), memory, *rows):
                         writes.add(store[place], chunk)
             writes.finish()
