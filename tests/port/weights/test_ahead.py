@@ -89,9 +89,8 @@ def test_an_error_comes_where_the_tensor_is_read() -> None:
 def test_it_ends_with_the_block_whatever_is_under_way() -> None:
     """As when the disk is full, or a person presses Ctrl-C."""
     makes = Makes()
-    before = threading.active_count()
     with pytest.raises(KeyboardInterrupt), made_ahead([makes.tensor(number) for number in range(9)]) as tensors:
         tensors[0].array()
         raise KeyboardInterrupt
-    assert threading.active_count() == before
+    assert not any(thread.is_alive() for thread in makes.threads)
     assert makes.made in ([0], [0, 1])
