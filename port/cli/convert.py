@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
@@ -17,6 +17,10 @@ from port.cli.rules import fold_of, rules_from
 from port.errors import UsageError
 from port.named import arguments as keywords
 from port.named import named
+
+if TYPE_CHECKING:
+    from port.optim.moving import MovedOptimizer
+    from port.weights.checkpoint import Checkpoint
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -107,6 +111,7 @@ def main(arguments: Sequence[str]) -> int:
     from rich.console import Console
 
     from port.report import print_conversion
+    from port.weights.checkpoint import open_checkpoint
     from port.weights.conversion import convert
     from port.weights.options import Options
 
@@ -118,7 +123,7 @@ def main(arguments: Sequence[str]) -> int:
         torch = torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"))
     if given.flax is not None:
         flax = flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"))
-    moving = _optimizer(given, torch)
+    _check_optimizer(given, torch)
     options = Options(
         torch=torch,
         flax=flax,
@@ -134,7 +139,9 @@ def main(arguments: Sequence[str]) -> int:
         overwrite=given.overwrite,
         save_mapping=given.save_mapping,
     )
-    done = convert(given.source, given.out, options, beside=moving)
+    with open_checkpoint(given.source, key=given.key) as checkpoint:
+        moving = _optimizer(given, torch, checkpoint)
+        done = convert(checkpoint, given.out, options, beside=moving)
     if moving is not None:
         done.left_out = {_without(names, moving.places): why for names, why in done.left_out.items()}
         done.left_out.pop("", None)
@@ -157,8 +164,8 @@ def _without(names: str, taken: Sequence[str]) -> str:
     return ", ".join(name for name in names.split(", ") if name not in taken)
 
 
-def _optimizer(given: Arguments, torch: Any) -> Any:
-    """What moves the optimizer beside the weights; None if that is not asked for."""
+def _check_optimizer(given: Arguments, torch: Any) -> None:
+    """Raise UsageError for options of an optimizer that cannot be."""
     own = (given.scheduler_key, given.steps_per_epoch, given.step if given.schedule is None else None)
     if given.scheduler is None and own != (None, None, None):
         raise UsageError(
@@ -177,13 +184,18 @@ def _optimizer(given: Arguments, torch: Any) -> Any:
             raise UsageError("--optimizer-key says where the optimizer is; say its class too, with --optimizer")
         if given.scheduler is not None:
             raise UsageError("--scheduler is the optimizer's: say the optimizer's class too, with --optimizer")
-        return None
-    if torch is None or given.reverse:
+    elif torch is None or given.reverse:
         raise UsageError("--optimizer needs --torch, whose parameters it trains, and goes from torch to Flax alone")
+
+
+def _optimizer(given: Arguments, torch: Any, checkpoint: Checkpoint) -> MovedOptimizer | None:
+    """What moves the checkpoint's optimizer beside its weights; None if that is not asked for."""
+    if given.optimizer is None:
+        return None
     from port.optim.moving import MovedOptimizer
 
     return MovedOptimizer(
-        given.source,
+        checkpoint,
         named(given.optimizer, "--optimizer"),
         torch,
         key=given.optimizer_key,

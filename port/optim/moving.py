@@ -22,7 +22,7 @@ from port.pairs.optimizers import pair_of_optimizer
 from port.pairs.pair import is_class
 from port.pairs.schedules import place_of
 from port.weights.nesting import nested
-from port.weights.tensors import Tensor
+from port.weights.tensors import Checkpoint, Tensor
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +45,7 @@ class MovedOptimizer:
 
     def __init__(
         self,
-        path: Path,
+        checkpoint: Path | Checkpoint,
         optimizer: Any,
         model: torch.nn.Module,
         *,
@@ -57,7 +57,8 @@ class MovedOptimizer:
         schedule: Callable[[int], float] | None = None,
         steps: int | None = None,
     ) -> None:
-        saved = read_optimizer(path, optimizer, model, key=key)
+        saved = read_optimizer(checkpoint, optimizer, model, key=key)
+        path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
         self.path, self.optimizer, self.step = path, saved.optimizer, saved.step
         self.places, self.remarks, self.source = [saved.place], _left_alone(saved), ""
         self.given: dict[str, Any] = {}

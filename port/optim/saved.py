@@ -16,6 +16,7 @@ from port.optim.options import shown
 from port.optim.state_dicts import LARGEST, check_form, check_memory, check_options, check_values, is_floating
 from port.optim.unstepped import freeze
 from port.pairs.optimizers import OPTIMIZERS, STEP, OptimizerPair, pair_of_optimizer
+from port.weights.tensors import Checkpoint
 from port.weights.torch_files import read_saved
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class SavedOptimizer:
 
 
 def read_optimizer(
-    path: Path | str, optimizer: Any, model: torch.nn.Module, *, key: str | None = None
+    source: Path | str | Checkpoint, optimizer: Any, model: torch.nn.Module, *, key: str | None = None
 ) -> SavedOptimizer:
     """The optimizer of a training checkpoint.
 
@@ -60,7 +61,7 @@ def read_optimizer(
     no gradient in the optimizer that is given back: the next update leaves it as it is, as torch's would.
 
     Args:
-        path: what ``torch.save`` wrote. It is never unpickled beyond tensors.
+        source: what ``torch.save`` wrote: its path, or the file that is open. It is never unpickled beyond tensors.
         optimizer: its class, one of torch.optim's.
         model: the module that it trains, on the meta device too: it tells which parameters there are.
         key: where in the checkpoint the optimizer's state dict is, if it holds several.
@@ -75,8 +76,9 @@ def read_optimizer(
     pair = pair_of_optimizer(optimizer)
     if (reason := pair.refused(pair.defaults)) is not None:
         raise UsageError(reason)
-    path = Path(path)
-    content = read_saved(path)
+    path = source.path if isinstance(source, Checkpoint) else Path(source)
+    opened = source.content if isinstance(source, Checkpoint) else None
+    content = opened() if opened is not None else read_saved(path)
     place, saved = _find(path, content, key)
     where = f"{path}: {place}" if place else str(path)
     check_form(where, saved)

@@ -52,20 +52,17 @@ class Accounts:
             sources: as they were read.
             torchs: gives those on torch's side.
         """
-        there = list(sources)
-
-        def look() -> None:
-            for name, array in there:
-                if count := count_nan(array):
-                    self.nan[name] = count
-            self._fingerprint(torchs())
-
+        nbytes = 0
+        for name, array in sources:
+            nbytes += array.nbytes
+            if count := count_nan(array):
+                self.nan[name] = count
         self.wait()
         self.entries -= 1
-        if self.entries <= 0 or sum(array.nbytes for _, array in there) < SMALL:
-            look()
+        if self.entries <= 0 or nbytes < SMALL:
+            self._fingerprint(torchs())
         else:
-            self._looking = self._threads.submit(look)
+            self._looking = self._threads.submit(lambda: self._fingerprint(torchs()))
 
     def _fingerprint(self, torchs: Named) -> None:
         prints: dict[int, str] = {}  # tied tensors are one array

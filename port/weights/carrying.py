@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -11,6 +11,9 @@ import numpy as np
 from port.mapping import Entry
 from port.mapping.entry import gather
 from port.weights.accounts import Accounts, Named
+from port.weights.ahead import AHEAD
+from port.weights.contiguous import in_c_order
+from port.weights.memory import Memory
 from port.weights.sources import Source
 from port.weights.tensors import Tensor, dtypes
 
@@ -24,12 +27,14 @@ class Carrying:
         dtype: what floating tensors are cast to; None: they keep their own.
         reverse: from Flax to torch.
         accounts: where the tensors are noted; None: nowhere.
+        memory: for the tensors that are made.
     """
 
     tensors: Source
     dtype: str | None = None
     reverse: bool = False
     accounts: Accounts | None = None
+    memory: Memory = field(default_factory=Memory)
 
     def pending(self, entries: list[Entry], name_of: Callable[[Entry, str], str]) -> Iterator[Tensor]:
         """The tensors to write, none of them read yet.
@@ -44,16 +49,20 @@ class Carrying:
             source = self.tensors.tensors[next(name for name in entry.sources if name in self.tensors)].dtype
             cast = source if self.dtype is None or source.name not in floating() else dtypes()[self.dtype]
             for place, (target, shape) in enumerate(zip(entry.targets, shapes, strict=True)):
-                yield Tensor(name_of(entry, target), shape, cast, partial(result, place))
+                yield Tensor(name_of(entry, target), shape, cast, partial(result, place), self._nbytes(entry))
 
     def carry(self, entry: Entry) -> tuple[np.ndarray, ...]:
         """An entry's targets."""
-        if self.accounts is not None:
+        is_small = self._nbytes(entry) <= AHEAD
+        if self.accounts is not None and not is_small:
             self.accounts.wait()  # what it looks at is let go before more is read
         arrays = gather(entry, self.tensors)
         read = [pair for pair in zip(entry.sources, arrays, strict=True) if pair[0] in self.tensors]
         if self.reverse:
+            # What is written is looked at too: one copy in C order serves both.
             made = entry(arrays)
+            if is_small:
+                made = _each(lambda array: in_c_order(array, self.memory), made)
             self._note(read, lambda: zip(entry.targets, made, strict=True))
             return self._cast(made)
         if entry.is_exact:
@@ -65,6 +74,10 @@ class Carrying:
             self._note(read, lambda: zip(entry.sources, entry.inverse()(made), strict=True))
         return made
 
+    def _nbytes(self, entry: Entry) -> int:
+        """Bytes that are read for an entry."""
+        return sum(self.tensors.tensors[name].nbytes for name in entry.sources if name in self.tensors)
+
     def _note(self, read: list[tuple[str, np.ndarray]], torchs: Callable[[], Named]) -> None:
         if self.accounts is not None:
             self.accounts.note(read, torchs)
@@ -72,8 +85,8 @@ class Carrying:
     def _cast(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         if self.dtype is None:
             return arrays
-        cast = {id(array): array.astype(dtypes()[self.dtype], copy=False) for array in arrays if _is_floating(array)}
-        return tuple(cast.get(id(array), array) for array in arrays)
+        dtype = dtypes()[self.dtype]
+        return _each(lambda array: array.astype(dtype, copy=False) if _is_floating(array) else array, arrays)
 
 
 class _Result:
@@ -92,6 +105,12 @@ class _Result:
         if not self.left:
             self.made = ()
         return array
+
+
+def _each(change: Callable[[np.ndarray], np.ndarray], arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """The arrays changed; one that is there several times (tied) stays one."""
+    changed = {key: change(array) for key, array in {id(array): array for array in arrays}.items()}
+    return tuple(changed[id(array)] for array in arrays)
 
 
 def floating() -> list[str]:

@@ -22,7 +22,7 @@ from port.weights.formats import format_of
 from port.weights.options import Options
 from port.weights.record import UNKNOWN, Record
 from port.weights.sources import Source, opened
-from port.weights.tensors import Tensor
+from port.weights.tensors import Checkpoint, Tensor
 from port.weights.whole import whole
 
 SHOWN = 6
@@ -64,7 +64,7 @@ class Conversion:
 
 
 def convert(
-    source: Path | str,
+    source: Path | str | Checkpoint,
     out: Path | str | None,
     options: Options | None = None,
     *,
@@ -76,7 +76,7 @@ def convert(
     Flax variables say in their file's metadata how they were made, so that the way back needs nothing else.
 
     Args:
-        source: a checkpoint file or folder; only one tensor of it is in memory at a time.
+        source: a checkpoint file or folder, or one that is open; few tensors of it are in memory at a time.
         out: what to write; None to write nothing and tell what would be done.
         options: the models (either side is enough), and how; or, as keywords, what `Options` are made of.
         beside: what else belongs into the result, of the mapping that is found: an optimizer's state.
@@ -93,7 +93,8 @@ def convert(
     options = options or Options(**keywords)
     format = format_of(out, options.format, reverse=options.reverse)
     if options.save_mapping is not None:
-        _see_that_it_is_apart(Path(options.save_mapping), Path(source), out)
+        read = source.path if isinstance(source, Checkpoint) else Path(source)
+        _see_that_it_is_apart(Path(options.save_mapping), read, out)
     with opened(source, key=options.key) as given:
         found = _fitting(given, options)
         accounts = found.accounts()

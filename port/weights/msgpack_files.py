@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from port.errors import BrokenWeights
-from port.weights.contiguous import pieces
+from port.weights.ahead import made_ahead
+from port.weights.contiguous import write_array
 from port.weights.msgpack_scan import Blob, Scan
 from port.weights.nesting import dotted, flat, nested
 from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
@@ -141,8 +142,9 @@ def write_msgpack(path: Path, tensors: Sequence[Tensor]) -> None:
     for tensor in tensors:
         if tensor.dtype.name not in dtypes():
             raise BrokenWeights(f"{tensor.name} is {tensor.dtype}; those that can be written are {', '.join(dtypes())}")
-    with open(path, "wb") as file:
-        _write(file, tree)
+    in_tree = [tensor for _, tensor in flat(tree)]
+    with made_ahead(in_tree) as ordered, open(path, "wb") as file:
+        _write(file, nested({tensor.name: tensor for tensor in ordered}))
 
 
 def _write(file: BinaryIO, value: dict[str, Any] | Tensor) -> None:
@@ -175,5 +177,4 @@ def _write_array(file: BinaryIO, array: np.ndarray) -> None:
     facts = packer.pack_array_header(3) + packer.pack(array.shape) + packer.pack(array.dtype.name)
     facts += struct.pack(">BI", _BYTES, array.nbytes)
     file.write(struct.pack(">BIb", _EXTENSION, len(facts) + array.nbytes, _ARRAY) + facts)
-    for piece in pieces(array):
-        file.write(piece)
+    write_array(file, array)

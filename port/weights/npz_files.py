@@ -11,7 +11,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from port.errors import BrokenWeights
-from port.weights.contiguous import pieces
+from port.weights.ahead import made_ahead
+from port.weights.contiguous import write_array
 from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
 
 SUFFIX = ".npy"
@@ -101,12 +102,11 @@ def write_npz(path: Path, tensors: Sequence[Tensor]) -> None:
                 f"{tensor.name} is {tensor.dtype}, which numpy's files have no name for: write float32 (--dtype), or "
                 "another format (.safetensors)"
             )
-    with ZipFile(path, "w", ZIP_STORED, allowZip64=True) as archive:
-        for tensor in tensors:
+    with made_ahead(tensors) as ordered, ZipFile(path, "w", ZIP_STORED, allowZip64=True) as archive:
+        for tensor in ordered:
             entry = ZipInfo(f"{tensor.name}{SUFFIX}")
             entry.file_size = tensor.nbytes + 1000  # room for the header: it decides how wide the sizes are
             with archive.open(entry, "w") as file:
                 facts = {"descr": npy.dtype_to_descr(tensor.dtype.newbyteorder("<")), "shape": tensor.shape}
                 npy.write_array_header_1_0(file, facts | {"fortran_order": False})
-                for piece in pieces(tensor.array()):
-                    file.write(piece)
+                write_array(file, tensor.array())

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
+from port.weights.memory import Memory
 from port.weights.nesting import dotted, flat
 from port.weights.tensors import Checkpoint, TensorInfo, dtypes
 
@@ -94,6 +95,8 @@ def _reader(folder: Path, use_zarr3: bool) -> Callable[[str], np.ndarray]:
     is_one_store = ocp.type_handlers.is_ocdbt_checkpoint(folder)
     context = tensorstore.Context(_FEW_AT_ONCE, ocp.type_handlers.get_ts_context(use_ocdbt=is_one_store))
 
+    memory = Memory()
+
     def array_of(name: str) -> np.ndarray:
         info = ocp.type_handlers.ParamInfo(
             name=name,
@@ -108,10 +111,11 @@ def _reader(folder: Path, use_zarr3: bool) -> Callable[[str], np.ndarray]:
         if not step:
             return np.asarray(store.read().result())
         # Some rows of chunks after the other: read at once, they would all be in memory beside the array.
-        array = np.empty(store.shape, store.dtype.numpy_dtype)
+        array = memory.empty(store.shape, store.dtype.numpy_dtype)
+        target = tensorstore.array(array, copy=False, write=True)
         for begin in range(0, len(array), step):
             rows = slice(begin, min(begin + step, len(array)))
-            array[rows] = store[rows].read().result()
+            target[rows].write(store[rows]).result()
         return array
 
     return array_of

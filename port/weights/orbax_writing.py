@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -12,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from port.errors import BrokenWeights
+from port.weights.ahead import made_ahead
 from port.weights.contiguous import in_c_order
+from port.weights.memory import Memory
 from port.weights.metadata import Metadata
 from port.weights.nesting import nested
 from port.weights.tensors import Tensor
 
-CHUNK = 2**24
+CHUNK = 2**23
 """Bytes of a chunk, about: the part of a tensor that is copied, written and later read in one go. Few enough that the
 copy stays in the cache until it is written; enough that the index of all chunks, which grows with their number and is
 written again as they are committed, stays small beside them."""
@@ -28,9 +34,9 @@ IN_FLIGHT = 2 * CHUNK
 def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict) -> None:
     """Write a folder as orbax's ``PyTreeCheckpointer`` does, nested at the names' dots.
 
-    In memory are one tensor, if it is not mapped from a file, and `IN_FLIGHT` bytes. Nothing is compressed: zstd takes
-    longer than the disk, and makes trained float32 weights smaller by less than a tenth. What the file says of itself
-    is in orbax's custom metadata.
+    In memory are two tensors, if they are not mapped from a file, and `IN_FLIGHT` bytes. Nothing is compressed: zstd
+    takes longer than the disk, and makes trained float32 weights smaller by less than a tenth. What the file says of
+    itself is in orbax's custom metadata.
 
     Raises:
         UsageError: names that cannot be nested.
@@ -47,23 +53,81 @@ def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict
         raise BrokenWeights("orbax saves no tree without arrays, and there are none")
     tree = nested({tensor.name: tensor for tensor in tensors})
     told = metadata()  # orbax writes it behind the tensors, with what is known of them by then
+    writes = _Writes()
     registry = ocp.type_handlers.create_type_handler_registry(
-        (Tensor, _handler(lambda: told.update(metadata()))), (jax.Array, ocp.type_handlers.ArrayHandler())
+        (Tensor, _handler(writes, lambda: told.update(metadata()))), (jax.Array, ocp.type_handlers.ArrayHandler())
     )
     handler = ocp.PyTreeCheckpointHandler(use_compression=False, type_handler_registry=registry)
     try:
         with ocp.Checkpointer(handler) as checkpointer:
             checkpointer.save(path.absolute(), ocp.args.PyTreeSave(tree), custom_metadata=told or None)
     except BaseException:
-        for unfinished in path.parent.glob(f"{escape(path.name)}.orbax-checkpoint-tmp*"):
-            shutil.rmtree(unfinished, ignore_errors=True)
+        writes.abandon()
+        _remove_unfinished(path)
         raise
 
 
-def _handler(on_end: Callable[[], None]) -> Any:
+def _remove_unfinished(path: Path) -> None:
+    for _ in range(3):  # what tensorstore had begun may make the folder again
+        for unfinished in path.parent.glob(f"{escape(path.name)}.orbax-checkpoint-tmp*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
+        time.sleep(0.02)
+
+
+class _Writes:
+    """Writes that wait for the disk, the earliest first."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Any, int]] = deque()
+        self._nbytes = 0
+
+    def add(self, store: Any, chunk: np.ndarray) -> None:
+        """Begin one more; waits until there are no more than `IN_FLIGHT` bytes.
+
+        Raises:
+            OSError: the disk does not take one.
+        """
+        self._waiting.append((store.write(chunk, can_reference_source_data_indefinitely=True), chunk.nbytes))
+        self._nbytes += chunk.nbytes
+        self._finish(IN_FLIGHT)
+
+    def finish(self) -> None:
+        """Wait for all of them. Raises OSError where the disk does not take one."""
+        self._finish(0)
+
+    def abandon(self) -> None:
+        """Wait for all of them, whatever becomes of them: after that none adds to a folder that is removed."""
+        while self._waiting:
+            with suppress(Exception):
+                self._waiting.popleft()[0].result()
+
+    def _finish(self, left: int) -> None:
+        while self._nbytes > left:
+            written, nbytes = self._waiting[0]
+            _result(written)
+            self._waiting.popleft()
+            self._nbytes -= nbytes
+
+
+def _result(future: Any) -> Any:
+    """What a future of tensorstore's gives; its errors, which have no class of their own, as an OSError."""
+    try:
+        return future.result()
+    except Exception as error:
+        if (code := re.search(r"os_error_code='(\d+)'", str(error))) is None:
+            raise OSError(str(error)) from error
+        raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
+
+
+def _handler(writes: _Writes, on_end: Callable[[], None]) -> Any:
     """Orbax's handler of numpy arrays, for tensors that are read when their turn comes.
 
     It writes as orbax's handler of sharded arrays does: each chunk is a shard along the first axis.
+
+    A handler needs to know where in tensorstore an array belongs. Of orbax 0.12 ``get_json_tspec_write`` alone says so
+    in public, and calls itself deprecated; ``build_array_write_spec`` behind it is private. The coming interface,
+    ``orbax.checkpoint.experimental.v1``, has neither, and its handlers of arrays begin all writes before they wait for
+    one, as today's do.
     """
     import orbax.checkpoint as ocp
     import tensorstore
@@ -72,24 +136,18 @@ def _handler(on_end: Callable[[], None]) -> Any:
         async def serialize(self, values: Any, infos: Any, args: Any = None) -> list[Any]:
             # Like the other formats: whole after the process is killed, not after a power cut.
             context = tensorstore.Context({"file_io_sync": False}, infos[0].ts_context)
-            waiting: deque[tuple[Any, int]] = deque()
-            in_flight = 0
-            for tensor, info in zip(values, infos, strict=True):
-                rows = _rows(tensor)
-                spec = ocp.type_handlers.get_json_tspec_write(
-                    info, True, tensor.shape, (*rows, *tensor.shape[1:]), tensor.dtype, process_index=0
-                )
-                store = await tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context)
-                for place, chunk in _chunks(tensor.array(), *rows):
-                    written = store[place].write(chunk, can_reference_source_data_indefinitely=True)
-                    waiting.append((written, chunk.nbytes))
-                    in_flight += chunk.nbytes
-                    while in_flight > IN_FLIGHT:
-                        earliest, size = waiting.popleft()
-                        await earliest
-                        in_flight -= size
-            for written, _ in waiting:
-                await written
+            memory = Memory()
+            with made_ahead(values) as ordered:
+                for tensor, info in zip(ordered, infos, strict=True):
+                    rows = _rows(tensor)
+                    spec = ocp.type_handlers.get_json_tspec_write(
+                        info, True, tensor.shape, (*rows, *tensor.shape[1:]), tensor.dtype, process_index=0
+                    )
+                    # Nothing else runs in this loop, and what waits without it can be waited for when it is closed.
+                    store = _result(tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context))
+                    for place, chunk in _chunks(tensor.array(), memory, *rows):
+                        writes.add(store[place], chunk)
+            writes.finish()
             on_end()
             return []
 
@@ -104,11 +162,11 @@ def _rows(tensor: Tensor) -> tuple[int, ...]:
     return (-(-tensor.shape[0] // chunks),)
 
 
-def _chunks(array: np.ndarray, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray]]:
+def _chunks(array: np.ndarray, memory: Memory, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray]]:
     """Each chunk, in C order, and where it is."""
     if rows is None:
         yield ..., array
         return
     for begin in range(0, len(array), rows):
         place = slice(begin, min(begin + rows, len(array)))
-        yield place, in_c_order(array[place])
+        yield place, in_c_order(array[place], memory)

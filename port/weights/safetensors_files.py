@@ -18,7 +18,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
-from port.weights.contiguous import pieces
+from port.weights.ahead import made_ahead
+from port.weights.contiguous import write_array
 from port.weights.metadata import Metadata, write_again
 from port.weights.safetensors_header import LARGEST_HEADER, METADATA, Header, parse_header
 from port.weights.tensors import Checkpoint, Tensor, dtypes
@@ -89,7 +90,7 @@ def _read_header(path: Path, file: BinaryIO) -> Header:
 
 
 def write_safetensors(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict) -> None:
-    """Write one safetensors file, reading and writing one tensor at a time.
+    """Write one safetensors file, each tensor read while the one before it is written.
 
     The metadata is asked for before the tensors and once more behind them, when the header is written again.
 
@@ -121,11 +122,10 @@ def write_safetensors(path: Path, tensors: Sequence[Tensor], metadata: Metadata 
             f"the header would have {len(encoded)} bytes, and the format allows {LARGEST_HEADER}: write several files "
             "(max_shard_size)"
         )
-    with open(path, "wb") as file:
+    with made_ahead(in_file) as ordered, open(path, "wb") as file:
         file.write(struct.pack("<Q", len(encoded)) + encoded)
-        for tensor in in_file:
-            for piece in pieces(tensor.array()):
-                file.write(piece)
+        for tensor in ordered:
+            write_array(file, tensor.array())
         write_again(file, 8, encoded, _encoded(metadata(), header))
 
 

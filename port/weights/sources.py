@@ -173,7 +173,7 @@ def opened(source: Any, *, key: str | None = None) -> Iterator[Source]:
     """The tensors of a torch module, an nnx module, a dict of arrays or tensors (nested too), or a file.
 
     Args:
-        source: one of these.
+        source: one of these; of a file its path, or the `Checkpoint` that is open already, at its ``key``.
         key: where in a training checkpoint the state dict is, if it holds several.
 
     Raises:
@@ -194,6 +194,8 @@ def opened(source: Any, *, key: str | None = None) -> Iterator[Source]:
         nested = any(isinstance(value, Mapping) for value in source.values())
         leaves = flat(source) if nested else dict(source)
         yield _of_tensors(leaves) if _holds_tensors(leaves) else _of_arrays(leaves, is_flax=nested)
+    elif isinstance(source, Checkpoint):
+        yield _of_checkpoint(source)
     elif isinstance(source, str | Path):
         with open_checkpoint(source, key=key) as checkpoint:
             yield _of_checkpoint(checkpoint)

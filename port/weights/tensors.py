@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -30,17 +31,31 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor that is to be written: what it will be, and how to get it when its turn comes."""
+    """A tensor that is to be written: what it will be, and how to get it when its turn comes.
+
+    Attributes:
+        name: a dotted path.
+        shape: its shape.
+        dtype: its numpy dtype.
+        read: gives the array.
+        source_nbytes: the bytes of what it is made of, where they may be more than its own.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype
     read: Callable[[], np.ndarray] = field(repr=False)
+    source_nbytes: int = 0
 
     @property
     def nbytes(self) -> int:
         """Its size in bytes, without gaps."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def needs(self) -> int:
+        """The bytes that are in memory to make it: its own, or those of what it is made of."""
+        return max(self.nbytes, self.source_nbytes)
 
     def array(self) -> np.ndarray:
         """The tensor itself.
@@ -68,6 +83,7 @@ class Checkpoint:
         metadata: what the file says of itself beside its tensors; of torch files nothing.
         aliases: name → the earlier name that is the very same tensor (tied weights; torch files only).
         left_out: what is in the file and is no weight, with the reason.
+        content: gives all that a file of ``torch.save`` holds, its tensors as torch's; None for other files.
     """
 
     path: Path
@@ -77,6 +93,7 @@ class Checkpoint:
     metadata: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    content: Callable[[], Any] | None = field(default=None, repr=False)
 
     def read(self, name: str) -> np.ndarray:
         """One tensor, bit for bit; read-only where it lies in the mapped file.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -13,8 +13,10 @@ from port.errors import BrokenWeights, UsageError
 from port.weights.pickles import Refused
 from port.weights.saved_objects import SavedTensor, Stub
 from port.weights.tensors import Checkpoint, TensorInfo, dtypes
-from port.weights.torch_storages import Make, Saved, look_through
+from port.weights.torch_storages import Saved, look_through
 from port.weights.torchscript import program_state
+
+Result = TypeVar("Result")
 
 PLACES = ("state_dict", "model", "model_state_dict", "module", "net", "ema")
 """Where training scripts put the state dict in what they save."""
@@ -43,7 +45,8 @@ def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
         UsageError: several state dicts are in it, or none where ``key`` says.
     """
     path = Path(path)
-    saved, content = _read(path, _as_saved)
+    saved = _attempt(path, lambda: look_through(path))
+    content = _attempt(path, lambda: saved.content(lambda tensor: tensor))
     state_dict: Mapping[Any, Any]
     if saved.code is not None:
         state_dict, left_out = _program(path, content, saved.code, key)
@@ -69,7 +72,15 @@ def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
         if 0 not in value.shape and first.setdefault(value, name) != name:
             aliases[name] = first[value]
     infos = {name: TensorInfo(tensor.shape, dtypes()[tensor.dtype]) for name, tensor in tensors.items()}
-    return Checkpoint(path, "torch", infos, lambda name: saved.array(tensors[name]), aliases=aliases, left_out=left_out)
+    return Checkpoint(
+        path,
+        "torch",
+        infos,
+        lambda name: saved.array(tensors[name]),
+        aliases=aliases,
+        left_out=left_out,
+        content=lambda: _content(path, saved),
+    )
 
 
 def read_saved(path: Path) -> Any:
@@ -78,22 +89,21 @@ def read_saved(path: Path) -> Any:
     Raises:
         BrokenWeights: it cannot be read, or its top is of a class that would have to be run.
     """
+    return _content(path, _attempt(path, lambda: look_through(path)))
+
+
+def _content(path: Path, saved: Saved) -> Any:
     from port.weights.torch import as_torch_view
 
-    saved, content = _read(path, lambda saved: lambda tensor: as_torch_view(_array(path, saved, tensor)))
+    content = _attempt(path, lambda: saved.content(lambda tensor: as_torch_view(_array(path, saved, tensor))))
     if isinstance(content, Stub):
         raise BrokenWeights(_named(path, saved.names))
     return content
 
 
-def _as_saved(saved: Saved) -> Make:
-    return lambda tensor: tensor
-
-
-def _read(path: Path, making: Callable[[Saved], Make]) -> tuple[Saved, Any]:
+def _attempt(path: Path, action: Callable[[], Result]) -> Result:
     try:
-        saved = look_through(path)
-        return saved, saved.content(making(saved))
+        return action()
     except _ERRORS as error:
         raise BrokenWeights(_reason(path, error)) from error
 

@@ -14,7 +14,8 @@ from zipfile import ZIP64_LIMIT, ZIP_STORED, ZipFile, ZipInfo
 import numpy as np
 
 from port.errors import BrokenWeights
-from port.weights.contiguous import pieces
+from port.weights.ahead import made_ahead
+from port.weights.contiguous import write_array
 from port.weights.tensors import Tensor, dtypes
 
 STORAGES = {
@@ -50,13 +51,12 @@ def write_torch(path: Path, tensors: Sequence[Tensor]) -> None:
     for tensor in tensors:
         if tensor.dtype.name not in dtypes():
             raise BrokenWeights(f"{tensor.name} is {tensor.dtype}; those that can be written are {', '.join(dtypes())}")
-    with ZipFile(path, "w", ZIP_STORED, allowZip64=True) as archive:
+    with made_ahead(tensors) as ordered, ZipFile(path, "w", ZIP_STORED, allowZip64=True) as archive:
         archive.writestr(_entry(archive, "data.pkl"), _pickle(tensors))
         archive.writestr(_entry(archive, "byteorder"), b"little")
-        for number, tensor in enumerate(tensors):
+        for number, tensor in enumerate(ordered):
             with archive.open(_entry(archive, f"data/{number}", tensor.nbytes), "w") as file:
-                for piece in pieces(tensor.array()):
-                    file.write(piece)
+                write_array(file, tensor.array())
         archive.writestr(_entry(archive, "version"), b"3\n")
 
 

@@ -15,6 +15,7 @@ from torch.optim import lr_scheduler as L
 from models.recorded import Recorded, distance, flax_steps, torch_step
 from port.cli import main
 from port.optim import load_opt_state
+from port.weights import torch_files
 
 STEPS = 20
 SCHEDULERS: dict[str, Callable[[Any], Any]] = {
@@ -82,6 +83,19 @@ def test_training_goes_on_with_the_schedule(
     assert "left out:\n  epoch: beside" in told
     assert "look:" not in told
     assert max(goes_on(recorded, tmp_path, told, held)) <= 1e-10
+
+
+def test_the_checkpoint_is_opened_once(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the weights, the optimizer and its scheduler."""
+    opened: list[Path] = []
+    look_through = torch_files.look_through
+    monkeypatch.setattr(torch_files, "look_through", lambda path: (opened.append(path), look_through(path))[1])
+    arguments = write(tmp_path, *trained(recorded, SCHEDULERS["CosineAnnealingLR"]))
+    assert main([*arguments, "--scheduler", "torch.optim.lr_scheduler:CosineAnnealingLR"]) == 0
+    assert "The optimizer after 20 steps" in capsys.readouterr().out
+    assert opened == [tmp_path / "last.pt"]
 
 
 def test_a_scheduler_that_counts_epochs(recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,7 +67,7 @@ def test_a_write_that_ends_half_way_leaves_what_was_there(
         yield array.tobytes()[: array.nbytes // 2]
         raise error("half way")
 
-    monkeypatch.setattr("port.weights.safetensors_files.pieces", half)
+    monkeypatch.setattr("port.weights.contiguous.pieces", half)
     with pytest.raises(raised):
         write_arrays(old, ARRAYS)
     assert only_the_old_one_is_there(old)

@@ -81,6 +81,39 @@ def test_an_error_of_a_tensor_comes_as_it_is(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def large(name: str) -> Tensor:
+    array = RANDOM.normal(size=(512, 1024))  # 4 MB
+    return Tensor(name, array.shape, array.dtype, lambda: array)
+
+
+def test_a_full_disk_is_an_error_of_ours_and_leaves_nothing(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, before[1]))
+    try:
+        with pytest.raises(BrokenWeights, match=r"the weights cannot be written to .*/w: File too large$"):
+            write_checkpoint(tmp_path / "w", [large("a"), large("b")], format="orbax")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+    write_checkpoint(tmp_path / "w", [large("a"), large("b")], format="orbax")
+
+
+@pytest.mark.parametrize("chunk", [2**24, 2**19])
+def test_an_interruption_leaves_nothing_while_writes_are_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(orbax_writing, "CHUNK", chunk)
+
+    def interrupt() -> np.ndarray:
+        raise KeyboardInterrupt
+
+    tensors = [large("a"), large("b"), Tensor("c", (3,), np.dtype(np.float64), interrupt)]
+    with pytest.raises(KeyboardInterrupt):
+        write_checkpoint(tmp_path / "w", tensors, format="orbax")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_said_is_in_the_custom_metadata(tmp_path: Path) -> None:
     """As it is when the tensors have been written."""
     told = {"when": "bef."}
