@@ -107,7 +107,8 @@ def padding_row(operation: Operation) -> Iterator[Way]:
     if operation.name == "embedding" and operation.arguments.get("padding_idx") is not None:
         row = operation.arguments["padding_idx"]
         why = f"Flax's embedding trains row {row}, which torch leaves as it is (padding_idx)"
-        yield Way("padding-row-trained", why, having(padding_idx=None))
+        remedy = f"Take port.nn.Embedding(padding_idx={row})."
+        yield Way("padding-row-trained", why, having(padding_idx=None), remedy)
 
 
 EXPLANATIONS: tuple[Explanation, ...] = (kinks, padding_row)

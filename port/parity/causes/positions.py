@@ -27,7 +27,8 @@ def embedding(operation: Operation) -> Iterator[Way]:
     longest = operation.arguments.get("max_norm")
     if longest is not None:
         why = f"torch shortens the rows that it takes to length {longest:g} (max_norm), Flax does not"
-        yield Way("max-norm-missing", why, having(max_norm=None))
+        remedy = f"Take port.nn.Embedding(max_norm={longest})."
+        yield Way("max-norm-missing", why, having(max_norm=None), remedy)
 
 
 def counted(operation: Operation) -> Iterator[Way]:

@@ -28,12 +28,12 @@ def unpaired(models: Models, findings: Sequence[Finding]) -> Iterator[Placed]:
     for match in models.matched.values():
         cites = match.pair.notes if match.pair is not None else ()
         sides = (
-            ("missing", "True", match.torch.path, "torch's layer has {}, Flax's has none"),
-            ("added", "False", match.flax.path, "Flax's layer has {}, torch's has none"),
+            ("missing", "True", match.torch.path, models.torch.guide, "torch's layer has {}, Flax's has none"),
+            ("added", "False", match.flax.path, models.flax.guide, "Flax's layer has {}, torch's has none"),
         )
-        for verb, value, path, why in sides if match.entries else ():
+        for verb, value, path, guide, why in sides if match.entries else ():
             for name in sorted(names):
-                if name.rpartition(".")[0] == path:
+                if name in guide.leaves and name.rpartition(".")[0] == path:
                     what = "bias" if "bias" in name else "norm-scale"
                     remedy = f"Give Flax's layer use_{'bias' if what == 'bias' else 'scale'}={value}."
                     said = Relation(f"{what}-{verb}", why.format(name), remedy, cites)

@@ -11,6 +11,7 @@ from . import (
     linen_mlp,
     linen_resnet,
     lstm,
+    masks,
     mlp,
     norms,
     resnet,
@@ -33,6 +34,7 @@ TWINS: tuple[Twin, ...] = (
     images.IMAGES,
     score.SCORE,
     norms.NORMS,
+    masks.MASKS,
     linen_mlp.MLP,
     linen_gpt.GPT_TWIN,
 )
@@ -49,6 +51,7 @@ FAULTS: tuple[Fault, ...] = (
     *images.FAULTS,
     *score.FAULTS,
     *norms.FAULTS,
+    *masks.FAULTS,
     *linen_mlp.FAULTS,
     *linen_gpt.FAULTS,
     *linen_resnet.FAULTS,
