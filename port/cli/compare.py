@@ -11,6 +11,7 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
+from port.cli.causes_of_run import with_causes_at_hand
 from port.records import compare, read_record
 from port.report import print_verdict, write_run_page
 from port.report.results import printed, result_of_verdict
@@ -20,7 +21,8 @@ from port.training import Outcome
 @dataclass(frozen=True)
 class Arguments:
     """Compare two records, step by step. Exits 0 if they were shown to be the same, 1 if they differ, 2 on bad input, 4
-    if it cannot be judged."""
+    if it cannot be judged. Of two records of one run of port train, whose models are at hand, the models are checked
+    too, and what makes them differ is told."""
 
     a: Positional[Path]
     """a record: JSON lines, as port.Recorder writes them"""
@@ -42,11 +44,12 @@ def main(arguments: Sequence[str]) -> int:
     a, b = read_record(given.a), read_record(given.b)
     controls = tuple(read_record(path) for paths in given.control for path in paths)
     verdict = compare(a, b, controls=controls, precision=given.precision)
+    outcome = with_causes_at_hand(Outcome(verdict.precision, a, b, controls, verdict, weights=None))
+    verdict = outcome.verdict
     if given.html is not None:  # before anything is printed: a page that cannot be written is bad usage
-        outcome = Outcome(verdict.precision, a, b, controls, verdict, weights=None)
         write_run_page([outcome], given.html, title=f"{given.a} and {given.b}")
     if given.json:
-        print(printed(result_of_verdict(verdict)))
+        print(printed(result_of_verdict(verdict, outcome.causes)))
     else:
         print_verdict(verdict, Console())
     return verdict.status.exit_code

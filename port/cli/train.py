@@ -13,7 +13,7 @@ import tyro
 from rich.console import Console
 from tyro.conf import arg
 
-from port.cli.own_models import with_causes
+from port.cli.causes_of_run import with_causes
 from port.data import dataset_info, load_dataset
 from port.errors import BrokenRecord, TrainerDied, UsageError
 from port.report import open_page, plot_losses, print_outcomes, write_page_of_folder, write_page_of_remains

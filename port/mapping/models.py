@@ -31,6 +31,7 @@ def between(
     rename: Tree[str, str] | Rules | Mapping | Path | str | None = None,
     fold: Tree[str, tuple[int, ...]] | None = None,
     inputs: Any = None,
+    spare: bool = False,
 ) -> Mapping:
     """The mapping from a torch model's state dict to a Flax model's variables.
 
@@ -42,6 +43,8 @@ def between(
             `Rules`, or a whole `Mapping`, which is then seen to fit.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         inputs: an example input of a Linen module, or a tuple of its arguments.
+        spare: leave out a bias, or a norm's scale, that the same layer has on one side only, rather than refuse it:
+            torch's is then of the collection `TORCH_ONLY`, Flax's has no entry. For comparing, never for carrying over.
 
     Returns:
         torch's keys → Flax's dotted paths.
@@ -58,7 +61,7 @@ def between(
         if fold:
             raise UsageError("a mapping of entries is whole: write the fold among its moves")
         return Mapping(tuple(_in_their_kinds(checked(rules, left, right).entries, right)))
-    entries = _in_their_kinds(_entries(left, right, rules), right)
+    entries = _in_their_kinds(_entries(left, right, rules, spare=spare), right)
     return Mapping(tuple(folded(entries, {**rules.fold, **fold})))
 
 
@@ -74,11 +77,11 @@ def _in_their_kinds(entries: Iterable[Entry], flax: Guide | None) -> list[Entry]
     return made
 
 
-def _entries(torch: Guide | None, flax: Guide | None, rules: Rules) -> list[Entry]:
+def _entries(torch: Guide | None, flax: Guide | None, rules: Rules, *, spare: bool) -> list[Entry]:
     renaming = Renaming(rules.rename)
     if torch is not None and flax is not None:
         ours = None if flax.layers or rules.rules else tree_of_twins(torch, flax, renaming)
-        return ours or two_sided(torch, flax, renaming=renaming, given=rules.entries(torch, flax))
+        return ours or two_sided(torch, flax, renaming=renaming, given=rules.entries(torch, flax), spare=spare)
     if rules.rules:
         raise UsageError("a mapping's rules speak of both models: give the torch and the Flax one")
     if torch is not None and torch.layers:

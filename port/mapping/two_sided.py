@@ -18,7 +18,12 @@ from port.pairs import LayerPair
 
 
 def two_sided(
-    torch: Guide, flax: Guide, *, renaming: Renaming | None = None, given: tuple[Entry, ...] = ()
+    torch: Guide,
+    flax: Guide,
+    *,
+    renaming: Renaming | None = None,
+    given: tuple[Entry, ...] = (),
+    spare: bool = False,
 ) -> list[Entry]:
     """Entries from torch's keys to Flax's paths, where both sides' names are known.
 
@@ -30,6 +35,7 @@ def two_sided(
         flax: an nnx or Linen module's guide, or a tree's names; classes must be known on one side at least.
         renaming: of torch's keys.
         given: entries that a person wrote; what they speak of is settled.
+        spare: leave out what the same layer has on one side only: see `port.mapping.between`.
 
     Raises:
         WeightsMismatch: everything that is missing, unexpected, mis-shaped or has two readings, in one message.
@@ -41,7 +47,7 @@ def two_sided(
             "neither side's classes are known, and a convolution and a transposed one look alike in names and shapes: "
             "give a torch module, an nnx module, or a Linen module with an example input"
         )
-    return _Match(renamed(torch, renaming or Renaming()), flax, renaming or Renaming(), given).entries()
+    return _Match(renamed(torch, renaming or Renaming()), flax, renaming or Renaming(), given).entries(spare=spare)
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class _Match:
         # By the pair at hand: names of torch layers of another class, and the places that they would have gone to.
         self.refused: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def entries(self) -> list[Entry]:
+    def entries(self, *, spare: bool) -> list[Entry]:
         lead = self.flax if self.flax.layers else self.torch
         free = dict.fromkeys(self.free_flax if lead is self.flax else self.free_torch)
         found: list[Found] = []
@@ -90,10 +96,19 @@ class _Match:
                         free.pop(name, None)
         found += self._bare(found)
         entries = [*self.given, *entries_of(found, self.torch, self.flax, self.complaints)]
+        if spare:
+            entries += self._spare(entries)
         self.complaints.account(entries, self.renaming)
         self.complaints.refuse()
         order = {name: place for place, name in enumerate(self.torch.leaves)}
         return sorted(entries, key=lambda entry: order.get(entry.sources[0], len(order)))
+
+    def _spare(self, entries: list[Entry]) -> list[Entry]:
+        """Entries of what torch's layers have and Flax's do not; the other way round there is nothing to carry."""
+        of_torch = {name for entry in entries for name in entry.sources}
+        of_flax = {name for entry in entries for name in entry.targets}
+        self.complaints.unmatched |= set(spare_of(self.flax, of_flax))
+        return [Entry((name,), (name,), collection=TORCH_ONLY) for name in spare_of(self.torch, of_torch)]
 
     def _read(self, lead: Guide, layer: Layer, free: dict[str, None]) -> _Reading | None:
         readings = [_Reading(pair, tuple(self._matches(lead, layer, pair, free))) for pair in layer.pairs]
@@ -158,6 +173,26 @@ class _Match:
                 if path not in used_flax and _is_bare(self.flax, path):
                     matches.append(Found((key,), (path,), (), self.flax.leaves[path].collection))
         return matches
+
+
+def spare_of(guide: Guide, matched: set[str]) -> list[str]:
+    """Biases, and scales of norms, that have no counterpart though the rest of their layer has.
+
+    Args:
+        guide: one side's.
+        matched: the names of its tensors that have one.
+    """
+    known = {owner.path for name in matched if (owner := guide.owner(name)) is not None and owner.pairs}
+    return [
+        name
+        for name, leaf in guide.leaves.items()
+        if name not in matched
+        and len(leaf.shape) == 1
+        and leaf.collection == "params"
+        and (owner := guide.owner(name)) is not None
+        and owner.path in known
+        and name not in guide.tied
+    ]
 
 
 def _busy(moves: tuple[Move, ...]) -> tuple[Move, ...]:

@@ -16,7 +16,7 @@ from port.mapping.folding import folds
 from port.mapping.renaming import Renaming, renamed
 from port.parity.comparison import Comparison
 from port.parity.given import AS_IT_IS, Inputs, Layout, for_flax, inputs_from, layout_of
-from port.parity.held import compare_weights
+from port.parity.held import compare_weights, unpaired
 from port.parity.matching import match_layers
 from port.parity.mode import Models
 from port.parity.outputs import Drawn
@@ -114,8 +114,8 @@ def check(
         layout = layout_between(side, evaluated, given, channels_last)
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
-        mapping = between(side.guide, flax.guide, rename=rules, fold=fold)
-        findings = []
+        mapping = between(side.guide, flax.guide, rename=rules, fold=fold, spare=True)
+        findings = [] if isinstance(rules, Mapping) else unpaired(mapping, side.guide, flax.guide)
         if weights == "own":
             findings += compare_weights(mapping, side.weights, flax.weights, side.guide.tied)
         else:

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from port.errors import WeightsMismatch
-from port.mapping import TORCH_ONLY, Mapping
+from port.mapping import TORCH_ONLY, Guide, Mapping
 from port.mapping.mapping import gather
+from port.mapping.two_sided import spare_of
 from port.parity.became import became, equal
 from port.parity.calls import Arrays
 from port.parity.distance import difference
 from port.parity.gradients import untied
 from port.parity.report import Finding
+
+
+def unpaired(mapping: Mapping, torch: Guide, flax: Guide) -> list[Finding]:
+    """Every parameter that the same layer has on one side only.
+
+    Args:
+        mapping: from torch's keys to Flax's paths, without them.
+        torch: torch's guide.
+        flax: Flax's.
+    """
+    entries = [entry for entry in mapping.entries if entry.collection != TORCH_ONLY or entry.optional]
+    sides = (
+        ("torch", "Flax", torch, {name for entry in entries for name in entry.sources}),
+        ("Flax", "torch", flax, {name for entry in entries for name in entry.targets}),
+    )
+    return [
+        Finding("weights", name, float("inf"), 0.0, f"{own}'s layer has it, {other}'s has none")
+        for own, other, guide, matched in sides
+        for name in spare_of(guide, matched)
+    ]
 
 
 def compare_weights(mapping: Mapping, torch: Arrays, flax: Arrays, tied: dict[str, str]) -> list[Finding]:

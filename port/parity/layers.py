@@ -81,12 +81,14 @@ class LayerPairing:
         found = []
         for place, ((_, a), b) in enumerate(pairs[:1] if len(torch) != len(flax) else pairs):
             b = match.in_torchs(b, a.shape, self.layout, place=place if is_input else None)
+            if a.ndim != b.ndim and a.size != b.size:
+                continue  # a packed sequence has a row for each step that is there, Flax's padded one has them all
             apart = difference(a, b, scale=scale)
             # What was flattened stands in another order: of a module without weights that is no fault.
             if apart > self.limits.forward and not match.entries and _same_numbers(a, b, self.limits.forward):
                 apart = 0.0
             found.append(apart)
-        return max(found)
+        return max(found, default=None)
 
     def _reordered(self, match: Matched, torch: Call, flax: Call) -> bool:
         theirs, ours = list(_data(torch.inputs).values()), list(_data(flax.inputs).values())

@@ -79,10 +79,10 @@ def _named(row: LayerRow) -> str:
 
 
 def _parting(direction: str, mode: str, row: LayerRow, itself: bool | None, why: str) -> Parting:
-    path = row.layer.partition(" (call ")[0]
+    layer, path = (name.partition(" (call ")[0] for name in (row.layer, row.path))
     said = f"{direction}, {mode}: {why}"
     kind = "forward" if direction == "forward" else "backward"
-    return Parting(kind, mode, path, row.path, row.torch, row.flax, itself, said, row.notes)  # type: ignore[arg-type]
+    return Parting(kind, mode, layer, path, row.torch, row.flax, itself, said, row.notes)  # type: ignore[arg-type]
 
 
 def _over(value: float | None, limit: float) -> bool:

@@ -18,6 +18,7 @@ from port.weights.conversion import Conversion
 if TYPE_CHECKING:
     from port.matching import Match
     from port.parity import CheckReport
+    from port.parity.causes import Cause
     from port.parity.report import Parting
     from port.translation import Translation
 
@@ -88,14 +89,15 @@ def result_of_match(found: Match, file: Path | None) -> Result:
     )
 
 
-def result_of_verdict(verdict: Verdict) -> Result:
-    """Two records that were compared."""
+def result_of_verdict(verdict: Verdict, causes: Sequence[Cause] = ()) -> Result:
+    """Two records that were compared, and why the models of their run differ, where that is known."""
     return _result(
         "compare",
         verdict.status,
         verdict.sentence,
         rows=_rows_of(verdict, ""),
         first=_first_of(verdict),
+        causes=[asdict(cause) for cause in causes],
         remarks=verdict.hints,
     )
 

@@ -245,10 +245,15 @@ def test_the_command_tells_why_two_models_differ(project: Path) -> None:
     command = [sys.executable, "-m", "port", "train", *models, *options]
     try:
         done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
+        records = [f"other/float64/{side}.jsonl" for side in ("torch", "jax")]
+        command = [sys.executable, "-m", "port", "compare", *records, "--json"]
+        compared = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
     finally:
         source.write_text(text)
     assert done.returncode == 1, done.stdout + done.stderr
     result = json.loads(done.stdout)
+    assert compared.returncode == 1, compared.stdout + compared.stderr
+    assert result["causes"] and json.loads(compared.stdout)["causes"] == result["causes"]
     assert result["first_divergence"]["step"] == 0
     told = json.loads((project / "other" / "verdict.json").read_text())["float64"]
     assert told["hints"][0] in result["remarks"] and told["causes"] == result["causes"]

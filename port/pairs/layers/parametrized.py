@@ -9,7 +9,7 @@ moves.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from port.moves import Fold, Move, Permute
@@ -116,7 +116,7 @@ class _Arguments:
     """A wrapper's constructor arguments; the layer inside is given as torch's."""
 
     parametrization: Parametrization
-    find: Find
+    find: Find = field(compare=False)  # from either side, the pair is the same
 
     def __call__(self, module: Any) -> Options:
         found = computed_weight(module, self.parametrization.torch, self.parametrization.original)

@@ -13,6 +13,7 @@ _LOOP = "A loop of backward() calls; each frees its microbatch's activations."
 _RIGHT = f"{_LESSON}::test_without_batch_statistics_it_is_the_whole_batch"
 _PROGRAM = f"{_LESSON}::test_the_program_of_a_loop_inside_does_not_grow_and_an_unrolled_one_does"
 _MEMORY = f"{_LESSON}::test_temporary_memory_falls_with_the_microbatch"
+_STEP = "Of a training step: a check compares models."
 
 NOTES = (
     Note(
@@ -22,6 +23,7 @@ NOTES = (
         jax="A Python loop inside jit is written out: the program grows with the microbatches and XLA keeps the "
         "activations of all (5.7 MB, and ten times as long to compile as a loop inside).",
         remedy="`jax.lax.scan` (A3).",
+        outside=_STEP,
         tests=(_PROGRAM, _MEMORY, _RIGHT),
     ),
     Note(
@@ -30,6 +32,7 @@ NOTES = (
         torch=_LOOP,
         jax="One microbatch's program, run again (0.12 MB).",
         remedy="Right as it is; scan (A3) slices the microbatches by itself.",
+        outside=_STEP,
         tests=(_PROGRAM, _MEMORY, _RIGHT),
     ),
     Note(
@@ -38,6 +41,7 @@ NOTES = (
         torch=_LOOP,
         jax="One microbatch's program, run again (0.12 MB).",
         remedy="The one to take.",
+        outside=_STEP,
         tests=(_PROGRAM, _MEMORY, _RIGHT),
     ),
     Note(
@@ -47,6 +51,7 @@ NOTES = (
         jax="All microbatches at once: more memory than the whole batch needs, which is what accumulation is to save "
         "(6.4 MB).",
         remedy="`jax.lax.scan` (A3).",
+        outside=_STEP,
         tests=(_MEMORY, _RIGHT),
     ),
     Note(
@@ -55,6 +60,7 @@ NOTES = (
         torch="`grad` has its parameter's dtype.",
         jax="float32, with x64 on too: parameters of float64 are 1.3e-9 off.",
         remedy="`accumulator_dtype=float`: 7e-17.",
+        outside=_STEP,
         tests=(f"{_LESSON}::test_multi_steps_accumulates_in_float32_unless_told_otherwise",),
     ),
     Note(
@@ -65,6 +71,7 @@ NOTES = (
         "square, in float32 as in float64 (3×3 on 14×14: 21 MB at 384 channels in float64). "
         "efficientnet_v2_l's in float64 asked for 38 GB.",
         remedy="Count with 2·k²·C² numbers for the largest layer: smaller microbatches leave that as it is.",
+        outside=_STEP,
         tests=("tests/port/pairs/notes/test_accumulation.py::test_A6_temporary_memory_grows_with_the_channels_square",),
     ),
 )

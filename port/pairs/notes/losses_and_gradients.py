@@ -15,6 +15,7 @@ NOTES = (
         jax="optax's integer labels know no ignored ones, −100 gives NaN; a mean of weighted losses divides by their "
         "number.",
         remedy="`port.nn.functional.cross_entropy`, or mask, sum and divide by what counts.",
+        causes=("ignored-labels-counted", "class-weights-not-in-mean"),
         tests=(
             f"{_FUNCTIONAL}/test_classification_losses.py::test_G1_ignored_labels_leave_the_mean",
             f"{_FUNCTIONAL}/test_classification_losses.py::test_G1_weighted_mean_divides_by_the_weights",
@@ -27,6 +28,7 @@ NOTES = (
         jax="optax.l2_loss is half the square; optax.huber_loss(delta) is torch's huber_loss, and delta times "
         "smooth_l1_loss.",
         remedy="Twice l2_loss, or optax.squared_error; divide Huber's by delta for smooth_l1_loss.",
+        causes=("half-squared-error", "huber-for-smooth-l1"),
         tests=(f"{_FUNCTIONAL}/test_regression_losses.py::test_G2_mean_of_squares",),
     ),
     Note(
@@ -37,6 +39,7 @@ NOTES = (
         "since torch 2.14 (before, the first has all of it; in 2.14 a NaN beside a number has it, too).",
         jax="jnp.clip has 0.5 at its edges, hard_tanh 1; abs has 1 at zero, norm and std NaN; equal maxima share.",
         remedy="The functions of `port.nn.functional`, which have torch's; or `jnp.where` around the kink.",
+        causes=("gradient-at-a-kink",),
         tests=(
             f"{_OWN}::test_G3_clamp_at_its_edges",
             "tests/port/pairs/ops/test_operators.py::test_G3_the_gradient_of_fmax_depends_on_torchs_release",
@@ -55,6 +58,7 @@ NOTES = (
         torch="Divide by n − 1.",
         jax="Divide by n.",
         remedy="`ddof=1`.",
+        causes=("unbiased-variance", "biased-variance"),
         tests=("tests/port/pairs/layers/test_stateless.py::test_G4_a_spread_divides_by_one_less_in_torch",),
     ),
     Note(
@@ -63,6 +67,7 @@ NOTES = (
         torch="The sum of int32 is int64.",
         jax="Without x64 there is no 64-bit type: the sum is int32 and wraps around. With x64 it is int64.",
         remedy="Turn x64 on, or sum as floats where counts may become large.",
+        outside="Of programs without x64, which a check turns on.",
         tests=(f"{_OWN}::test_G5_a_sum_of_int32_wraps_around_without_x64",),
     ),
     Note(
@@ -71,6 +76,7 @@ NOTES = (
         torch="On a GPU matrix products are exact float32, cudnn's convolutions are TF32.",
         jax="TF32 on an NVIDIA GPU from Ampere on, bfloat16 on a TPU.",
         remedy='`jax_default_matmul_precision="highest"` and `torch.backends.cudnn.allow_tf32 = False`.',
+        causes=("tf32-products",),
         untested="On a CPU both compute float32 products in float32; this is from the documentation of both.",
     ),
     Note(
@@ -79,6 +85,7 @@ NOTES = (
         torch="float32, the default dtype, whatever the dtype of all around it.",
         jax="The default float: float64 with x64 on.",
         remedy="Convert the booleans first: `mask.to(x.dtype)`.",
+        outside="Of rounding to float32 in torch itself: a check says that it cannot judge it.",
         tests=(f"{_OWN}::test_G7_a_number_times_booleans_is_float32_in_torch",),
     ),
 )

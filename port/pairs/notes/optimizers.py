@@ -11,6 +11,7 @@ _OWN = "tests/port/pairs/notes/test_optimizers.py"
 _OPTIM = "tests/port/optim"
 _TRANSFORMS = "tests/port/transforms"
 _DEFAULTS = f"{_OWN}::test_a_tempting_twin_is_another_and_the_right_one_is_not"
+_OPTIMIZER = "Of an optimizer or its schedule: a check compares models."
 
 NOTES = (
     Note(
@@ -19,6 +20,7 @@ NOTES = (
         torch="Adds the decay to the gradient, before the momentum.",
         jax="optax.sgd has no decay; where it stands in the chain is the writer's.",
         remedy="`optax.chain(optax.add_decayed_weights(d), optax.sgd(lr, momentum))`: equal to 9e-16.",
+        outside=_OPTIMIZER,
         tests=(_DEFAULTS,),
     ),
     Note(
@@ -27,6 +29,7 @@ NOTES = (
         torch="Scales each gradient by 1 − dampening on its way into the buffer, but for the first.",
         jax="optax.sgd has none; a scale before its trace damps the first one too.",
         remedy="`port.transforms.scale_by_torch_momentum`.",
+        outside=_OPTIMIZER,
         tests=(f"{_TRANSFORMS}/test_momentum.py::test_optax_damps_the_first_step",),
     ),
     Note(
@@ -35,6 +38,7 @@ NOTES = (
         torch="Adds the decay to the gradient: it goes into the moments.",
         jax="optax.adamw decays the parameters beside the moments.",
         remedy="`optax.chain(optax.add_decayed_weights(d), optax.adam(lr))`, never adamw: 0.18 apart.",
+        outside=_OPTIMIZER,
         tests=(_DEFAULTS,),
     ),
     Note(
@@ -43,6 +47,7 @@ NOTES = (
         torch="weight_decay is 1e-2.",
         jax="weight_decay is 1e-4.",
         remedy="Give it: equal to 1e-15; left out, 4e-2 apart.",
+        outside=_OPTIMIZER,
         tests=(_DEFAULTS,),
     ),
     Note(
@@ -51,6 +56,7 @@ NOTES = (
         torch="alpha is 0.99; divides by √v + ε.",
         jax="decay is 0.9; divides by √(v + ε).",
         remedy="`optax.rmsprop(lr, decay=0.99, eps_in_sqrt=False)`: equal to 9e-16; left out, 2.3 apart.",
+        outside=_OPTIMIZER,
         tests=(_DEFAULTS, f"{_OPTIM}/test_faults.py::test_a_mistake_is_seen_and_the_right_one_passes"),
     ),
     Note(
@@ -59,6 +65,7 @@ NOTES = (
         torch="The buffer holds gradients; the rate scales what comes out of it.",
         jax="optax.rmsprop scales by the rate before its trace, so that old rates stay in it.",
         remedy="`optax.chain(scale_by_rms(…), trace(momentum), scale_by_learning_rate(schedule))`.",
+        outside=_OPTIMIZER,
         tests=(f"{_OPTIM}/test_faults.py::test_a_mistake_is_seen_and_the_right_one_passes",),
     ),
     Note(
@@ -67,6 +74,7 @@ NOTES = (
         torch="The sum of squares begins at 0, ε stands outside the root, lr_decay.",
         jax="It begins at 0.1, ε stands inside the root, no decay of the rate.",
         remedy="`port.transforms.scale_by_torch_adagrad`; optax's is 9e-2 apart.",
+        outside=_OPTIMIZER,
         tests=(f"{_TRANSFORMS}/test_adagrad.py::test_optax_differs",),
     ),
     Note(
@@ -75,6 +83,7 @@ NOTES = (
         torch="The maximum of the raw second moment, which is corrected for its bias afterwards.",
         jax="optax.amsgrad takes the maximum of the corrected one.",
         remedy="`port.transforms.scale_by_torch_amsgrad`; optax's is 0.1 apart.",
+        outside=_OPTIMIZER,
         tests=(f"{_TRANSFORMS}/test_amsgrad.py::test_optax_takes_the_maximum_of_the_corrected_moment",),
     ),
     Note(
@@ -83,6 +92,7 @@ NOTES = (
         torch="A momentum that changes, β₁(1 − 0.5 · 0.96^(t · ψ)), and the product of all of them.",
         jax="optax.nadam's is constant.",
         remedy="`port.transforms.scale_by_torch_nadam`; optax's is 0.3 apart.",
+        outside=_OPTIMIZER,
         tests=(f"{_TRANSFORMS}/test_nadam.py::test_optax_has_a_constant_momentum",),
     ),
     Note(
@@ -91,6 +101,7 @@ NOTES = (
         torch="Adds ε to the root of the second moment as it is.",
         jax="optax.radam adds it to the root of the corrected one.",
         remedy="`port.transforms.scale_by_torch_radam`; optax's is 4e-9 apart at ε = 1e-8, and more at a larger one.",
+        outside=_OPTIMIZER,
         tests=(f"{_TRANSFORMS}/test_radam.py::test_optax_adds_eps_to_the_corrected_root",),
     ),
     Note(
@@ -99,6 +110,7 @@ NOTES = (
         torch="Adadelta's rho is 0.9 and ε 1e-6.",
         jax="The same, and the same arithmetic.",
         remedy="None is needed: equal to 3e-16.",
+        outside=_OPTIMIZER,
         tests=(f"{_OWN}::test_O11_adadelta_and_adamax_are_torchs",),
     ),
     Note(
@@ -107,6 +119,7 @@ NOTES = (
         torch="Steps by the new step size, against the new gradient's sign.",
         jax="optax.rprop returns the update of the step before.",
         remedy="`port.transforms.torch_rprop`.",
+        outside=_OPTIMIZER,
         tests=(f"{_TRANSFORMS}/test_rprop.py::test_optax_returns_the_update_of_the_step_before",),
     ),
     Note(
@@ -115,6 +128,7 @@ NOTES = (
         torch="clip_grad_norm_ divides by norm + 1e-6.",
         jax="optax.clip_by_global_norm divides by the norm.",
         remedy="`port.transforms.clip_by_torch_norm`; optax's is 3e-8 apart.",
+        outside=_OPTIMIZER,
         tests=(f"{_TRANSFORMS}/test_clip.py::test_without_the_small_number_in_the_divisor_it_is_not_torch",),
     ),
     Note(
@@ -124,6 +138,7 @@ NOTES = (
         jax="The first update has count 0, and each update counts.",
         remedy="Stepped once an update, the same index; stepped once an epoch, count // updates_an_epoch. In float64 "
         "optax's own decays are 2e-8 off: they divide in float32, and `port.transforms`' do not.",
+        outside=_OPTIMIZER,
         tests=(
             f"{_OPTIM}/test_from_torch.py::test_O14_stepped_per_epoch",
             f"{_OWN}::test_O14_count_0_is_torchs_first_step",
@@ -136,6 +151,7 @@ NOTES = (
         torch="CosineAnnealingLR rises again after T_max.",
         jax="optax.cosine_decay_schedule stays down.",
         remedy="`port.transforms.cosine_annealing_lr`.",
+        outside=_OPTIMIZER,
         tests=(f"{_TRANSFORMS}/schedules/test_cosine.py::test_annealing_far_past_its_end",),
     ),
     Note(
@@ -145,6 +161,7 @@ NOTES = (
         jax="optax.cosine_onecycle_schedule ends it a step later, and leaves the momentum alone.",
         remedy="`port.transforms.one_cycle_lr`, and `one_cycle_momentum` by inject_hyperparams; optax's rate is off "
         "by 0.15 of the largest in 20 steps.",
+        outside=_OPTIMIZER,
         tests=(
             f"{_TRANSFORMS}/schedules/test_one_cycle.py::test_optax_ends_its_phases_a_step_later",
             f"{_TRANSFORMS}/schedules/test_one_cycle.py::test_rate_and_momentum",
@@ -156,6 +173,7 @@ NOTES = (
         torch="exp_avg, exp_avg_sq, momentum_buffer, and `step`, a float32 tensor for each parameter.",
         jax="mu, nu, trace, and `count`, one int32 for all; a schedule has its own.",
         remedy="Each moment takes the moves of its weight: `port.to_optax`, `port.load_optimizer`.",
+        outside=_OPTIMIZER,
         tests=(f"{_OPTIM}/test_layout.py::test_moments_follow_their_weight",),
     ),
     Note(
@@ -164,6 +182,7 @@ NOTES = (
         torch="backward() adds them up: their sum, unless each loss is divided.",
         jax="optax.MultiSteps averages.",
         remedy="Divide torch's losses, or `use_grad_mean=False`.",
+        outside=_OPTIMIZER,
         tests=("tests/side_by_side/test_accumulate.py::test_multi_steps_averages_as_torch_does_with_the_loss_divided",),
     ),
     Note(
@@ -172,6 +191,7 @@ NOTES = (
         torch="Where `grad` is None it is skipped: no decay, no moments, no count.",
         jax="Every leaf has a gradient; one of zeros still decays, and momentum still moves it.",
         remedy="`optax.partition` it to `optax.set_to_zero()`.",
+        outside=_OPTIMIZER,
         tests=(
             f"{_OWN}::test_O19_a_zero_gradient_decays_and_none_does_not",
             f"{_OPTIM}/test_from_torch.py::test_O19_what_is_frozen_is_not_touched",
@@ -183,6 +203,7 @@ NOTES = (
         torch="Lists of tensors, and the state is numbered in their order.",
         jax="No groups: labels by path, and a transformation for each.",
         remedy="`optax.partition`; `port.to_optax` makes it of a torch optimizer's groups.",
+        outside=_OPTIMIZER,
         tests=(f"{_OPTIM}/test_from_torch.py::test_groups_keep_their_own_options",),
     ),
     Note(
@@ -192,6 +213,7 @@ NOTES = (
         jax="Compiled, the rate is NaN for some numbers of steps (10 and 13 at a power of 1.7, say), and with it every "
         "parameter: a power of a base that rounding made negative.",
         remedy="`port.transforms.polynomial_lr`.",
+        outside=_OPTIMIZER,
         tests=(f"{_TRANSFORMS}/schedules/test_decay.py::test_optax_s_polynomial_is_no_number_past_its_end",),
     ),
     Note(
@@ -201,6 +223,7 @@ NOTES = (
         "they began as float32, so that a resumed run goes on with others.",
         jax="A restored state has the dtypes that were saved.",
         remedy="Put the saved dtypes back after load_state_dict.",
+        outside=_OPTIMIZER,
         tests=("tests/side_by_side/test_checkpoint.py::TestResume::test_torchs_own_load_changes_dtypes",),
     ),
 )

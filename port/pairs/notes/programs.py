@@ -5,6 +5,7 @@ from __future__ import annotations
 from port.pairs.notes.difference import Note
 
 _BASICS = "tests/side_by_side/test_basics.py"
+_PROGRAM = "Of a program around a model: a check compares models."
 
 NOTES = (
     Note(
@@ -13,6 +14,7 @@ NOTES = (
         torch="`torch.compile` guards on what a function closes over, and traces anew when it has changed.",
         jax="`jit` looks at it once: the value is a constant of the program, and stays what it was.",
         remedy="Pass it as an argument.",
+        outside=_PROGRAM,
         tests=(f"{_BASICS}::test_traces",),
     ),
     Note(
@@ -21,6 +23,7 @@ NOTES = (
         torch="The model is the caller's, compiled or not: running statistics are kept.",
         jax="`jax.jit(f)(model, x)` works on a copy of an nnx module, and drops it; `nnx.jit` writes back.",
         remedy="`nnx.jit`; or split the model, and return its state as `has_aux`.",
+        outside=_PROGRAM,
         tests=(f"{_BASICS}::test_stateful",),
     ),
     Note(
@@ -30,6 +33,7 @@ NOTES = (
         jax="Reading gives the nearest that is there, `take` gives NaN (of integers an extreme number), writing by "
         "`.at[]` is dropped, and `dynamic_slice` begins earlier.",
         remedy="`checkify` with `errors=checkify.index_checks` finds it: its error's `throw()` raises.",
+        outside="torch raises: there is nothing to compare with.",
         tests=(f"{_BASICS}::test_indices",),
     ),
     Note(
@@ -38,6 +42,7 @@ NOTES = (
         torch="`load_state_dict` raises.",
         jax="`nnx.update` takes an array of any shape.",
         remedy="`port.load` compares every shape; or compare `jax.tree.map(jnp.shape, …)` of both states.",
+        outside=_PROGRAM,
         tests=(f"{_BASICS}::test_trees",),
     ),
     Note(
@@ -47,6 +52,7 @@ NOTES = (
         jax="`split(key, n)[i]` and `fold_in(key, i)` are the same key (threefry and rbg): both from one key repeat "
         "numbers.",
         remedy="One of the two for a key, and no key twice.",
+        outside=_PROGRAM,
         tests=(f"{_BASICS}::test_random_numbers",),
     ),
     Note(
@@ -55,6 +61,7 @@ NOTES = (
         torch="`int32 + 1.0` is float32, the default dtype.",
         jax="The default float: float32, but float64 with x64 on.",
         remedy="Convert the whole numbers first, to the dtype that is meant.",
+        outside="Of rounding to float32 in torch itself: a check says that it cannot judge it.",
         tests=(f"{_BASICS}::test_dtypes",),
     ),
     Note(
@@ -63,6 +70,7 @@ NOTES = (
         torch="Stays float64.",
         jax="Becomes float32 without x64, and nothing is said; only a dtype that is asked for gives a warning.",
         remedy='`jax.config.update("jax_enable_x64", True)` where float64 is meant, before the first array.',
+        outside="Of programs without x64, which a check turns on.",
         tests=(f"{_BASICS}::test_dtypes",),
     ),
 )

@@ -16,6 +16,7 @@ NOTES = (
         torch="`weight` is (out, in).",
         jax="`kernel` is (in, out).",
         remedy="Transpose it, by the kind of layer and never by the shape: a square matrix fits either way.",
+        causes=("kernel-transposed",),
         tests=(f"{_LAYERS}/test_linear.py::test_W1_a_wrong_permutation_that_fits_is_seen",),
     ),
     Note(
@@ -24,6 +25,7 @@ NOTES = (
         torch="`weight` is (out, in / groups, *kernel).",
         jax="`kernel` is (*kernel, in / groups, out).",
         remedy="Permute by (2, 3, 1, 0), in one dimension by (2, 1, 0), in three by (2, 3, 4, 1, 0); with groups too.",
+        causes=("kernel-transposed", "kernel-flipped"),
         tests=(f"{_LAYERS}/test_conv.py::test_W2_a_wrong_permutation_that_fits_is_seen",),
     ),
     Note(
@@ -32,6 +34,7 @@ NOTES = (
         torch="`padding=0` unless another is given, the same on both sides.",
         jax='`padding="SAME"` unless another is given; at stride 2 it may pad (0, 1) where torch\'s 1 pads (1, 1).',
         remedy="Always give it in numbers: `padding=((1, 1), (1, 1))`.",
+        causes=("padding-at-a-stride", "padding-missing", "stride-offset"),
         tests=(f"{_LAYERS}/test_conv.py::test_W3_same_is_not_torchs_padding_at_a_stride",),
     ),
     Note(
@@ -41,6 +44,7 @@ NOTES = (
         jax="nnx.Conv's REFLECT and CIRCULAR pad by half the kernel, which is torch's for an odd one padded by k // 2 "
         "alone; there is no replicate.",
         remedy="Pad first, then convolve with VALID; `port.nn.Conv` does.",
+        causes=("padding-mode",),
         tests=(f"{_LAYERS}/test_conv.py::test_W4_flaxs_own_modes_pad_by_half_the_kernel_only",),
     ),
     Note(
@@ -50,6 +54,7 @@ NOTES = (
         jax="`padding` pads the dilated input, and there are no groups.",
         remedy="`transpose_kernel=True`, permute by (2, 3, 1, 0), no flip, and pad each axis by "
         "(d(k − 1) − p, d(k − 1) − p + output_padding) at dilation d; `port.nn.ConvTranspose` has groups.",
+        causes=("kernel-transposed", "kernel-flipped", "padding-at-a-stride"),
         tests=(
             f"{_LAYERS}/test_conv_transpose.py::test_W5_torchs_padding_is_not_flaxs",
             f"{_LAYERS}/test_conv_transpose.py::test_W5_a_kernel_that_is_not_swapped_is_seen",
@@ -62,6 +67,7 @@ NOTES = (
         torch="Features come in the order channel, height, width.",
         jax="Channels are last, so they come in the order height, width, channel.",
         remedy="Fold the order into the linear layer's kernel (`fold`), rather than transpose at run time.",
+        causes=("flatten-order",),
         tests=(
             "tests/port/weights/test_written_apart.py::test_W6_a_flatten_that_is_not_folded_or_folded_wrongly_is_seen",
         ),
@@ -72,6 +78,7 @@ NOTES = (
         torch="The share of the new batch in the running statistics: 0.1 unless another is given.",
         jax="The share of the old statistics that is kept: 0.99 unless another is given.",
         remedy="1 − momentum.",
+        causes=("momentum-reversed", "momentum"),
         tests=(_STATISTICS,),
     ),
     Note(
@@ -80,6 +87,7 @@ NOTES = (
         torch="Normalises with the biased variance and stores the unbiased one.",
         jax="Normalises with the biased variance and stores that.",
         remedy="`port.nn.BatchNorm`; with flax's own, what is stored differs by n / (n − 1) for n values a channel.",
+        causes=("biased-running-variance",),
         tests=(
             _STATISTICS,
             f"{_NN}/test_instance_norm.py::test_W8_the_running_variance_is_the_average_of_unbiased_ones",
@@ -92,6 +100,7 @@ NOTES = (
         "`num_batches_tracked` counts.",
         jax="flax's has no cumulative average and no count.",
         remedy="`port.nn.BatchNorm`; keep `num_batches_tracked` for the way back.",
+        causes=("cumulative-average-missing",),
         tests=(f"{_LAYERS}/test_batch_norm.py::test_W9_the_twin_computes_the_same_with_the_same_gradients",),
     ),
     Note(
@@ -100,6 +109,7 @@ NOTES = (
         torch="1e-5; RMSNorm's is the machine epsilon of the dtype that it computes in.",
         jax="1e-6; BatchNorm's is 1e-5.",
         remedy="Always give it.",
+        causes=("epsilon", "epsilon-outside-root"),
         tests=(
             f"{_LAYERS}/test_norm.py::test_W10_an_epsilon_of_flaxs_is_seen",
             f"{_NN}/test_layer_norm.py::test_W10_rms_norms_own_epsilon_is_that_of_the_dtype_it_computes_in",
@@ -111,6 +121,7 @@ NOTES = (
         torch="Two passes: the mean of (x − mean)².",
         jax="One pass, E[x²] − E[x]², which loses digits where the mean is far from zero.",
         remedy="`use_fast_variance=False`.",
+        causes=("fast-variance",),
         tests=(
             f"{_LAYERS}/test_norm.py::test_W11_an_input_far_from_zero_needs_two_passes",
             f"{_NN}/test_layer_norm.py::test_W11_the_variance_takes_two_passes",
@@ -122,6 +133,7 @@ NOTES = (
         torch='By erf; `approximate="tanh"` asks for the other.',
         jax="By tanh, unless `approximate=False`.",
         remedy='`approximate=False`. Never pass torch\'s word on: "none" is true as a condition.',
+        causes=("tanh-gelu", "exact-gelu"),
         tests=(f"{_FUNCTIONAL}/test_activation.py::test_W12_gelu_is_the_exact_one",),
     ),
     Note(
@@ -131,6 +143,7 @@ NOTES = (
         jax="OptimizedLSTMCell has one.",
         remedy="Their sum gives the same output. In training each of torch's gets the gradient, so that the sum moves "
         "twice as far: keep both to train, `port.nn.LSTM`.",
+        causes=("gate-order", "bias-missing", "forget-bias"),
         tests=(f"{_NN}/test_recurrent_cells.py::test_W13_one_bias_gives_torchs_output_and_trains_half_as_far",),
     ),
     Note(
@@ -139,6 +152,7 @@ NOTES = (
         torch="Gates r, z, n; the new gate is tanh(W_in x + b_in + r · (W_hn h + b_hn)).",
         jax="nnx.GRUCell has no hidden bias, so that b_hn has no place.",
         remedy="`port.nn.GRUCell`, `port.nn.GRU`.",
+        causes=("gate-order", "bias-missing", "reset-before-product", "hidden-bias-outside-reset"),
         tests=(
             f"{_NN}/test_recurrent_cells.py::test_W14_flaxs_GRUCell_has_no_hidden_bias",
             f"{_LAYERS}/test_recurrent.py::test_W14_the_wrong_gru_is_refused_with_the_reason",
@@ -150,6 +164,7 @@ NOTES = (
         torch="One `in_proj_weight` (3E, E), or three with kdim or vdim; bias_k, bias_v, add_zero_attn.",
         jax="Kernels query, key, value (E, heads, D) and out (heads, D, E).",
         remedy="Split, transpose, then reshape into heads.",
+        causes=("head-order", "number-of-heads", "projection-order"),
         tests=(
             f"{_LAYERS}/test_attention.py::test_W15_flaxs_attention_with_torchs_weights",
             f"{_NN}/test_attention.py::test_W15_heads_and_projections_mixed_up_are_seen",
@@ -162,6 +177,14 @@ NOTES = (
         "as a whole is NaN with need_weights=True and 0 without.",
         jax="True attends. A row that is blocked as a whole is the mean of the values.",
         remedy="Invert MultiheadAttention's; leave no row blocked as a whole.",
+        causes=(
+            "mask-reversed",
+            "mask-missing",
+            "mask-added-as-numbers",
+            "causal-mask-missing",
+            "causal-mask-shifted",
+            "causal-mask-added",
+        ),
         tests=(
             "tests/port/pairs/notes/test_weights_and_modules.py::test_W16_torchs_own_function_has_the_mask_of_jaxs",
             f"{_NN}/test_attention_masks.py::test_W16_true_blocks",
@@ -174,6 +197,7 @@ NOTES = (
         torch="The row of padding_idx is zero and gets no gradient; an index out of range raises.",
         jax="No padding_idx; an index out of range gives NaN, with a table of one row that row, and −1 is the last.",
         remedy="`port.nn.Embedding` has the options and gives NaN for every index out of range.",
+        causes=("padding-row-trained", "max-norm-missing"),
         tests=(
             f"{_NN}/test_embedding.py::test_W17_flaxs_own_takes_some_of_them",
             f"{_NN}/test_embedding.py::test_W17_an_index_out_of_range_is_nan_where_torch_raises",
@@ -186,6 +210,7 @@ NOTES = (
         torch="Counts its padding (count_include_pad=True); ceil_mode, divisor_override.",
         jax="nnx.avg_pool counts its padding too, and has neither of the others.",
         remedy="`port.nn.functional.avg_pool`.",
+        causes=("count-include-pad", "ceil-mode", "divisor-missing"),
         tests=(f"{_FUNCTIONAL}/test_average_pooling.py::test_W18_what_flax_lacks_is_seen",),
     ),
     Note(
@@ -194,6 +219,7 @@ NOTES = (
         torch="Window i goes from floor(i·L / n) to ceil((i + 1)·L / n): windows may overlap.",
         jax="None; a plain pool that fits the sizes has other windows where n does not divide L.",
         remedy="`port.nn.functional.adaptive_avg_pool`, `adaptive_max_pool`.",
+        causes=("adaptive-windows",),
         tests=(f"{_FUNCTIONAL}/test_average_pooling.py::test_W19_windows_that_do_not_overlap_are_seen",),
     ),
     Note(
@@ -202,6 +228,7 @@ NOTES = (
         torch="Pads with −inf; dilation, ceil_mode, return_indices.",
         jax="nnx.max_pool pads with −inf too, and has none of the others.",
         remedy="`port.nn.functional.max_pool`.",
+        causes=("ceil-mode", "pool-padded-with-zeros", "pool-dilation-missing"),
         tests=(
             f"{_FUNCTIONAL}/test_max_pooling.py::"
             "test_W20_flaxs_pads_with_infinity_and_gives_the_first_tie_the_gradient",
@@ -215,6 +242,7 @@ NOTES = (
         "align_corners.",
         jax="jax.image.resize rounds to the centre, has a = −0.5, and smooths first where it shrinks.",
         remedy="`port.nn.functional.interpolate`: weights from torch's own coordinates.",
+        causes=("align-corners", "antialias", "cubic-coefficient", "scale-factor", "interpolation-mode"),
         tests=(
             f"{_FUNCTIONAL}/test_resize.py::test_W21_jax_image_resize_is_another",
             f"{_FUNCTIONAL}/test_resize.py::test_W21_every_variant",
@@ -228,6 +256,7 @@ NOTES = (
         jax="nnx.WeightNorm and nnx.SpectralNorm write their result over the kernel; SpectralNorm iterates in "
         "evaluation too.",
         remedy="`port.nn.WeightNorm`, `port.nn.SpectralNorm` keep the original.",
+        causes=("weight-norm-missing", "spectral-norm-missing"),
         tests=(
             f"{_NN}/test_weight_norm.py::test_W22_flaxs_own_loses_the_direction",
             f"{_NN}/test_spectral_norm.py::test_W22_flaxs_own_overwrites_the_kernel_and_iterates_in_evaluation_too",
@@ -240,6 +269,7 @@ NOTES = (
         torch="One tensor under two names.",
         jax="A layer and its like are two parameters, which train apart though they begin alike.",
         remedy="One nnx.Param that both share: `embed.attend(x)`.",
+        causes=("weights-untied",),
         tests=(
             "tests/port/parity/test_faults.py::test_weights_tied_in_torch_only",
             "tests/port/weights/test_variables.py::"
@@ -252,6 +282,7 @@ NOTES = (
         torch="Linear and convolutions: uniform up to 1 / √fan_in, the bias too. Embedding: normal, deviation 1.",
         jax="Linear and convolutions: lecun_normal, bias 0. Embed: normal, deviation 1 / √width.",
         remedy="To train from scratch as torch does, `port.nn`'s initializers; or load torch's weights.",
+        causes=("weights-not-loaded",),
         tests=(
             f"{_LAYERS}/test_initial_values.py::test_W24_flaxs_own_are_others",
             f"{_LAYERS}/test_initial_values.py::test_W24_an_embedding_is_normal",
@@ -265,6 +296,7 @@ NOTES = (
         "mask is not that of `fold_in(key(seed), 0)`; with x64 on, one key gives other masks.",
         remedy="Pass a key to each call, `fold_in(fold_in(key(seed), step), n)`, and say in which precision it is "
         "drawn; `port.shared_dropout` with `port.nn.shared_masks` draws jax's masks in torch, bit for bit.",
+        causes=("dropout-left-on",),
         tests=(
             "tests/port/pairs/notes/test_weights_and_modules.py::"
             "test_W25_a_layers_own_stream_gives_another_mask_than_the_key_does",
@@ -278,6 +310,7 @@ NOTES = (
         torch="Dropout1d, 2d and 3d drop axis 1 of (N, C, …); Dropout2d takes three axes as (N, C, L), with a warning.",
         jax="`broadcast_dims` names the axes that share a mask; channels are last.",
         remedy="`broadcast_dims` of the axes between the first and the last.",
+        outside="Of the draws of dropout, which a check turns off on both sides.",
         tests=(
             f"{_LAYERS}/test_dropout.py::test_W26_axes_that_share_no_mask_are_seen",
             f"{_LAYERS}/test_dropout.py::test_W26_dropout2d_takes_three_axes_as_torchs_dropout1d",
@@ -289,6 +322,7 @@ NOTES = (
         torch="The default dtype, or the layer's own; `double()` changes it.",
         jax="`param_dtype` is float32, with x64 on too; BatchNorm's statistics are float32 whatever it says.",
         remedy="Pass `param_dtype`; set the statistics' values.",
+        causes=("weights-rounded",),
         tests=(
             f"{_LAYERS}/test_linear.py::test_W27_the_dtype_of_parameters_is_asked_for_not_implied",
             _STATISTICS,
@@ -304,6 +338,7 @@ NOTES = (
         remedy="`lengths=` of `port.nn.RNN`, `LSTM`, `GRU`: outputs past the end are 0, and as long as the input. Pad "
         "a batch to its own longest, or pass `total_length` in torch. What reads a packed sequence's `data` or "
         "`batch_sizes` reads the padded array and the lengths.",
+        causes=("padding-read",),
         tests=(
             f"{_NN}/test_recurrent.py::test_lengths_are_torchs_packed_sequences",
             f"{_NN}/test_recurrent.py::test_W28_flaxs_own_computes_on_past_the_end",
@@ -318,6 +353,7 @@ NOTES = (
         jax="An `nnx.Param` is trained whoever holds it; a gradient of zero still decays.",
         remedy="`port.nn.Frozen` in its place, or `port.nn.frozen(module)`: a kind of variable that `nnx.Param` leaves "
         "out. `port.to_optax` labels what torch does not train, so that it stays, whatever it is held as.",
+        outside="Of what an optimizer moves: outputs and gradients are the same.",
         tests=(
             f"{_NN}/test_frozen.py::test_W29_neither_grad_nor_optimizer_touches_it",
             "tests/port/optim/test_unstepped.py::test_W29_the_live_optimizer",

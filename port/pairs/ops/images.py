@@ -57,7 +57,7 @@ def _transposed(rank: int) -> OperatorPair:
         *options,
         axes=rank,
         left_out={"bias": None, "stride": 1, "padding": 0, "output_padding": 0, "groups": 1, "dilation": 1},
-        notes=("W2", "W3", "G6"),
+        notes=("W5", "G6"),
     )
 
 

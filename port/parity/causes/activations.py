@@ -38,10 +38,10 @@ def gelu(operation: Operation) -> Iterator[Way]:
     if operation.name == "gelu":
         if operation.arguments.get("approximate", "none") == "none":
             why = "Flax takes GELU's tanh approximation, torch's is the exact one"
-            yield Way("tanh-gelu", why, having(approximate="tanh"), "W12")
+            yield Way("tanh-gelu", why, having(approximate="tanh"))
         else:
             why = "Flax takes the exact GELU, torch's is the tanh approximation"
-            yield Way("exact-gelu", why, having(approximate="none"), "W12", "Call jax.nn.gelu(x, approximate=True).")
+            yield Way("exact-gelu", why, having(approximate="none"), "Call jax.nn.gelu(x, approximate=True).")
 
 
 def slope(operation: Operation) -> Iterator[Way]:

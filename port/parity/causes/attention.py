@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
 
 from port.parity.causes.operation import Arguments, Explanation, Operation, Way, do, having, instead, of_input
+from port.parity.causes.parametrized import is_of_a_weight
 
 _BLOCKED = -1e4
 """What is added to the logits of a blocked pair is less than this."""
@@ -21,6 +23,11 @@ _CAUSAL_MISSING = "Flax does not apply the causal mask"
 _CAUSAL = "Flax applies a causal mask, torch none"
 _SCALE_MISSING = "Flax does not scale the logits, torch divides them by √d"
 _SCALE_TWICE = "Flax scales the logits by 1/√d twice"
+_AS_NUMBERS = "Flax adds the boolean mask to the logits, where it is 1 and 0"
+_AS_NUMBERS_REVERSED = f"{_AS_NUMBERS}, and in the opposite sense"
+_SUBTRACTED = "Flax subtracts the mask that torch adds"
+_REMEDY_NUMBERS = "Mask by jnp.where(mask, logits, -jnp.inf), or pass mask= to nnx.dot_product_attention."
+_REMEDY_SIGN = "Add it: below zero where something is blocked."
 _REMEDY_MASK = "Give Flax's attention torch's mask, as nnx.make_causal_mask makes the causal one."
 _REMEDY_SCALE = "Divide by √d once: jax.nn.dot_product_attention and nnx.dot_product_attention do it themselves."
 
@@ -33,19 +40,24 @@ def functional_mask(operation: Operation) -> Iterator[Way]:
     if mask is not None:
         is_causal = _is_causal(mask)
         kind, why = ("causal-mask-missing", _CAUSAL_MISSING) if is_causal else ("mask-missing", _MISSING)
-        yield Way(kind, why, having(attn_mask=None), "W16", _REMEDY_MASK)
+        yield Way(kind, why, having(attn_mask=None), _REMEDY_MASK)
         if mask.dtype == torch.bool:
-            yield Way("mask-reversed", _NEGATED, having(attn_mask=~mask), "W16")
+            yield Way("mask-reversed", _NEGATED, having(attn_mask=~mask))
             added = _added(~mask, operation.arguments["query"].dtype)
-            yield Way("mask-reversed", _NEGATED + _ROWS, having(attn_mask=added), "W16")
+            yield Way("mask-reversed", _NEGATED + _ROWS, having(attn_mask=added))
+            for numbers, why in ((mask, _AS_NUMBERS), (~mask, _AS_NUMBERS_REVERSED)):
+                run = having(attn_mask=numbers.to(operation.arguments["query"].dtype))
+                yield Way("mask-added-as-numbers", why, run, _REMEDY_NUMBERS)
+        else:
+            yield Way("mask-sign", _SUBTRACTED, having(attn_mask=-mask), _REMEDY_SIGN)
     elif causal:
-        yield Way("causal-mask-missing", _CAUSAL_MISSING, having(is_causal=False), "W16", _REMEDY_MASK)
-        yield Way("mask-reversed", _NEGATED, _with_mask(_blocking_the_past), "W16")
-        yield Way("causal-mask-shifted", _SHIFTED, _with_mask(_strictly_before), "W16", _REMEDY_MASK)
-        yield Way("causal-mask-shifted", _AHEAD, _with_mask(_one_ahead), "W16", _REMEDY_MASK)
-        yield Way("mask-reversed", _NEGATED + _ROWS, _with_mask(_blocking_the_past, finite=True), "W16")
+        yield Way("causal-mask-missing", _CAUSAL_MISSING, having(is_causal=False), _REMEDY_MASK)
+        yield Way("mask-reversed", _NEGATED, _with_mask(_blocking_the_past))
+        yield Way("causal-mask-shifted", _SHIFTED, _with_mask(_strictly_before), _REMEDY_MASK)
+        yield Way("causal-mask-shifted", _AHEAD, _with_mask(_one_ahead), _REMEDY_MASK)
+        yield Way("mask-reversed", _NEGATED + _ROWS, _with_mask(_blocking_the_past, finite=True))
     else:
-        yield Way("causal-mask-added", _CAUSAL, having(is_causal=True), "W16", "Drop the mask.")
+        yield Way("causal-mask-added", _CAUSAL, having(is_causal=True), "Drop the mask.")
 
 
 def _with_mask(make: Any, *, finite: bool = False) -> Any:
@@ -94,20 +106,23 @@ def module_mask(operation: Operation) -> Iterator[Way]:
             continue
         why = f"Flax's attention has no {name}"
         causal = "causal-mask-missing" if name == "attn_mask" and _is_causal(mask) else "mask-missing"
-        yield Way(causal, why, having(**{name: None, "is_causal": False}), "W16", _REMEDY_MASK)
+        yield Way(causal, why, having(**{name: None, "is_causal": False}), _REMEDY_MASK)
         if mask.dtype == torch.bool:
             why = f"{name} means the opposite in Flax: torch's True blocks, Flax's True attends"
-            yield Way("mask-reversed", why, having(**{name: ~mask, "is_causal": False}), "W16")
+            yield Way("mask-reversed", why, having(**{name: ~mask, "is_causal": False}))
+            for numbers, why in ((mask, _AS_NUMBERS), (~mask, _AS_NUMBERS_REVERSED)):
+                run = having(**{name: numbers.to(operation.arguments["query"].dtype), "is_causal": False})
+                yield Way("mask-added-as-numbers", why, run, _REMEDY_NUMBERS)
         elif _is_additive(mask):
             why = f"{name} means the opposite in Flax"
             negated = torch.zeros_like(mask).masked_fill(mask > _BLOCKED, -torch.inf)
-            yield Way("mask-reversed", why, having(**{name: negated, "is_causal": False}), "W16")
+            yield Way("mask-reversed", why, having(**{name: negated, "is_causal": False}))
     own, width = operation.arguments.get("num_heads"), operation.arguments.get("embed_dim_to_check")
     if isinstance(own, int) and isinstance(width, int):
         for heads in range(1, width + 1):
             if width % heads == 0 and heads != own:
                 why = f"num_heads is {own} in torch and {heads} in Flax"
-                yield Way("number-of-heads", why, having(num_heads=heads), "W15", f"Give it num_heads={own}.")
+                yield Way("number-of-heads", why, having(num_heads=heads), f"Give it num_heads={own}.")
 
 
 def masked_logits(operation: Operation) -> Iterator[Way]:
@@ -116,17 +131,20 @@ def masked_logits(operation: Operation) -> Iterator[Way]:
         mask = operation.arguments.get("mask")
         if torch.is_tensor(mask):
             kind, why = ("causal-mask-missing", _CAUSAL_MISSING) if _is_causal(mask) else ("mask-missing", _MISSING)
-            yield Way(kind, why, instead(lambda x: x), "W16", _REMEDY_MASK)
+            yield Way(kind, why, instead(lambda x: x), _REMEDY_MASK)
+            for numbers, why in ((mask, _AS_NUMBERS), (~mask, _AS_NUMBERS_REVERSED)):
+                run = instead(partial(torch.add, other=numbers.to(operation.input.dtype)))
+                yield Way("mask-added-as-numbers", why, run, _REMEDY_NUMBERS)
             for fill, said in ((operation.arguments.get("value"), ""), (_FINITE, _ROWS)):
-                yield Way("mask-reversed", _NEGATED + said, having(mask=~mask, value=fill), "W16")
+                yield Way("mask-reversed", _NEGATED + said, having(mask=~mask, value=fill))
                 for shift, why in ((-1, _SHIFTED), (1, _AHEAD)) if kind == "causal-mask-missing" else ():
                     moved = _causal_like(mask, shift)
-                    yield Way("causal-mask-shifted", why + said, having(mask=moved, value=fill), "W16", _REMEDY_MASK)
+                    yield Way("causal-mask-shifted", why + said, having(mask=moved, value=fill), _REMEDY_MASK)
     elif operation.name == "where" and _is_boolean(operation.input) and len(operation.arguments) == 3:
-        yield Way("mask-reversed", _NEGATED, of_input(lambda mask: ~mask), "W16")
+        yield Way("mask-reversed", _NEGATED, of_input(lambda mask: ~mask))
         kind, why = "mask-missing", _MISSING
-        yield Way(kind, why, of_input(torch.ones_like), "W16", _REMEDY_MASK)
-        yield Way(kind, why, of_input(torch.zeros_like), "W16", _REMEDY_MASK)
+        yield Way(kind, why, of_input(torch.ones_like), _REMEDY_MASK)
+        yield Way(kind, why, of_input(torch.zeros_like), _REMEDY_MASK)
 
 
 def added_mask(operation: Operation) -> Iterator[Way]:
@@ -137,9 +155,13 @@ def added_mask(operation: Operation) -> Iterator[Way]:
     if len(tensors) == 2 and _is_additive(tensors[1]) and not _is_additive(tensors[0]):
         mask = tensors[1]
         kind, why = ("causal-mask-missing", _CAUSAL_MISSING) if _is_causal(mask) else ("mask-missing", _MISSING)
-        yield Way(kind, why, instead(lambda x: x), "W16", _REMEDY_MASK)
+        yield Way(kind, why, instead(lambda x: x), _REMEDY_MASK)
         negated = torch.zeros_like(mask).masked_fill(mask > _BLOCKED, float(mask.min()))
-        yield Way("mask-reversed", _NEGATED, instead(lambda x: x + negated), "W16")
+        yield Way("mask-reversed", _NEGATED, instead(lambda x: x + negated))
+        yield Way("mask-sign", _SUBTRACTED, instead(lambda x: x - mask), _REMEDY_SIGN)
+        for numbers, why in ((mask < 0, _AS_NUMBERS), (mask == 0, _AS_NUMBERS_REVERSED)):
+            run = instead(partial(torch.add, other=numbers.to(mask.dtype)))
+            yield Way("mask-added-as-numbers", why, run, _REMEDY_NUMBERS)
 
 
 def causal_logits(operation: Operation) -> Iterator[Way]:
@@ -148,12 +170,12 @@ def causal_logits(operation: Operation) -> Iterator[Way]:
     if operation.name == "softmax" and torch.is_tensor(x) and x.ndim >= 3 and x.shape[-1] == x.shape[-2]:
         blocked = torch.ones(x.shape[-2:], dtype=torch.bool).triu(1)
         run = of_input(lambda logits: logits.masked_fill(blocked, -torch.inf))
-        yield Way("causal-mask-added", _CAUSAL, run, "W16", "Drop the mask.", rank=1)
+        yield Way("causal-mask-added", _CAUSAL, run, "Drop the mask.", rank=1)
 
 
 def scale(operation: Operation) -> Iterator[Way]:
     """A product or a quotient with one number, not done or done twice."""
-    if operation.name not in ("mul", "div", "__mul__", "__truediv__", "__rmul__"):
+    if operation.name not in ("mul", "div", "__mul__", "__truediv__", "__rmul__") or is_of_a_weight(operation):
         return
     _, *others = operation.arguments.values()
     number = others[0] if others else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isclose, prod
 
 import numpy as np
@@ -25,13 +25,15 @@ class Relation:
         kind: the cause's stable name.
         why: what Flax's side does, in a sentence.
         remedy: what to change.
-        note: the id of the difference that this is.
+        cites: ids of notes to choose from, where several name this kind: those of the layer's pair.
+        carried: torch's values, by Flax's paths, with which Flax's side agrees; empty where it is not about values.
     """
 
     kind: str
     why: str
     remedy: str
-    note: str = ""
+    cites: tuple[str, ...] = ()
+    carried: Arrays = field(default_factory=dict, compare=False)
 
 
 def relations(
@@ -65,7 +67,7 @@ def _counted(torch: np.ndarray, flax: np.ndarray) -> Iterator[Relation]:
     apart = flax.astype(np.int64) - torch
     if apart.size and apart.flat[0] and (apart == apart.flat[0]).all():
         why = f"Flax's indices are torch's {int(apart.flat[0]):+d}"
-        yield Relation("position-offset", why, "Count from where torch does.", "W17")
+        yield Relation("position-offset", why, "Count from where torch does.")
 
 
 def _multiple(torch: np.ndarray, flax: np.ndarray, limit: float) -> Relation | None:
@@ -95,7 +97,7 @@ def _dropped(torch: np.ndarray, flax: np.ndarray, limit: float) -> Relation | No
     why = (
         f"dropout is left on in Flax: {share:.0%} of the values are zero, the others torch's divided by {1 - rate:.3g}"
     )
-    return Relation("dropout-left-on", why, "Call Flax's model in evaluation: eval(), or deterministic=True.", "W25")
+    return Relation("dropout-left-on", why, "Call Flax's model in evaluation: eval(), or deterministic=True.")
 
 
 def _left_out(
@@ -157,7 +159,7 @@ def _reordered(torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[Ca
             if np.array_equal(order, np.moveaxis(flat, 0, -1).ravel()):
                 why = f"torch flattens {shape} with the channels first, Flax with the channels last"
                 remedy = f'Give fold={{"{LAYER}": {shape}}}, which reorders the inputs of the linear layer behind it.'
-                yield Relation("flatten-order", why, remedy, "W6")
+                yield Relation("flatten-order", why, remedy)
                 return
         first = ", ".join(str(place) for place in order[:8])
         why = f"Flax has torch's values in another order along axis {axis}: {first}{', …' if len(order) > 8 else ''}"

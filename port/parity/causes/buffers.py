@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from port.parity.calls import Arrays
-from port.parity.causes.operation import Arguments, Operation, Way, do, having
+from port.parity.causes.operation import Arguments, Operation, Way, do, having, together
 from port.parity.causes.rerun import rerun
 from port.parity.distance import difference
 from port.parity.matching import Matched
@@ -32,22 +32,29 @@ def statistics(models: Models, match: Matched, twin: Any, steps: int) -> Iterato
     own = [op for op in first.operations if op.name == "batch_norm" and op.layer == match.torch.path]
     if not own:
         return
-    for ways in _ways(own[0], twin):
-        runs = {operation.number: _all_of(ways) for operation in own}
+    averages = getattr(models.torch.modules.get(match.torch.path), "momentum", 0.1) is None
+    for ways in _ways(own[0], twin, averages=averages):
+        runs = {operation.number: together(ways) for operation in own}
         done = rerun(models.torch, models.inputs, training=True, steps=steps, ways=runs)
         if _same(match, done.buffers, flax, models.limits.forward):
             yield from ways
             return
 
 
-def _ways(operation: Operation, twin: Any) -> Iterator[tuple[Way, ...]]:
-    """Each mistake alone, then two at once."""
+def _ways(operation: Operation, twin: Any, *, averages: bool) -> Iterator[tuple[Way, ...]]:
+    """Each mistake alone, then two at once.
+
+    Args:
+        operation: torch's.
+        twin: Flax's layer.
+        averages: whether torch averages all batches alike: its momentum changes with each of them.
+    """
     momentum = operation.arguments.get("momentum", 0.1)
     if not isinstance(momentum, float):
         return
     told = getattr(twin, "momentum", None)
     kept = type(twin).__module__.startswith("flax.")
-    note, remedy = "W7", f"Give it momentum={momentum:g}, as torch has it."
+    remedy = f"Give it momentum={momentum:g}, as torch has it."
     if kept:
         remedy = f"Give flax's BatchNorm momentum={1 - momentum:g}, the share that is kept."
     shares = {momentum: None, 1 - momentum: None, 1 - _FLAXS_DEFAULT: None}
@@ -60,29 +67,16 @@ def _ways(operation: Operation, twin: Any) -> Iterator[tuple[Way, ...]]:
             why = f"momentum is {momentum:g} in torch and {said} in Flax"
             why += ", which takes it as the share that is kept, 1 − torch's" if kept else ""
             kind = "momentum-reversed" if abs(share - (1 - momentum)) < 1e-9 else "momentum"
-            momenta.append(Way(kind, why, having(momentum=share), note, remedy))
+            if averages:
+                kind, remedy = "cumulative-average-missing", ""
+                why = f"torch averages all batches alike (momentum=None), Flax by momentum {said}"
+            momenta.append(Way(kind, why, having(momentum=share), remedy))
     still = Way("statistics-not-updated", "Flax does not update its running statistics", having(momentum=0.0))
-    biased = Way("biased-running-variance", "Flax keeps the biased variance, torch the unbiased one", _biased, "W8")
+    biased = Way("biased-running-variance", "Flax keeps the biased variance, torch the unbiased one", _biased)
     for second, first in product((None, biased), [*momenta, still]):
         chosen = tuple(way for way in (first, second) if way is not None)
         if chosen and not (first is still and second is biased):
             yield chosen
-
-
-def _all_of(ways: tuple[Way, ...]) -> Any:
-    """Several at once: each is given what those before it make of the arguments."""
-
-    def run(function: Any, arguments: Arguments) -> Any:
-        inner = function
-        for way in reversed(ways):
-            inner = _wrapped(way, inner)
-        return do(inner, arguments)
-
-    return run
-
-
-def _wrapped(way: Way, inner: Any) -> Any:
-    return lambda input, **others: way.run(inner, {"input": input, **others})
 
 
 def _biased(function: Any, arguments: Arguments) -> Any:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import jax.numpy as jnp
 import numpy as np
 
 from port.errors import WeightsMismatch
 from port.mapping import TORCH_ONLY, Entry
 from port.mapping.mapping import gather
 from port.parity.became import Became, became, equal
-from port.parity.calls import Arrays, is_floating
+from port.parity.calls import Arrays
 from port.parity.causes.between import Relation
-from port.parity.causes.target import Target
+from port.parity.causes.target import Target, flax_with
 from port.parity.mode import Models
 
 _CARRY = 'Load torch\'s weights with port.load; port.check(…, weights="torch") judges the rest alone.'
@@ -30,7 +29,7 @@ def held(target: Target) -> Iterator[Relation]:
     homes = {path for match in models.matched.values() for entry in match.entries for path in entry.targets}
     free = {path: value for path, value in apart.items() if path not in homes}
     for chosen in (mine, free):
-        if chosen and _agrees_with(target, {path: carried for path, (carried, _, _) in chosen.items()}):
+        if chosen and _agrees_with(target, {path: array for path, (array, _, _) in chosen.items()}):
             yield from _named(models, chosen)
             return
 
@@ -73,24 +72,24 @@ def _entries_beneath(target: Target) -> set[str]:
 
 def _agrees_with(target: Target, carried: Arrays) -> bool:
     models = target.models
-    dtype = models.torch.precision
-    variables = {path: jnp.array(a, dtype if is_floating(a) else a.dtype) for path, a in carried.items()}
-    run = models.flax.calls_with(variables, models.flax_inputs, training=target.training)
+    run = flax_with(models, {**target.carried, **carried}, training=target.training)
     return target.agrees_with(run, target.limit)
 
 
 def _named(models: Models, chosen: _Apart) -> Iterator[Relation]:
     """One explanation a kind: that of the tensors that it is true of."""
     kinds: dict[str, list[str]] = {}
-    notes: dict[str, str] = {}
-    for path, (array, entry, what) in chosen.items():
+    cites: dict[str, tuple[str, ...]] = {}
+    carried = {path: array for path, (array, _, _) in chosen.items()}
+    pairs = {path: match.pair for match in models.matched.values() for entry in match.entries for path in entry.targets}
+    for path, (_, entry, what) in chosen.items():
         kind = what.kind
         if kind == "weights-not-loaded" and entry.collection == _STATISTICS:
             kind = "running-statistics-not-loaded"
+        pair = pairs.get(path)
+        cites.setdefault(kind, pair.notes if pair is not None else ())
         kinds.setdefault(kind, []).append(f"{', '.join(entry.sources)} → {path} ({what.why})")
-        if kind == "kernel-transposed":
-            notes[kind] = "W1" if array.ndim == 2 else "W2"
     for kind, said in kinds.items():
         more = f" and {len(said) - 2} more" if len(said) > 2 else ""
         why = f"with torch's values for them the two agree: {'; '.join(said[:2])}{more}"
-        yield Relation(kind, why, _CARRY, notes.get(kind, ""))
+        yield Relation(kind, why, _CARRY, cites[kind], carried)

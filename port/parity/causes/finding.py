@@ -13,17 +13,22 @@ from port.parity.causes.between import Relation, relations
 from port.parity.causes.buffers import statistics
 from port.parity.causes.carried import held
 from port.parity.causes.cause import LAYER, Cause
+from port.parity.causes.citing import note_of
+from port.parity.causes.kinks import other_gradients
 from port.parity.causes.narrow import narrowed
 from port.parity.causes.operation import Way
 from port.parity.causes.options import options
-from port.parity.causes.search import searched
-from port.parity.causes.target import Target, target_of
+from port.parity.causes.search import Search
+from port.parity.causes.structure import ties, unpaired
+from port.parity.causes.target import Target, behind, target_of
 from port.parity.mode import Models
 from port.parity.mode_result import ModeResult
 from port.parity.report import Finding
 
 Explained = Relation | Way
-"""What a family says: both have a kind, a sentence, a remedy and a note."""
+"""What a family says: both have a kind, a sentence, a remedy, and what the pairs at hand cite."""
+MOST_PLACES = 3
+"""At so many places at most, one behind the other, causes are looked for."""
 
 
 def causes_of(
@@ -40,41 +45,60 @@ def causes_of(
     found: list[Cause] = []
     for result in results.values():
         for parting in result.partings:
-            where = parting.layer, parting.path, parting.mode
             if parting.direction == "forward":
-                target = target_of(models, result, parting)
-                found += _first(where, [partial(family, target) for family in _FORWARD])
+                found += _forward(target_of(models, result, parting))
             else:
-                found += _first(where, [partial(arriving, result, parting)])
+                families = [partial(arriving, result, parting), partial(other_gradients, models, result, parting)]
+                found += _told(_first(families), parting.layer, parting.path, parting.mode)
     # Statistics that differ where nothing before them does: what they are updated with is right.
     if not any(finding.what == "forward" for finding in findings):
         keys = {finding.where.partition(" → ")[0] for finding in findings if finding.what == "buffers"}
         for path, match in models.matched.items():
             if any(source in keys for entry in match.entries for source in entry.sources):
                 twin = results["training"].flax_layers.get(match.flax.path)
-                where = path, match.flax.path, "training"
-                found += _first(where, [partial(statistics, models, match, twin, steps)])
+                explained = _first([partial(statistics, models, match, twin, steps)])
+                found += _told(explained, path, match.flax.path, "training")
+    for torch, flax, said in (*ties(models), *unpaired(models, findings)):
+        # Told once, where trying it has told the same.
+        if (said.kind, torch) not in {(cause.kind, cause.layer) for cause in found}:
+            found += _told([said], torch, flax, "")
     return tuple(_once(found))
 
 
-def _first(where: tuple[str, str, str], families: list[Callable[[], Iterator[Explained]]]) -> list[Cause]:
-    """What the first family says that says anything. A family that fails on what it did not foresee says nothing.
+def _forward(target: Target) -> list[Cause]:
+    """The causes at one place, and then at those behind it, which are seen once torch's side does as Flax's does."""
+    found: list[Cause] = []
+    at: Target | None = target
+    for _ in range(MOST_PLACES):
+        if at is None:
+            break
+        search = Search(at)
+        families = [partial(family, at) for family in (held, options, narrowed)]
+        explained = _first([*families, search.alone, partial(_between, at), search.together])
+        found += _told(explained, at.parting.layer, at.parting.path, at.parting.mode)
+        at = behind(at, explained[0]) if explained else None
+    return found
 
-    Args:
-        where: torch's path, Flax's, the mode.
-        families: what there is to try.
-    """
-    layer, path, mode = where
+
+def _first(families: Sequence[Callable[[], Iterator[Explained]]]) -> list[Explained]:
+    """What the first family says that says anything: those that are tried on the fewest runs and say the most come
+    first. A family that fails on what it did not foresee says nothing."""
     for family in families:
-        found: list[Cause] = []
+        found: list[Explained] = []
         with suppress(Exception):
             for each in family():
-                remedy = each.remedy or (note(each.note).remedy if each.note else "")
-                remedy = remedy.replace(LAYER, layer)
-                found.append(Cause(each.kind, layer, path, each.why, remedy, each.note, mode))
+                found.append(each)
         if found:
             return found
     return []
+
+
+def _told(explained: Sequence[Explained], layer: str, path: str, mode: str) -> Iterator[Cause]:
+    """Explanations as causes: of a layer (torch's path, and Flax's) in a mode."""
+    for each in explained:
+        id = note_of(each.kind, each.cites)
+        remedy = each.remedy or (note(id).remedy if id else "")
+        yield Cause(each.kind, layer, path, each.why, remedy.replace(LAYER, layer), id, mode)
 
 
 def _between(target: Target) -> Iterator[Explained]:
@@ -90,10 +114,6 @@ def _between(target: Target) -> Iterator[Explained]:
         if theirs.dtype.kind in "fiu":
             weights = target.models.torch.weights
             yield from relations(theirs, ours, target.limit, calls=calls, weights=weights)
-
-
-_FORWARD = (held, options, narrowed, searched, _between)
-"""The families of explanations, those that are tried on the fewest runs and say the most first."""
 
 
 def _once(causes: list[Cause]) -> Iterator[Cause]:

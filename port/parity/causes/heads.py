@@ -53,13 +53,13 @@ def order(operation: Operation) -> Iterator[Way]:
         theirs = tuple(sizes[place] for place in turned)
         why = f"torch splits the features into {sizes}, Flax into {theirs} and takes the axes in another order"
         back = [axis + turned.index(place) for place in range(count)]
-        yield Way("head-order", why, _split_as(axis, theirs, back), "W15", _REMEDY, together=2)
+        yield Way("head-order", why, _split_as(axis, theirs, back), _REMEDY, together=2)
     *fused, heads, depth = sizes
     for other in range(1, heads * depth + 1):
         if (heads * depth) % other == 0 and other != heads:
             why = f"torch has {heads} heads, Flax {other}"
             run = _of_heads(axis, (*fused, other, heads * depth // other))
-            yield Way("number-of-heads", why, run, "W15", f"Give it {heads} heads.", rank=1)
+            yield Way("number-of-heads", why, run, f"Give it {heads} heads.", rank=1)
 
 
 def _of_heads(axis: int, sizes: tuple[int, ...]) -> Run:
@@ -88,7 +88,7 @@ def parts(operation: Operation) -> Iterator[Way]:
             why = f"Flax takes the {count} parts of the projection in another order, torch's {turned}"
             run = then(partial(_turned, order=turned))
             # Two parts may be halves that turn: exchanged, they turn the other way.
-            yield Way("projection-order", why, run, "W15", _REMEDY, rank=1 if count > 2 else 2)
+            yield Way("projection-order", why, run, _REMEDY, rank=1 if count > 2 else 2)
 
 
 def _turned(result: Any, *, order: tuple[int, ...]) -> tuple[Any, ...]:

@@ -31,9 +31,8 @@ def axes(operation: Operation) -> Iterator[Way]:
         else:
             why = f"Flax's kernel has torch's axes in the order {order}"
         # The notes give the right order of each kind of layer.
-        note = "W1" if weight.ndim == 2 else "W5" if "transpose" in operation.name else "W2"
         run = having(weight=weight.permute(order))
-        yield Way("kernel-transposed", why, run, note, rank=0 if order[2:] == tuple(range(2, weight.ndim)) else 1)
+        yield Way("kernel-transposed", why, run, rank=0 if order[2:] == tuple(range(2, weight.ndim)) else 1)
 
 
 def flipped(operation: Operation) -> Iterator[Way]:
@@ -42,8 +41,7 @@ def flipped(operation: Operation) -> Iterator[Way]:
     if weight is not None and weight.ndim > 2:
         spatial = tuple(range(2, weight.ndim))
         why = "Flax's kernel is flipped along its spatial axes"
-        note = "W5" if "transpose" in operation.name else "W2"
-        yield Way("kernel-flipped", why, having(weight=weight.flip(spatial)), note)
+        yield Way("kernel-flipped", why, having(weight=weight.flip(spatial)))
 
 
 def bias(operation: Operation) -> Iterator[Way]:

@@ -18,10 +18,10 @@ from port.parity.structure import leaves, rebuilt
 _BITS = {"float32": 23, "tf32": 10, "float16": 10, "bfloat16": 7}
 """Of the mantissa."""
 _SAID = {
-    "float32": ("narrow-float32", "goes through float32", "P8"),
-    "tf32": ("tf32-products", "rounds to TF32", "G6"),
-    "float16": ("narrow-float16", "goes through float16", "P10"),
-    "bfloat16": ("narrow-bfloat16", "goes through bfloat16", ""),
+    "float32": ("narrow-float32", "goes through float32"),
+    "tf32": ("tf32-products", "rounds to TF32"),
+    "float16": ("narrow-float16", "goes through float16"),
+    "bfloat16": ("narrow-bfloat16", "goes through bfloat16"),
 }
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
@@ -34,8 +34,8 @@ def narrowed(target: Target) -> Iterator[Relation]:
     done = wide.run(target)
     if wide.dropped and target.agrees_with(done, target.models.limits.forward):
         least = min(wide.dropped, key=_BITS.__getitem__)
-        kind, said, note = _SAID[least]
-        yield Relation(kind, f"Flax {said} there, torch does not", "Drop the cast, or compare with rtol=1e-6.", note)
+        kind, said = _SAID[least]
+        yield Relation(kind, f"Flax {said} there, torch does not", "Drop the cast, or compare with rtol=1e-6.")
 
 
 class _Wide:

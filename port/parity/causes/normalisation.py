@@ -27,7 +27,7 @@ def epsilon(operation: Operation) -> Iterator[Way]:
         for other in candidates:
             if other != own:
                 why = f"epsilon is {own:g} in torch and {other:g} in Flax"
-                yield Way("epsilon", why, having(eps=other), "W10", f"Give Flax's layer epsilon={own:g}.")
+                yield Way("epsilon", why, having(eps=other), f"Give Flax's layer epsilon={own:g}.")
 
 
 def running_statistics(operation: Operation) -> Iterator[Way]:
@@ -77,13 +77,13 @@ def moments(operation: Operation) -> Iterator[Way]:
         why, remedy = "Flax's norm does not subtract the mean: it is an RMSNorm", "Call nnx.LayerNorm."
         yield Way("mean-not-subtracted", why, _normalised(subtracts=False), remedy=remedy)
         why = "Flax's norm takes the unbiased variance, torch's the biased one"
-        yield Way("unbiased-variance", why, _normalised(subtracts=True, correction=1), "G4", "Call var with ddof=0.")
+        yield Way("unbiased-variance", why, _normalised(subtracts=True, correction=1), "Call var with ddof=0.")
     else:
         why, remedy = "Flax's norm subtracts the mean: it is a LayerNorm", "Call nnx.RMSNorm."
         yield Way("mean-subtracted", why, _normalised(subtracts=True), remedy=remedy)
     why = "Flax's norm adds epsilon to the deviation, torch's to the variance"
     run = _normalised(subtracts=subtracts, outside=True)
-    yield Way("epsilon-outside-root", why, run, "W10", "Divide by sqrt(variance + epsilon).")
+    yield Way("epsilon-outside-root", why, run, "Divide by sqrt(variance + epsilon).")
 
 
 def groups(operation: Operation) -> Iterator[Way]:
@@ -122,7 +122,7 @@ def deviation(operation: Operation) -> Iterator[Way]:
             kept = {key: value for key, value in arguments.items() if key != "unbiased"}
             return do(function, {**kept, "correction": 0})
 
-        yield Way("biased-variance", why, biased, "G4")
+        yield Way("biased-variance", why, biased)
 
 
 EXPLANATIONS: tuple[Explanation, ...] = (epsilon, running_statistics, scale_and_bias, moments, groups, deviation)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 Arguments = dict[str, Any]
@@ -15,6 +15,9 @@ Run = Callable[[Callable[..., Any], Arguments], Any]
 _CONV = "input weight bias stride padding dilation groups"
 _CONV_TRANSPOSE = "input weight bias stride padding output_padding groups dilation"
 _AVERAGE = "input kernel_size stride padding ceil_mode count_include_pad divisor_override"
+_RECURRENT = "input hx params has_biases num_layers dropout train bidirectional batch_first"
+_PACKED = "input batch_sizes hx params has_biases num_layers dropout train bidirectional"
+_CELL = "input hx w_ih w_hh b_ih b_hh"
 _LARGEST = "input kernel_size stride padding dilation ceil_mode return_indices"
 _BUILTINS = {
     "linear": "input weight bias",
@@ -38,8 +41,13 @@ _BUILTINS = {
     "flatten": "input start_dim end_dim",
     "chunk": "input chunks dim",
     "split": "input split_size dim",
-    "lstm": "input hx params has_biases num_layers dropout train bidirectional batch_first",
-    "gru": "input hx params has_biases num_layers dropout train bidirectional batch_first",
+    "lstm": _RECURRENT,
+    "gru": _RECURRENT,
+    "lstm_cell": _CELL,
+    "gru_cell": _CELL,
+    "_pack_padded_sequence": "input lengths batch_first",
+    "_weight_norm": "v g dim",
+    "clamp": "input min max",
     "mean": "input dim keepdim dtype",
     "sum": "input dim keepdim dtype",
     "var": "input dim correction keepdim",
@@ -48,7 +56,14 @@ _BUILTINS = {
 """Argument names of what has no signature to read: it is not written in Python, or chosen by an argument."""
 _METHODS = {"softmax": "input dim dtype", "log_softmax": "input dim dtype"}
 """Those of methods whose functions of the same name are written in Python, with other arguments."""
-_SAME = {"__getitem__": "getitem", "concat": "cat", "true_divide": "div", "multiply": "mul", "subtract": "sub"}
+_SAME = {
+    "__getitem__": "getitem",
+    "concat": "cat",
+    "true_divide": "div",
+    "multiply": "mul",
+    "subtract": "sub",
+    "clip": "clamp",
+}
 
 
 @dataclass(frozen=True)
@@ -61,6 +76,7 @@ class Operation:
         arguments: what it was called with.
         layer: the path of the module that called it.
         twin: Flax's layer for that module, where there is one.
+        cites: ids of the notes that the pairs of the function and of that module cite.
     """
 
     number: int
@@ -68,6 +84,7 @@ class Operation:
     arguments: Arguments
     layer: str
     twin: Any = None
+    cites: tuple[str, ...] = ()
 
     @property
     def input(self) -> Any:
@@ -85,19 +102,21 @@ class Way:
         kind: the cause's stable name.
         why: what Flax's side does, in a sentence.
         run: does it.
-        note: the id of the difference that this is.
-        remedy: what to change; the note's own where this is "".
+        remedy: what to change; that of the note which names this kind where this is "".
         rank: how far-fetched it is: simpler explanations come first.
         together: of how many of a run's operations at once it may be true, beside all of them and one of them.
+        cites: ids of notes to choose from, where several name this kind: those of the operation's pairs.
+        chosen: the operations of the run in which this made the two agree, and how each was done; empty before that.
     """
 
     kind: str
     why: str
     run: Run
-    note: str = ""
     remedy: str = ""
     rank: int = 0
     together: int = 1
+    cites: tuple[str, ...] = ()
+    chosen: Mapping[int, Way] = field(default_factory=dict, compare=False)
 
 
 Explanation = Callable[[Operation], Iterator[Way]]
@@ -121,7 +140,9 @@ def arguments_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ar
         except (TypeError, ValueError):
             return _placed(args, kwargs)
         return dict(bound.arguments)
-    names = (_BUILTINS | _METHODS).get(name, "").split()
+    known = (_BUILTINS | _METHODS).get(name, "")
+    # A packed sequence's sizes come where the state comes otherwise.
+    names = (_PACKED if known is _RECURRENT and len(args) > 2 and not isinstance(args[2], list) else known).split()
     if len(args) > len(names):
         return _placed(args, kwargs)
     return {**dict(zip(names, args, strict=False)), **kwargs}
@@ -154,6 +175,22 @@ def of_input(change: Callable[[Any], Any]) -> Run:
         return do(function, {**arguments, first: change(arguments[first])})
 
     return run
+
+
+def together(ways: Sequence[Way]) -> Run:
+    """Several ways of one operation at once: each is given what those before it make of the arguments."""
+
+    def run(function: Callable[..., Any], arguments: Arguments) -> Any:
+        inner = function
+        for way in reversed(ways):
+            inner = _wrapped(way, inner, next(iter(arguments)))
+        return do(inner, arguments)
+
+    return run
+
+
+def _wrapped(way: Way, inner: Callable[..., Any], name: str) -> Callable[..., Any]:
+    return lambda first, **others: way.run(inner, {name: first, **others})
 
 
 def then(change: Callable[[Any], Any]) -> Run:

@@ -12,10 +12,9 @@ _TRIED = {
         False,
         "fast-variance",
         "use_fast_variance=True computes the variance as E[x²] − E[x]²; torch takes two passes",
-        "W11",
     ),
 }
-"""Flax's option → the value that is torch's, the cause's kind, its sentence, its note."""
+"""Flax's option → the value that is torch's, the cause's kind, its sentence."""
 
 
 def options(target: Target) -> Iterator[Relation]:
@@ -25,11 +24,11 @@ def options(target: Target) -> Iterator[Relation]:
     models, alone = target.models, target.row.alone if target.row is not None else None
     if alone is None or alone <= target.limit:
         return  # the layer is right as it is
-    for option, (value, kind, why, note) in _TRIED.items():
+    for option, (value, kind, why) in _TRIED.items():
         if getattr(target.flax.layer, option, value) == value:
             continue
         changed = models.flax.with_option(target.flax, option, value)
         sides = models.torch, changed
         apart, _ = target.pairing.alone(target.match, target.torch, target.flax, sides, training=target.training)
         if apart is not None and apart <= target.limit:
-            yield Relation(kind, why, "", note)
+            yield Relation(kind, why, "")

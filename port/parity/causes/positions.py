@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from port.parity.causes.operation import Arguments, Explanation, Operation, Way, do, of_input, then
+from port.parity.causes.operation import Arguments, Explanation, Operation, Way, do, having, of_input, then
 
 _OFFSETS = (1, -1, 2, -2)
 _REMEDY = "Count the positions from where torch does."
@@ -23,7 +23,12 @@ def embedding(operation: Operation) -> Iterator[Way]:
         why = f"Flax's indices are {abs(offset)} {'more' if offset > 0 else 'less'} than torch's"
         # Flax's Embed takes a negative index from the end.
         run = of_input(partial(_moved, offset=offset, rows=rows))
-        yield Way("position-offset", why, run, "W17", _REMEDY)
+        yield Way("position-offset", why, run, _REMEDY)
+    longest = operation.arguments.get("max_norm")
+    if longest is not None:
+        why = f"torch shortens the rows that it takes to length {longest:g} (max_norm), Flax does not"
+        remedy = f"Take port.nn.Embedding(max_norm={longest})."
+        yield Way("max-norm-missing", why, having(max_norm=None), remedy)
 
 
 def counted(operation: Operation) -> Iterator[Way]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from port.parity.causes.operation import Operation, Run, arguments_of, name_of
 from port.parity.given import Inputs
 from port.parity.structure import rebuilt
 from port.parity.torch_side import TorchSide
-from port.weights.torch import arrays_of, as_numpy
+from port.weights.torch import arrays_of
 
 
 @dataclass
@@ -26,6 +27,7 @@ class Rerun:
     Attributes:
         operations: its operations, in their order; those of the layer itself too.
         call: of the layer that it went as far as; None of a whole run.
+        calls: of all layers, in the order in which they finished; of a whole run where they are asked for.
         numbers: how many numbers its operations were given.
         started: how many operations there were before that call.
         outputs: the model's; of a whole run.
@@ -35,6 +37,7 @@ class Rerun:
     operations: list[Operation] = field(default_factory=list)
     numbers: int = 0
     call: Call | None = None
+    calls: list[Call] = field(default_factory=list)
     started: int = 0
     outputs: Arrays = field(default_factory=dict)
     buffers: Arrays = field(default_factory=dict)
@@ -72,6 +75,7 @@ def rerun(
     until: str | None = None,
     ways: Mapping[int, Run] | None = None,
     steps: int = 1,
+    watch: bool = False,
 ) -> Rerun:
     """Run a fresh copy of torch's model.
 
@@ -82,13 +86,14 @@ def rerun(
         until: the call that it goes as far as, by its key; None for the whole model.
         ways: the operation's number → how it is done. Of several steps, in each.
         steps: how many times the model is called.
+        watch: write down every layer's call.
 
     Raises:
         Exception: whatever the model, or an operation done in another way, raises.
     """
     done, layers, output = Rerun(), list[str](), None
     module = side.fresh(training)
-    _follow(module, done, layers, until)
+    _follow(module, done, layers, until, watch=watch)
     with torch.random.fork_rng(devices=[]):
         for _ in range(steps):
             *args, kwargs = side.tensors(inputs)
@@ -103,7 +108,15 @@ def rerun(
     return done
 
 
-def _follow(module: nn.Module, done: Rerun, layers: list[str], until: str | None) -> None:
+@contextmanager
+def instrumented(ways: Mapping[int, Run]) -> Iterator[list[Operation]]:
+    """Do operations in other ways in whatever of torch's is run meanwhile; gives all of them, in their order."""
+    done = Rerun()
+    with _Stand(done, ways, []):
+        yield done.operations
+
+
+def _follow(module: nn.Module, done: Rerun, layers: list[str], until: str | None, *, watch: bool) -> None:
     """Keep the path of the module that runs in ``layers``, and end the run when the one that it goes to is done."""
     counts: dict[str, int] = {}
     running: list[Call] = []
@@ -111,17 +124,20 @@ def _follow(module: nn.Module, done: Rerun, layers: list[str], until: str | None
     def before(path: str, layer: nn.Module, args: Any, kwargs: Any) -> None:
         layers.append(path)
         number = counts[path] = counts.get(path, -1) + 1
-        if f"{path}#{number}" == until:
+        if f"{path}#{number}" == until or watch:
             done.started = len(done.operations)
-            *positional, named = _numbers((*args, kwargs))
+            *positional, named = _kept((*args, kwargs))
             running.append(Call(path, number, tuple(positional), named))
 
     def after(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         path = layers.pop()
         if f"{path}#{counts[path]}" == until:
             done.call = running.pop()
-            done.call.output = _numbers(output)
+            done.call.output = _kept(output)
             raise _Reached
+        if watch:
+            done.calls.append(running.pop())
+            done.calls[-1].output = _kept(output)
 
     for path, layer in module.named_modules():
         if path:
@@ -129,7 +145,7 @@ def _follow(module: nn.Module, done: Rerun, layers: list[str], until: str | None
             layer.register_forward_hook(after, with_kwargs=True)
 
 
-def _numbers(value: Any) -> Any:
-    """A structure's tensors as arrays of their own, so that nothing changes them in place."""
+def _kept(value: Any) -> Any:
+    """A structure's tensors as tensors of their own, so that nothing changes them in place."""
     with torch._C.DisableTorchFunction():
-        return rebuilt(value, lambda name, tensor: as_numpy(tensor.clone()))
+        return rebuilt(value, lambda name, tensor: tensor.detach().clone())

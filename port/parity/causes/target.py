@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
 
+import jax.numpy as jnp
 import numpy as np
 
-from port.parity.calls import Arrays, Call
-from port.parity.causes.rerun import Rerun
+from port.parity.calls import Arrays, Call, is_floating
+from port.parity.causes.between import Relation
+from port.parity.causes.operation import Way
+from port.parity.causes.rerun import Rerun, rerun
 from port.parity.distance import difference
 from port.parity.layers import LayerPairing
 from port.parity.matching import Matched
 from port.parity.mode import Models
 from port.parity.mode_result import ModeResult
 from port.parity.outputs import match_outputs
+from port.parity.parting import part_forward
 from port.parity.report import LayerRow, Parting
 from port.parity.rounding import FAR, ROUNDING
 from port.parity.run import Run
@@ -32,6 +38,8 @@ class Target:
         row: of the call that parts; None where they part after all layers.
         torch: that call on torch's side.
         flax: on Flax's.
+        ways: how operations of torch's are done, for the causes at earlier places.
+        carried: torch's values for variables of Flax's, for the causes at earlier places.
     """
 
     models: Models
@@ -42,6 +50,8 @@ class Target:
     row: LayerRow | None = None
     torch: Call | None = None
     flax: Call | None = None
+    ways: Mapping[int, Way] = field(default_factory=dict)
+    carried: Arrays = field(default_factory=dict)
 
     @property
     def match(self) -> Matched | None:
@@ -54,27 +64,22 @@ class Target:
         assert self.result.pairing is not None
         return self.result.pairing
 
-    def agrees(self, rerun: Rerun) -> bool:
-        """Whether another run of torch's gives what Flax's gave."""
+    def apart(self, rerun: Rerun) -> float:
+        """How far another run of torch's is from what Flax's gave there."""
         if self.torch is None or self.flax is None:
-            return self._outputs_agree(rerun.outputs, self.result.outputs[1], self.limit)
-        return rerun.call is not None and self._calls_agree(rerun.call, self.flax, self.limit)
+            return outputs_apart(self.models, rerun.outputs, self.result.outputs[1])
+        return inf if rerun.call is None else self._calls_apart(rerun.call, self.flax)
 
     def agrees_with(self, flax: Run, limit: float) -> bool:
         """Whether another run of Flax's gives what torch's gave."""
         if self.torch is None or self.flax is None:
-            return self._outputs_agree(self.result.outputs[0], flax.outputs, limit)
+            return outputs_apart(self.models, self.result.outputs[0], flax.outputs) <= limit
         twins = [call for call in flax.calls if call.key == self.flax.key]
-        return bool(twins) and self._calls_agree(self.torch, twins[0], limit)
+        return bool(twins) and self._calls_apart(self.torch, twins[0]) <= limit
 
-    def _calls_agree(self, torch: Call, flax: Call, limit: float) -> bool:
+    def _calls_apart(self, torch: Call, flax: Call) -> float:
         row = self.pairing.row(self.models.matched[torch.path], torch, flax)
-        return all(apart is None or apart <= limit for apart in (row.input, row.output))
-
-    def _outputs_agree(self, torch: Arrays, flax: Arrays, limit: float) -> bool:
-        matched = match_outputs(torch, flax, self.models.layout)
-        carried = matched.in_torchs(flax)
-        return bool(carried) and all(difference(torch[name], carried[name]) <= limit for name in carried)
+        return max((apart for apart in (row.input, row.output) if apart is not None), default=0.0)
 
     def arrays(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """torch's and Flax's array where they first differ, in torch's layout: of the layer's input, or its output."""
@@ -90,6 +95,12 @@ class Target:
         ]
 
 
+def outputs_apart(models: Models, torch: Arrays, flax: Arrays) -> float:
+    """How far the model's outputs are from each other; infinity where they cannot be matched."""
+    carried = match_outputs(torch, flax, models.layout).in_torchs(flax)
+    return max((difference(torch[name], carried[name]) for name in carried), default=inf)
+
+
 def target_of(models: Models, result: ModeResult, parting: Parting) -> Target:
     """The call that parts, with what is compared there."""
     training = parting.mode == "training"
@@ -102,6 +113,44 @@ def target_of(models: Models, result: ModeResult, parting: Parting) -> Target:
                 torch, flax = theirs[f"{parting.layer}#{number}"], ours[f"{parting.path}#{number}"]
                 return Target(models, result, parting, training, limit, row, torch, flax)
     return Target(models, result, parting, training, _limit(models, result, float("inf")))
+
+
+def behind(target: Target, told: Relation | Way) -> Target | None:
+    """The next place where the two part, once the cause at this one is on both sides, or on neither.
+
+    Args:
+        target: this place.
+        told: its cause.
+
+    Returns:
+        None where they agree then, or where that cannot be run.
+    """
+    models, training = target.models, target.training
+    ways = {**target.ways, **told.chosen} if isinstance(told, Way) else target.ways
+    carried = {**target.carried, **told.carried} if isinstance(told, Relation) else target.carried
+    if (ways, carried) == (target.ways, target.carried):
+        return None
+    runs = {number: way.run for number, way in ways.items()}
+    torch = rerun(models.torch, models.inputs, training=training, ways=runs, watch=True)
+    flax = flax_with(models, carried, training=training)
+    if outputs_apart(models, torch.outputs, flax.outputs) <= models.limits.forward:
+        return None
+    alone = {row.layer: row.alone for row in target.result.rows}
+    found = target.pairing.rows(Run(torch.outputs, torch.calls), flax)
+    rows = [replace(row, alone=alone.get(row.layer)) for row, _, _ in found]
+    parting = part_forward(rows, target.parting.mode, models.limits)
+    if parting.layer == target.parting.layer:
+        return None
+    calls = torch.calls, flax.calls
+    result = replace(target.result, rows=rows, calls=calls, outputs=(torch.outputs, flax.outputs), partings=[parting])
+    return replace(target_of(models, result, parting), ways=ways, carried=carried)
+
+
+def flax_with(models: Models, carried: Arrays, *, training: bool) -> Run:
+    """Flax's forward pass with torch's values for some variables, by Flax's paths."""
+    dtype = models.torch.precision
+    variables = {path: jnp.array(a, dtype if is_floating(a) else a.dtype) for path, a in carried.items()}
+    return models.flax.calls_with(variables, models.flax_inputs, training=training)
 
 
 def _limit(models: Models, result: ModeResult, apart: float) -> float:

@@ -347,7 +347,8 @@ def test_an_option_that_flaxs_embedding_lacks(option: dict[str, Any]) -> None:
     assert report.first is not None
     assert report.first.layer == "emb"
     ((name, value),) = option.items()
-    assert [hint for hint in report.hints if f"port.nn.Embedding({name}={value})" in hint]
+    told = [*report.hints, *(cause.remedy for cause in report.causes)]
+    assert [said for said in told if f"port.nn.Embedding({name}={value})" in said]
 
 
 def test_a_plain_embedding_agrees() -> None:

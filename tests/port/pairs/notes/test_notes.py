@@ -71,6 +71,13 @@ def test_a_note_is_complete(each: Note) -> None:
     assert len(set(each.tests)) == len(each.tests)
 
 
+@pytest.mark.parametrize("each", NOTES, ids=lambda each: each.id)
+def test_a_note_names_its_causes_or_says_why_there_are_none(each: Note) -> None:
+    assert bool(each.causes) != bool(each.outside)
+    assert not each.outside or each.outside.endswith(".")
+    assert len(set(each.causes)) == len(each.causes)
+
+
 def test_titles_are_unique() -> None:
     assert len({each.title for each in NOTES}) == len(NOTES)
 

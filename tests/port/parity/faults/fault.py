@@ -13,6 +13,7 @@ import torch
 from flax import nnx
 
 import port
+from port.errors import WeightsMismatch
 from port.pairs import registry
 from port.pairs.pair import is_class
 from port.parity import CheckReport
@@ -35,7 +36,7 @@ class Twin:
 
     name: str
     torch: Callable[..., torch.nn.Module]
-    flax: Callable[..., nnx.Module]
+    flax: Callable[..., Any]
     inputs: Callable[[], Any]
     fold: dict[str, tuple[int, ...]] | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -49,10 +50,40 @@ class Twin:
         fold = self.fold if fold is ... else fold
         with registered([value for value in options.values() if isinstance(value, type)]):
             ours = self.flax(**options)
-            port.load(ours, theirs, fold=fold)
+            self._fill(ours, theirs, fold)
             if change is not None:
                 change(ours)
             return port.check(theirs, ours, self.inputs(), fold=fold, **self.options)
+
+    def _fill(self, ours: nnx.Module, theirs: torch.nn.Module, fold: Any) -> None:
+        """Torch's weights, where the fault is no parameter too few or too many; else those that both have."""
+        try:
+            port.load(ours, theirs, fold=fold)
+        except WeightsMismatch:
+            right = self.flax()
+            port.load(right, theirs, fold=fold)
+            there = dict(nnx.to_flat_state(nnx.state(right)))
+            own = nnx.to_flat_state(nnx.state(ours))
+            nnx.update(ours, nnx.from_flat_state([(path, there[path]) for path, _ in own if path in there]))
+
+
+class LinenTwin(Twin):
+    """One model, its Flax side in Linen; a change is made to its variables."""
+
+    def check(self, options: dict[str, Any], change: Change | None = None, fold: Any = ...) -> CheckReport:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(7)
+            theirs = self.torch()
+            moved(theirs)
+        fold, given = self.fold if fold is ... else fold, self.inputs()
+        last = given.movedim(1, -1) if given.ndim == 4 else given
+        with registered([value for value in options.values() if isinstance(value, type)]):
+            ours = self.flax(**options)
+            variables = port.to_flax(theirs, target=ours, inputs=jnp.asarray(last.numpy()), fold=fold)
+            variables.pop("torch_only", None)
+            if change is not None:
+                change(variables)
+            return port.check(theirs, (ours, variables), given, fold=fold, **self.options)
 
 
 @dataclass(frozen=True)
@@ -67,6 +98,8 @@ class Fault:
         options: of Flax's twin.
         change: of Flax's twin, once it has torch's weights.
         fold: in place of the twin's.
+        all: whether all of ``causes`` are to be named: there are as many faults.
+        also: the second layer that is to be named by a cause; "" where there is none.
     """
 
     kind: str
@@ -76,6 +109,8 @@ class Fault:
     options: dict[str, Any] = field(default_factory=dict)
     change: Change | None = None
     fold: Any = ...
+    all: bool = False
+    also: str = ""
 
     def __str__(self) -> str:
         return f"{self.twin.name}: {self.kind}"
@@ -112,14 +147,18 @@ def outcome(fault: Fault) -> Outcome:
     if layer is None and report.causes:  # statistics alone: no layer's output differs
         layer = report.causes[0].layer
     false = tuple(kind for kind in dict.fromkeys(kinds) if kind not in fault.causes)
-    return Outcome(fault, layer, any(kind in fault.causes for kind in kinds), false, report)
+    named = (all if fault.all else any)(kind in kinds for kind in fault.causes)
+    named &= not fault.also or fault.also in [cause.layer for cause in report.causes]
+    return Outcome(fault, layer, named, false, report)
 
 
 @contextmanager
 def registered(layers: list[type]) -> Iterator[None]:
     """Have the pairs of Flax's layers speak of classes derived from them, as a person registers layers of their own."""
-    before = list(registry._registered)
+    before, derived = list(registry._registered), registry.DERIVED
     for layer in layers:
+        bases = [f"port.nn.{base.__name__}" for base in layer.__mro__[1:]]
+        registry.DERIVED = (*registry.DERIVED, *(replace(d, flax=layer) for d in derived if d.flax in bases))
         for pair in registry.all_pairs():
             if any(is_class(base, pair.flax) for base in layer.__mro__[1:]):
                 registry.register(replace(pair, flax=layer))
@@ -127,6 +166,7 @@ def registered(layers: list[type]) -> Iterator[None]:
         yield
     finally:
         registry._registered[:] = before
+        registry.DERIVED = derived
 
 
 def moved(module: torch.nn.Module) -> None:
@@ -171,7 +211,24 @@ def swapped(one: str, other: str) -> Change:
 
 def fresh(path: str) -> Change:
     """Other values than torch's, as a layer that was never loaded has."""
-    return at(path, lambda values: np.random.default_rng(11).normal(size=values.shape) / 3)
+    return at(path, fresh_values)
+
+
+def beneath(path: str, of: Callable[[np.ndarray], np.ndarray]) -> Change:
+    """Change one variable of Linen's, by its path."""
+
+    def change(variables: Any) -> None:
+        *above, name = path.split(".")
+        for part in above:
+            variables = variables[part]
+        variables[name] = of(variables[name])
+
+    return change
+
+
+def fresh_values(values: np.ndarray) -> np.ndarray:
+    """Other values than torch's, as a layer that was never loaded has."""
+    return (np.random.default_rng(11).normal(size=values.shape) / 3).astype(values.dtype)
 
 
 def rounded(bits: int) -> Callable[[Any], Any]:

@@ -11,7 +11,7 @@ import torch
 from flax import nnx
 from torch import nn
 
-from port.nn import LSTM
+from port.nn import LSTM, Embedding
 
 from .fault import Fault, Twin, at, fresh
 
@@ -23,7 +23,7 @@ class Classifier(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words = nn.Embedding(WORDS + 1, WIDTH)
+        self.words = nn.Embedding(WORDS + 1, WIDTH, padding_idx=2)
         self.lstm = nn.LSTM(WIDTH, HIDDEN, num_layers=2, batch_first=True)
         self.norm, self.fc = nn.LayerNorm(HIDDEN), nn.Linear(HIDDEN, 4)
 
@@ -51,9 +51,12 @@ class FlaxClassifier(nnx.Module):
         step: Callable[[jax.Array], jax.Array] = lambda steps: steps[:, -1],
         axis: int = 1,
         next_word: int = 0,
+        padded: bool = True,
     ) -> None:
         rngs = nnx.Rngs(0)
-        self.words = nnx.Embed(WORDS + 1, WIDTH, rngs=rngs)
+        self.words = Embedding(WORDS + 1, WIDTH, padding_idx=2, rngs=rngs)
+        if not padded:
+            self.words = nnx.Embed(WORDS + 1, WIDTH, rngs=rngs)
         self.lstm = lstm(WIDTH, HIDDEN, num_layers=2, batch_first=True, rngs=rngs)
         self.norm = nnx.LayerNorm(HIDDEN, epsilon=epsilon, use_fast_variance=False, rngs=rngs)
         self.fc, self.step, self.axis, self.next = nnx.Linear(HIDDEN, 4, rngs=rngs), step, axis, next_word
@@ -89,6 +92,7 @@ FAULTS = (
     Fault("first step for the last", LSTM_TWIN, "norm", ("other-end",), {"step": lambda steps: steps[:, 0]}),
     Fault("mean for the last step", LSTM_TWIN, "norm", ("mean-for-one",), {"step": lambda steps: steps.mean(1)}),
     Fault("softmax along another axis", LSTM_TWIN, "", ("softmax-axis",), {"axis": 0}),
+    Fault("padding row trained", LSTM_TWIN, "words", ("padding-row-trained",), {"padded": False}),
     Fault("indices off by one", LSTM_TWIN, "words", ("position-offset",), {"next_word": 1}),
     Fault("weights not loaded", LSTM_TWIN, "fc", ("weights-not-loaded",), change=fresh("fc.kernel")),
 )

@@ -93,6 +93,7 @@ class FlaxPerceptron(nnx.Module):
         *,
         act: Callable[[jax.Array], jax.Array] = exact_gelu,
         inner: Callable[[jax.Array], jax.Array] = jax.nn.relu,
+        last: Callable[[jax.Array], jax.Array] = jnp.tanh,
         epsilon: float = 1e-5,
         norm: type[nnx.LayerNorm] = nnx.LayerNorm,
         fast: bool = False,
@@ -108,13 +109,13 @@ class FlaxPerceptron(nnx.Module):
         self.norm = norm(WIDTH, epsilon=epsilon, use_fast_variance=fast, rngs=rngs)
         self.mix, self.fc3 = mix(WIDTH, WIDTH, rngs=rngs), nnx.Linear(WIDTH, 3, rngs=rngs)
         self.drop = nnx.Dropout(0.3, rngs=rngs)
-        self.act, self.inner, self.residual, self.scale, self.cast = act, inner, residual, scale, cast
+        self.act, self.inner, self.last, self.residual, self.scale, self.cast = act, inner, last, residual, scale, cast
         self.deterministic_, self.axis = deterministic, axis
 
     def __call__(self, x: jax.Array) -> jax.Array:
         h = self.norm(self.act(self.fc1(x)))
         h = self.residual * h + self.inner(self.fc2(self.cast(h)))
-        h = self.drop(jnp.tanh(self.mix(h)), deterministic=self.deterministic_)
+        h = self.drop(self.last(self.mix(h)), deterministic=self.deterministic_)
         for factor in self.scale:
             h = h * factor
         return jax.nn.softmax(self.fc3(h), self.axis)

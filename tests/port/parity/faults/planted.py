@@ -2,10 +2,44 @@
 
 from __future__ import annotations
 
-from . import encoder, gpt, lstm, mlp, resnet, unet, vit
+from . import (
+    encoder,
+    gpt,
+    gru,
+    images,
+    linen_gpt,
+    linen_mlp,
+    linen_resnet,
+    lstm,
+    masks,
+    mlp,
+    norms,
+    resnet,
+    score,
+    several,
+    unet,
+    vit,
+)
+from .fault import Fault, Twin
 
-TWINS = (mlp.MLP, resnet.RESNET, unet.UNET, vit.VIT, gpt.GPT_TWIN, lstm.LSTM_TWIN, encoder.ENCODER)
-FAULTS = (
+TWINS: tuple[Twin, ...] = (
+    mlp.MLP,
+    resnet.RESNET,
+    unet.UNET,
+    vit.VIT,
+    gpt.GPT_TWIN,
+    lstm.LSTM_TWIN,
+    encoder.ENCODER,
+    gru.GRU_TWIN,
+    images.IMAGES,
+    score.SCORE,
+    norms.NORMS,
+    masks.MASKS,
+    linen_mlp.MLP,
+    linen_gpt.GPT_TWIN,
+)
+"""Those that are right; Linen's ResNet cannot be, as Linen has no BatchNorm with torch's running variance (W8)."""
+FAULTS: tuple[Fault, ...] = (
     *mlp.FAULTS,
     *resnet.FAULTS,
     *unet.FAULTS,
@@ -13,4 +47,13 @@ FAULTS = (
     *gpt.FAULTS,
     *lstm.FAULTS,
     *encoder.FAULTS,
+    *gru.FAULTS,
+    *images.FAULTS,
+    *score.FAULTS,
+    *norms.FAULTS,
+    *masks.FAULTS,
+    *linen_mlp.FAULTS,
+    *linen_gpt.FAULTS,
+    *linen_resnet.FAULTS,
+    *several.FAULTS,
 )

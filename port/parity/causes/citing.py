@@ -1,0 +1,44 @@
+"""Which note a cause is an instance of: the notes name the kinds of causes, and the pairs cite the notes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from port.pairs import LayerPair
+from port.pairs.notes import NOTES
+from port.pairs.ops import OPERATORS
+
+
+def note_of(kind: str, cites: tuple[str, ...] = ()) -> str:
+    """The id of the note that names a kind of cause; "" where none does.
+
+    Args:
+        kind: the cause's stable name.
+        cites: what the pairs at hand cite, which tells a convolution's kernel from a linear layer's. Of several notes
+            that name the kind, only one that is cited is meant.
+    """
+    naming = _naming(kind)
+    if len(naming) == 1:
+        return naming[0]
+    return next((id for id in naming if id in cites), "")
+
+
+def cited_by(operation: str, pair: LayerPair | None) -> tuple[str, ...]:
+    """The ids that the pairs of a torch function and of the layer that called it cite.
+
+    Args:
+        operation: the function's name, without its module.
+        pair: the layer's, where one speaks of it.
+    """
+    return (*_cited_by_operators(operation), *(pair.notes if pair is not None else ()))
+
+
+@cache
+def _naming(kind: str) -> tuple[str, ...]:
+    return tuple(note.id for note in NOTES if kind in note.causes)
+
+
+@cache
+def _cited_by_operators(operation: str) -> tuple[str, ...]:
+    named = [pair for pair in OPERATORS if pair.torch.rpartition(".")[2] == operation]
+    return tuple(dict.fromkeys(id for pair in named for id in pair.notes))

@@ -1,0 +1,84 @@
+"""Records of a run whose models are at hand: `port compare` tells why they differ; of any other it says no more."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+import torch
+
+import side_by_side.jax.model as jax_model
+from port import Recorder
+from port.cli import main
+from side_by_side.config import Config
+from side_by_side.pytorch.model import build
+
+CONFIG = Config(model="mlp", steps=8)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run folder whose two records part at step 5."""
+    folder = tmp_path / "run"
+    (folder / "float64").mkdir(parents=True)
+    told = {**asdict(CONFIG), "resume": False}
+    (folder / "config.json").write_text(json.dumps(told, default=str))
+    save_initial(build(CONFIG), folder / "initial.safetensors")
+    for side, factor in (("torch", 1.0), ("jax", 1.001)):
+        with Recorder(folder / "float64" / f"{side}.jsonl", precision="float64", side=side) as record:
+            for step in range(8):
+                record(step, loss=2.0 / (step + 1) * (factor if step >= 5 else 1.0))
+    return folder
+
+
+def save_initial(model: torch.nn.Module, path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file(model.state_dict(), path)
+
+
+def compared(run: Path, capsys: Any) -> dict[str, Any]:
+    sides = [str(run / "float64" / f"{side}.jsonl") for side in ("torch", "jax")]
+    assert main(["compare", *sides, "--json"]) == 1
+    return json.loads(capsys.readouterr().out)
+
+
+def plant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """tanh for ReLU in the Flax model."""
+
+    def call(self: Any, images: jax.Array, masks: Any, real: Any = None) -> jax.Array:
+        x = jax_model.scaled(images, self.fc1.kernel.dtype).transpose(0, 3, 1, 2).reshape(len(images), -1)
+        return self.fc3(jax.nn.relu(self.fc2(jax.numpy.tanh(self.fc1(x)))))
+
+    monkeypatch.setattr(jax_model.MLP, "__call__", call)
+
+
+def test_the_cause_is_told_of_the_runs_own_models(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    plant(monkeypatch)
+    found = compared(run, capsys)
+    assert [cause["kind"] for cause in found["causes"]] == ["another-activation"]
+    assert "torch and jax differ from step 5: another activation at" in found["sentence"]
+    assert "differ by themselves" in found["remarks"][0]
+
+
+def test_no_model_is_imported_that_is_not_at_hand(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    plant(monkeypatch)
+    # A model that is named and lies elsewhere: its file would say by failing that it was.
+    elsewhere = run.parent / "theirs.py"
+    elsewhere.write_text("raise SystemExit('imported')")
+    config = {**asdict(CONFIG), "torch_model": f"{elsewhere}:Net", "jax_model": f"{elsewhere}:Net"}
+    (run / "config.json").write_text(json.dumps(config, default=str))
+    found = compared(run, capsys)
+    assert (found["causes"], found["sentence"].startswith("torch and jax differ: ")) == ([], True)
+    (run / "config.json").unlink()
+    assert compared(run, capsys) == found
+
+
+@pytest.mark.sweep
+def test_nothing_is_said_of_models_that_agree(run: Path, capsys: Any) -> None:
+    found = compared(run, capsys)
+    assert (found["causes"], found["sentence"].startswith("torch and jax differ: ")) == ([], True)
