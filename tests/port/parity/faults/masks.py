@@ -22,14 +22,14 @@ class Masks(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        places = torch.arange(LENGTH)
-        self.register_buffer("bias", -SLOPE * (places[:, None] - places).abs(), persistent=False)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         q, k, v = self.qkv(x).chunk(3, -1)
         padding = torch.zeros(mask.shape, dtype=x.dtype).masked_fill(~mask, BLOCKED)[:, None]
         x = self.out(torch.softmax(q @ k.transpose(1, 2) + padding, -1) @ v)
-        return self.out(functional.scaled_dot_product_attention(x, x, x, attn_mask=self.bias))
+        places = torch.arange(LENGTH, dtype=x.dtype)
+        bias = -SLOPE * (places[:, None] - places).abs()
+        return self.out(functional.scaled_dot_product_attention(x, x, x, attn_mask=bias))
 
 
 def right_padding(logits: jax.Array, mask: jax.Array) -> jax.Array:
@@ -65,7 +65,7 @@ FAULTS = (
         "mask subtracted",
         MASKS,
         "out",
-        ("mask-sign",),
+        ("mask-sign", "mask-reversed"),  # of what is blocked or not, the two are the same
         {"padding": lambda logits, mask: logits - jnp.where(mask, 0.0, BLOCKED)[:, None]},
     ),
     Fault(

@@ -9,12 +9,13 @@ from .fault import Fault, fresh
 
 FAULTS = (
     Fault(
-        "two at one place: activation and scale",
+        "two at two places: activation and scale",
         mlp.MLP,
-        "fc3",
-        ("scale-missing", "another-activation"),
+        "drop",
+        ("another-activation", "scale-missing"),
         {"scale": (), "last": jax.nn.sigmoid},
         all=True,
+        also="fc3",
     ),
     Fault(
         "two in one layer: epsilon and mean",
