@@ -81,7 +81,7 @@ class FlaxScore(nnx.Module):
         rngs = nnx.Rngs(0)
         self.fc, self.head = nnx.Linear(WIDTH, WIDTH, use_bias=bias, rngs=rngs), nnx.Linear(WIDTH, CLASSES, rngs=rngs)
         self.back = nnx.Linear(CLASSES, WIDTH, rngs=rngs)
-        self.bare, self.shared = (nnx.Linear(WIDTH, WIDTH, use_bias=more, rngs=rngs) for _ in "12")
+        self.bare, self.shared = (nnx.Linear(WIDTH, WIDTH, use_bias=b, rngs=rngs) for b in (more, False))
         if tied:
             self.shared.kernel = self.bare.kernel
         self.labels, self.weighted, self.squares, self.huber = labels, weighted, squares, huber
