@@ -145,6 +145,24 @@ def test_compare(folder: Path) -> None:
     assert "agree" in run("from port.cli import main; assert main(['compare', 'a.jsonl', 'b.jsonl']) == 0", folder)
 
 
+def test_compare_of_a_run_that_differs(folder: Path) -> None:
+    """Its models are at hand; only that no PyTorch is here keeps them from being checked."""
+    (folder / "float64").mkdir()
+    run(
+        "import json, port; from dataclasses import asdict; from side_by_side.config import Config\n"
+        "open('config.json', 'w').write(json.dumps({**asdict(Config(model='mlp')), 'resume': False}, default=str))\n"
+        "import os; os.rename('net.safetensors', 'initial.safetensors')\n"
+        "for side, factor in (('torch', 1), ('jax', 2)):\n"
+        "    with port.Recorder(f'float64/{side}.jsonl', precision='float64', side=side) as record:\n"
+        "        for step in range(5):\n"
+        "            record(step, loss=factor / (step + 1))",
+        folder,
+    )
+    command = "['compare', 'float64/torch.jsonl', 'float64/jax.jsonl']"
+    said = run(f"from port.cli import main; assert main({command}) == 1", folder)
+    assert "the losses part at step 0" in said and "Traceback" not in said
+
+
 GOLDEN = Path(__file__).parent / "port" / "translation" / "golden" / "resnet18.py.txt"
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from port.errors import PortError
+from port.cli.guarding import guarded
+from port.errors import PortError, UsageError
 from port.judging import Status
 from port.records import Record
 from port.training import Outcome, told_before
@@ -31,7 +33,8 @@ def with_causes(outcomes: Sequence[Outcome], config: Config, folder: Path) -> li
     if not differing or not (folder / _INITIAL).exists():
         return list(outcomes)
     try:
-        report = _checked(config, folder / _INITIAL)
+        # Whatever fails here, the verdict is there.
+        report = guarded(partial(_checked, config, folder / _INITIAL), "it did not run to its end")
     except PortError as error:
         first = [f"the two models by themselves cannot be checked: {str(error).splitlines()[0]}"]
         return [_told(outcome, first, ()) if outcome in differing else outcome for outcome in outcomes]
@@ -92,7 +95,15 @@ def _told(outcome: Outcome, first: list[str], causes: Sequence[Any]) -> Outcome:
 
 
 def _checked(config: Config, initial: Path) -> Any:
-    """Check both models from the initial weights, on the training set's first samples."""
+    """Check both models from the initial weights, on the training set's first samples.
+
+    Raises:
+        UsageError: PyTorch is not here.
+    """
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UsageError("PyTorch is not installed here") from error
     from port.data import load_examples
     from port.weights import load
 

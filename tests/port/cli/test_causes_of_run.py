@@ -13,7 +13,7 @@ import torch
 
 import side_by_side.jax.model as jax_model
 from port import Recorder
-from port.cli import main
+from port.cli import causes_of_run, main
 from side_by_side.config import Config
 from side_by_side.pytorch.model import build
 
@@ -76,6 +76,18 @@ def test_no_model_is_imported_that_is_not_at_hand(run: Path, monkeypatch: pytest
     assert (found["causes"], found["sentence"].startswith("torch and jax differ: ")) == ([], True)
     (run / "config.json").unlink()
     assert compared(run, capsys) == found
+
+
+@pytest.mark.parametrize("error", [ModuleNotFoundError("No module named 'torch'"), ZeroDivisionError("by zero")])
+def test_the_verdict_is_there_whatever_fails(
+    error: Exception, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(causes_of_run, "_checked", fails)
+    found = compared(run, capsys)
+    assert (found["status"], found["causes"]) == ("differ", [])
 
 
 @pytest.mark.sweep
