@@ -11,9 +11,6 @@ from port.mapping import Mapping
 from port.matching.state import By
 from port.parity import CheckReport
 
-_REFUTE = ("weights", "forward", "backward")
-"""What cannot differ between two models whose mapping is right, in evaluation."""
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -83,15 +80,23 @@ class Match:
     def is_proved(self) -> bool:
         """Whether all of both models is matched, and their outputs and gradients agree with torch's weights moved over.
 
-        In evaluation they have to. Every tensor takes part there; what a model does otherwise in training, as with
-        running statistics, is no fault of the mapping. Nor are gradients of inputs, as of a mask, where those of all
-        parameters agree.
+        What running statistics become after some steps does not depend on the mapping, and may differ.
+        """
+        report = self.report
+        return report is not None and not report.unjudged and all(f.what == "buffers" for f in report.findings)
+
+    @property
+    def differs_beside(self) -> bool:
+        """Whether the models differ only where it is no fault of the mapping: in training, in an input's gradient.
+
+        Every parameter takes part in evaluation, where the outputs and the parameters' gradients agree.
         """
         report = self.report
         return (
-            report is not None
+            not self.is_proved
+            and report is not None
             and not report.unjudged
-            and not any(found.what in _REFUTE and found.mode != "training" for found in report.findings)
+            and not any(found.mode != "training" and found.what != "input gradient" for found in report.findings)
         )
 
     @property
@@ -103,7 +108,7 @@ class Match:
 
     @property
     def trains_otherwise(self) -> tuple[str, ...]:
-        """Where a mapping is proved: what the two models still do differently, with what to look at."""
+        """Where a mapping is proved: what the two models still do differently in training, with what to look at."""
         if not self.is_proved or self.report is None or self.report.agree:
             return ()
         return (*(str(finding) for finding in self.report.findings[:3]), *self.report.hints)
@@ -131,16 +136,17 @@ class Match:
     def sentence(self) -> str:
         """The verdict in one sentence."""
         if self.is_proved and self.report is not None:
-            if any(found.what in _REFUTE for found in self.report.findings):
-                return (
-                    f"The mapping is proved in {self.report.precision}, in evaluation; in training the models differ."
-                )
             compared = ", ".join(f"{count} {kind}" for kind, count in self.report.compared.items() if count)
             return f"The mapping is proved in {self.report.precision}: {compared}."
         if self.open:
             return f"Open: {len(self.open)} of {len(self.rows)} rows are undecided, so nothing is proved."
         if self.report is None:
             return "The mapping could not be judged."
+        if self.differs_beside:
+            return (
+                "The mapping is right: all parameters take part in evaluation, where the models agree. They differ beside "
+                f"it. {self.report.sentence}"
+            )
         return f"A mapping is proposed, and the two models differ with it. {self.report.sentence}"
 
     def save(self, path: Path | str) -> None:
@@ -159,7 +165,7 @@ class Match:
             lines += [f"    could be {candidate}" for candidate in row.candidates]
         lines += [f"  to decide it: {line}" for line in self.advice]
         lines += [f"  note: {remark}" for remark in self.remarks]
-        lines += [f"  they still differ: {line}" for line in self.trains_otherwise]
+        lines += [f"  in training they differ: {line}" for line in self.trains_otherwise]
         if self.report is not None and not self.is_proved:
             lines.append(str(self.report))
         return "\n".join(lines)

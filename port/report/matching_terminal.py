@@ -38,7 +38,7 @@ def print_match(found: Match, console: Console, *, file: Path | None = None) -> 
     for line in found.advice:
         say(f"  to decide it: {_shown(line, console)}")
     for line in found.trains_otherwise:
-        say(f"  [yellow]they still differ[/]: {_shown(line, console)}")
+        say(f"  [yellow]in training they differ[/]: {_shown(line, console)}")
     for line in found.remarks:
         say(f"  [yellow]{_shown(line, console)}[/]")
     if found.report is not None and not found.is_proved:

@@ -33,7 +33,7 @@ def match(
     [
         ((), True),
         (("buffers",), True),
-        (("input gradient", "buffers"), True),
+        (("input gradient", "buffers"), False),
         (("forward",), False),
         (("backward",), False),
         (("weights",), False),
@@ -44,14 +44,24 @@ def test_outputs_and_gradients_of_parameters_prove_it(findings: tuple[str, ...],
     assert bool(found) == found.is_proved == is_proved
     assert found.status == (Status.AGREE if is_proved else Status.DIFFER)
     assert bool(found.trains_otherwise) == (is_proved and bool(findings))
-    assert found.sentence.startswith("The mapping is proved in float64: 2 outputs." if is_proved else "A mapping is")
+    assert found.sentence.startswith("The mapping is proved in float64: 2 outputs.") == is_proved
 
 
-def test_what_differs_in_training_alone_is_said_beside_the_proof() -> None:
-    found = match(findings=("forward", "backward"), mode="training")
-    assert found and found.status == Status.AGREE and len(found.trains_otherwise) == 2
-    assert found.sentence == "The mapping is proved in float64, in evaluation; in training the models differ."
-    assert not match(findings=("forward",), mode="evaluation")
+@pytest.mark.parametrize(
+    ("findings", "mode", "is_beside"),
+    [
+        (("forward", "backward"), "training", True),
+        (("input gradient",), "evaluation", True),
+        (("forward",), "evaluation", False),
+        (("backward", "input gradient"), "evaluation", False),
+    ],
+)
+def test_what_differs_beside_a_right_mapping_is_a_difference_and_said_so(
+    findings: tuple[str, ...], mode: str, is_beside: bool
+) -> None:
+    found = match(findings=findings, mode=mode)
+    assert not found and found.status == Status.DIFFER
+    assert found.differs_beside == is_beside == found.sentence.startswith("The mapping is right")
 
 
 def test_what_cannot_be_judged_is_not_proved() -> None:
