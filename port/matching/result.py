@@ -144,8 +144,8 @@ class Match:
             return "The mapping could not be judged."
         if self.differs_beside:
             return (
-                "The mapping is right: all parameters take part in evaluation, where the models agree. They differ beside "
-                f"it. {self.report.sentence}"
+                "The mapping is right: all parameters take part in evaluation, where the models agree. They differ "
+                f"beside it. {self.report.sentence}"
             )
         return f"A mapping is proposed, and the two models differ with it. {self.report.sentence}"
 
