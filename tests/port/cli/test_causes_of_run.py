@@ -57,6 +57,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax_model.MLP, "__call__", call)
 
 
+@pytest.mark.sweep
 def test_the_cause_is_told_of_the_runs_own_models(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     plant(monkeypatch)
     found = compared(run, capsys)
