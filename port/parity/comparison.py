@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from port.judging import Status
 from port.parity.causes.finding import causes_of
-from port.parity.fitting import did_not_fit
+from port.parity.fitting import SMALLER, did_not_fit
 from port.parity.mode import Models, compare_buffers, compare_mode
 from port.parity.mode_result import ModeResult
 from port.parity.outputs import Drawn
@@ -101,7 +101,4 @@ class Comparison:
         )
 
 
-UNFIT = (
-    "the comparison did not fit into memory: give a smaller batch, smaller images or a shorter sequence, or check a "
-    "part alone"
-)
+UNFIT = f"the comparison did not fit into memory: give {SMALLER}, or check a part alone"

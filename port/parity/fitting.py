@@ -18,6 +18,8 @@ batch 2: resnet18 took 1.1 GB (0.7 estimated), vit_b_32 3.8 (4.7), swin_t 2.8 (3
 _BEYOND = 1.2
 """How many times the free memory an estimate may be: it is up to 1.6 times too large, and what then does not fit raises
 an error that is understood."""
+SMALLER = "a smaller batch, smaller images or a shorter sequence"
+"""What helps where a comparison does not fit."""
 _SIGNS = ("RESOURCE_EXHAUSTED", "Out of memory", "can't allocate memory", "not enough memory")
 
 
@@ -110,19 +112,18 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e9:.1f} GB"
 
 
+def shortage(module: torch.nn.Module, given: Any, *, gradients: bool) -> str:
+    """How much both sides need and how much is free, in words; arguments as of `bytes_needed`."""
+    needed = gigabytes(bytes_needed(module, given, gradients=gradients))
+    return f"about {needed} are needed, and {gigabytes(bytes_free())} are free"
+
+
 def unfit(module: torch.nn.Module, given: Any, *, gradients: bool) -> str:
     """Why both sides do not run in the memory that is free, and what to do; empty if they do.
 
-    Args:
-        module: the original, in the precision of the comparison.
-        given: (args, kwargs).
-        gradients: whether there is a backward pass.
+    Arguments as of `bytes_needed`.
     """
     if fits(module, given, gradients=gradients):
         return ""
-    needed = gigabytes(bytes_needed(module, given, gradients=gradients))
-    of = "with gradients " if gradients else ""
-    return (
-        f"the comparison {of}does not fit into memory (about {needed} are needed, and {gigabytes(bytes_free())} are "
-        "free): give a smaller batch, smaller images or a shorter sequence, or check a part alone"
-    )
+    of, how_much = "with gradients " if gradients else "", shortage(module, given, gradients=gradients)
+    return f"the comparison {of}does not fit into memory ({how_much}): give {SMALLER}, or check a part alone"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,7 @@ class LayerPairing:
         limits: what a difference may be.
         gradients: torch's key → the difference of that parameter's gradient in the whole model.
         largest: the largest gradient of any parameter: the scale of what is nearly zero.
+        is_packed: whether torch's model packs sequences: see `packs`.
     """
 
     matched: dict[str, Matched]
@@ -37,6 +39,7 @@ class LayerPairing:
     limits: Limits
     gradients: dict[str, float]
     largest: float = 0.0
+    is_packed: bool = False
 
     def rows(self, torch: Run, flax: Run) -> list[tuple[LayerRow, Call, Call]]:
         """Every call of a layer that both sides make, in torch's order."""
@@ -81,7 +84,7 @@ class LayerPairing:
         found = []
         for place, ((_, a), b) in enumerate(pairs[:1] if len(torch) != len(flax) else pairs):
             b = match.in_torchs(b, a.shape, self.layout, place=place if is_input else None)
-            if a.ndim != b.ndim and a.size != b.size:
+            if self.is_packed and a.ndim != b.ndim and a.size != b.size:
                 continue  # a packed sequence has a row for each step that is there, Flax's padded one has them all
             apart = difference(a, b, scale=scale)
             # What was flattened stands in another order: of a module without weights that is no fault.
@@ -143,6 +146,12 @@ class LayerPairing:
         *args, kwargs = rebuilt(tree, lambda name, leaf: replaced.get(name, leaf))
         assert set(replaced) <= set(leaves(tree))
         return Inputs(tuple(args), kwargs)
+
+
+def packs(calls: Iterable[Call]) -> bool:
+    """Whether a layer of torch's was given, or gave, a packed sequence, `torch.nn.utils.rnn.PackedSequence`."""
+    named = (name for call in calls for name in leaves((*call.args, call.kwargs, call.output)))
+    return any(name.rpartition(".")[2] == "batch_sizes" for name in named)
 
 
 def _data(arrays: Arrays) -> Arrays:

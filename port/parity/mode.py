@@ -16,7 +16,7 @@ from port.parity.flax_side import FlaxSide
 from port.parity.given import Inputs, Layout
 from port.parity.gradients import gathered, gradients_in_torchs
 from port.parity.judge import Judge
-from port.parity.layers import LayerPairing
+from port.parity.layers import LayerPairing, packs
 from port.parity.matching import Matched
 from port.parity.mode_result import ModeResult
 from port.parity.outputs import Drawn, match_outputs
@@ -94,7 +94,9 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
     if not result.no_gradient:
         apart = _compare_gradients(models, torch, flax, judge, result, mode, most, outputs_match=not matched.why)
 
-    result.pairing = pairing = LayerPairing(models.matched, models.layout, models.limits, apart, most)
+    result.pairing = pairing = LayerPairing(
+        models.matched, models.layout, models.limits, apart, most, packs(torch.calls)
+    )
     rows = pairing.rows(torch, flax)
     result.rows = [row for row, _, _ in rows]
     if result.findings:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from port.judging import Status
 from port.parity.compared import Compared
-from port.parity.fitting import bytes_free, bytes_needed, did_not_fit, fits, gigabytes
+from port.parity.fitting import SMALLER, did_not_fit, fits, shortage
 from port.parity.flax_pass import OtherShape
 from port.parity.precision import cpu_precision
 from port.translation.double import twice, why_not
@@ -91,8 +91,7 @@ class _Proving:
         sides, given = self.sides, (self.sides.args, self.sides.kwargs)
         if not fits(sides.module, given, gradients=True):
             sizes = smaller(sides, lambda sizes: fits(sides.module, sides.given_at(sizes), gradients=True))
-            needed = gigabytes(bytes_needed(sides.module, given, gradients=True))
-            where = f"about {needed} are needed for it, and {gigabytes(bytes_free())} are free"
+            where = shortage(sides.module, given, gradients=True)
             if sizes is None:
                 return self.outputs_alone(given, where)
             given, self.ran_at = sides.given_at(sizes), sizes
@@ -189,10 +188,7 @@ def _compared_at(translation: Translation, ran_at: Lengths, others: list[Lengths
     return f"{first}; {tried}" if tried else f"{first} alone: the original ran at no others"
 
 
-_UNFIT = (
-    "the run {} did not fit into memory: translate with a smaller batch, smaller images or a shorter sequence, or a "
-    "part alone (--submodule)"
-)
+_UNFIT = f"the run {{}} did not fit into memory: translate with {SMALLER}, or a part alone (--submodule)"
 _UNTRAINED = "training mode was not compared, since the original does not run in it: {}"
 _UNREAD = "the written module does not read {}, and what the original gives changes with it"
 _OWN = (

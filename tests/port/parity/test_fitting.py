@@ -11,22 +11,11 @@ from flax import nnx
 from torch import Tensor, nn
 
 import port
+from models.keeping import Keeping, X
 from port.judging import Status
 from port.parity import CheckReport, comparison, fitting, torch_side
 
-X = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(2))
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 4, 3, padding=1)
-        self.norm = nn.BatchNorm2d(4)
-        self.last = torch.zeros(())
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.last = self.norm(self.conv(x)).relu().mean((2, 3))
-        return self.last
+from ..translation.false_alarms.undifferentiable import ChangedForBackward
 
 
 class FlaxNet(nnx.Module):
@@ -39,7 +28,7 @@ class FlaxNet(nnx.Module):
         return self.scale * nnx.relu(self.norm(self.conv(x))).mean((1, 2))
 
 
-MODULE = Net()
+MODULE = Keeping()
 
 
 def checked(scale: float = 1.0) -> CheckReport:
@@ -101,33 +90,20 @@ def test_another_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
         checked()
 
 
-class Rounds(nn.Module):
-    """torch refuses its backward pass: what it needs is changed in place."""
+class FlaxChanged(nnx.Module):
+    """`ChangedForBackward` as a person would port it."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc = nn.Linear(4, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.fc(x).exp()
-        z = y * 2
-        y.add_(1)
-        return z + y
-
-
-class FlaxRounds(nnx.Module):
     def __init__(self, shift: float = 1.0) -> None:
-        self.fc = nnx.Linear(4, 3, rngs=nnx.Rngs(0))
+        self.layer = nnx.Linear(8, 6, rngs=nnx.Rngs(0))
         self.shift = shift
 
     def __call__(self, x: Any) -> Any:
-        y = jnp.exp(self.fc(x))
-        return 2 * y + (y + self.shift)
+        return 2 * (jnp.exp(self.layer(x)) + self.shift)
 
 
 def test_where_torch_has_no_gradient_it_is_said_and_the_rest_is_judged() -> None:
-    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(3))
-    report = port.check(Rounds(), FlaxRounds(), x, weights="torch")
+    x = torch.randn(5, 8, generator=torch.Generator().manual_seed(3))
+    report = port.check(ChangedForBackward(), FlaxChanged(), x, weights="torch")
     assert report.status is Status.AGREE, str(report)
     assert any("since torch has none: one of the variables" in remark for remark in report.remarks)
-    assert port.check(Rounds(), FlaxRounds(1.5), x, weights="torch").status is Status.DIFFER
+    assert port.check(ChangedForBackward(), FlaxChanged(1.5), x, weights="torch").status is Status.DIFFER

@@ -34,7 +34,8 @@ def _named(fault: Fault) -> None:
     assert all(str(cause) in str(found.report) for cause in found.report.causes)
     for cause in found.report.causes:
         naming = [note.id for note in NOTES if cause.kind in note.causes]
-        assert cause.note in naming if naming and not _AMBIGUOUS & {cause.kind} else True
+        if naming and cause.kind not in _AMBIGUOUS:
+            assert cause.note in naming
         assert not cause.note or cause.note in naming
         assert cause.remedy
 

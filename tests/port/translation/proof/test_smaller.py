@@ -7,30 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
-from torch import Tensor, nn
 
 import port
+from models.keeping import Keeping, X
 from port.judging import Status
 from port.translation import Translation
 from port.translation.proof import prove, proving
 
-X = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(2))
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 4, 3, padding=1)
-        self.norm = nn.BatchNorm2d(4)
-        self.last = torch.zeros(())
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.last = self.norm(self.conv(x)).relu().mean((2, 3))
-        return self.last
-
-
-MODULE = Net()
+MODULE = Keeping()
 
 
 @pytest.fixture(scope="module")
