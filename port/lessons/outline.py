@@ -48,7 +48,7 @@ def outline(lines: Sequence[str]) -> tuple[Part, ...]:
     except SyntaxError as error:
         place = "" if error.lineno is None else f", line {error.lineno}"
         raise DoesNotParse(f"{error.msg}{place}") from None
-    except tokenize.TokenError as error:
+    except (tokenize.TokenError, ValueError) as error:  # the second of a null byte, before Python 3.11.4
         raise DoesNotParse(str(error.args[0])) from None
     except (RecursionError, MemoryError):  # what Python's parser says to that
         raise DoesNotParse("nested too deeply") from None

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import port.lessons.alignment
@@ -113,6 +113,7 @@ def test_no_line_of_python_is_lost(whole, left, right):
     assert not [remark for remark in alignment.remarks if "parse" in remark]
 
 
+@example("\x00")
 @given(sources)
 def test_a_source_beside_itself_is_equal_in_every_row(text):
     alignment = aligned(text, text)
