@@ -14,22 +14,22 @@ from port.judging import TENSORS, Limits, Status
 from port.mapping import Mapping, Rules, between, rules_of
 from port.mapping.folding import folds
 from port.mapping.renaming import Renaming, renamed
+from port.parity.compare.layer_matching import match_layers
+from port.parity.compare.mode import Models
+from port.parity.compare.weights import compare_weights, unpaired
 from port.parity.comparison import Comparison
-from port.parity.given import AS_IT_IS, Inputs, Layout, for_flax, inputs_from, layout_of
-from port.parity.held import compare_weights, unpaired
-from port.parity.matching import match_layers
-from port.parity.mode import Models
-from port.parity.outputs import Drawn
-from port.parity.precision import cpu_precision
 from port.parity.report import CheckReport
-from port.parity.sides import Keywords, flax_side, see_that_they_are_models
-from port.parity.structure import leaves
+from port.parity.sides.building import Keywords, flax_side, see_that_they_are_models
+from port.parity.sides.cotangents import Drawn
+from port.parity.sides.inputs import Inputs, for_flax, inputs_from
+from port.parity.sides.layouts import layout_between
+from port.parity.sides.precision import cpu_precision
+from port.parity.sides.structure import leaves
 
 if TYPE_CHECKING:
     import torch
 
-    from port.parity.run import Run
-    from port.parity.torch_side import TorchSide
+    from port.parity.sides.torch_side import TorchSide
 
 PRECISIONS = ("float64", "float32")
 
@@ -101,7 +101,7 @@ def check(
     renaming = Renaming({} if isinstance(rules, Mapping) else rules.rename)
     limits = _limits(TENSORS[precision], rtol, atol)
     with cpu_precision(precision == "float64"):
-        from port.parity.torch_side import TorchSide
+        from port.parity.sides.torch_side import TorchSide
 
         side = TorchSide(torch_module, precision)
         given = inputs_from(inputs, precision)
@@ -151,29 +151,11 @@ def _see_that_something_is_there(inputs: Inputs) -> None:
             raise UsageError(f"input {name} has shape {array.shape}: there is nothing in it to compare; give a batch")
 
 
-def layout_between(side: TorchSide, run: Run, inputs: Inputs, channels_last: bool | None) -> Layout:
-    """The layout of the inputs, from the first call of a torch layer whose pair has a channel axis.
-
-    Args:
-        side: torch's.
-        run: one of its runs.
-        inputs: torch's.
-        channels_last: what a person says of it; None to see for oneself.
-    """
-    pairs = {layer.path: layer.pairs[0] for layer in side.guide.layers if layer.pairs}
-    for call in run.calls:
-        channels = pairs[call.path].channels if call.path in pairs else None
-        shapes = [array.shape for array in call.inputs.values()]
-        if channels is not None and shapes and -len(shapes[0]) <= channels < len(shapes[0]):
-            return layout_of(inputs, call, channels % len(shapes[0]), channels_last=channels_last)
-    return layout_of(inputs, None, None, channels_last=channels_last) if channels_last else AS_IT_IS
-
-
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:
     """Give Flax's copy torch's weights."""
     import jax.numpy as jnp
 
-    from port.parity.calls import is_floating
+    from port.parity.sides.calls import is_floating
 
     # Widened first: where torch's two biases are summed, the sum is not rounded.
     wide = {name: array.astype(precision) if is_floating(array) else array for name, array in side.weights.items()}

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from port.judging import Status
-from port.parity.compared import Compared
-from port.parity.fitting import SMALLER, did_not_fit, fits, shortage
-from port.parity.flax_pass import OtherShape
-from port.parity.precision import cpu_precision
+from port.judging.compared import Compared
+from port.parity.sides.fitting import SMALLER, did_not_fit, fits, shortage
+from port.parity.sides.flax_pass import OtherShape
+from port.parity.sides.precision import cpu_precision
 from port.translation.double import twice, why_not
 from port.translation.input_lengths import Lengths
 from port.translation.loading import LABEL
