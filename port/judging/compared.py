@@ -1,7 +1,8 @@
-"""One kind of thing that was compared: the largest difference, and how many tensors."""
+"""One kind of thing that was compared: the largest difference, its limit, and how many there were."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from port.judging.status import Status
@@ -9,17 +10,18 @@ from port.judging.status import Status
 
 @dataclass(frozen=True)
 class Compared:
-    """One kind of thing that was compared.
+    """A row of every comparison's result: tensors of one kind in one mode, or a run's losses.
 
     Attributes:
-        what: of which.
-        difference: the largest, relative.
-        limit: what it may be.
-        where: the tensor with that difference.
-        count: how many tensors were compared.
+        what: of which, as "gradients in training" or "training loss".
+        difference: the largest, relative; NaN where there is no number to compare.
+        limit: what it may be; NaN where nothing judges it.
+        where: the tensor, or the step, with that difference.
+        count: how many were compared.
         rounded: how many of them are beyond their limit by rounding alone, as the original's own control shows; they
             are not in ``difference``.
-        unjudged: why a tensor cannot be judged; empty if all can.
+        unjudged: why one cannot be judged; empty if all can.
+        of: what is counted, in the singular.
     """
 
     what: str
@@ -29,10 +31,13 @@ class Compared:
     count: int
     rounded: int = 0
     unjudged: str = ""
+    of: str = "tensor"
 
     @property
     def status(self) -> Status:
         """Agree, differ, or cannot be judged."""
+        if math.isnan(self.limit):
+            return Status.CANNOT_JUDGE
         if not self.difference <= self.limit:
             return Status.DIFFER
         return Status.CANNOT_JUDGE if self.unjudged else Status.AGREE
@@ -45,6 +50,9 @@ class Compared:
         differs = self.status is Status.DIFFER
         where = f" at {self.where}" if differs and self.where else ""
         rounded = f", {self.rounded} of them zero but for rounding" if self.rounded else ""
-        tensors = f"({self.count} tensors{rounded}){where}"
+        counted = f"({self.count} {self.of}{'' if self.count == 1 else 's'}{rounded}){where}"
         unjudged = f"; cannot be judged: {self.unjudged}" if self.unjudged else ""
-        return f"{self.what}: {self.difference:.1e} {'>' if differs else '≤'} {self.limit:.0e} {tensors}{unjudged}"
+        if self.difference == self.limit == 0:
+            return f"{self.what}: equal to the last bit {counted}{unjudged}"
+        limit = "" if math.isnan(self.limit) else f" {'>' if differs else '≤'} {self.limit:.0e}"
+        return f"{self.what}: {self.difference:.1e}{limit} {counted}{unjudged}"

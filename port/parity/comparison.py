@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from port.judging import Status
+from port.judging import Compared, Status
 from port.parity.compare.findings import ORDER, Finding
 from port.parity.compare.mode import Models, compare_buffers, compare_mode
 from port.parity.compare.mode_result import ModeResult
@@ -28,7 +28,6 @@ class Comparison:
         steps: forward passes in training mode before the running statistics are compared.
         remarks: what else there is to say.
         results: of each mode that was compared.
-        buffers: how many of them were.
         is_random: whether torch's model draws random numbers in training mode.
         ended: why it ended before its end; empty where it did not.
     """
@@ -39,7 +38,6 @@ class Comparison:
     steps: int
     remarks: list[str]
     results: dict[str, ModeResult] = field(default_factory=dict)
-    buffers: int = 0
     is_random: bool = False
     ended: str = ""
 
@@ -66,7 +64,7 @@ class Comparison:
         if not self.is_random:
             trained = models.torch.run(models.inputs, cotangents, training=True, loss=models.losses[0])
             self.results["training"] = compare_mode(models, trained, self.drawn, training=True)
-            self.buffers = compare_buffers(models, self.steps, self.results["training"])
+            compare_buffers(models, self.steps, self.results["training"])
         for mode, result in self.results.items():
             part_beyond_rounding(models, result, training=mode == "training")
 
@@ -81,10 +79,9 @@ class Comparison:
         found.sort(key=lambda finding: (ORDER.index(finding.what), finding.mode))
         partings = [parting for result in results.values() for parting in result.partings]
         partings.sort(key=lambda parting: (parting.direction != "forward", parting.mode))
-        compared = {"weights": len(models.mapping.entries)} if weights_compared else {}
-        for result in results.values():
-            for kind, count in result.compared.items():
-                compared[kind] = compared.get(kind, 0) + count
+        rows = [self._weights()] if weights_compared else []
+        for mode, result in results.items():
+            rows += result.compared(mode, models.limits, self.steps)
         why = [models.unfit, self.ended, *(why for result in results.values() for why in result.unjudged)]
         unjudged = tuple(dict.fromkeys(filter(None, why)))
         causes = causes_of(models, results, found, self.steps) if found else ()
@@ -95,11 +92,18 @@ class Comparison:
             {mode: tuple(result.rows) for mode, result in results.items()},
             tuple(all_hints(models, results, found, partings, causes)),
             (*remarks_of(models, results, is_random=self.is_random), *self.remarks),
-            {**compared, "buffers": self.buffers},
+            tuple(rows),
             models.torch.precision,
             unjudged,
             causes,
         )
+
+    def _weights(self) -> Compared:
+        """The row of the weights, which were compared before either side ran."""
+        found = [finding for finding in self.findings if finding.what == "weights"]
+        worst = max(found, key=lambda finding: finding.difference, default=None)
+        difference, where = (0.0, "") if worst is None else (worst.difference, worst.where)
+        return Compared("weights", difference, 0.0, where, len(self.models.mapping.entries))
 
 
 UNFIT = f"the comparison did not fit into memory: give {SMALLER}, or check a part alone"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from port.judging import Status
+from port.judging import Compared, Status
 from port.parity.compare.distance import Incomparable
-from port.parity.compare.findings import ORDER, Finding, LayerRow, Parting, What
+from port.parity.compare.findings import ORDER, WORDS, Finding, LayerRow, Parting, What
 from port.parity.diagnose.causes.cause import Cause
 
 SHOWN = 8
@@ -24,7 +24,7 @@ class CheckReport:
         layers: each mode's layers in the order in which torch finished them.
         hints: what to look at.
         remarks: what was done, and what was not compared.
-        compared: how many tensors of each kind.
+        rows: what was compared: the largest difference of each kind in each mode, and how many tensors.
         precision: in which both sides ran.
         unjudged: what cannot be judged, and why.
         causes: what makes the two agree where they part, found by trying.
@@ -36,7 +36,7 @@ class CheckReport:
     layers: dict[str, tuple[LayerRow, ...]]
     hints: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    compared: dict[str, int] = field(default_factory=dict)
+    rows: tuple[Compared, ...] = ()
     precision: str = "float64"
     unjudged: tuple[str, ...] = ()
     causes: tuple[Cause, ...] = ()
@@ -55,16 +55,24 @@ class CheckReport:
         return self.partings[0] if self.partings else None
 
     @property
+    def compared(self) -> dict[str, int]:
+        """How many tensors of each kind were compared, in all modes."""
+        counts: dict[str, int] = {}
+        for row in self.rows:
+            kind = row.what.partition(" in ")[0].partition(" after ")[0]
+            counts[kind] = counts.get(kind, 0) + row.count
+        return counts
+
+    @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
         if self.agree:
-            counts = ", ".join(f"{count} {kind}" for kind, count in self.compared.items() if count)
+            counts = ", ".join(f"{count} {kind}" for kind, count in self.compared.items())
             return f"The two models agree in {self.precision}: {counts}."
         if self.status is Status.CANNOT_JUDGE:
             return f"Whether the two models agree cannot be judged in {self.precision}: {self.unjudged[0]}."
         kinds = [what for what in ORDER if any(finding.what == what for finding in self.findings)]
-        words = {"forward": "outputs", "backward": "gradients", "input gradient": "gradients of the inputs"}
-        said = ", ".join(words.get(kind, kind) for kind in kinds)
+        said = ", ".join(WORDS[kind] for kind in kinds)
         where = f" They part first at {self.first.layer}." if self.first and self.first.layer else ""
         return f"The two models differ in {self.precision}: {said}.{where}"
 
@@ -73,6 +81,7 @@ class CheckReport:
         lines += [f"  {parting.why}" for parting in self.partings]
         lines += [f"  cause: {cause}" for cause in self.causes]
         lines += [line for what in ORDER for line in self._listed(what)]
+        lines += [f"  {row}" for row in self.rows if row.count and row.status is not Status.DIFFER]
         if self.first is not None:
             lines += _table(self.first, self.layers.get(self.first.mode, ()))
         lines += [f"  cannot be judged: {why}" for why in self.unjudged[self.status is Status.CANNOT_JUDGE :]]

@@ -194,12 +194,7 @@ def _beyond(differences: Differences, a: Record, b: Record, where: str) -> list[
 
 def _judged_until(steps: Differences, evaluations: Differences) -> int | None:
     """The last step before those that nothing judges, or None where all steps and evaluations are judged."""
-    unjudged = [
-        step
-        for differences in (steps, evaluations)
-        for step, value, limit in zip(differences.steps, differences.values, differences.limits, strict=True)
-        if math.isnan(limit) and value > 0  # what is equal to the last bit needs no yardstick
-    ]
+    unjudged = [*steps.unjudged, *evaluations.unjudged]
     if not unjudged:
         return None
     return max((step for step in steps.steps if step < min(unjudged)), default=-1)

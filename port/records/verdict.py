@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from port.judging import Status
+from port.judging import Compared, Status
 from port.records.json_numbers import to_json
+
+_NO_CONTROL = "training makes rounding large, and no control says how large"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,21 @@ class Differences:
     values: list[float]
     limits: list[float]
     controls: list[list[float]] = field(default_factory=list)
+
+    @property
+    def unjudged(self) -> list[int]:
+        """The steps that nothing judges; what is equal to the last bit needs no limit."""
+        judged = zip(self.steps, self.values, self.limits, strict=True)
+        return [step for step, value, limit in judged if math.isnan(limit) and value > 0]
+
+    def nearest(self) -> tuple[int, float, float]:
+        """(step, difference, limit) where the difference is the largest share of its limit; zeros without a step."""
+        places = list(zip(self.steps, self.values, self.limits, strict=True))
+        judged = [place for place in places if not math.isnan(place[2])]
+        if judged:
+            return max(judged, key=lambda place: place[1] / place[2])
+        step, value, _ = max(places, key=lambda place: place[1], default=(0, 0.0, 0.0))
+        return step, value, math.nan if self.unjudged else 0.0
 
     def largest(self) -> tuple[int, float] | None:
         """(step, difference) where the two are furthest apart, or None without a step."""
@@ -82,6 +100,22 @@ class Verdict:
     def first(self) -> Finding | None:
         """The earliest finding, or None."""
         return self.findings[0] if self.findings else None
+
+    @property
+    def rows(self) -> tuple[Compared, ...]:
+        """What was compared, as every comparison says it: the losses of training, and of evaluation."""
+        training = self._row("training loss", "step", self.steps)
+        evaluation = self._row("evaluation loss", "evaluation", self.evaluations)
+        return tuple(row for row in (training, evaluation) if row.count or not row.agrees)
+
+    def _row(self, what: str, where: str, differences: Differences) -> Compared:
+        """One row: of what differs, its first finding; else the step that comes nearest to its limit."""
+        found = next((finding for finding in self.findings if finding.where == where), None)
+        step, value, limit = differences.nearest()
+        if found is not None:
+            step, value, limit = found.step or 0, found.difference, found.limit
+        unjudged = _NO_CONTROL if found is None and differences.unjudged else ""
+        return Compared(what, value, limit, f"{where} {step}", len(differences.steps), unjudged=unjudged, of=where)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for a JSON file: what is not finite as "NaN" or "Infinity"."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from port.judging import Status, worst
+from port.judging import Compared, Status, worst
 from port.records import Verdict
 from port.records.json_numbers import to_json
 from port.training import Outcome
@@ -41,21 +42,16 @@ def result_of_error(command: str, message: str, exit_code: int) -> Result:
 
 
 def result_of_check(report: CheckReport) -> Result:
-    """A check: a row for all tensors of one kind that agree, and one for each that differs."""
+    """A check: a row for each tensor that differs, then one for all of each kind."""
     differ = [
         _row(f"{f.what}, {f.mode}" if f.mode else f.what, f.where, f.difference, f.limit, None, Status.DIFFER)
         for f in report.findings
-    ]
-    kinds = [
-        _row(kind, count=count, status=None if differ else report.status)
-        for kind, count in report.compared.items()
-        if count
     ]
     return _result(
         "check",
         report.status,
         report.sentence,
-        rows=[*differ, *kinds],
+        rows=[*differ, *map(_row_of, report.rows)],
         first=_parted(report.partings),
         causes=[asdict(cause) for cause in report.causes],
         remarks=[*report.unjudged, *report.hints, *report.remarks],
@@ -95,7 +91,7 @@ def result_of_verdict(verdict: Verdict, causes: Sequence[Cause] = ()) -> Result:
         "compare",
         verdict.status,
         verdict.sentence,
-        rows=_rows_of(verdict, ""),
+        rows=list(map(_row_of, verdict.rows)),
         first=_first_of(verdict),
         causes=[asdict(cause) for cause in causes],
         remarks=verdict.hints,
@@ -105,11 +101,7 @@ def result_of_verdict(verdict: Verdict, causes: Sequence[Cause] = ()) -> Result:
 def result_of_outcomes(outcomes: Sequence[Outcome], folder: Path) -> Result:
     """A run of both trainers: each comparison's rows begin with its name."""
     status = worst(outcome.verdict.status for outcome in outcomes)
-    rows = []
-    for outcome in outcomes:
-        rows += _rows_of(outcome.verdict, f"{outcome.name}, ")
-        if outcome.weights is not None:
-            rows.append(_row(f"{outcome.name}, final weights", *outcome.weights))
+    rows = [_row_of(replace(row, what=f"{outcome.name}, {row.what}")) for outcome in outcomes for row in outcome.rows]
     first = next((found for outcome in outcomes if (found := _first_of(outcome.verdict)) is not None), None)
     return _result(
         "train",
@@ -130,7 +122,7 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
     if proof is None:
         sentence = "Not compared with the original."
         return _result("translate", None, sentence, exit_code=1, files=written, remarks=unwritten)
-    rows = [_row(r.what, r.where, r.difference, r.limit, r.count, r.status) for r in proof.rows]
+    rows = list(map(_row_of, proof.rows))
     why = proof.failed or proof.unjudged
     reasons = [row.unjudged for row in proof.rows if row.unjudged]
     return _result(
@@ -214,23 +206,16 @@ def _row(
     return {"what": what, "where": where, **numbers, "count": count, "status": None if status is None else str(status)}
 
 
+def _row_of(row: Compared) -> Result:
+    """A row that a comparison gives; without a status where nothing judges it."""
+    is_limited = not math.isnan(row.limit)
+    status = row.status if is_limited or row.unjudged else None
+    limit = row.limit if is_limited else None
+    return _row(row.what, row.where, row.difference, limit, row.count, status)
+
+
 def _divergence(why: str, **known: Any) -> Result:
     return {"direction": None, "mode": None, "layer": None, "path": None, "step": None, **known, "why": why}
-
-
-def _rows_of(verdict: Verdict, before: str) -> list[Result]:
-    rows = []
-    for what, where in (("training loss", "step"), ("evaluation loss", "evaluation")):
-        differences = verdict.steps if where == "step" else verdict.evaluations
-        largest = differences.largest()
-        if largest is not None:
-            step, value = largest
-            limit = differences.limits[differences.steps.index(step)]
-            apart = any(finding.where == where for finding in verdict.findings)
-            unjudged = verdict.judged_until is not None and any(limit != limit for limit in differences.limits)
-            status = Status.DIFFER if apart else Status.CANNOT_JUDGE if unjudged else Status.AGREE
-            rows.append(_row(f"{before}{what}", f"{where} {step}", value, limit, len(differences.steps), status))
-    return rows
 
 
 def _first_of(verdict: Verdict) -> Result | None:

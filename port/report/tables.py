@@ -110,8 +110,7 @@ def _strayed(differences: Differences) -> str:
 def _weights(outcome: Outcome) -> str:
     if outcome.weights is None:
         return "–"
-    tensor, difference = outcome.weights
-    return escape(visible(f"{difference:.1e} ({tensor})"))
+    return escape(visible(f"{outcome.weights.difference:.1e} ({outcome.weights.where})"))
 
 
 def _accuracy(record: Record) -> str:

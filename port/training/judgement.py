@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from port.judging import Status
+from port.judging import Compared, Status
 from port.judging.limits import WEIGHTS_LIMIT
 from port.records import Finding, Record, Verdict, compare, read_record
 from port.weights import largest_difference, read_arrays
@@ -23,7 +24,7 @@ class Outcome:
         jax: JAX's record.
         controls: the controls' records.
         verdict: what comparing them says, the final weights included.
-        weights: the final tensor that differs most, and by how much; None where a side left no weights.
+        weights: the final tensor that differs most; None where a side left no weights. Below float64 nothing limits it.
         causes: `port.parity.diagnose.causes.Cause`, of the two models by themselves, where they were checked.
     """
 
@@ -32,8 +33,13 @@ class Outcome:
     jax: Record
     controls: tuple[Record, ...]
     verdict: Verdict
-    weights: tuple[str, float] | None
+    weights: Compared | None
     causes: tuple[Any, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Compared, ...]:
+        """What was compared: the losses, and the final weights."""
+        return self.verdict.rows if self.weights is None else (*self.verdict.rows, self.weights)
 
 
 def judge(
@@ -57,15 +63,18 @@ def judge(
     verdict = compare(record_a, record_b, controls=control_records)
     weights = None
     if final_weights is not None and all(path.exists() for path in final_weights):
-        weights = largest_difference(*(read_arrays(path) for path in final_weights))
-        if verdict.precision == "float64" and weights[1] > WEIGHTS_LIMIT:
-            verdict = _with_weights_finding(verdict, *weights)
+        a, b = (read_arrays(path) for path in final_weights)
+        limit = WEIGHTS_LIMIT if verdict.precision == "float64" else math.nan
+        tensor, difference = largest_difference(a, b)
+        weights = Compared("final weights", difference, limit, tensor, len({*a, *b}))
+        if weights.status is Status.DIFFER:
+            verdict = _with_weights_finding(verdict, weights)
     return Outcome(name, record_a, record_b, control_records, verdict, weights)
 
 
-def _with_weights_finding(verdict: Verdict, tensor: str, difference: float) -> Verdict:
-    why = f"the final weights differ most in {tensor}: {difference:.2e}, allowed {WEIGHTS_LIMIT:.0e}"
-    finding = Finding("weights", None, difference, WEIGHTS_LIMIT, why)
+def _with_weights_finding(verdict: Verdict, weights: Compared) -> Verdict:
+    why = f"the final weights differ most in {weights.where}: {weights.difference:.2e}, allowed {weights.limit:.0e}"
+    finding = Finding("weights", None, weights.difference, weights.limit, why)
     if verdict.findings:  # the losses parted before: that comes first
         return replace(verdict, findings=[*verdict.findings, finding])
     sentence = f"torch and jax differ: the losses agree at every step, but {why}."

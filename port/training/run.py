@@ -81,7 +81,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "precision": verdict.precision,
         "largest_difference": verdict.steps.largest(),
         "largest_evaluation_difference": verdict.evaluations.largest(),
-        "weights_difference": outcome.weights,
+        "weights_difference": None if outcome.weights is None else [outcome.weights.where, outcome.weights.difference],
         "findings": verdict.as_dict()["findings"],
         "hints": verdict.hints,
         "causes": [asdict(cause) for cause in outcome.causes],

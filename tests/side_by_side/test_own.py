@@ -131,7 +131,7 @@ def with_options(**options: Any) -> Config:
 def test_the_small_convnet(project: Path, train_both: Callable[..., Any]) -> None:
     outcome = train_both(with_options(**own(project, steps=12)))
     assert outcome.verdict.status is Status.AGREE, str(outcome.verdict)
-    assert outcome.weights is not None and outcome.weights[1] < 1e-12
+    assert outcome.weights is not None and outcome.weights.difference < 1e-12
     assert len(outcome.jax.steps) == 12 and outcome.jax.steps[0].loss != outcome.jax.steps[11].loss
 
 

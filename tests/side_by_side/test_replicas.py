@@ -38,7 +38,7 @@ def told(config: Config, form: Config) -> Config:
 def assert_the_same(outcome: Any, bar: float = 1e-9) -> None:
     assert outcome.verdict.status is Status.AGREE, outcome.verdict.sentence
     assert outcome.verdict.steps.largest()[1] < bar
-    assert outcome.weights[1] < bar
+    assert outcome.weights.difference < bar
 
 
 # %% One device and several, where nothing depends on how many there are

@@ -43,7 +43,7 @@ def test_float64_is_the_same_at_every_step(train_both, case):
     outcome = train_both(CASES[case])
     assert outcome.verdict.status is Status.AGREE, outcome.verdict.sentence
     assert outcome.verdict.steps.largest()[1] < STEPS_APART.get(case, 1e-11)
-    assert outcome.weights[1] < 1e-9
+    assert outcome.weights.difference < 1e-9
     assert len(outcome.verdict.evaluations.steps) >= 1
 
 
@@ -57,12 +57,12 @@ BY_THE_MACHINE = {"adagrad"}
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_the_convnet_with_every_optimizer(train_both, optimizer):
     outcome = train_both(Config(model="convnet", optimizer=optimizer, steps=60, schedule="one-cycle"))
-    print(f"\n{optimizer}: losses {outcome.verdict.steps.largest()[1]:.1e}, weights {outcome.weights[1]:.1e}")
+    print(f"\n{optimizer}: losses {outcome.verdict.steps.largest()[1]:.1e}, weights {outcome.weights.difference:.1e}")
     assert outcome.verdict.steps.largest()[1] < 1e-11
     if optimizer in UNSTABLE:
         assert outcome.verdict.status is Status.DIFFER
     if outcome.verdict.status is Status.DIFFER and optimizer in UNSTABLE | BY_THE_MACHINE:
-        assert outcome.weights[0] == "conv3.bias"
+        assert outcome.weights.where == "conv3.bias"
     else:
         assert outcome.verdict.status is Status.AGREE, outcome.verdict.sentence
 

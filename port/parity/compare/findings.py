@@ -7,6 +7,14 @@ from typing import Literal
 
 What = Literal["weights", "forward", "buffers", "backward", "input gradient"]
 ORDER: tuple[What, ...] = ("weights", "forward", "buffers", "backward", "input gradient")
+WORDS: dict[What, str] = {
+    "weights": "weights",
+    "forward": "outputs",
+    "buffers": "buffers",
+    "backward": "gradients",
+    "input gradient": "gradients of the inputs",
+}
+"""What a row of each kind is called."""
 
 
 @dataclass(frozen=True)

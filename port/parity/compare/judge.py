@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from port.judging import Limits, Status
-from port.judging.compared import Compared
+from port.judging import Compared, Limits, Status
 from port.parity.compare.control import Control
 from port.parity.compare.distance import difference, gap
 from port.parity.sides.run import is_gradient
@@ -82,15 +81,25 @@ class Judge:
             most: as of `tensor`.
         """
         tensors = [self.tensor(kind, name, pair, most=most) for name, pair in pairs.items()]
-        judged = [tensor for tensor in tensors if not tensor.is_rounding and not tensor.unjudged]
-        worst = max(judged, key=lambda tensor: tensor.difference, default=None)
-        limit = self.limits.gradient if is_gradient(kind) else self.limits.forward
-        return Compared(
-            what,
-            float(worst.difference) if worst is not None else 0.0,
-            limit,
-            worst.name if worst is not None and worst.difference > 0 else "",
-            len(tensors),
-            sum(tensor.is_rounding for tensor in tensors),
-            next((tensor.unjudged for tensor in tensors if tensor.unjudged), ""),
-        )
+        return row_of(what, tensors, self.limits.gradient if is_gradient(kind) else self.limits.forward)
+
+
+def row_of(what: str, tensors: Sequence[ComparedTensor], limit: float) -> Compared:
+    """Compared tensors of one kind in one row.
+
+    Args:
+        what: the row's name.
+        tensors: of the kind.
+        limit: what the difference of one may be.
+    """
+    judged = [tensor for tensor in tensors if not tensor.is_rounding and not tensor.unjudged]
+    worst = max(judged, key=lambda tensor: tensor.difference, default=None)
+    return Compared(
+        what,
+        float(worst.difference) if worst is not None else 0.0,
+        limit,
+        worst.name if worst is not None and worst.difference > 0 else "",
+        len(tensors),
+        sum(tensor.is_rounding for tensor in tensors),
+        next((tensor.unjudged for tensor in tensors if tensor.unjudged), ""),
+    )

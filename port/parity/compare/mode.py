@@ -89,7 +89,6 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
         why = why_of(tensor.difference) if torch.outputs[name].shape == array.shape else shapes
         result.add("forward", mode, name or "the output", tensor, why)
     forward = bool(result.findings)
-    result.compared = {"outputs": len(matched.names)}
 
     apart, most = {}, largest(torch.gradients)
     if not result.no_gradient:
@@ -139,7 +138,6 @@ def _compare_gradients(
     for name, *pair in _input_gradients(models, torch, flax) if outputs_match else ():
         tensor = judge.tensor(INPUT_GRADIENTS, name, (pair[0], pair[1]), most=into)
         result.add("input gradient", mode, f"input {name}", tensor)
-    result.compared |= {"gradients": len(apart), "gradients of inputs": len(torch.input_gradients)}
     return apart
 
 
@@ -149,16 +147,13 @@ def _alone(pairing: LayerPairing, models: Models, row: LayerRow, torch: Call, fl
     return replace(row, alone=forward, alone_backward=backward)
 
 
-def compare_buffers(models: Models, steps: int, result: ModeResult) -> int:
+def compare_buffers(models: Models, steps: int, result: ModeResult) -> None:
     """The running statistics and other buffers of both sides after some forward passes in training mode.
 
     Args:
         models: the two.
         steps: forward passes.
-        result: where what differs is added.
-
-    Returns:
-        how many were compared.
+        result: where what was compared is added.
     """
     entries = [e for e in models.mapping.entries if e.collection not in ("params", TORCH_ONLY)]
 
@@ -175,7 +170,6 @@ def compare_buffers(models: Models, steps: int, result: ModeResult) -> int:
     for path, array in torch.items():
         tensor = judge.tensor(BUFFERS, path, (array, flax[path]))
         result.add("buffers", "training", f"{names[path]} → {path}", tensor, f"after {steps} steps")
-    return len(torch)
 
 
 def _control(models: Models, torch: Run, drawn: Drawn, *, training: bool) -> Control:

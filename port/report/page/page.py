@@ -163,7 +163,7 @@ def _facts(subject: Subject, losses: curves.Curves) -> list[tuple[str, str]]:
         if limits[largest[0]] == limits[largest[0]]:
             facts.append(("its limit there", words.apart(limits[largest[0]])))
     if subject.weights is not None:
-        facts.append(("final weights", words.apart(subject.weights[1])))
+        facts.append(("final weights", words.apart(subject.weights.difference)))
     return facts
 
 

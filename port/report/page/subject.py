@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from port.judging import Compared
 from port.records import Record, Verdict
 from port.training import Outcome, Remains
 
@@ -19,7 +20,7 @@ class Subject:
         labels: what the two are called.
         controls: the controls' records.
         verdict: None where there is no step that both have.
-        weights: the final tensor that differs most, and by how much.
+        weights: the final tensor that differs most.
         broken: how the run broke off, a sentence for each side that did.
     """
 
@@ -28,7 +29,7 @@ class Subject:
     labels: tuple[str, str]
     controls: tuple[Record, ...]
     verdict: Verdict | None
-    weights: tuple[str, float] | None
+    weights: Compared | None
     broken: tuple[str, ...]
 
     @property

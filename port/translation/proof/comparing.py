@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from port.judging.compared import Compared
+from port.judging import Compared
 from port.mapping import TORCH_ONLY
 from port.parity.compare.distance import largest
 from port.parity.compare.judge import Judge, Pair

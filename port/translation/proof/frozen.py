@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from port.judging.compared import Compared
+from port.judging import Compared
 from port.mapping import TORCH_ONLY
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.judging.compared import Compared
+from port.judging import Compared
 from port.parity.compare.control import Control
 from port.parity.compare.judge import Judge
 from port.parity.sides.calls import Arrays

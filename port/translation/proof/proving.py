@@ -6,8 +6,7 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from port.judging import Status
-from port.judging.compared import Compared
+from port.judging import Compared, Status
 from port.parity.sides.fitting import SMALLER, did_not_fit, fits, shortage
 from port.parity.sides.flax_pass import OtherShape
 from port.parity.sides.precision import cpu_precision

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from port.judging import TENSORS, Limits, Status, worst
-from port.judging.compared import Compared
+from port.judging import TENSORS, Compared, Limits, Status, worst
 from port.translation.proof.explaining import NONE, Explanation
 
 

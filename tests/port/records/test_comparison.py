@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from port import records
 from port.errors import BrokenRecord, UnknownChoice, UsageError
+from port.judging import worst
 from port.judging.limits import CONTROL_FACTOR, EARLY_LIMIT, EARLY_STEPS, LATER_FLOOR, PROOF_LIMIT
-from port.records import Line, Record, Recorder, Status, Verdict, compare
+from port.records import Line, Record, Recorder, Status, Verdict
 from port.records.limits import (
     control_limits,
     early_limit,
@@ -28,6 +30,13 @@ LONG = EARLY_STEPS + 10  # steps of a run that outlasts the early ones
 LATER = EARLY_STEPS + 3  # a step that is not early
 
 Losses = Sequence[float] | dict[int, float]
+
+
+def compare(*both: Any, **options: Any) -> Verdict:
+    """Both records compared; whatever comes of it, the rows say the same as the verdict."""
+    verdict = records.compare(*both, **options)
+    assert worst(row.status for row in verdict.rows) is verdict.status, (verdict.sentence, verdict.rows)
+    return verdict
 
 
 def lines(losses: Losses, more: Callable[[int], dict[str, Any]] = lambda step: {}) -> dict[int, Line]:

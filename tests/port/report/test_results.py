@@ -84,3 +84,4 @@ def test_two_records(
     found = result("compare", str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl"), code=code, capsys=capsys)
     assert found["status"] == word
     assert (found["first_divergence"] or {}).get("step") == (7 if word == "differ" else None)
+    assert [(row["what"], row["status"]) for row in found["rows"]] == [("training loss", word)]
