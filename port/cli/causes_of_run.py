@@ -1,9 +1,9 @@
-"""Where a run differs: are the two models themselves the same, and if not, why not?"""
+"""Where two records differ: are the runs' options, their initial weights and their models the same, and if not, why?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,30 @@ from port.errors import PortError, UsageError
 from port.judging import Status
 from port.records import Record
 from port.training import Outcome, told_before
+from port.weights import largest_difference, read_arrays
 from side_by_side.config import Config
 from side_by_side.own import beside
 
 BATCH = 32
 """How many samples of the training set both models are given."""
-_INITIAL = "initial.safetensors"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of `port train`'s that a record is of.
+
+    Attributes:
+        config: what it was told.
+        folder: of the run, with its initial weights.
+    """
+
+    config: Config
+    folder: Path
+
+    @property
+    def initial(self) -> Path:
+        """The weights that both its sides begin with."""
+        return self.folder / "initial.safetensors"
 
 
 def with_causes(outcomes: Sequence[Outcome], config: Config, folder: Path) -> list[Outcome]:
@@ -29,47 +47,74 @@ def with_causes(outcomes: Sequence[Outcome], config: Config, folder: Path) -> li
         config: of the run.
         folder: of the run, with its initial weights.
     """
+    run = Run(config, folder)
     differing = [outcome for outcome in outcomes if outcome.verdict.status is Status.DIFFER]
-    if not differing or not (folder / _INITIAL).exists():
+    if not differing or not run.initial.exists():
         return list(outcomes)
-    try:
-        # Whatever fails here, the verdict is there.
-        report = guarded(partial(_checked, config, folder / _INITIAL), "it did not run to its end")
-    except PortError as error:
-        first = [f"the two models by themselves cannot be checked: {str(error).splitlines()[0]}"]
-        return [_told(outcome, first, ()) if outcome in differing else outcome for outcome in outcomes]
-    if report.status is Status.AGREE:
-        first = ["the two models agree from the initial weights: look at the data, the loss and the optimizer"]
-    else:
-        first = [f"the two models differ by themselves: {cause}" for cause in report.causes] or [report.sentence]
-    return [_told(outcome, first, report.causes) if outcome in differing else outcome for outcome in outcomes]
+    hints, causes = _checked_hints(run, run)
+    return [_told(outcome, hints, causes) if outcome in differing else outcome for outcome in outcomes]
 
 
 def with_causes_at_hand(outcome: Outcome) -> Outcome:
-    """The same of two records alone; as it was, where they are not of one run of `port train`'s whose models are at
-    hand: its own, or those of a file beneath the folder that one is in. No other is imported for having been named."""
-    if outcome.verdict.status is not Status.DIFFER:
+    """The same of two records alone, of one run of `port train`'s or of two: in which options and initial weights the
+    runs differ, and why the models do. Models are those of `port train` itself, or of a file beneath the folder that
+    one is in; no other is imported for having been named."""
+    a, b = _run_of(outcome.torch), _run_of(outcome.jax)
+    if outcome.verdict.status is not Status.DIFFER or a is None or b is None:
         return outcome
-    run = _run_of(outcome.torch, outcome.jax)
-    if run is None:
-        return outcome
-    [told] = with_causes([outcome], *run)
-    return told if told.causes else outcome
+    hints = _between(a, b)
+    causes: tuple[Any, ...] = ()
+    torch, jax = (a, b) if outcome.torch.name == "torch" else (b, a)
+    is_here = all(_is_here(name) for name in (torch.config.torch_model, jax.config.jax_model) if name is not None)
+    if {outcome.torch.name, outcome.jax.name} == {"torch", "jax"} and is_here and jax.initial.exists():
+        said, causes = _checked_hints(torch, jax)
+        hints += said if causes or hints else []
+    return _told(outcome, hints, causes) if hints else outcome
 
 
-def _run_of(a: Record, b: Record) -> tuple[Config, Path] | None:
-    """The config and the folder of the run that two records are of, as `port.training` lays it out."""
-    folder = a.path.resolve().parent.parent
-    if folder != b.path.resolve().parent.parent or {a.name, b.name} != {"torch", "jax"}:
-        return None
+def _run_of(record: Record) -> Run | None:
+    """The run that a record is of, as `port.training` lays it out."""
+    folder = record.path.resolve().parent.parent
     try:
         told = told_before(folder)
         paths = {name: Path(told[name]) for name in ("data_root", "out") if told.get(name) is not None}
-        config = Config(**{**told, **paths})
+        return Run(Config(**{**told, **paths}), folder)
     except (PortError, TypeError):  # no run's folder, or another version's
         return None
-    own = [reference for reference in (config.torch_model, config.jax_model) if reference is not None]
-    return (config, folder) if all(_is_here(reference) for reference in own) else None
+
+
+def _between(a: Run, b: Run) -> list[str]:
+    """In what two runs differ before they begin."""
+    if a.folder == b.folder:
+        return []
+    options, others = a.config.compared(), b.config.compared()
+    apart = [name for name in options if options[name] != others[name]]
+    said = [f"{name.replace('_', ' ')} ({_shown(options[name])} and {_shown(others[name])})" for name in apart]
+    hints = [f"the two runs have other options: {', '.join(said)}"] if said else []
+    try:
+        initial = [read_arrays(run.initial) for run in (a, b)]
+    except PortError:
+        return hints
+    name, difference = largest_difference(*initial)
+    begin = f"the two runs begin with other weights: {name} differs by {difference:.1e}"
+    return [*hints, begin] if difference > 0 else hints
+
+
+def _shown(option: Any) -> str:
+    return "the default" if option is None else str(option)
+
+
+def _checked_hints(torch: Run, jax: Run) -> tuple[list[str], tuple[Any, ...]]:
+    """What a check of one run's PyTorch model and another's (or its own) JAX model says, and the causes it names."""
+    try:
+        # Whatever fails here, the verdict is there.
+        report = guarded(partial(_checked, torch, jax), "it did not run to its end")
+    except PortError as error:
+        return [f"the two models by themselves cannot be checked: {str(error).splitlines()[0]}"], ()
+    if report.status is Status.AGREE:
+        return ["the two models agree from the initial weights: look at the data, the loss and the optimizer"], ()
+    hints = [f"the two models differ by themselves: {cause}" for cause in report.causes] or [report.sentence]
+    return hints, report.causes
 
 
 def _is_here(reference: str) -> bool:
@@ -94,52 +139,55 @@ def _told(outcome: Outcome, first: list[str], causes: Sequence[Any]) -> Outcome:
     return replace(outcome, verdict=verdict, causes=tuple(causes))
 
 
-def _checked(config: Config, initial: Path) -> Any:
-    """Check both models from the initial weights, on the training set's first samples.
+def _checked(torch: Run, jax: Run) -> Any:
+    """Check both models from the same initial weights, torch's run's, on the training set's first samples.
 
     Raises:
-        UsageError: PyTorch is not here.
+        UsageError: PyTorch is not here; one model is the run's own and the other a person's.
     """
     try:
-        import torch  # noqa: F401
+        import torch as _  # noqa: F401
     except ModuleNotFoundError as error:
         raise UsageError("PyTorch is not installed here") from error
     from port.data import load_examples
     from port.weights import load
 
-    images = load_examples(config.dataset, config.data_root, train=True).images[:BATCH]
-    theirs, ours, given, options = _own(config, images) if config.torch_model else _built_in(config, images)
-    load(theirs, initial)
-    load(ours, initial, rename=options.get("rename"))
+    if (torch.config.torch_model is None) != (jax.config.jax_model is None):
+        raise UsageError("one is a model of port train's, the other is not")
+    images = load_examples(torch.config.dataset, torch.config.data_root, train=True).images[:BATCH]
+    models = _own if torch.config.torch_model else _built_in
+    theirs, ours, given, options = models(torch.config, jax.config, images)
+    load(theirs, torch.initial)
+    load(ours, torch.initial, rename=options.get("rename"))
     from port.parity import check
 
     return check(theirs, ours, given, **options)
 
 
-def _own(config: Config, images: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+def _own(torch: Config, jax: Config, images: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """A person's two models, what torch's is given, and options of the check."""
     import numpy as np
 
     from port.cli.models import built_flax_model, built_torch_model
     from port.named import arguments
 
-    assert config.torch_model is not None and config.jax_model is not None
-    theirs = built_torch_model(config.torch_model, arguments(config.torch_kwargs, "--torch-kwargs"), "--torch-model")
-    ours = built_flax_model(config.jax_model, arguments(config.jax_kwargs, "--jax-kwargs"), "--jax-model")
+    assert torch.torch_model is not None and jax.jax_model is not None
+    theirs = built_torch_model(torch.torch_model, arguments(torch.torch_kwargs, "--torch-kwargs"), "--torch-model")
+    ours = built_flax_model(jax.jax_model, arguments(jax.jax_kwargs, "--jax-kwargs"), "--jax-model")
     given = np.moveaxis(images / 255.0, -1, 1)
-    return theirs, ours, given, {"rename": beside(config.jax_model, ".mapping.toml")}
+    return theirs, ours, given, {"rename": beside(jax.jax_model, ".mapping.toml")}
 
 
-def _built_in(config: Config, images: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+def _built_in(torch: Config, jax: Config, images: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """The same of the trainers' own models, which scale their images themselves; on one replica."""
-    import jax
     import numpy as np
+    from jax.random import key
 
     from port.nn import DropoutMasks
     from side_by_side.jax import model as ours
     from side_by_side.pytorch import model as theirs
 
-    alone = Config(model=config.model, dataset=config.dataset, dropout=config.dropout, seed=config.seed)
+    alone = [Config(model=c.model, dataset=c.dataset, dropout=c.dropout, seed=c.seed) for c in (torch, jax)]
     given = np.moveaxis(images, -1, 1)
-    options = {"flax_inputs": (images, DropoutMasks(jax.random.key(0))), "channels_last": False}
-    return theirs.build(alone), ours.build(alone), given, options
+    options = {"flax_inputs": (images, DropoutMasks(key(0))), "channels_last": False}
+    return theirs.build(alone[0]), ours.build(alone[1]), given, options

@@ -21,8 +21,8 @@ from port.training import Outcome
 @dataclass(frozen=True)
 class Arguments:
     """Compare two records, step by step. Exits 0 if they were shown to be the same, 1 if they differ, 2 on bad input, 4
-    if it cannot be judged. Of two records of one run of port train, whose models are at hand, the models are checked
-    too, and what makes them differ is told."""
+    if it cannot be judged. Of records of port train's runs, one or two, that differ, it names the options and initial
+    weights that differ, checks the models where they are at hand, and names what makes them differ."""
 
     a: Positional[Path]
     """a record: JSON lines, as port.Recorder writes them"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,17 @@ CONFIG = Config(model="mlp", steps=8)
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run folder whose two records part at step 5."""
-    folder = tmp_path / "run"
+    return written(tmp_path / "run")
+
+
+def written(folder: Path, config: Config = CONFIG, begun: float = 1.0) -> Path:
+    """A run's folder; its initial weights are multiplied by ``begun``."""
     (folder / "float64").mkdir(parents=True)
-    told = {**asdict(CONFIG), "resume": False}
-    (folder / "config.json").write_text(json.dumps(told, default=str))
-    save_initial(build(CONFIG), folder / "initial.safetensors")
+    (folder / "config.json").write_text(json.dumps({**asdict(config), "resume": False}, default=str))
+    model = build(CONFIG)
+    with torch.no_grad():
+        model.fc1.weight.mul_(begun)
+    save_initial(model, folder / "initial.safetensors")
     for side, factor in (("torch", 1.0), ("jax", 1.001)):
         with Recorder(folder / "float64" / f"{side}.jsonl", precision="float64", side=side) as record:
             for step in range(8):
@@ -41,8 +47,9 @@ def save_initial(model: torch.nn.Module, path: Path) -> None:
     save_file(model.state_dict(), path)
 
 
-def compared(run: Path, capsys: Any) -> dict[str, Any]:
-    sides = [str(run / "float64" / f"{side}.jsonl") for side in ("torch", "jax")]
+def compared(run: Path, capsys: Any, other: Path | None = None, jax: str = "jax") -> dict[str, Any]:
+    """The result of comparing a run's record of torch with a record of it, or of another run."""
+    sides = [str(run / "float64" / "torch.jsonl"), str((other or run) / "float64" / f"{jax}.jsonl")]
     assert main(["compare", *sides, "--json"]) == 1
     return json.loads(capsys.readouterr().out)
 
@@ -95,3 +102,43 @@ def test_the_verdict_is_there_whatever_fails(
 def test_nothing_is_said_of_models_that_agree(run: Path, capsys: Any) -> None:
     found = compared(run, capsys)
     assert (found["causes"], found["sentence"].startswith("torch and jax differ: ")) == ([], True)
+
+
+@pytest.mark.sweep
+def test_records_of_two_runs_tell_the_cause_too(run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    plant(monkeypatch)
+    other = written(run.parent / "other")
+    found = compared(run, capsys, other)
+    assert [cause["kind"] for cause in found["causes"]] == ["another-activation"]
+    assert "torch and jax differ from step 5: another activation at" in found["sentence"]
+
+
+def test_of_two_runs_other_options_and_weights_are_told(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(causes_of_run, "_checked_hints", lambda *_: (["nothing"], ()))
+    other = written(run.parent / "other", replace(CONFIG, lr=0.3, optimizer="adam", out=Path("elsewhere")), begun=1.5)
+    found = compared(run, capsys, other)
+    options, weights, *_ = found["remarks"]
+    assert options == "the two runs have other options: optimizer (sgd and adam), lr (the default and 0.3)"
+    assert weights.startswith("the two runs begin with other weights: fc1.weight differs by ")
+    same = written(run.parent / "same", replace(CONFIG, time_limit=7.0))
+    assert not any("the two runs" in remark for remark in compared(run, capsys, same)["remarks"])
+
+
+def test_records_of_one_side_are_not_checked_against_each_other(run: Path, capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(causes_of_run, "_checked", lambda *_: 1 / 0)
+    other = written(run.parent / "other", replace(CONFIG, seed=4))
+    path = other / "float64" / "torch.jsonl"
+    path.write_text((other / "float64" / "jax.jsonl").read_text().replace('"side": "jax"', '"side": "torch"'))
+    found = compared(run, capsys, other, jax="torch")
+    assert found["remarks"][0] == "the two runs have other options: seed (0 and 4)"
+    assert not any("cannot be checked" in remark for remark in found["remarks"])
+
+
+@pytest.mark.sweep
+def test_models_of_other_kinds_are_told_as_an_option(run: Path, capsys: Any) -> None:
+    other = written(run.parent / "other", replace(CONFIG, model="convnet"))
+    found = compared(run, capsys, other)
+    assert found["remarks"][0].startswith("the two runs have other options: model (mlp and convnet)")
+    assert any("by themselves cannot be checked" in remark for remark in found["remarks"])
