@@ -20,7 +20,7 @@ def inputs_from_options(shapes: Sequence[str], function: str | None) -> Any:
     Raises:
         UsageError: no shape, no such function, one that fails, or one that gives both kinds of arguments.
     """
-    from port.translation.inputs import arguments, drawn
+    from port.translation.frontend.example_inputs import arguments, drawn
 
     if function is None:
         return drawn(*shapes)[0]

@@ -154,7 +154,7 @@ def _built(given: Arguments) -> tuple[Any, Any, Any]:
     Raises:
         PortError: whatever is wrong with them.
     """
-    from port.translation.inputs import arguments, drawn, inside
+    from port.translation.frontend.example_inputs import arguments, drawn, inside
 
     module = built_torch_model(given.target, keywords(given.kwargs, "--kwargs"), "TARGET", files=False)
     if given.weights is not None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from port.translation.placed import Unwritten
+from port.translation.ir.lowered import Unwritten
 
 
 def nearest(places: Iterable[str]) -> list[str]:

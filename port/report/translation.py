@@ -12,7 +12,7 @@ from port.report.frozen import frozen_count, frozen_places
 from port.report.original_places import nearest, place_of
 from port.translation import Translation
 from port.translation.folder import Original
-from port.translation.layouts import Layout
+from port.translation.ir.layout import Layout
 
 
 def translation_report(translation: Translation, module: Any, *, name: str, original: Original | None = None) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from port.errors import BrokenWeights, UsageError, WeightsMismatch, described
 from port.mapping import Mapping, read_mapping
-from port.translation.alone import as_root, prefix_of
-from port.translation.boundary import Boundary
+from port.translation.artifact.calling_convention import Boundary
+from port.translation.frontend.single_layer import as_root, prefix_of
 from port.translation.proof import Proof, prove
 from port.translation.remembered import Remembered, fingerprints, remembered, torch_arrays
 from port.translation.translation import Translation

@@ -12,8 +12,8 @@ from port.pairs import name_of
 from port.pairs.twin import twin_pair
 from port.translation.both_runs import both_runs
 from port.translation.freeing import captured_with_free_lengths
-from port.translation.graph import Graph, LayerCall, Operation, Place, each_step
-from port.translation.placed import Unwritten
+from port.translation.ir.graph import Graph, LayerCall, Operation, Place, each_step
+from port.translation.ir.lowered import Unwritten
 
 if TYPE_CHECKING:
     import torch

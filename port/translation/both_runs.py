@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from port.errors import NoPair, UsageError, described
-from port.translation.free_lengths import FreeLength, free_lengths
-from port.translation.graph import Graph
-from port.translation.keeping import kept_layers
-from port.translation.long_lengths import LongLength
-from port.translation.looping import stateful_loops
-from port.translation.output_sizes import in_spatial_sizes
-from port.translation.placed import Placed
-from port.translation.refusals import both_modes
-from port.translation.rounds import place
-from port.translation.trial import see_that_it_runs
+from port.translation.frontend.check_forward import see_that_it_runs
+from port.translation.frontend.diagnostics import both_modes
+from port.translation.frontend.free_lengths import FreeLength, free_lengths
+from port.translation.frontend.leaf_modules import kept_layers
+from port.translation.frontend.long_formulas import LongLength
+from port.translation.frontend.output_sizes import in_spatial_sizes
+from port.translation.ir.graph import Graph
+from port.translation.ir.lowered import Placed
+from port.translation.lowering.layout_assignment import place
+from port.translation.passes.reroll_loops import stateful_loops
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +76,7 @@ def both_runs(
     """
     import torch
 
-    from port.translation.alone import as_root
+    from port.translation.frontend.single_layer import as_root
 
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"a torch.nn.Module is translated, got {described(module)}")

@@ -15,8 +15,8 @@ from typing import Any
 from port.errors import FolderExists, UsageError
 from port.mapping import save_mapping
 from port.named import SIGN
+from port.translation.codegen.emit import formatted
 from port.translation.remembered import metadata_of
-from port.translation.rendering import formatted
 from port.translation.translation import Translation
 from port.weights.checkpoint import write_checkpoint
 from port.weights.tensors import Tensor
@@ -31,7 +31,7 @@ class Original:
         target: ``package.module:name`` of the class or the function that gives it, or of the module itself.
         arguments: what it is built with, as `port.named.spelled_arguments` gives it; None where the target is the
             module itself.
-        shapes: of example inputs, as `port.translation.inputs.drawn` takes them.
+        shapes: of example inputs, as `port.translation.frontend.example_inputs.drawn` takes them.
         inputs: in their place, ``package.module:name`` of the callable that gives them.
         submodule: path of the part that was translated.
     """

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Sequence
 
 from port.translation.both_runs import BothRuns
-from port.translation.conditions import GLANCE
-from port.translation.free_lengths import FreeLength, Trials, longest
-from port.translation.graph import Size
-from port.translation.input_lengths import InputLengths, Lengths, holds
-from port.translation.resizing import Axis
-from port.translation.symbols import UNSAID, axes_of, shapes_of, words_in
+from port.translation.frontend.conditions import GLANCE
+from port.translation.frontend.free_lengths import FreeLength, Trials, longest
+from port.translation.frontend.input_lengths import InputLengths, Lengths, holds
+from port.translation.frontend.resized_inputs import Axis
+from port.translation.ir.graph import Size
+from port.translation.ir.symbolic_lengths import UNSAID, axes_of, shapes_of, words_in
 
 Run = Callable[..., BothRuns]
 """`both_runs` of a module on its example inputs, but for ``free``."""

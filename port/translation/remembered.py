@@ -15,8 +15,8 @@ import numpy as np
 
 from port.errors import BrokenWeights, WeightsMismatch
 from port.mapping import TORCH_ONLY, Mapping
-from port.translation import input_lengths
-from port.translation.layouts import Drawn, Folded, Layout
+from port.translation.frontend import input_lengths
+from port.translation.ir.layout import Drawn, Folded, Layout
 from port.translation.translation import Translation
 from port.weights.fingerprints import fingerprint
 from port.weights.record import Record, record_of

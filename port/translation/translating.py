@@ -13,14 +13,12 @@ import numpy as np
 
 from port.mapping import TORCH_ONLY, Mapping
 from port.mapping.entry import gather
+from port.translation.artifact.calling_convention import Boundary, outputs_of
+from port.translation.artifact.weight_map import mapping_of
 from port.translation.both_runs import BothRuns, Runs, both_runs
-from port.translation.boundary import Boundary, outputs_of
-from port.translation.carrying import mapping_of
-from port.translation.checkpointing import Numbers, checkpointed_classes
-from port.translation.classes import Program, program_of
-from port.translation.code import literal, values_in
-from port.translation.conditions import conditions
-from port.translation.expectations import expectations
+from port.translation.codegen.emit import formatted, render
+from port.translation.codegen.length_checks import expectations
+from port.translation.codegen.vendor import with_own_copies
 from port.translation.freeing import (
     captured_with_free_lengths,
     ends,
@@ -28,19 +26,21 @@ from port.translation.freeing import (
     without,
     without_long_conditions,
 )
-from port.translation.graph import Leave, each_value, values_of
-from port.translation.initial import Initial, Seen, watched
-from port.translation.input_lengths import InputLengths
-from port.translation.layouts import Layout, torchs
-from port.translation.long_lengths import LONGEST
-from port.translation.placed import Assignment, Placed, Scan, each_placed
+from port.translation.frontend.conditions import conditions
+from port.translation.frontend.input_lengths import InputLengths
+from port.translation.frontend.long_formulas import LONGEST
+from port.translation.ir.expr import literal, values_in
+from port.translation.ir.graph import Leave, each_value, values_of
+from port.translation.ir.layout import Layout, torchs
+from port.translation.ir.lowered import Assignment, Placed, Scan, each_placed
+from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.symbolic_lengths import shapes_of
 from port.translation.proof import Sides, prove, settled
-from port.translation.rendering import formatted, render
-from port.translation.scopes import LostLength
-from port.translation.standalone import with_own_copies
-from port.translation.symbols import shapes_of
+from port.translation.structure.classes import Program, program_of
+from port.translation.structure.init_inference import Initial, Seen, watched
+from port.translation.structure.remat import Numbers, checkpointed_classes
+from port.translation.structure.scope import LostLength
 from port.translation.translation import Translation
-from port.translation.tree import ModuleTree
 
 if TYPE_CHECKING:
     import torch
@@ -89,7 +89,7 @@ def translate(
         NoPair: a module that torch.export cannot capture; one that computes with state that is neither a parameter nor
             a buffer, as layers in a plain list are; says where and what to do.
     """
-    from port.translation.alone import as_root
+    from port.translation.frontend.single_layer import as_root
 
     run = partial(both_runs, module, args, kwargs, remat=bool(remat))
     captured = run(free=()) if static else captured_with_free_lengths(run)
@@ -130,7 +130,7 @@ def _unchecked(
     captured: BothRuns, program: Program, initial: Initial, *, name: str | None, remat: Sequence[str] | str
 ) -> tuple[Translation, Callable[..., str]]:
     """A translation whose source checks none of its inputs, and what writes the source with ``checks``."""
-    from port.translation.alone import prefix_of
+    from port.translation.frontend.single_layer import prefix_of
 
     doubled, graphs, runs = captured.doubled, captured.graphs, captured.runs
     original = type(captured.module)

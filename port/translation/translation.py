@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from port.mapping import FROZEN, Mapping
-from port.translation.boundary import Boundary
-from port.translation.input_lengths import InputLengths
-from port.translation.layouts import Drawn
-from port.translation.loading import MODEL, loaded
-from port.translation.placed import Unwritten
+from port.translation.artifact.calling_convention import Boundary
+from port.translation.codegen.module_of_source import MODEL, loaded
+from port.translation.frontend.input_lengths import InputLengths
+from port.translation.ir.layout import Drawn
+from port.translation.ir.lowered import Unwritten
 from port.translation.proof import Proof
 
 

@@ -342,7 +342,7 @@ NOTES = (
         tests=(
             f"{_NN}/test_recurrent.py::test_lengths_are_torchs_packed_sequences",
             f"{_NN}/test_recurrent.py::test_W28_flaxs_own_computes_on_past_the_end",
-            "tests/port/translation/test_packing.py::test_W28_a_batch_padded_beyond_its_longest_is_told",
+            "tests/port/translation/frontend/test_packed_sequences.py::test_W28_a_batch_padded_beyond_its_longest_is_told",
         ),
     ),
     Note(

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 from port.errors import UsageError
-from port.translation.layouts import Drawn, Layout
+from port.translation.ir.layout import Drawn, Layout
 
 if TYPE_CHECKING:
     from torch import nn

@@ -10,8 +10,8 @@ from port.parity.sides.copies import copied
 from port.parity.sides.cotangents import Drawn
 from port.parity.sides.run import Run, numbered
 from port.parity.sides.torch_side import silence
-from port.translation.drawing import draws_once
-from port.translation.keeping import kept_layers
+from port.translation.frontend.leaf_modules import kept_layers
+from port.translation.frontend.random_layers import draws_once
 from port.translation.proof.draws import torch_draws
 
 if TYPE_CHECKING:

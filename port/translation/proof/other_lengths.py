@@ -17,14 +17,14 @@ from port.parity.sides.copies import copied
 from port.parity.sides.moved import moved
 from port.parity.sides.precision import cpu_precision
 from port.parity.sides.run import OUTPUTS, Kinds, Run, numbered
-from port.translation.double import default_float64, in_double
-from port.translation.free_lengths import Trials
-from port.translation.input_lengths import Lengths
+from port.translation.frontend.free_lengths import Trials
+from port.translation.frontend.input_lengths import Lengths
+from port.translation.frontend.precision import default_float64, in_double
+from port.translation.frontend.resized_inputs import resized
 from port.translation.proof.comparing import compared
 from port.translation.proof.original import OUTPUT, torch_outputs, torch_run
 from port.translation.proof.verdict import limits_of
 from port.translation.proof.written import flax_outputs, flax_run
-from port.translation.resizing import resized
 
 if TYPE_CHECKING:
     from port.translation.translation import Translation

@@ -10,9 +10,9 @@ from port.judging import Compared, Status
 from port.parity.sides.fitting import SMALLER, did_not_fit, fits, shortage
 from port.parity.sides.flax_pass import OtherShape
 from port.parity.sides.precision import cpu_precision
-from port.translation.double import twice, why_not
-from port.translation.input_lengths import Lengths
-from port.translation.loading import LABEL
+from port.translation.codegen.module_of_source import LABEL
+from port.translation.frontend.input_lengths import Lengths
+from port.translation.frontend.precision import twice, why_not
 from port.translation.proof.comparing import compared
 from port.translation.proof.explaining import explanation_of
 from port.translation.proof.other_lengths import Sides, words

@@ -9,12 +9,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice, product
 
-from port.translation.conditions import near
-from port.translation.free_lengths import MOST_ELEMENTS, Trials, elements, other_sizes
-from port.translation.input_lengths import InputLengths, Lengths, holds
+from port.translation.frontend.conditions import near
+from port.translation.frontend.free_lengths import MOST_ELEMENTS, Trials, elements, other_sizes
+from port.translation.frontend.input_lengths import InputLengths, Lengths, holds
+from port.translation.frontend.resized_inputs import with_first_indices
+from port.translation.ir.symbolic_lengths import words_in
 from port.translation.proof.other_lengths import Sides
-from port.translation.resizing import with_first_indices
-from port.translation.symbols import words_in
 
 _MOST_TRIALS = 40
 """Sets of lengths beyond a condition that the original is tried at, until it takes one."""

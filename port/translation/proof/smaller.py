@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from port.translation.input_lengths import Lengths
+from port.translation.frontend.input_lengths import Lengths
 
 if TYPE_CHECKING:
     from port.translation.proof.other_lengths import Sides

@@ -13,7 +13,7 @@ import numpy as np
 from port.parity.sides.calls import Arrays
 from port.parity.sides.flax_side import silence
 from port.parity.sides.run import Run, numbered
-from port.translation.layouts import Drawn, Layout
+from port.translation.ir.layout import Drawn, Layout
 from port.translation.proof.draws import each_call_traced, jax_draws
 from port.translation.proof.original import INPUT, OUTPUT
 

@@ -240,7 +240,7 @@ def test_the_written_test_is_one_of_pytest_s(written: Path) -> None:
 
 @pytest.mark.sweep
 def test_the_written_files_please_linter_and_need_no_torch(written: Path) -> None:
-    ruff = [sys.executable, "-m", "ruff"]  # as `port.translation.rendering` formats them
+    ruff = [sys.executable, "-m", "ruff"]  # as `port.translation.codegen.emit` formats them
     select = ["--select", "E,F,I,UP", "--line-length", "120", "--isolated"]
     for command in (["check", *select], ["format", "--check", "--isolated", "--line-length", "120"]):
         done = subprocess.run([*ruff, *command, str(written)], capture_output=True, text=True)

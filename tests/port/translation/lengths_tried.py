@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from port.translation.alone import as_root
+from port.translation.frontend.resized_inputs import Sizes, resized, tensors_of, with_first_indices
+from port.translation.frontend.single_layer import as_root
 from port.translation.proof import Sides
-from port.translation.resizing import Sizes, resized, tensors_of, with_first_indices
 from port.translation.translation import Translation
 
 

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 import port
 from port.errors import PortError
 from port.pairs.ops import OperatorPair
-from port.translation.rules import templates
+from port.translation.lowering.rules import from_pair as templates
 
 DTYPES = (torch.float64, torch.int64, torch.complex128, torch.bool)
 """What samples are taken of: the first that the operator takes."""

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import port
-from port.translation.free_lengths import free_lengths
-from port.translation.keeping import kept_layers
-from port.translation.layouts import Layout, torchs
-from port.translation.placed import Assignment
-from port.translation.refusals import captured
-from port.translation.rounds import place
-from port.translation.rules import padding
+from port.translation.frontend.diagnostics import captured
+from port.translation.frontend.free_lengths import free_lengths
+from port.translation.frontend.leaf_modules import kept_layers
+from port.translation.ir.layout import Layout, torchs
+from port.translation.ir.lowered import Assignment
+from port.translation.lowering.layout_assignment import place
+from port.translation.lowering.rules import pad as padding
 
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from port.translation.input_lengths import InputLengths, holds
+from port.translation.frontend.input_lengths import InputLengths, holds
 from port.translation.proof.settling import beyond
 
 

@@ -1,0 +1,1 @@
+"""What lies beside the source: weights, mapping, calling convention, metadata."""

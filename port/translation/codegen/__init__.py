@@ -1,0 +1,1 @@
+"""The program's classes as source."""

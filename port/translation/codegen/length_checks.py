@@ -1,0 +1,96 @@
+"""The check at the head of the written ``__call__``: ``expect(x, "n 32 32 3")``, a line a tensor."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from port.translation.frontend.input_lengths import InputLengths
+from port.translation.ir.expr import code, literal
+from port.translation.ir.graph import Enter, Graph, Size, Value
+from port.translation.ir.layout import Layout
+from port.translation.ir.length_expr import length
+from port.translation.ir.symbolic_lengths import words_in
+from port.translation.structure.name_hints import RESERVED
+
+
+def expectations(
+    graph: Graph, layouts: dict[Value, Layout], lengths: InputLengths, parameters: list[str]
+) -> list[ast.stmt]:
+    """The lines that check what stays fixed; none for a tensor that may have any lengths.
+
+    Args:
+        graph: a run, whose first step says by which names the tensors come in.
+        layouts: the inputs' in JAX.
+        lengths: the inputs', in torch's order.
+        parameters: those that the written ``__call__`` takes, with their stars.
+    """
+    enter = next(step for step in graph.steps if isinstance(step, Enter))
+    taken = {name.lstrip("*"): name for name in parameters}
+    shapes = dict(zip(graph.inputs, lengths.shapes, strict=True))
+    known: dict[str, ast.expr] = {}
+    waiting = list(lengths.conditions)
+    lines: list[ast.stmt] = []
+    for value, array in _arrays(enter.arguments, taken):
+        shape = [shapes[value][dim] for dim in layouts[value].order]
+        own = [size for size in shape if isinstance(size, str) and size.isidentifier()]
+        here = {name for size in shape if isinstance(size, str) for name in words_in(size)}
+        met = [text for text in waiting if _free(text, lengths) & here and _free(text, lengths) <= here | known.keys()]
+        waiting = [text for text in waiting if text not in met]
+        formulas = [f"{_axis(axis)} == {_python(size)}" for axis, size in enumerate(shape) if _is_formula(size)]
+        if met or formulas or any(name in known for name in own) or len({*own}) < len(shape):
+            text = "; ".join([" ".join(_written(axis, size) for axis, size in enumerate(shape)), *formulas, *met])
+            asked = {*own, *(word for part in [*met, *formulas] for word in words_in(part))}
+            given = [ast.keyword(name, known[name]) for name in lengths.names if name in asked and name in known]
+            lines.append(ast.Expr(ast.Call(code("F.expect"), [array, ast.Constant(text)], given)))
+        for axis, size in enumerate(shape):
+            if isinstance(size, str) and size.isidentifier():
+                known.setdefault(size, code("x.shape[k]", x=array, k=axis))
+    return lines
+
+
+def _free(condition: str, lengths: InputLengths) -> set[str]:
+    return set(words_in(condition)) & {*lengths.names}
+
+
+def _is_formula(size: Size) -> bool:
+    return isinstance(size, str) and not size.isidentifier()
+
+
+def _python(formula: Size) -> str:
+    made = length(formula, lambda text: ast.Name(text) if text.isidentifier() else None)
+    return str(formula) if made is None else ast.unparse(made)
+
+
+def _written(axis: int, size: Size) -> str:
+    return _axis(axis) if _is_formula(size) else str(size)
+
+
+def _axis(axis: int) -> str:
+    """A name for a length that is a formula of others, and so is checked by a condition."""
+    return f"axis{axis}"
+
+
+def _arrays(arguments: dict[str, Any], taken: dict[str, str]) -> Iterator[tuple[Value, ast.expr]]:
+    """The tensors that come in, and how the written code reads them."""
+    seen: set[Value] = set()
+    for name, given in arguments.items():
+        if name not in taken:
+            continue
+        for value, array in _within(given, ast.Name(f"{name}_" if name in RESERVED else name)):
+            if value not in seen and value.rank:
+                seen.add(value)
+                yield value, array
+
+
+def _within(given: Any, expression: ast.expr) -> Iterator[tuple[Value, ast.expr]]:
+    match given:
+        case Value():
+            yield given, expression
+        case dict():
+            for key, item in given.items():
+                yield from _within(item, ast.Subscript(expression, literal(key), ast.Load()))
+        case tuple() | list():
+            for number, item in enumerate(given):
+                yield from _within(item, ast.Subscript(expression, ast.Constant(number), ast.Load()))

@@ -1,0 +1,233 @@
+"""See, before anything else, that a module runs on its example inputs, and that a copy of it computes the same."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from port.errors import PortError, UsageError
+from port.parity.sides.copies import copied_with_memo
+from port.parity.sides.reachable import reached
+from port.translation.frontend.source_locations import assigned_at, is_users
+
+_METHODS = (
+    *("modules", "named_modules", "children", "named_children", "get_submodule"),
+    *("parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "load_state_dict"),
+    *("train", "eval", "requires_grad_"),
+)
+"""Of torch.nn.Module: torch, or this translation, calls them on any module."""
+
+
+def see_that_it_runs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Run a module and a copy of it once, in evaluation; what is translated and proven are runs of copies.
+
+    Args:
+        module: stays as it is.
+        args: example inputs.
+        kwargs: those by name.
+
+    Raises:
+        UsageError: it does not take its inputs; an attribute hides a method of torch's; a copy computes something else.
+    """
+    see_that_no_method_is_hidden(module)
+    with _same_numbers_afterwards():
+        _see_that_a_copy_is_the_same(module, args, kwargs)
+
+
+def _see_that_a_copy_is_the_same(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    made, memo = copied_with_memo(module)
+    name = type(module).__qualname__
+    if _is_without_numbers(module):
+        _run(made, args, kwargs, f"{name} does not take the example inputs")
+        return
+    with _as_it_was(module, memo):
+        theirs = _run(module, args, kwargs, f"{name} does not take the example inputs")
+    own = f"{name} runs, but what is translated and proven are runs of copies, and a copy of it"
+    with _reads(module) as read:
+        ours = _run(made, args, kwargs, f"{own} fails: it may tell its parts by what no copy has, as id()")
+    if read:
+        raise UsageError(f"{own} reads {read[0]} of the original: a global, or a class, holds it; use self")
+    number = next((k for k, (one, other) in enumerate(zip(theirs, ours, strict=False)) if not _same(one, other)), None)
+    if len(theirs) != len(ours) or number is not None:
+        raise UsageError(
+            f"{own} gives something else (output {number or 0}): it draws numbers that no seed of torch's decides, "
+            "keeps a state that is no tensor and cannot be copied, or tells its parts by what no copy has, as id()"
+        )
+
+
+def see_that_no_method_is_hidden(module: Any) -> None:
+    """See that torch's own methods can be called on a module and on all inside.
+
+    Raises:
+        UsageError: an attribute has the name of one, and is no function.
+    """
+    waiting = [("", module)]
+    seen: set[int] = set()
+    while waiting:
+        path, inner = waiting.pop(0)
+        if inner is None or id(inner) in seen:
+            continue
+        seen.add(id(inner))
+        for name in _METHODS:
+            if name in vars(inner) and not callable(vars(inner)[name]):
+                place = assigned_at(type(inner), name)
+                raise UsageError(
+                    f"{type(inner).__qualname__}{f' ({path})' if path else ''} sets self.{name}"
+                    f"{f' at {place}' if place is not None else ''}, which hides torch.nn.Module.{name}: "
+                    "give the attribute another name"
+                )
+        waiting += [(f"{path}.{name}" if path else name, child) for name, child in vars(inner)["_modules"].items()]
+
+
+def _run(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fails: str) -> list[Any]:
+    """The tensors that a module gives.
+
+    Raises:
+        UsageError: it fails; begins with ``fails``.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def own(leaf: Any) -> Any:
+        return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+
+    try:
+        args, kwargs = pytree.tree_map(own, (args, kwargs))
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            results = module.eval()(*args, **kwargs)
+    except PortError:
+        raise
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+        where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+        raise UsageError(f"{fails}{where}: {_first_line(error)}") from None
+    return [own(leaf) for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two tensors are equal but for what threads may add in another order."""
+    import torch
+
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    one, other = (tensor.to_dense() if tensor.layout is not torch.strided else tensor for tensor in (one, other))
+    if not one.numel() or one.is_quantized or torch.equal(one, other):
+        return True
+    wide = torch.complex128 if one.is_complex() else torch.float64
+    one, other = one.to(wide), other.to(wide)
+    finite = one[one.isfinite()].abs()
+    scale = float(finite.max()) if finite.numel() else 0.0
+    return torch.allclose(one, other, rtol=0, atol=1e-4 * scale, equal_nan=True)
+
+
+def _is_without_numbers(module: Any) -> bool:
+    """Whether something of it is on the meta device, or a lazy layer's: such a run changes what the module is."""
+    from torch.nn.parameter import is_lazy
+
+    return any(is_lazy(tensor) or tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
+
+
+@contextmanager
+def _as_it_was(module: Any, memo: dict[int, Any]) -> Iterator[None]:
+    """After it, a module is as it was before, with all that it reaches.
+
+    Args:
+        module: may be run within.
+        memo: of a copy that was made of it before: it has the tensors' numbers.
+    """
+    import torch
+
+    tensors: list[Any] = []
+    generators: list[tuple[Any, Any]] = []
+    containers: list[tuple[Any, Any]] = []
+    for _, thing in reached(module):
+        if isinstance(thing, torch.Tensor):
+            tensors.append((thing, thing.grad if thing.is_leaf else None))
+        if isinstance(thing, torch.Generator):
+            generators.append((thing, thing.get_state()))
+        own = getattr(thing, "__dict__", None)
+        for held in (thing, *([own, *own.values()] if isinstance(own, dict) else [])):
+            if isinstance(held, dict | list | set):
+                containers.append((held, dict(held) if isinstance(held, dict) else list(held)))
+    try:
+        yield
+    finally:
+        for held, before in containers:
+            _restore(held, before)
+        for generator, state in generators:
+            generator.set_state(state)
+        with torch.no_grad():
+            for tensor, gradient in tensors:
+                copy = memo.get(id(tensor))
+                if copy is not None and tensor.layout is torch.strided and not torch.equal(tensor, copy):
+                    tensor.data.copy_(copy)
+                if tensor.is_leaf:
+                    tensor.grad = gradient
+
+
+@contextmanager
+def _same_numbers_afterwards() -> Iterator[None]:
+    """Within it, Python and numpy may draw numbers; the next ones are those that they would have been."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+
+
+def _restore(held: Any, before: Any) -> None:
+    """Give a dict, a list or a set what it had, where it has something else."""
+    if isinstance(held, dict):
+        now: Any = [part for item in held.items() for part in item]
+        then: Any = [part for item in before.items() for part in item]
+    else:
+        now, then = list(held), before
+    if len(now) != len(then) or any(one is not other for one, other in zip(now, then, strict=True)):
+        held.clear()
+        (held.extend if isinstance(held, list) else held.update)(before)
+
+
+@contextmanager
+def _reads(module: Any) -> Iterator[list[str]]:
+    """Within it, the names of a module's own parameters and buffers are noted that any operator takes."""
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    held = (*module.named_parameters(), *module.named_buffers())
+    names = {_storage(tensor): name for name, tensor in held if _storage(tensor)}
+    read: list[str] = []
+
+    class Noting(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            for leaf in pytree.tree_leaves((args, kwargs)):
+                name = names.get(_storage(leaf))
+                if name is not None:
+                    read.append(name)
+            return func(*args, **(kwargs or {}))
+
+    with Noting():
+        yield read
+
+
+def _storage(leaf: Any) -> int:
+    """Where a tensor's numbers begin in memory; 0 for what has none."""
+    import torch
+
+    if not isinstance(leaf, torch.Tensor) or leaf.layout is not torch.strided:
+        return 0
+    try:
+        return leaf.untyped_storage().data_ptr()
+    except (NotImplementedError, RuntimeError):  # a wrapper of other tensors
+        return 0

@@ -1,0 +1,143 @@
+"""The conditions under which a captured run is the original's, as short as they can be said."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, compress
+
+from port.translation.frontend.input_lengths import InputLengths, Lengths, holds
+from port.translation.ir.symbolic_lengths import UNSAID, words_in
+
+GLANCE = 80
+"""Letters of a condition that a person reads at one glance."""
+_MOST = 4096
+"""Lengths up to which a condition on one name is tried."""
+
+
+def conditions(guards: Iterable[str], lengths: InputLengths, example: Lengths) -> tuple[str, ...]:
+    """Conditions without those that always hold, and each in its plainest form.
+
+    Args:
+        guards: what torch.export assumed, by the lengths' names.
+        lengths: of the inputs.
+        example: the free lengths' numbers in the example.
+    """
+    found: dict[str, None] = {}
+    of_one: dict[str, list[str]] = {}
+    for guard in guards:
+        if guard.startswith(f"{UNSAID}("):
+            continue  # its lengths are fixed
+        names = [name for name in lengths.names if name in words_in(guard)]
+        if len(names) == 1:
+            of_one.setdefault(names[0], []).append(guard)
+        elif not _always(guard, names):
+            found.setdefault(guard)
+    for guard in [guard for guard in found if len(guard) > GLANCE]:
+        if apart := _apart(guard, example):
+            del found[guard]
+            for name, condition in apart.items():
+                of_one.setdefault(name, []).append(condition)
+    for name, several in of_one.items():
+        found.update(dict.fromkeys(_of_one(several, name)))
+    return _without_implied(list(found), example)
+
+
+def _without_implied(found: list[str], example: Lengths) -> tuple[str, ...]:
+    """Conditions without those that hold wherever the others do; the longest go first."""
+    left = list(found)
+    for condition in sorted(found, key=len, reverse=True):
+        others = [other for other in left if other != condition]
+        names = {name for text in (condition, *others) for name in words_in(text) if name in example}
+        far = chain.from_iterable(_drawn(sorted(names), most) for most in (1000, *_far(condition)))
+        tried = chain(near(names, example), far)
+        drawn = [sizes for sizes in tried if all(holds(other, sizes) for other in others)]
+        if others and drawn and all(holds(condition, sizes) for sizes in drawn):
+            left = others
+    return tuple(left)
+
+
+def near(names: set[str], example: Lengths) -> Iterator[Lengths]:
+    """The example's lengths, lengths near them, and small ones, in many combinations."""
+    generator = random.Random(2)
+    choices = {name: [*range(1, 25), *range(max(1, example[name] - 3), example[name] + 4)] for name in sorted(names)}
+    yield {name: example[name] for name in names}
+    for _ in range(4000):
+        yield {name: generator.choice(sizes) for name, sizes in choices.items()}
+
+
+def _apart(guard: str, example: Lengths) -> dict[str, str]:
+    """A condition on several lengths as a plain one on each, which together ask for as much or more; empty if none do.
+
+    ``n * ((h - 7)//2 + 1) * ((w - 7)//2 + 1) >= 2``, of an array that is not empty, is ``h >= 7`` and ``w >= 7``.
+    """
+    names = example.keys() & words_in(guard)
+    plain = {}
+    for name in sorted(names):
+        condition = _plain([holds(guard, example | {name: size}) for size in range(1, _MOST + 1)], name)
+        if condition is None:
+            return {}
+        if condition:
+            plain[name] = condition
+    tried = chain(near(names, example), _drawn(sorted(names), _MOST))
+    drawn = [sizes for sizes in tried if all(holds(other, sizes) for other in plain.values())]
+    return plain if len(drawn) > 1 and all(holds(guard, sizes) for sizes in drawn) else {}
+
+
+def _of_one(guards: list[str], name: str) -> list[str]:
+    """Conditions on one length as one plain condition; or each as plain as it can be said."""
+    met = [[holds(guard, {name: size}) for size in range(1, _MOST + 1)] for guard in guards]
+    # What ends far above stays as torch.export says it.
+    ends = [
+        all(own) and not all(holds(guard, {name: size}) for size in _far(guard))
+        for guard, own in zip(guards, met, strict=True)
+    ]
+    far = list(compress(guards, ends))
+    together = _plain([all(several) for several in zip(*met, strict=True)], name)
+    if together is not None:
+        return [together, *far] if together else far
+    alone = [_plain(own, name) for own in met]
+    return far + [guard if plain is None else plain for guard, plain in zip(guards, alone, strict=True) if plain != ""]
+
+
+def _plain(met: list[bool], name: str) -> str | None:
+    """``h >= 7``, ``t <= 64``, ``w % 4 == 0``; empty if all is met; None if it is nothing of the kind.
+
+    Args:
+        met: by lengths from 1 on.
+        name: of the length.
+    """
+    if all(met):
+        return ""
+    if not any(met):
+        return None
+    first, last = met.index(True) + 1, len(met) - met[::-1].index(True)
+    if all(met[first - 1 : last]):
+        if last == len(met):
+            return f"{name} >= {first}"
+        if first == last:
+            return f"{name} == {first}"
+        return f"{name} <= {last}" if first == 1 else f"{first} <= {name} <= {last}"
+    if first > 1 and met == [size % first == 0 for size in range(1, len(met) + 1)]:
+        return f"{name} % {first} == 0"
+    return None
+
+
+def _always(guard: str, names: list[str]) -> bool:
+    """Whether a condition on several lengths holds for all: tried on small, middling and large ones."""
+    drawn = chain.from_iterable(_drawn(names, most) for most in (3, 40, 1000, *_far(guard)))
+    return all(holds(guard, sizes) for sizes in drawn)
+
+
+def _drawn(names: Iterable[str], most: int) -> Iterator[Lengths]:
+    """Random lengths, and the largest of all."""
+    generator = random.Random(most)
+    yield dict.fromkeys(names, most)
+    for _ in range(300):
+        yield {name: generator.randint(1, most) for name in names}
+
+
+def _far(guard: str) -> list[int]:
+    """Lengths far above the numbers that a condition names."""
+    return [4 * number for number in map(int, re.findall(r"\d+", guard)) if _MOST <= 4 * number < 2**31]

@@ -1,0 +1,257 @@
+"""What torch.export says when it cannot capture a module, as sentences for people."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
+from typing import Any
+
+from port.errors import NoPair, PortError
+from port.translation.frontend.export import capture
+from port.translation.frontend.free_lengths import FreeLength, Trials, several_sizes
+from port.translation.frontend.long_formulas import LongLength
+from port.translation.frontend.precision import default_float64, in_double
+from port.translation.frontend.resized_inputs import Axis, Sizes, resized, tensors_of
+from port.translation.frontend.source_locations import is_users
+from port.translation.frontend.stepped_lengths import short_sizes, walked_lengths
+from port.translation.ir.graph import Graph, Place
+from port.translation.ir.symbolic_lengths import names_of, shapes_of
+from port.translation.passes.generalize_lengths import generalised
+from port.translation.passes.reroll_loops import rolled_loops, with_same_loops
+
+_DATA_DEPENDENT = ("DataDependent", "GuardOnData", "UserError", "Unbacked", "ConstraintViolation")
+
+
+def both_modes(
+    module: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    layers: dict[str, Any],
+    free: Sequence[FreeLength] = (),
+) -> tuple[bool, dict[bool, Graph]]:
+    """The graphs of evaluation and training; and whether they were captured in float64.
+
+    In float64, what is computed in the model's own precision can be told from what the code says is float32. A model
+    that does not run so is captured as it is.
+
+    Args:
+        module: left as it is.
+        args: example inputs.
+        kwargs: those by name.
+        layers: those kept whole.
+        free: the lengths to leave free, where torch.export does.
+
+    Raises:
+        NoPair, UsageError, LongLength: as `captured`.
+    """
+    wide = in_double(module, args, kwargs)
+    if wide is not None:
+        try:
+            with default_float64():
+                return True, _both(*wide, layers=layers, free=free)
+        except PortError:
+            pass
+    return False, _both(module, args, kwargs, layers=layers, free=free)
+
+
+def _both(
+    module: Any, args: Any, kwargs: Any, *, layers: dict[str, Any], free: Sequence[FreeLength]
+) -> dict[bool, Graph]:
+    """Both graphs, with the same lengths free: what one mode fixes, the written module cannot leave free."""
+    walked = walked_lengths(module, args, kwargs, free, layers)
+    if walked:
+        graphs = _looped(module, args, kwargs, layers, free, walked)
+        if graphs is not None:
+            return graphs
+    # A length of 1 is no walk: what it adds is broadcasting.
+    left = free = [length for length in free if length not in walked or length.size == 1]
+    while True:
+        graphs = {
+            training: captured(module, args, kwargs, training=training, layers=layers, free=left)
+            for training in (False, True)
+        }
+        fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)} | _otherwise(graphs)
+        if all(fixed == fixed_axes(graph) for graph in graphs.values()):
+            break
+        left = [length for length in left if not fixed & {*length.axes}]
+    lost = [length for length in free if fixed & {*length.axes}]
+    beside = [length for length in free if any(axis for _, axis in length.axes)]
+    # What one length is fixed for may hold of others, which are then varied along with it; or of none but one.
+    for again in dict.fromkeys((tuple(lost), tuple(beside), *((length,) for length in lost))) if lost else ():
+        others = [length for length in left if length not in again and length not in lost]
+        regained = _regained(module, args, kwargs, layers, others, again)
+        if regained is not None:
+            return regained
+    return with_same_loops(graphs)
+
+
+def _otherwise(graphs: dict[bool, Graph]) -> set[Axis]:
+    """The axes whose lengths one mode calls otherwise than the other: it takes two for one."""
+    one, other = (shapes_of(graph) for graph in graphs.values())
+    return {
+        (number, axis)
+        for number, shapes in enumerate(zip(one, other, strict=True))
+        for axis, sizes in enumerate(zip(*shapes, strict=True))
+        if sizes[0] != sizes[1]
+    }
+
+
+def _looped(
+    module: Any,
+    args: Any,
+    kwargs: Any,
+    layers: dict[str, Any],
+    free: Sequence[FreeLength],
+    walked: Sequence[FreeLength],
+) -> dict[bool, Graph] | None:
+    """The graphs with lengths free that the code goes along step by step; None where the steps are no loop.
+
+    They are captured at short lengths, so that what a capture costs does not grow with the inputs.
+    """
+    others = [length for length in free if length not in walked]
+    graphs = _regained(module, args, kwargs, layers, others, walked, short_sizes)
+    if graphs is None:
+        return None
+    fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)}
+    lost = [length for length in others if fixed & {*length.axes}]
+    if lost:
+        left = [length for length in others if length not in lost]
+        graphs = _regained(module, args, kwargs, layers, left, [*walked, *lost], short_sizes) or graphs
+    return graphs
+
+
+def _regained(
+    module: Any,
+    args: Any,
+    kwargs: Any,
+    layers: dict[str, Any],
+    free: Sequence[FreeLength],
+    lost: Sequence[FreeLength],
+    several: Callable[[Trials, Sequence[FreeLength]], list[Sizes] | None] = several_sizes,
+) -> dict[bool, Graph] | None:
+    """The graphs with lengths free that torch.export fixed: by what differs between captures at several."""
+    trials = Trials(module, args, kwargs)
+    sizes = several(trials, lost)
+    if sizes is None:
+        return None
+    # Named together with those that stay free: a name is of one length.
+    names = names_of([*free, *lost], tensors_of(args, kwargs))
+    numbers = {name: tuple(at[length.axes[0]] for at in sizes) for name, length in names.items() if length in lost}
+    found = {}
+    for training in (False, True):
+        graphs = []
+        for at in sizes:
+            given = resized(args, kwargs, at)
+            try:
+                graphs.append(captured(module, *given, training=training, layers=layers, free=free))
+            except PortError:
+                return None
+        one = generalised(graphs, numbers)
+        if one is None:
+            return None
+        found[training] = one
+    found = with_same_loops(found)
+    for graph in found.values():
+        graph.unguarded = tuple(numbers)
+    return found
+
+
+def fixed_axes(graph: Graph) -> set[Axis]:
+    """The axes of a graph's inputs whose lengths are numbers."""
+    shapes = enumerate(shapes_of(graph))
+    return {(number, axis) for number, shape in shapes for axis, size in enumerate(shape) if isinstance(size, int)}
+
+
+def captured(
+    module: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    training: bool,
+    layers: dict[str, Any],
+    free: Sequence[FreeLength] = (),
+) -> Graph:
+    """`capture`, with as many of the free lengths left free as torch.export can.
+
+    Raises:
+        NoPair: the module cannot be captured; says where, and what to do.
+        UsageError: it does not take its inputs.
+        LongLength: as `capture`.
+    """
+
+    def whole(inner: Any, path: str) -> bool:
+        return path in layers
+
+    last: Exception | None = None
+    attempts = [list(free), [length for length in free if all(axis == 0 for _, axis in length.axes)], []]
+    with _quiet():
+        while attempts:
+            left = attempts.pop(0)
+            # torch.export takes a length of 1 for a constant.
+            ones = [length for length in left if length.size == 1]
+            given = resized(args, kwargs, {axis: length.other for length in ones for axis in length.axes})
+            try:
+                graph = capture(module, *given, training=training, whole=whole, free=left)
+            except (PortError, LongLength):
+                raise
+            except Exception as error:
+                last = error
+                continue
+            # A length of 1 that turns out to be fixed has to be the one that was given.
+            fixed = fixed_axes(graph)
+            lost = [length for length in ones if fixed & {*length.axes}]
+            if not lost:
+                return rolled_loops(graph, training=training)
+            attempts.insert(0, [length for length in left if length not in lost])
+    assert last is not None
+    raise refusal(last) from None
+
+
+def refusal(error: Exception) -> NoPair:
+    """The sentence for what torch.export raised."""
+    text = str(error)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+    place = Place(frames[-1].filename, frames[-1].lineno or 0) if frames else _place_in(text)
+    where = f"{place}: " if place is not None else ""
+    line = frames[-1].line if frames else ""
+    kind = type(error).__name__
+    if "data-dependent" in text or any(name in kind for name in _DATA_DEPENDENT):
+        return NoPair(
+            f"{where}{f'`{line}` ' if line else ''}is data-dependent: what it does, or how long its result is, "
+            "depends on the values of a tensor, and a traced JAX program cannot ask for them. Write it with "
+            "torch.where or a mask; make what decides a constant of the module; register a pair for the module "
+            "(port.register); or translate the parts that do not need it (--submodule PATH)"
+        )
+    return NoPair(f"{where}{f'`{line}`: ' if line else ''}torch.export cannot capture this: {_first_line(error)}")
+
+
+def _place_in(text: str) -> Place | None:
+    found = [pair for pair in re.findall(r'File "([^"]+)", line (\d+)', text) if is_users(pair[0])]
+    return Place(found[-1][0], int(found[-1][1])) if found else None
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torch's own log of what it could not export is long, and speaks of torch's insides."""
+    loggers = [
+        logging.getLogger(name) for name in ("torch", "torch.export", "torch.fx", "torch._dynamo", "torch._functorch")
+    ]
+    before = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        with redirect_stderr(StringIO()):
+            yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

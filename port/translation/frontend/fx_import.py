@@ -1,0 +1,174 @@
+"""From torch.export's program and the side table of its marks to our own graph."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, cast
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from port.errors import NoPair
+from port.translation.frontend.constants import memory_of
+from port.translation.frontend.instrument import Hole, Noted, Notes
+from port.translation.frontend.source_locations import is_without_gradient, place_of
+from port.translation.ir.graph import Enter, Graph, LayerCall, Leave, Operation, Size, Step, Value
+
+_CHECKS = ("_assert_scalar", "_assert_tensor_metadata", "_assert_async", "sym_constrain_range")
+
+
+def read_graph(program: torch.export.ExportedProgram, notes: Notes, *, prefix: str, names: dict[Any, str]) -> Graph:
+    """The steps of an exported program.
+
+    Args:
+        program: functional: nothing in it writes in place.
+        notes: what its marks and layers stand for.
+        prefix: of the module's names within the program.
+        names: those of the module's parameters and buffers, by their memory: one that a closure holds is that one.
+
+    Raises:
+        NoPair: control flow of torch's that is kept as such in the graph.
+    """
+    reader = _Reader(program, notes, prefix, names)
+    for node in program.graph.nodes:
+        reader.read(node)
+    return reader.graph
+
+
+class _Reader:
+    def __init__(self, program: torch.export.ExportedProgram, notes: Notes, prefix: str, names: dict[Any, str]) -> None:
+        self.program, self.notes, self.prefix, self.names = program, notes, prefix, names
+        self.graph = Graph((), {}, {}, [])
+        self.inputs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+        self.values: dict[torch.fx.Node, Any] = {}
+
+    def read(self, node: torch.fx.Node) -> None:
+        if node.op == "placeholder":
+            self._placeholder(node)
+        elif node.op == "call_function":
+            self._call(node)
+        elif node.op == "output":
+            self._output(node)
+        elif node.op == "get_attr":
+            # The body of a torch.cond or of a section of its own; used by the call that follows.
+            self.values[node] = getattr(self.program.graph_module, str(node.target), None)
+
+    def _placeholder(self, node: torch.fx.Node) -> None:
+        spec = self.inputs[node.name]
+        value = self.values[node] = _value(node.name, node.meta["val"])
+        if spec.kind is InputKind.USER_INPUT:
+            self.graph.inputs += (value,)
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
+            self.graph.held[value] = spec.target.removeprefix(self.prefix)
+        else:
+            self._constant(node, value, self.program.constants[spec.target])
+
+    def _constant(self, node: torch.fx.Node, value: Value, tensor: Any) -> None:
+        name = self.names.get(memory_of(tensor))
+        held = next((known for known, path in self.graph.held.items() if path == name), None)
+        if held is None:
+            self.graph.constants[value] = tensor
+        else:
+            self.values[node] = held
+
+    def _call(self, node: torch.fx.Node) -> None:
+        target = node.target
+        if target is operator.getitem:
+            self.values[node] = self.values[node.args[0]][node.args[1]]  # type: ignore[index]
+            return
+        name = getattr(target, "__name__", str(target))
+        if isinstance(target, torch._ops.OpOverload):
+            name = str(target)
+        if name in ("port_translation.layer.default", "port_translation.mark.default"):
+            self._own(node, name)
+        elif not any(check in name for check in _CHECKS):
+            self._operation(node, name)
+
+    def _own(self, node: torch.fx.Node, name: str) -> None:
+        key, tensors, sizes = cast("tuple[str, Any, Any]", node.args)
+        noted = self.notes.calls[key]
+        filling = {"tensor": self._known(tensors), "size": self._known(sizes)}
+        if name == "port_translation.mark.default":
+            step: Step
+            if key.endswith(">"):
+                step = Enter(noted.path, noted.call, noted.module, _filled(noted.keywords, filling), place_of(node))
+            else:
+                step = Leave(noted.path, noted.call, _filled(noted.results, filling))
+                for name, value in _filled(noted.keywords, filling).items():
+                    self.graph.written[f"{noted.path}.{name}" if noted.path else name] = value
+            self.graph.steps.append(step)
+            return
+        results = tuple(_value(f"{node.name}_{i}", item) for i, item in enumerate(node.meta["val"]))
+        self.values[node] = results
+        self.graph.steps.append(self._layer(noted, filling, results, node))
+
+    def _layer(self, noted: Noted, filling: Any, results: tuple[Value, ...], node: torch.fx.Node) -> LayerCall:
+        arguments, keywords = _filled((noted.arguments, noted.keywords), filling)
+        given = _filled(noted.results, {"tensor": results, "size": ()})
+        return LayerCall(
+            noted.path, noted.module, arguments, keywords, given, place_of(node), is_without_gradient(node)
+        )
+
+    def _operation(self, node: torch.fx.Node, name: str) -> None:
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            raise NoPair(f"{place_of(node)}: torch's {name} is kept as control flow in the graph; write it without")
+        made = node.meta.get("val")
+        if isinstance(made, tuple | list):
+            results = tuple(_value(f"{node.name}_{i}", item) for i, item in enumerate(made))
+            self.values[node] = results
+        else:
+            results = (_value(node.name, made),)
+            self.values[node] = results[0]
+        several = isinstance(made, tuple | list)
+        arguments, place = self._arguments(node), place_of(node)
+        self.graph.steps.append(Operation(name, arguments, results, several, place, is_without_gradient(node)))
+
+    def _arguments(self, node: torch.fx.Node) -> dict[str, Any]:
+        args, kwargs = self._known(node.args), self._known(node.kwargs)
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return {str(number): argument for number, argument in enumerate(args)} | kwargs
+        arguments: dict[str, Any] = {}
+        for number, argument in enumerate(node.target._schema.arguments):
+            if number < len(args):
+                arguments[argument.name] = args[number]
+            elif argument.name in kwargs:
+                arguments[argument.name] = kwargs[argument.name]
+            else:
+                arguments[argument.name] = argument.default_value if argument.has_default_value() else None
+        return arguments
+
+    def _known(self, tree: Any) -> Any:
+        """Arguments with our values in the place of nodes, as plain tuples, lists and dicts."""
+        match tree:
+            case torch.fx.Node():
+                return self.values[tree]
+            case tuple():
+                return tuple(map(self._known, tree))
+            case list():
+                return list(map(self._known, tree))
+            case dict():
+                return {key: self._known(item) for key, item in tree.items()}
+            case _:
+                return tree
+
+    def _output(self, node: torch.fx.Node) -> None:
+        returned = node.args[0]
+        for spec, result in zip(self.program.graph_signature.output_specs, returned, strict=True):  # type: ignore[arg-type]
+            if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION):
+                self.graph.written[str(spec.target).removeprefix(self.prefix)] = self.values[result]
+
+
+def _filled(tree: Any, filling: dict[str, Any]) -> Any:
+    return pytree.tree_map(lambda leaf: filling[leaf.kind][leaf.number] if isinstance(leaf, Hole) else leaf, tree)
+
+
+def _value(name: str, made: Any) -> Value:
+    if isinstance(made, torch.Tensor):
+        return Value(name, tuple(map(_size, made.shape)), str(made.dtype).removeprefix("torch."))
+    return Value(name, None, "size", _size(made) if isinstance(made, int | torch.SymInt) else str(made))
+
+
+def _size(length: Any) -> Size:
+    text = str(length)  # that of a length which torch has found to be fixed is its number
+    return int(text) if text.isdigit() else text

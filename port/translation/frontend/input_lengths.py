@@ -1,0 +1,92 @@
+"""What a translation takes: the lengths of its inputs, free and fixed, and the conditions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from port.translation.frontend.resized_inputs import Sizes, tensors_of
+from port.translation.ir.graph import Size
+from port.translation.ir.symbolic_lengths import evaluated, words_in
+
+Lengths = dict[str, int]
+"""Names of free lengths, and a number for each."""
+
+
+@dataclass(frozen=True)
+class InputLengths:
+    """The lengths of the tensors that go in.
+
+    Attributes:
+        shapes: in torch's order of axes: numbers, names, and formulas of names.
+        conditions: on the names, as Python: ``"t <= 64"``.
+        tried: the lengths at which both sides were compared, beside the example's.
+        unguarded: names of lengths that torch.export fixed, and of which it says no conditions.
+    """
+
+    shapes: tuple[tuple[Size, ...], ...]
+    conditions: tuple[str, ...] = ()
+    tried: tuple[Lengths, ...] = ()
+    unguarded: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The free lengths."""
+        found = dict.fromkeys(size for shape in self.shapes for size in shape if _is_name(size))
+        return tuple(str(name) for name in found)
+
+    def of(self, args: Any, kwargs: dict[str, Any]) -> Lengths:
+        """The free lengths' numbers in a call's arguments."""
+        found: Lengths = {}
+        for shape, tensor in zip(self.shapes, tensors_of(args, kwargs), strict=False):
+            found.update((str(name), size) for name, size in zip(shape, tensor.shape, strict=False) if _is_name(name))
+        return found
+
+    def sizes(self, lengths: Lengths) -> Sizes:
+        """The axes that are as long as a name, or a formula, says."""
+        return {
+            (number, axis): int(evaluated(size, lengths))
+            for number, shape in enumerate(self.shapes)
+            for axis, size in enumerate(shape)
+            if isinstance(size, str) and set(words_in(size)) & lengths.keys()
+        }
+
+    def elements(self, lengths: Lengths) -> int:
+        """How many numbers the inputs hold."""
+        return sum(prod(int(evaluated(size, lengths)) for size in shape) for shape in self.shapes)
+
+    def broken(self, lengths: Lengths) -> frozenset[str]:
+        """The conditions that a number for each name does not meet."""
+        return frozenset(condition for condition in self.conditions if not holds(condition, lengths))
+
+
+def holds(condition: str, lengths: Lengths) -> bool:
+    """Whether lengths meet a condition; one that divides by nothing, or cannot be said, is not met."""
+    try:
+        return bool(evaluated(condition, lengths))
+    except (ArithmeticError, NameError):
+        return False
+
+
+def told(lengths: InputLengths) -> dict[str, Any]:
+    """As plain data, for a file."""
+    return {
+        "shapes": [list(shape) for shape in lengths.shapes],
+        "conditions": list(lengths.conditions),
+        "tried": list(lengths.tried),
+    }
+
+
+def read(data: dict[str, Any]) -> InputLengths:
+    """The same, from plain data."""
+    return InputLengths(_shapes(data["shapes"]), tuple(data["conditions"]), tuple(map(dict, data["tried"])))
+
+
+def _shapes(data: Sequence[Sequence[Size]]) -> tuple[tuple[Size, ...], ...]:
+    return tuple(tuple(size if isinstance(size, int) else str(size) for size in shape) for shape in data)
+
+
+def _is_name(size: Size) -> bool:
+    return isinstance(size, str) and size.isidentifier()

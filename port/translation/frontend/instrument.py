@@ -1,0 +1,207 @@
+"""For the time of an export, every module's ``forward`` notes down its calls, and layers with a pair are kept whole."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch.utils import _pytree as pytree
+
+from port.pairs.layers.computed_weight import computing_hooks
+from port.translation.frontend import custom_ops as markers
+from port.translation.frontend.long_formulas import see_that_lengths_are_short
+from port.translation.frontend.packed_sequences import given_by_layer, given_to_layer, refuse_traced
+
+_captures = count()
+
+
+@dataclass(frozen=True)
+class Hole:
+    """Stands in a tree for the tensor, or the symbolic size, of this number among those of a mark or a layer."""
+
+    kind: str
+    number: int
+
+
+@dataclass
+class Noted:
+    """What one call was given and gave, its tensors replaced by holes.
+
+    A call of ``forward`` has ``keywords`` by the parameters' names and no ``arguments``; its end has as ``keywords``
+    the buffers that it put others in the place of.
+    """
+
+    path: str
+    call: int
+    module: torch.nn.Module
+    arguments: tuple[Any, ...] = ()
+    keywords: dict[str, Any] = field(default_factory=dict)
+    results: Any = None
+
+
+@dataclass
+class Notes:
+    """The side table of a capture: a node's key → what the graph does not say."""
+
+    prefix: str
+    calls: dict[str, Noted] = field(default_factory=dict)
+    marks: list[torch.Tensor] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def next_call(self, path: str) -> int:
+        number = self.counts.get(path, 0)
+        self.counts[path] = number + 1
+        return number
+
+
+@contextmanager
+def wrapped(module: torch.nn.Module, whole: Callable[[torch.nn.Module, str], bool]) -> Iterator[Notes]:
+    """Within it, calls of the module and of those inside are noted.
+
+    Args:
+        module: the root.
+        whole: whether a module at a path is kept whole, as a layer; what is inside is then not looked at.
+    """
+    notes = Notes(f"{next(_captures)}/")
+    before: list[tuple[torch.nn.Module, dict[str, Any], dict[int, Any]]] = []
+
+    def wrap(path: str, inner: torch.nn.Module, seen: set[int]) -> None:
+        if id(inner) in seen:
+            return
+        seen.add(id(inner))
+        before.append((inner, dict(vars(inner)), dict(inner._forward_pre_hooks)))
+        if whole(inner, path):
+            # The layer's twin computes its weight itself.
+            hooks = {key: inner._forward_pre_hooks.pop(key) for key in computing_hooks(inner)}
+            vars(inner)["forward"] = _layer(notes, path, inner, inner.forward, hooks)
+            return
+        for name, child in inner.named_children():
+            wrap(f"{path}.{name}" if path else name, child, seen)
+        vars(inner)["forward"] = _scope(notes, path, inner, inner.forward)
+
+    try:
+        wrap("", module, set())
+        yield notes
+    finally:
+        for inner, attributes, hooks in before:
+            vars(inner).clear()
+            vars(inner).update(attributes)
+            inner._forward_pre_hooks.clear()
+            inner._forward_pre_hooks.update(hooks)
+        markers.forget(notes.prefix)
+
+
+def emptied(tree: Any) -> tuple[Any, list[Any], list[Any]]:
+    """A tree with holes, its tensors, and its symbolic sizes."""
+    tensors: list[Any] = []
+    sizes: list[Any] = []
+
+    def hole(leaf: Any) -> Any:
+        kept = tensors if isinstance(leaf, torch.Tensor) else sizes if isinstance(leaf, torch.SymInt) else None
+        if kept is None:
+            return leaf
+        kept.append(leaf)
+        return Hole("tensor" if kept is tensors else "size", len(kept) - 1)
+
+    return pytree.tree_map(hole, tree), tensors, sizes
+
+
+def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(forward)
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        refuse_traced(module, (args, kwargs))
+        call = notes.next_call(path)
+        key = f"{notes.prefix}{path}#{call}"
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        arguments, tensors, sizes = emptied(dict(bound.arguments))
+        see_that_lengths_are_short(tensors)
+        notes.calls[f"{key}>"] = Noted(path, call, module, keywords=arguments)
+        notes.marks.append(markers.mark(f"{key}>", tensors, sizes))
+        before = dict(module._buffers)
+        results = forward(*args, **kwargs)
+        # torch.export itself sees what is written into a buffer, and what is put in its place in the root alone.
+        replaced = {name: buffer for name, buffer in module._buffers.items() if buffer is not before.get(name)}
+        (given, buffers), tensors, sizes = emptied((results, replaced))
+        notes.calls[f"{key}<"] = Noted(path, call, module, keywords=buffers, results=given)
+        notes.marks.append(markers.mark(f"{key}<", tensors, sizes))
+        return results
+
+    return noted
+
+
+def _layer(
+    notes: Notes, path: str, module: torch.nn.Module, forward: Callable[..., Any], hooks: dict[int, Any]
+) -> Callable[..., Any]:
+    def kept(*args: Any, **kwargs: Any) -> Any:
+        key = f"{notes.prefix}{path}#{notes.next_call(path)}"
+        args, kwargs, packed = given_to_layer(module, args, kwargs)
+        told = {} if packed is None else {"lengths": packed.lengths}  # what the twin takes beside
+        (arguments, keywords), tensors, sizes = emptied((args, {**kwargs, **told}))
+        noted = Noted(path, 0, module, arguments, keywords)
+
+        def fake(given: list[Any]) -> list[Any]:
+            numbered = iter(given)
+            filled = pytree.tree_map(lambda leaf: next(numbered) if isinstance(leaf, torch.Tensor) else leaf, call)
+            noted.results, outputs, _ = emptied(_shapes_of(module, forward, hooks, *filled))
+            return [output.clone() for output in outputs]
+
+        call = (args, kwargs)
+        notes.calls[key] = noted
+        outputs = markers.layer(key, fake, tensors, sizes)
+        results = _refilled(noted.results, outputs)
+        return results if packed is None else given_by_layer(module, results, packed)
+
+    return kept
+
+
+def _refilled(tree: Any, tensors: list[Any]) -> Any:
+    return pytree.tree_map(lambda leaf: tensors[leaf.number] if isinstance(leaf, Hole) else leaf, tree)
+
+
+def _shapes_of(
+    module: torch.nn.Module, forward: Callable[..., Any], hooks: dict[int, Any], args: Any, kwargs: Any
+) -> Any:
+    """What a layer gives for fake tensors. Its shapes are those of evaluation; training may ask for values."""
+    from torch._guards import detect_fake_mode
+
+    # Without a tensor among the arguments there is no mode, and then nothing is fake.
+    mode = detect_fake_mode(pytree.tree_leaves((args, kwargs)))
+    if mode is None:
+        return forward(*args, **kwargs)
+    if isinstance(module, torch.nn.CTCLoss | torch.nn.GaussianNLLLoss) and module.reduction != "none":
+        # These ask for values, or have no code for tensors without any.
+        return next(leaf for leaf in pytree.tree_leaves((args, kwargs)) if leaf.is_floating_point()).new_empty(())
+    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    state: dict[str, torch.Tensor] = {
+        name: mode.from_tensor(tensor.detach(), static_shapes=True) for name, tensor in held.items()
+    }
+    before = dict(vars(module))
+    del vars(module)["forward"]
+    module._forward_pre_hooks.update(hooks)  # torch's own forward wants the weight that they compute
+    training = module.training
+    flags = {inner: inner.training for inner in module.modules()}
+    try:
+        # Only what counts its batches has another code for training; attention has a fused one for evaluation.
+        module.train(training and not isinstance(module, torch.nn.modules.batchnorm._NormBase))
+        with patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _is_said_to_be_causal):
+            return torch.func.functional_call(module, state, args, kwargs)
+    finally:
+        vars(module).clear()
+        vars(module).update(before)
+        for key in hooks:
+            del module._forward_pre_hooks[key]
+        for inner, flag in flags.items():
+            inner.training = flag
+
+
+def _is_said_to_be_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """torch looks at a mask's values to find out; no shape depends on it."""
+    return bool(is_causal)

@@ -1,0 +1,64 @@
+"""Which modules are kept whole: those that a pair speaks of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from port.pairs import pairs_of_torch
+from port.pairs.registry import resolve
+
+# What these do is one operator, which knows how to go with the layout.
+_TRACED = ("torch.nn.Flatten", "torch.nn.Unflatten")
+
+
+def kept_layers(root: Any) -> dict[str, Any]:
+    """Paths of the layers that are kept whole → the torch layer: the top-most ones that a pair speaks of.
+
+    A layer that shares a parameter with an earlier one is not: it reads that one's.
+    """
+    found: dict[str, Any] = {}
+    owners: dict[int, str] = {}
+    seen: set[int] = set()
+
+    def walk(path: str, module: Any) -> None:
+        if id(module) in seen:
+            return
+        seen.add(id(module))
+        if path and is_kept(module):
+            mine = {id(parameter) for parameter in module.parameters()}
+            if not any(name in owners for name in mine):
+                found[path] = module
+                owners.update(dict.fromkeys(mine, path))
+                return
+        for name, child in module.named_children():
+            walk(f"{path}.{name}" if path else name, child)
+
+    walk("", root)
+    return found
+
+
+def shared_layers(root: Any, layers: dict[str, Any]) -> set[str]:
+    """The layers kept whole whose weights other modules read as well."""
+    holders = Counter(id(parameter) for module in root.modules() for parameter in vars(module)["_parameters"].values())
+    return {
+        path for path, layer in layers.items() if any(holders[id(parameter)] > 1 for parameter in layer.parameters())
+    }
+
+
+def is_kept(module: Any) -> bool:
+    """Whether a pair speaks of a module, and its twin can stand for it as it is."""
+    pairs = pairs_of_torch(module)
+    if not pairs or any(pair.torch in _TRACED for pair in pairs[:1]):
+        return False
+    if module.state_dict() and not isinstance(resolve(pairs[0].flax), type):
+        return False  # a function holds no weights: those of a loss are the class's own
+    return pairs[0].unfit(module) is None
+
+
+def calls_of(steps: Iterable[Any]) -> Counter[str]:
+    """How often each layer is called."""
+    from port.translation.ir.graph import LayerCall
+
+    return Counter(step.path for step in steps if isinstance(step, LayerCall))

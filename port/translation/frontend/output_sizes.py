@@ -1,0 +1,51 @@
+"""Layers that a call tells how large their result is to be: an unpooling, a transposed convolution."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import Any
+
+from port.pairs import pairs_of_torch
+from port.pairs.layers.conv_transpose import told_its_output_size
+from port.translation.ir.graph import Graph, LayerCall, Loop, Step
+
+
+def in_spatial_sizes(root: Any, graphs: dict[bool, Graph]) -> None:
+    """Leave of each ``output_size`` the spatial part, which torch takes alone or with the axes before it.
+
+    torch's whole shape has the channels in front. Transposed convolutions are told, so that their twin takes a size.
+
+    Args:
+        root: the module.
+        graphs: of both modes; their steps are changed.
+    """
+    for graph in graphs.values():
+        graph.steps = [_with_sizes(step, root) for step in graph.steps]
+
+
+def _with_sizes(step: Step, root: Any) -> Step:
+    if isinstance(step, Loop):
+        return replace(step, steps=tuple(_with_sizes(inner, root) for inner in step.steps))
+    if not isinstance(step, LayerCall) or (sized := _sized(step)) is None:
+        return step
+    if type(step.module).__name__.startswith("ConvTranspose"):
+        told_its_output_size(step.module)
+        told_its_output_size(root.get_submodule(step.path))
+    return sized
+
+
+def _sized(step: LayerCall) -> LayerCall | None:
+    """The call with its spatial size; None where it says none."""
+    name = type(step.module).__name__
+    if type(step.module).__module__.partition(".")[0] != "torch" or not name.startswith(("ConvTranspose", "MaxUnpool")):
+        return None
+    names = list(inspect.signature(type(step.module).forward).parameters)[1:]
+    given = {**dict(zip(names, step.arguments, strict=False)), **step.keywords}
+    size = given.get("output_size")
+    channels = pairs_of_torch(step.module)[0].channels
+    if size is None or channels is None:
+        return None
+    spatial = tuple(size)[channels + 1 :]
+    others = tuple(given[name] for name in names if name in given and name != "output_size")
+    return replace(step, arguments=others, keywords={"output_size": spatial})

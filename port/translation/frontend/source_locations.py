@@ -1,0 +1,91 @@
+"""Where in the user's source a node of an exported graph comes from."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from port.translation.ir.graph import Place
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_WITHOUT_GRADIENT = "<no_grad>"
+_OURS = str(Path(__file__).parent)
+
+
+def place_of(node: Any) -> Place | None:
+    """The innermost line that is the user's own: neither torch's nor ours, nor what called us."""
+    for file, line, _ in reversed(_FRAME.findall(node.meta.get("stack_trace") or "")):
+        if file.startswith(_OURS) and Path(file).name not in ("wrapping.py", "markers.py", "own_gradients.py"):
+            return None
+        if is_users(file):
+            return Place(file, int(line))
+    return None
+
+
+def is_without_gradient(node: Any) -> bool:
+    """Whether a node was traced within ``torch.no_grad()``."""
+    return f'File "{_WITHOUT_GRADIENT}"' in (node.meta.get("stack_trace") or "")
+
+
+@contextmanager
+def whole_stacks() -> Iterator[None]:
+    """Within it, traced nodes keep the user's frames of every function; by itself torch.fx keeps ``forward`` alone.
+
+    They also keep whether gradients were off, which an exported graph does not say.
+
+    What torch.fx calls here is private to it; where it is not there, places are those of ``forward``.
+    """
+    import torch
+    from torch.fx.proxy import TracerBase
+
+    before = getattr(TracerBase, "_filter_traceback_frames", None)
+
+    def kept(self: Any, frames: traceback.StackSummary) -> traceback.StackSummary:
+        users = [frame for frame in frames if not _is_torchs(frame.filename)][-12:]
+        if not torch.is_grad_enabled():
+            users.append(traceback.FrameSummary(_WITHOUT_GRADIENT, 1, "no_grad", lookup_line=False, line=""))
+        return traceback.StackSummary.from_list(users)
+
+    if before is not None:
+        TracerBase._filter_traceback_frames = kept  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        if before is not None:
+            TracerBase._filter_traceback_frames = before  # type: ignore[method-assign, assignment]
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is neither torch's nor ours."""
+    return not _is_torchs(file) and not file.startswith(_OURS)
+
+
+def _is_torchs(file: str) -> bool:
+    parts = Path(file).parts
+    return (
+        file.startswith("<")
+        or parts[0] == "torch"
+        or any(parts[i : i + 2] == ("site-packages", "torch") for i in range(len(parts)))
+    )
+
+
+def assigned_at(cls: type, name: str) -> Place | None:
+    """Where a class, or one that it derives from, says ``self.name = …``."""
+    for base in cls.__mro__:
+        try:
+            lines, first = inspect.getsourcelines(base)
+            tree = ast.parse(textwrap.dedent("".join(lines)))
+        except (OSError, TypeError, SyntaxError, IndexError):
+            continue
+        for node in ast.walk(tree):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if any(isinstance(target, ast.Attribute) and target.attr == name for target in targets):
+                return Place(inspect.getsourcefile(base) or "", first + node.lineno - 1)  # type: ignore[attr-defined]
+    return None

@@ -1,0 +1,128 @@
+"""What the layout stage gives: the same run as JAX expressions over arrays, each with its layout."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from port.translation.ir.graph import Enter, Graph, Leave, Place, Value
+from port.translation.ir.layout import Drawn, Folded, Layout
+
+UNWRITTEN = "unwritten"
+"""What the source calls where something has to be written by hand; it raises NotImplementedError."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """An expression and the values that it makes: one, or several at once as a tuple.
+
+    Attributes:
+        results: the values; of a layer that gives a tree, that tree.
+        expression: its source.
+        several: whether it gives a tuple.
+        place: where in the original it stands.
+        is_transpose: whether it only moves axes, for the sake of the layout.
+        path: of the layer that it calls, if it does.
+    """
+
+    results: Any
+    expression: ast.expr
+    several: bool = False
+    place: Place | None = None
+    is_transpose: bool = False
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A loop: what it takes and gives as expressions, and what a round does.
+
+    Attributes:
+        carried: what each round takes from the one before, as it is called within.
+        sliced: what each round takes of arrays, as it is called within.
+        first: what the first round takes.
+        whole: the arrays, the axis that is gone along in front.
+        last: what the last round leaves.
+        stacked: what all rounds give, with the rounds in front.
+        next: what a round hands on.
+        given: what a round gives.
+        length: how many rounds there are; None where the arrays say it.
+        reverse: whether it begins at the arrays' end.
+        stateful: whether a round changes the module.
+    """
+
+    carried: tuple[Value, ...]
+    sliced: tuple[Value, ...]
+    first: tuple[ast.expr, ...]
+    whole: tuple[ast.expr, ...]
+    last: tuple[Value, ...]
+    stacked: tuple[Value, ...]
+    next: tuple[ast.expr, ...]
+    given: tuple[ast.expr, ...]
+    length: ast.expr | None
+    reverse: bool
+    stateful: bool
+    steps: tuple[PlacedStep, ...]
+    place: Place | None
+
+    @property
+    def expressions(self) -> tuple[ast.expr, ...]:
+        return (*self.first, *self.whole, *self.next, *self.given)
+
+
+PlacedStep: TypeAlias = "Assignment | Enter | Leave | Scan"
+
+
+def each_placed(steps: Iterable[PlacedStep]) -> Iterator[PlacedStep]:
+    """All steps, a loop's before the loop itself."""
+    for step in steps:
+        if isinstance(step, Scan):
+            yield from each_placed(step.steps)
+        yield step
+
+
+@dataclass(frozen=True)
+class Unwritten:
+    """An operator or a layer that no pair speaks of."""
+
+    what: str
+    why: str
+    place: Place | None
+
+
+@dataclass
+class Placed:
+    """The run in JAX's terms.
+
+    Attributes:
+        graph: what it was made from.
+        steps: assignments, between the marks of the modules' calls.
+        layouts: of every array.
+        folds: path of a linear layer → the flattened block that its inputs are.
+        notes: id of a difference → the places where it was met.
+        unwritten: what could not be said in JAX.
+        values: every value by its name.
+        extras: path of a module → attributes that it has in JAX alone (dropouts, random streams) → what makes them.
+        written: names of buffers, and of parameters, that the run writes to → the values.
+        homes: the same names → the variables that are written to.
+        draws: layouts of what is drawn at random, in order; those of a loop's round together.
+        returned: layouts of what the whole module gives, by the dumps of the expressions.
+    """
+
+    graph: Graph
+    steps: list[PlacedStep] = field(default_factory=list)
+    layouts: dict[Value, Layout] = field(default_factory=dict)
+    folds: dict[str, Folded] = field(default_factory=dict)
+    notes: dict[str, list[Place | None]] = field(default_factory=dict)
+    unwritten: list[Unwritten] = field(default_factory=list)
+    values: dict[str, Value] = field(default_factory=dict)
+    extras: dict[str, dict[str, ast.expr]] = field(default_factory=dict)
+    written: dict[str, ast.expr] = field(default_factory=dict)
+    homes: dict[str, ast.expr] = field(default_factory=dict)
+    draws: list[Drawn] = field(default_factory=list)
+    returned: dict[str, Layout] = field(default_factory=dict)
+
+
+Preferences = Mapping[str, Layout]

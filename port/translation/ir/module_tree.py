@@ -1,0 +1,107 @@
+"""How the twin's attributes are reached: ``self.layer1.layers[0]`` for torch's ``layer1.0``."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+from typing import Any
+
+from port.translation.ir.expr import code
+
+Accessor = str | int
+"""An attribute's name, or an index into a list or a dict."""
+
+
+class ModuleTree:
+    """The torch module's tree, and what each of its modules becomes.
+
+    Attributes:
+        root: the torch module.
+        layers: paths of the layers kept whole.
+    """
+
+    def __init__(self, root: Any, layers: dict[str, Any]) -> None:
+        self.root, self.layers = root, layers
+        self.modules = dict(root.named_modules(remove_duplicate=False))
+        self._first: dict[int, str] = {}
+        for path, module in self.modules.items():
+            self._first.setdefault(id(module), path)
+
+    def first_path(self, path: str) -> str:
+        """The first path of a module: it may have several."""
+        return self._first[id(self.modules[path])]
+
+    def kind(self, path: str) -> str:
+        """``"layer"``, ``"sequential"``, ``"list"``, ``"dict"``, or ``"class"`` for a class of one's own."""
+        import torch
+
+        module = self.modules[path]
+        if not path:
+            return "class"
+        if path in self.layers:
+            return "layer"
+        if isinstance(module, torch.nn.Sequential) and type(module).forward is torch.nn.Sequential.forward:
+            return "sequential"
+        if type(module) in (torch.nn.ModuleList, torch.nn.ParameterList):
+            return "list"
+        if type(module) in (torch.nn.ModuleDict, torch.nn.ParameterDict):
+            return "dict"
+        return "class"
+
+    def steps(self, path: str) -> tuple[Accessor, ...]:
+        """The way from the root to a module: ``("layer1", "layers", 0)``."""
+        way: tuple[Accessor, ...] = ()
+        above = ""
+        for name in path.split(".") if path else ():
+            match self.kind(above):
+                case "sequential":
+                    way += ("layers", list(self.modules[above]._modules).index(name))
+                case "list":
+                    way += (int(name),)
+                case "dict":
+                    way += (f"[{name}]",)
+                case _:
+                    way += (identifier(name),)
+            above = f"{above}.{name}" if above else name
+        return way
+
+    def flax_path(self, path: str, attribute: str) -> str:
+        """Flax's dotted path of a variable."""
+        steps = (*self.steps(path), *self._inside(path, attribute))
+        return ".".join(str(step).removeprefix("[").removesuffix("]") for step in steps)
+
+    def _inside(self, path: str, attribute: str) -> tuple[Accessor, ...]:
+        """The way from a module to a variable of its own."""
+        if not attribute:
+            return ()
+        match self.kind(path):
+            case "list":
+                return (int(attribute),)
+            case "dict":
+                return (f"[{attribute}]",)
+            case "layer":
+                return tuple(int(step) if step.isdigit() else step for step in attribute.split("."))
+        return (identifier(attribute),)
+
+    def reach(self, scope: str, path: str, attribute: str) -> ast.expr | None:
+        """``self.…`` as seen from a module's own code; None if it is not beneath it."""
+        here, there = self.steps(scope), self.steps(path)
+        if scope and not f"{path}.".startswith(f"{scope}."):
+            return None
+        made: ast.expr = ast.Name("self")
+        for step in (*there[len(here) :], *self._inside(path, attribute)):
+            if isinstance(step, int):
+                made = ast.Subscript(made, ast.Constant(step), ast.Load())
+            elif step.startswith("["):
+                made = ast.Subscript(made, ast.Constant(step[1:-1]), ast.Load())
+            else:
+                made = code(f"x.{step}", x=made)
+        return made
+
+
+def identifier(name: str) -> str:
+    """A name that Python takes for an attribute: ``layer_0`` for ``0``."""
+    cleaned = "".join(letter if letter.isalnum() or letter == "_" else "_" for letter in name)
+    if not cleaned or cleaned[0].isdigit():
+        cleaned = f"layer_{cleaned}"
+    return f"{cleaned}_" if keyword.iskeyword(cleaned) else cleaned

@@ -1,0 +1,66 @@
+"""Which axes of a shape become which of another when a tensor is reshaped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from port.translation.ir.graph import Size
+
+
+@dataclass(frozen=True)
+class Group:
+    """Neighbouring axes of the shape before and those of the shape after that have the same elements."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def groups(before: tuple[Size, ...], after: tuple[Size, ...]) -> list[Group] | None:
+    """The smallest groups, from the left; None where symbols hide them.
+
+    Axes of length 1 that stand alone are groups with nothing on the other side.
+    """
+    found: list[Group] = []
+    i = j = 0
+    while i < len(before) or j < len(after):
+        if i < len(before) and j < len(after) and before[i] == after[j]:
+            found.append(Group((i,), (j,)))
+            i, j = i + 1, j + 1
+            continue
+        if i < len(before) and before[i] == 1:
+            found.append(Group((i,), ()))
+            i += 1
+            continue
+        if j < len(after) and after[j] == 1:
+            found.append(Group((), (j,)))
+            j += 1
+            continue
+        ends = _next(before, after, i, j)
+        if ends is None:
+            return None
+        found.append(Group(tuple(range(i, ends[0])), tuple(range(j, ends[1]))))
+        i, j = ends
+    return found
+
+
+def _next(before: tuple[Size, ...], after: tuple[Size, ...], i: int, j: int) -> tuple[int, int] | None:
+    """Where the group that begins here ends on both sides."""
+    for k in range(i + 1, len(before) + 1):
+        for end in range(j + 1, len(after) + 1):
+            if _same(before[i:k], after[j:end]):
+                return k, end
+    return None
+
+
+def _same(left: tuple[Size, ...], right: tuple[Size, ...]) -> bool:
+    """Whether two runs of lengths have as many elements, whatever the symbols are."""
+    import sympy  # type: ignore[import-untyped]
+
+    if all(isinstance(size, int) for size in (*left, *right)):
+        return prod(left) == prod(right)  # type: ignore[arg-type]
+
+    def product(sizes: tuple[Size, ...]) -> sympy.Expr:
+        return sympy.Mul(*(sympy.sympify(size) for size in sizes))
+
+    return sympy.simplify(product(left) - product(right)) == 0

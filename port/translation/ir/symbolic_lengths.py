@@ -1,0 +1,230 @@
+"""Names for the lengths that stay free: ``n`` for a batch, ``h`` and ``w`` for an image."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import random
+import re
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from types import CodeType
+from typing import Any
+
+from port.translation.ir.graph import Enter, Graph, Size, Value, each_value, values_of
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_BY_RANK = {1: "n", 3: "ntl", 4: "nchw", 5: "ncdhw"}
+"""What the axes of an input are called, in torch's order. Names are letters: they stand in formulas and in checks."""
+
+
+def name_lengths(graph: Graph, groups: Iterable[Collection[tuple[int, int]]] = ()) -> None:
+    """Give the symbols of a graph, which torch numbers, names by the axes of the inputs that they are lengths of.
+
+    Args:
+        graph: its values are changed.
+        groups: axes that have one length, by the tensors' numbers; torch may have a symbol for each of them.
+    """
+    group_of = {axis: number for number, group in enumerate(groups) for axis in group}
+    names: dict[str, str] = {}
+    of_groups: dict[int, str] = {}
+    for number, value in enumerate(graph.inputs):
+        for axis, size in enumerate(value.shape or ()):
+            if not isinstance(size, str) or not size.isidentifier() or size in names:
+                continue
+            group = group_of.get((number, axis), -1)
+            names[size] = of_groups.get(group) or _free_name(_axis_name(value.rank, axis), names.values())
+            if group >= 0:
+                of_groups.setdefault(group, names[size])
+    for value in _all_values(graph):
+        value.shape = None if value.shape is None else tuple(_renamed(size, names) for size in value.shape)
+        value.length = _renamed(value.length, names)
+    graph.guards = tuple(
+        text for text in (guard_on(text, shapes_of(graph)) for text in graph.guards) if text is not None
+    )
+
+
+def names_of(lengths: Iterable[Any], tensors: Sequence[Any]) -> dict[str, Any]:
+    """Free lengths by names of their own, as their first axes are called."""
+    found: dict[str, Any] = {}
+    for length in lengths:
+        number, axis = length.axes[0]
+        found[_free_name(f"{_axis_name(tensors[number].ndim, axis)}", found)] = length
+    return found
+
+
+def shapes_of(graph: Graph) -> tuple[tuple[Size, ...], ...]:
+    """The shapes of a graph's inputs, with their symbols."""
+    return tuple(value.shape or () for value in graph.inputs)
+
+
+def axes_of(formula: Size, graph: Graph) -> set[tuple[int, int]]:
+    """The axes of a graph's inputs, by the tensors' numbers, whose lengths stand in a formula."""
+    words = set(words_in(formula))
+    shapes = enumerate(shapes_of(graph))
+    return {(number, axis) for number, shape in shapes for axis, size in enumerate(shape) if words & {*words_in(size)}}
+
+
+def words_in(formula: Size) -> list[str]:
+    """The symbols in a formula, and the functions."""
+    return _WORD.findall(str(formula))
+
+
+def guard_on(guard: str, shapes: tuple[tuple[Size, ...], ...]) -> str | None:
+    """What torch.export assumed of the inputs' lengths, as a condition on their names.
+
+    Args:
+        guard: Python as torch writes it: ``L['tensors'][0].size()[1] <= 64``.
+        shapes: of the inputs.
+
+    Returns:
+        the condition; ``unsaid(t)`` where it cannot be said; None if it says nothing of free lengths.
+    """
+    try:
+        tree: ast.expr = _Guard(shapes).visit(ast.parse(guard, mode="eval").body)
+    except _NoLength:
+        names = sorted(
+            {word for number, axis in _AXIS.findall(guard) for word in words_in(shapes[int(number)][int(axis)])}
+        )
+        return f"{UNSAID}({', '.join(names)})" if names else None
+    return ast.unparse(tree) if any(isinstance(node, ast.Name) for node in ast.walk(tree)) else None
+
+
+UNSAID = "unsaid"
+"""Stands for a condition on lengths that has no Python."""
+_AXIS = re.compile(r"\[(\d+)\]\.size\(\)\[(\d+)\]")
+
+
+class _NoLength(Exception):
+    pass
+
+
+class _Guard(ast.NodeTransformer):
+    """Replaces ``L['tensors'][i].size()[k]`` by the length's name, and torch's functions by Python's."""
+
+    def __init__(self, shapes: tuple[tuple[Size, ...], ...]) -> None:
+        self.shapes = shapes
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        match node:
+            case ast.Subscript(
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=int(number))), attr="size")
+                ),
+                slice=ast.Constant(value=int(axis)),
+            ):
+                return ast.parse(str(self.shapes[number][axis]), mode="eval").body
+        raise _NoLength
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        function, arguments = ast.unparse(node.func), [self.visit(argument) for argument in node.args]
+        if function in _FUNCTIONS:
+            return ast.Call(ast.Name(_FUNCTIONS[function]), arguments, [])
+        match function, arguments:
+            case "math.floor", [number]:
+                return ast.BinOp(number, ast.FloorDiv(), ast.Constant(1))
+            case "math.ceil", [number]:
+                below = ast.BinOp(ast.UnaryOp(ast.USub(), number), ast.FloorDiv(), ast.Constant(1))
+                return ast.UnaryOp(ast.USub(), below)
+            case "torch.sym_float" | "float", [number]:
+                return number
+        raise _NoLength
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        raise _NoLength
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        raise _NoLength
+
+
+_FUNCTIONS = {
+    **dict.fromkeys(("max", "torch.sym_max"), "max"),
+    **dict.fromkeys(("min", "torch.sym_min"), "min"),
+    **dict.fromkeys(("int", "torch.sym_int", "math.trunc"), "int"),
+}
+"""torch's in a guard → those that `port.nn.functional.expect` knows."""
+
+
+def _axis_name(rank: int, axis: int) -> str:
+    names = _BY_RANK.get(rank, "ntuvwxyz")
+    return names[axis] if axis < len(names) else "z"
+
+
+def _free_name(wanted: str, taken: Iterable[str]) -> str:
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}{number}", number + 1
+    return name
+
+
+def _renamed(size: Size, names: dict[str, str]) -> Size:
+    return size if isinstance(size, int) else _WORD.sub(lambda word: names.get(word[0], word[0]), size)
+
+
+def _all_values(graph: Graph) -> Iterable[Value]:
+    """Every value of a graph, once."""
+    found: dict[int, Value] = {}
+    sources = [*graph.inputs, *graph.held, *graph.constants, *values_of(graph), *graph.written.values()]
+    for step in graph.steps:
+        if isinstance(step, Enter):
+            sources += each_value(step.arguments)
+    for value in sources:
+        found.setdefault(id(value), value)
+    return found.values()
+
+
+def evaluated(formula: Size, sizes: dict[str, int]) -> Any:
+    """What a formula of lengths, or a condition on them, is for numbers.
+
+    Raises:
+        NameError: it holds a symbol that has no number, or a function that is not known.
+    """
+    return formula if isinstance(formula, int) else eval(_compiled(formula), dict(_ARITHMETIC), sizes)
+
+
+@cache
+def _compiled(formula: str) -> CodeType:
+    return compile(formula, "<lengths>", "eval")
+
+
+_ARITHMETIC: dict[str, Any] = {
+    "__builtins__": {},
+    **dict.fromkeys(("FloorDiv", "CleanDiv"), operator.floordiv),
+    **dict.fromkeys(("PythonMod", "Mod"), operator.mod),
+    **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv"), operator.truediv),
+    **dict.fromkeys(("FloatPow", "PowByNatural"), operator.pow),
+    **dict.fromkeys(("TruncToInt", "FloorToInt", "int"), math.floor),
+    **dict.fromkeys(("ToFloat", "float"), float),
+    **dict.fromkeys(("Max", "max"), max),
+    **dict.fromkeys(("Min", "min"), min),
+    "CeilToInt": math.ceil,
+    "Identity": lambda length: length,
+}
+
+
+@cache
+def same(one: Size, other: Size) -> bool:
+    """Whether two formulas are the same for all lengths: tried on random ones, large and of no common factor."""
+    return _samples(one, other) == _samples(other, one)
+
+
+def _samples(formula: Size, other: Size) -> tuple[Any, ...]:
+    names = sorted({*words_in(formula), *words_in(other)} - _ARITHMETIC.keys())
+    generator = random.Random(0)
+    drawn = [{name: generator.randrange(3, 4000) for name in names} for _ in range(8)]
+    try:
+        return tuple(evaluated(formula, sizes) for sizes in drawn)
+    except (NameError, TypeError, SyntaxError, ArithmeticError):
+        return (str(formula),)
+
+
+def multiple_of(formula: Size, parts: Sequence[Size]) -> int | None:
+    """The whole number that a product of lengths is to be taken times to give a formula; None if there is none."""
+    product = "*".join(f"({part})" for part in parts)
+    ours, theirs = _samples(formula, product), _samples(product, formula)
+    if len(ours) != len(theirs) or any(isinstance(number, str) or not number for number in (*ours, *theirs)):
+        return None
+    ratios = {divmod(mine, other) for mine, other in zip(ours, theirs, strict=True)}
+    ratio, rest = next(iter(ratios))
+    return int(ratio) if len(ratios) == 1 and not rest else None

@@ -1,0 +1,282 @@
+"""One round of the layout stage: what rules read from, and write to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from port.translation.frontend.leaf_modules import calls_of, kept_layers, shared_layers
+from port.translation.ir.expr import code, ref
+from port.translation.ir.graph import (
+    Graph,
+    LayerCall,
+    Leave,
+    Loop,
+    Operation,
+    Place,
+    Value,
+    each_step,
+    each_value,
+    mapped,
+    read_by,
+)
+from port.translation.ir.layout import Drawn, Layout, channels_last, torchs
+from port.translation.ir.lowered import UNWRITTEN, Assignment, Placed, PlacedStep, Unwritten
+from port.translation.lowering.transposes import brought
+
+Back = Callable[[Layout], Layout | None]
+
+
+def _same(layout: Layout) -> Layout | None:
+    return layout
+
+
+class Placing:
+    """One round through a graph. Rules read from it and write to it.
+
+    Attributes:
+        preferred: name of a source → the layout it was found to be wanted in.
+        wanted: what this round adds to it.
+    """
+
+    def __init__(self, graph: Graph, root: Any, preferred: dict[str, Layout], training: bool) -> None:
+        self.graph, self.root, self.preferred, self.training = graph, root, preferred, training
+        self.scope = ""  # the path of the module whose code this is
+        self.draws: list[Drawn] = []  # of what is drawn at random, in order
+        self.read = {value for step in each_step(graph.steps) for value in read_by(step)} | set(graph.written.values())
+        self.placed = Placed(graph)
+        self.placed.draws = self.draws
+        self.wanted: dict[str, Layout] = {}
+        self.follows: dict[Value, tuple[Value, Back]] = {}
+        self.sources: set[Value] = set()
+        self.copies: dict[tuple[Value, Layout], Value] = {}
+        self.numbers = count()  # of the copies
+        self.literals: dict[Value, ast.expr] = {}
+        self.place: Place | None = None
+        self.cut = _cut(graph)
+        self.layers = kept_layers(root)
+        self.calls = calls_of(each_step(graph.steps))
+        self.shared = shared_layers(root, self.layers)
+        self.producers = {
+            result: step for step in each_step(graph.steps) if isinstance(step, Operation) for result in step.results
+        }
+
+    # %% What rules ask
+
+    def owner(self, path: str) -> str | None:
+        """The layer kept whole that holds a parameter; None if that is a module of the user's own."""
+        parts = path.split(".")
+        owners = (".".join(parts[:length]) for length in range(len(parts)))
+        return next((owner for owner in owners if owner in self.layers), None)
+
+    def layout(self, value: Value) -> Layout:
+        """The layout of an array."""
+        return self.placed.layouts[value]
+
+    def ref(self, value: Any) -> Any:
+        """The expression for a value in the layout that it has; numbers and trees as they are."""
+        return mapped(value, self._ref)
+
+    def need(self, value: Value, layout: Layout | None = None) -> ast.expr:
+        """The expression for an array in a layout; by default torch's own."""
+        layout = torchs(value.rank) if layout is None else layout
+        has = self.layout(value)
+        if has == layout:
+            return self._ref(value)
+        self._ask(value, layout)
+        return self._ref(self._transposed(value, layout))
+
+    def is_read(self, value: Value) -> bool:
+        """Whether any step takes a value."""
+        return value in self.read
+
+    def extra(self, name: str, construction: ast.expr) -> str:
+        """An attribute that the module at hand has in JAX alone: its name, with a number where another has that."""
+        known = self.placed.extras.setdefault(self.scope, {})
+        text, wanted, number = ast.dump(construction), name, 2
+        while name in known and ast.dump(known[name]) != text:
+            name, number = f"{wanted}{number}", number + 1
+        known[name] = construction
+        return name
+
+    def source_of(self, value: Value) -> Value | None:
+        """The source whose layout an array follows, if it is free to lie otherwise."""
+        while value in self.follows:
+            value = self.follows[value][0]
+        return value if value in self.sources else None
+
+    # %% What rules tell
+
+    def give(
+        self,
+        value: Value,
+        expression: ast.expr,
+        layout: Layout | None = None,
+        *,
+        follows: Value | None = None,
+        back: Back | None = None,
+        path: str | None = None,
+    ) -> None:
+        """A result, its layout, the operand whose layout it has because it has it, and the layer that gives it.
+
+        ``back`` says which layout the operand would have to have for one of the result; by default the same.
+        """
+        self.placed.layouts[value] = torchs(value.rank) if layout is None else layout
+        if follows is not None:
+            self.follows[value] = (follows, back or _same)
+        self._append(Assignment((value,), expression, place=self.place, path=path))
+
+    def give_several(
+        self,
+        values: tuple[Value, ...],
+        expression: ast.expr,
+        layouts: list[Layout],
+        follows: Value | None = None,
+        back: Back | None = None,
+    ) -> None:
+        """The results of an expression that gives a tuple."""
+        if len(values) == 1:
+            only = ast.Subscript(expression, ast.Constant(0), ast.Load())
+            self.give(values[0], only, layouts[0], follows=follows, back=back)
+            return
+        for value, layout in zip(values, layouts, strict=True):
+            self.placed.layouts[value] = layout
+            if follows is not None:
+                self.follows[value] = (follows, back or _same)
+        self._append(Assignment(values, expression, several=True, place=self.place))
+
+    def give_tree(
+        self, tree: Any, expression: ast.expr, layouts: dict[Value, Layout], follows: Value | None, path: str
+    ) -> None:
+        """What a layer gives: one array, or a tree of them."""
+        if isinstance(tree, Value):
+            self.give(tree, expression, layouts[tree], follows=follows, path=path)
+            return
+        self.placed.layouts.update(layouts)
+        self._append(Assignment(tree, expression, several=True, place=self.place, path=path))
+
+    def alias(self, value: Value, of: Value, layout: Layout, *, source: bool = False, back: Back | None = None) -> None:
+        """A result that is the same array under another name."""
+        self.placed.layouts[value] = layout
+        self.literals[value] = self._ref(of)
+        if source:
+            self.sources.add(value)
+        else:
+            self.follows[value] = (of, back or _same)
+
+    def settle(self, value: Value) -> None:
+        """See that a value has a name of its own: it is given to a module that cannot reach what it is read from."""
+        if value.shape is None or isinstance(self._ref(value), ast.Name):
+            return
+        copy = Value(f"{value.name}_held", value.shape, value.dtype)
+        self.placed.layouts[copy] = self.layout(value)
+        self._append(Assignment((copy,), self._ref(value), place=self.place))
+        self.literals[value] = ref(copy)
+
+    def result(self, value: Value) -> Any:
+        """What the whole module gives: in torch's order of axes, or with the channels last."""
+        if value.shape is None:
+            return self._ref(value)
+        layout = replace(self.layout(value), folded=None)
+        orders = (torchs(value.rank), channels_last(value.rank, 1)) if value.rank > 2 else (torchs(value.rank),)
+        # One array may be given as two tensors, of which one is a permutation of the other.
+        for wanted in (layout, *orders):
+            if wanted in orders:
+                expression = self.need(value, wanted)
+                if self.placed.returned.setdefault(ast.dump(expression), wanted) == wanted:
+                    break
+        return expression
+
+    def write(self, path: str, value: Value) -> None:
+        """The new value of a buffer, or of a parameter: it is written where it is made."""
+        held = next(held for held, name in self.graph.held.items() if name == path)
+        if self._ref(value) is self.literals.get(value) and not isinstance(self._ref(value), ast.Name):
+            return  # it was read and left as it is
+        written = self.need(value, self.layout(held))
+        if self.owner(path) is not None:
+            written = code(
+                "jax.lax.stop_gradient(x)", x=written
+            )  # the layer reads it behind this, and torch had cut it
+        self.placed.written[path] = written
+        self.placed.homes[path] = self.literals[held]
+
+    def note(self, *ids: str) -> None:
+        """Differences that a reader should know of, met here."""
+        for name in ids:
+            self.placed.notes.setdefault(name, []).append(self.place)
+
+    def refuse(self, what: str, why: str, results: tuple[Value, ...]) -> None:
+        """Something that cannot be said in JAX: the place is marked in the source."""
+        self.placed.unwritten.append(Unwritten(what, why, self.place))
+        expression = code(f"{UNWRITTEN}(what)", what=what)
+        for value in results:
+            if value.shape is not None:
+                self.placed.layouts[value] = torchs(value.rank)
+        self._append(Assignment(results, expression, several=len(results) > 1, place=self.place))
+
+    @contextmanager
+    def within(self) -> Iterator[list[PlacedStep]]:
+        """Within it, steps go into a list of their own; what they make besides results is not there behind it."""
+        before = self.placed.steps, dict(self.copies), dict(self.literals)
+        self.placed.steps = []
+        try:
+            yield self.placed.steps
+        finally:
+            self.placed.steps, self.copies, self.literals = before
+
+    # %% Within
+
+    def _append(self, assignment: Assignment) -> None:
+        if any(value in self.cut for value in each_value(assignment.results)):
+            stopped = code("jax.lax.stop_gradient(x)", x=assignment.expression)
+            assignment = replace(assignment, expression=stopped)
+        self.placed.steps.append(assignment)
+        for value in each_value(assignment.results):
+            self.placed.values[value.name] = value
+
+    def _ref(self, value: Value) -> ast.expr:
+        return self.literals.get(value) or ref(value)
+
+    def _ask(self, value: Value, layout: Layout) -> None:
+        """Take note that a source would better lie so."""
+        wanted: Layout | None = layout
+        source = value
+        while source in self.follows and wanted is not None:
+            source, back = self.follows[source]
+            wanted = back(wanted)
+        if source not in self.sources or wanted is None or wanted.rank != source.rank or wanted.folded is not None:
+            return
+        layout = wanted
+        if source.name not in self.preferred and source.name not in self.wanted:
+            self.wanted[source.name] = layout
+
+    def _transposed(self, value: Value, layout: Layout) -> Value:
+        key = (value, layout)
+        if key not in self.copies:
+            copy = Value(f"{value.name}_{next(self.numbers)}t", value.shape, value.dtype)
+            expression = brought(self._ref(value), self.layout(value), layout)
+            self.placed.layouts[copy] = layout
+            self._append(Assignment((copy,), expression, place=self.place, is_transpose=True))
+            self.copies[key] = copy
+        return self.copies[key]
+
+
+def _cut(graph: Graph) -> set[Value]:
+    """What is made without gradients and read by what has them."""
+    made: set[Value] = set()
+    cut: set[Value] = set()
+    for step in each_step(graph.steps):
+        match step:
+            case Operation() | LayerCall():
+                read = each_value((step.arguments, step.keywords if isinstance(step, LayerCall) else ()))
+                if step.detached:
+                    made.update(value for value in each_value(step.results) if value.shape is not None)
+                else:
+                    cut.update(value for value in read if value in made)
+            case Loop() | Leave(path=""):
+                cut.update(value for value in read_by(step) if value in made)
+    return cut

@@ -1,0 +1,100 @@
+"""The layout stage: every tensor's axes get an order in JAX, and every operator the expression for that order.
+
+A source (an input, a parameter, a permutation) may lie as its readers want it. What they want is found by going
+through the graph again: where a reader needs another layout than an array has, the source that the array follows is
+given that layout in the next round, and where that helps nobody, a transpose is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from port.translation.frontend.constants import constant
+from port.translation.ir.graph import Enter, Graph, LayerCall, Leave, Loop, Operation, Step, each_value, mapped
+from port.translation.ir.layout import Layout, torchs
+from port.translation.ir.lowered import Placed
+from port.translation.lowering.context import Placing
+from port.translation.lowering.rules import apply, apply_layer
+from port.translation.lowering.rules.loops import place_loop
+from port.translation.lowering.rules.parameters import place_held
+
+_ROUNDS = 12
+
+
+def place(graphs: dict[bool, Graph], root: Any) -> dict[bool, Placed]:
+    """Carry graphs over to JAX, with the same layouts for what they share.
+
+    Args:
+        graphs: of `port.translation.frontend.export`, by whether they are of training.
+        root: the torch module that was captured.
+    """
+    preferred: dict[str, Layout] = {}
+    for _ in range(_ROUNDS):
+        stages = {training: Placing(graph, root, preferred, training) for training, graph in graphs.items()}
+        wanted: dict[str, Layout] = {}
+        for stage in stages.values():
+            _go_through(stage)
+            wanted = {**stage.wanted, **wanted}
+        if not wanted:
+            break
+        preferred.update(wanted)
+    return {training: stage.placed for training, stage in stages.items()}
+
+
+def _names_of_one(root: Any, layers: dict[str, Any]) -> dict[str, str]:
+    """Names of a tensor that has several → the one that it goes by: that of a layer kept whole, if it has one."""
+    tensors = [*root.named_parameters(remove_duplicate=False), *root.named_buffers(remove_duplicate=False)]
+    by_tensor: dict[int, list[str]] = {}
+    for name, tensor in tensors:
+        by_tensor.setdefault(id(tensor), []).append(name)
+    found = {}
+    for names in by_tensor.values():
+        kept = [name for name in names if any(name.startswith(f"{path}.") for path in layers)]
+        found.update(dict.fromkeys(names, (kept or names)[0]))
+    return found
+
+
+def _go_through(stage: Placing) -> None:
+    graph = stage.graph
+    names = _names_of_one(stage.root, stage.layers)
+    for value in graph.inputs:
+        stage.placed.values[value.name] = value
+        stage.placed.layouts[value] = stage.preferred.get(value.name, torchs(value.rank))
+        stage.sources.add(value)
+    for value, path in graph.held.items():
+        graph.held[value] = names.get(path, path)
+        place_held(stage, value, graph.held[value])
+    for value, tensor in graph.constants.items():
+        stage.placed.layouts[value] = torchs(value.rank)
+        stage.literals[value] = constant(tensor)
+    scopes: list[str] = []
+    for step in graph.steps:
+        _place_step(stage, step, scopes)
+
+
+def _place_step(stage: Placing, step: Step, scopes: list[str]) -> None:
+    match step:
+        case Operation():
+            stage.place = step.place
+            apply(stage, step)
+        case LayerCall():
+            stage.place = step.place
+            apply_layer(stage, step)
+        case Loop():
+            place_loop(stage, step, lambda inner: _place_step(stage, inner, scopes))
+        case Enter():
+            stage.place = step.place
+            scopes.append(step.path)
+            stage.scope = step.path
+            for value in each_value(step.arguments):
+                stage.settle(value)
+            stage.placed.steps.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
+        case Leave() if not step.path:
+            for path, value in stage.graph.written.items():
+                stage.write(path, value)
+            stage.placed.steps.append(replace(step, results=mapped(step.results, stage.result)))
+        case Leave():
+            scopes.pop()
+            stage.scope = scopes[-1]
+            stage.placed.steps.append(replace(step, results=mapped(step.results, stage.ref)))

@@ -1,0 +1,71 @@
+"""How each operator and layer is said in JAX over arrays whose axes are in another order. One file a family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from port.errors import NoPair
+from port.pairs.ops.aliases import meaning_of
+from port.translation.ir.graph import LayerCall, Operation, each_value
+from port.translation.lowering.rules import axes, decompositions, indexing, losses
+from port.translation.lowering.rules import batch_norm as norms
+from port.translation.lowering.rules import cast as casts
+from port.translation.lowering.rules import concat_split as joining
+from port.translation.lowering.rules import from_pair as templates
+from port.translation.lowering.rules import linalg as matrices
+from port.translation.lowering.rules import pad as padding
+from port.translation.lowering.rules import reshape as reshaping
+from port.translation.lowering.rules import rng as random
+from port.translation.lowering.rules import symints as sizes
+from port.translation.lowering.rules import unsupported as dependent
+from port.translation.lowering.rules.modules import call_layer
+from port.translation.lowering.rules.scalar_dims import as_numbers, of_lists_of_one
+
+if TYPE_CHECKING:
+    from port.translation.lowering.context import Placing
+
+Rule = Callable[["Placing", Operation], None]
+
+RULES: dict[str, Rule] = {
+    **axes.RULES,
+    **reshaping.RULES,
+    **indexing.RULES,
+    **joining.RULES,
+    **losses.RULES,
+    **matrices.RULES,
+    **norms.RULES,
+    **padding.RULES,
+    **casts.RULES,
+    **decompositions.RULES,
+    **dependent.RULES,
+    **sizes.RULES,
+    **random.RULES,
+}
+"""By an overload's whole name, or by the operator's (``"aten.cat"``)."""
+
+
+def apply(stage: Placing, operation: Operation) -> None:
+    """Say an operator in JAX, or mark its place if nothing is known of it."""
+    name = operation.operator
+    base = name.rpartition(".")[0]
+    rule = RULES.get(name) or RULES.get(base) or RULES.get(meaning_of(base), templates.from_pair)
+    try:
+        rule(stage, operation)
+    except NoPair as error:
+        listed = of_lists_of_one(stage, operation)
+        if listed is not None:
+            apply(stage, listed)
+            as_numbers(stage, operation.results, listed.results)
+        elif any(map(stage.is_read, operation.results)):
+            stage.refuse(name.removesuffix(".default"), str(error), operation.results)
+
+
+def apply_layer(stage: Placing, call: LayerCall) -> None:
+    """Say a layer's call in JAX, or mark its place."""
+    try:
+        call_layer(stage, call)
+    except NoPair as error:
+        results = tuple(each_value(call.results))
+        what = f"{type(call.module).__module__}.{type(call.module).__qualname__}"
+        stage.refuse(what, str(error), results)

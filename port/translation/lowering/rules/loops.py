@@ -1,0 +1,128 @@
+"""Loops, as scans: every round takes what the one before has left, and slices along the first axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from port.translation.ir.expr import literal
+from port.translation.ir.graph import Carried, Loop, Size, Sliced, Stacked, Step, Value
+from port.translation.ir.layout import Layout, torchs, with_new, without
+from port.translation.ir.lowered import Scan
+from port.translation.lowering.transposes import transposed
+
+if TYPE_CHECKING:
+    import ast
+
+    from port.translation.lowering.context import Placing
+
+
+def place_loop(stage: Placing, loop: Loop, go: Callable[[Step], None]) -> None:
+    """Write a loop; ``go`` writes a step of its rounds."""
+    stage.place = loop.place
+    whole = [_take(stage, each) for each in loop.sliced]
+    first = [_begin(stage, each) for each in loop.carried]
+    drawn = len(stage.draws)
+    with stage.within() as steps:
+        for step in loop.steps:
+            go(step)
+        stage.place = loop.place
+        following = [_hand_on(stage, each) for each in loop.carried]
+        given = [stage.ref(each.inside) for each in loop.stacked]
+    if loop.stateful:
+        stage.draws[drawn:] = [tuple(stage.draws[drawn:])]
+    rows = [_rows(stage, each, loop.length) for each in loop.stacked]
+    for carried in loop.carried:
+        _known(stage, carried.last, stage.layout(carried.inside))
+    stage.placed.steps.append(
+        Scan(
+            tuple(each.inside for each in loop.carried),
+            tuple(each.inside for each in loop.sliced),
+            tuple(first),
+            tuple(whole),
+            tuple(each.last for each in loop.carried),
+            tuple(rows),
+            tuple(following),
+            tuple(given),
+            None if whole else _length(stage, loop),
+            loop.reverse,
+            loop.stateful,
+            tuple(steps),
+            loop.place,
+        )
+    )
+    for each, row in zip(loop.stacked, rows, strict=True):
+        _stack(stage, each, row)
+
+
+def _known(stage: Placing, value: Value, layout: Layout) -> None:
+    stage.placed.layouts[value] = layout
+    stage.placed.values[value.name] = value
+
+
+def _take(stage: Placing, sliced: Sliced) -> ast.expr:
+    """An array with the axis that the rounds go along in front."""
+    whole, axis = sliced.whole, sliced.axis
+    layout, expression = stage.layout(whole), stage.ref(whole)
+    if layout.folded is not None and layout.folded.axis == axis:
+        layout, expression = torchs(whole.rank), stage.need(whole)
+    place = layout.axis(axis)
+    if place:
+        expression = transposed(expression, (place, *(k for k in range(whole.rank) if k != place)))
+    _known(stage, sliced.inside, without(layout, {axis}))
+
+    def back(wanted: Layout) -> Layout | None:
+        return None if wanted.folded is not None else with_new(wanted, axis)[0]
+
+    if layout.folded is None:
+        stage.follows[sliced.inside] = (whole, back)
+    made: ast.expr = expression
+    return made
+
+
+def _begin(stage: Placing, carried: Carried) -> ast.expr:
+    """What the first round takes: in the layout that the rounds want it in."""
+    inside = carried.inside
+    layout = stage.preferred.get(inside.name, replace(stage.layout(carried.first), folded=None))
+    _known(stage, inside, layout)
+    stage.sources.add(inside)
+    return stage.need(carried.first, layout)
+
+
+def _hand_on(stage: Placing, carried: Carried) -> ast.expr:
+    """What a round hands on: in the layout that it was taken in, which is that of what the rounds make if it can be."""
+    wanted, has = stage.layout(carried.inside), replace(stage.layout(carried.next), folded=None)
+    if wanted != has and carried.inside.name not in stage.preferred:
+        stage.wanted.setdefault(carried.inside.name, has)
+    return stage.need(carried.next, wanted)
+
+
+def _rows(stage: Placing, stacked: Stacked, length: Size) -> Value:
+    """What all rounds give, as the scan gives it: the rounds in front."""
+    inside = stacked.inside
+    rows = Value(f"{stacked.whole.name}_rows", (length, *(inside.shape or ())), inside.dtype)
+    layout = stage.layout(inside)
+    folded = None if layout.folded is None else replace(layout.folded, axis=layout.folded.axis + 1)
+    _known(stage, rows, Layout((0, *(dim + 1 for dim in layout.order)), folded))
+    return rows
+
+
+def _stack(stage: Placing, stacked: Stacked, rows: Value) -> None:
+    """The same with the rounds where torch has them."""
+    stage.place = None
+    layout, place = with_new(stage.layout(stacked.inside), stacked.axis)
+    if not place:
+        stage.alias(stacked.whole, rows, layout)
+        return
+    order = (*range(1, place + 1), 0, *range(place + 1, rows.rank))
+    stage.give(stacked.whole, transposed(stage.ref(rows), order), layout)
+
+
+def _length(stage: Placing, loop: Loop) -> ast.expr:
+    if isinstance(loop.length, int):
+        return literal(loop.length)
+    size = Value(f"{loop.results[0].name}_rounds", None, "size", loop.length)
+    stage.placed.values[size.name] = size
+    made: ast.expr = stage.ref(size)
+    return made

@@ -1,0 +1,171 @@
+"""Layers kept whole: a call of the twin, its inputs in the layout that the pair says."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from port.errors import NoPair
+from port.pairs import LayerPair, name_of
+from port.pairs.ops.axes import Along, Each, First, Last
+from port.pairs.registry import resolve
+from port.pairs.twin import twin_pair
+from port.translation.frontend.random_layers import draws_once
+from port.translation.ir.expr import code, held, literal
+from port.translation.ir.graph import LayerCall, Value, each_value, mapped
+from port.translation.ir.layout import Folded, Layout, channels_last, torchs
+from port.translation.lowering.rules.broadcast import together
+from port.translation.lowering.rules.concat_split import from_end
+from port.translation.lowering.rules.linalg import rows_first
+from port.translation.lowering.rules.parameters import variable
+
+if TYPE_CHECKING:
+    from port.translation.lowering.context import Placing
+
+
+def call_layer(stage: Placing, call: LayerCall) -> None:
+    """Write a layer's call.
+
+    Raises:
+        NoPair: the layer cannot be moved, or its twin does not take what it is called with.
+    """
+    pair = twin_pair(call.module)
+    inputs = list(each_value((call.arguments, call.keywords)))
+    results = list(each_value(call.results))
+    if name_of(pair.flax) == "jax.nn.identity":
+        stage.alias(results[0], inputs[0], stage.layout(inputs[0]))
+        return
+    stage.note(*pair.notes, *(("W28",) if "lengths" in call.keywords else ()))
+    fitting, layouts, options, follows = _laid_out(stage, call, pair, inputs, results)
+    if stage.training and draws_once(call.module):
+        stage.draws.append(layouts[0])
+    expression = _call(stage, call, pair, fitting, options)
+    stage.give_tree(call.results, expression, dict(zip(results, layouts, strict=True)), follows, call.path)
+
+
+Fitting = dict[Value, ast.expr]
+
+
+def _laid_out(
+    stage: Placing, call: LayerCall, pair: LayerPair, inputs: list[Value], results: list[Value]
+) -> tuple[Fitting, list[Layout], dict[str, Any], Value | None]:
+    """The inputs as the twin takes them, the results' layouts, arguments that are axes, and what the results follow."""
+    if pair.channels is not None:
+        return (*_channels(stage, pair, inputs, results), {}, None)
+    match pair.axes:
+        case Each():
+            layout, expressions, leader = together(stage, inputs)
+            follows = leader if layout == stage.layout(leader) else None
+            return dict(zip(inputs, expressions, strict=True)), [layout] * len(results), {}, follows
+        case Along(variables=names):
+            given = pair.arguments(call.module)
+            if all(isinstance(given[name], int) for name in names) and len(inputs) == 1:
+                value = inputs[0]
+                layout = replace(stage.layout(value), folded=None)
+                axes = {name: from_end(layout.axis(given[name]), layout.rank) for name in names}
+                return {value: stage.need(value, layout)}, [layout] * len(results), axes, value
+        case First() if len(inputs) == 1:
+            value = inputs[0]
+            layout = stage.layout(value)
+            if layout.order[0] != 0:
+                layout = replace(layout, order=(0, *(dim for dim in layout.order if dim != 0)))
+            follows = value if layout == stage.layout(value) else None
+            return {value: stage.need(value, layout)}, [layout] * len(results), {}, follows
+        case Last() as last if len(inputs) == 1:
+            return _last(stage, call, last, inputs[0], results)
+    return {value: _in_torchs(stage, value) for value in inputs}, [torchs(value.rank) for value in results], {}, None
+
+
+def _in_torchs(stage: Placing, value: Value) -> ast.expr:
+    return stage.ref(value) if value.shape is None else stage.need(value)
+
+
+def _channels(
+    stage: Placing, pair: LayerPair, inputs: list[Value], results: list[Value]
+) -> tuple[Fitting, list[Layout]]:
+    axis = pair.channels
+    assert axis is not None
+
+    def last(value: Value) -> Layout:
+        # Where torch counts from the front, an input without channels is a plain one.
+        has_it = value.rank > axis if axis >= 0 else value.rank >= -axis
+        return channels_last(value.rank, axis) if has_it else torchs(value.rank)
+
+    fitting = {}
+    for number, value in enumerate(inputs):
+        is_image = value.shape is not None and (pair.channel_inputs is None or number in pair.channel_inputs)
+        if not pair.channel_outputs and value.dtype.startswith(("int", "uint")):
+            is_image = False  # the numbers of classes, which a loss takes, have no axis for them
+        fitting[value] = stage.need(value, last(value)) if is_image else _in_torchs(stage, value)
+    layouts = [last(value) if pair.channel_outputs else torchs(value.rank) for value in results]
+    return fitting, layouts
+
+
+def _last(
+    stage: Placing, call: LayerCall, last: Last, value: Value, results: list[Value]
+) -> tuple[Fitting, list[Layout], dict[str, Any], Value | None]:
+    layout = stage.layout(value)
+    folded = layout.folded
+    result = results[0]
+    if last.added:
+        layout = Layout((*layout.order, *range(value.rank, result.rank)))
+        return {value: stage.ref(value)}, [layout], {}, None
+    wanted = rows_first(stage, value)
+    if folded is not None and folded.axis == value.rank - 1 and _takes_fold(stage, call, folded):
+        wanted = replace(wanted, folded=folded)
+        stage.placed.folds[call.path] = folded
+    expression = stage.need(value, wanted)
+    after = replace(wanted, folded=None)
+    return {value: expression}, [after], {}, value if after == layout else None
+
+
+def _takes_fold(stage: Placing, call: LayerCall, folded: Folded) -> bool:
+    """Whether a linear layer's weights may be reordered: by every call of it in the same way."""
+    import torch
+
+    if type(call.module) is not torch.nn.Linear or call.path in stage.shared:
+        return False
+    known = stage.placed.folds.get(call.path)
+    return stage.calls[call.path] == 1 or known == folded
+
+
+def _call(stage: Placing, call: LayerCall, pair: LayerPair, fitting: Fitting, options: dict[str, Any]) -> ast.expr:
+    def known(tree: Any) -> ast.expr:
+        return literal(mapped(tree, lambda value: fitting[value] if value in fitting else stage.ref(value)))
+
+    arguments = [known(argument) for argument in call.arguments]
+    keywords = {name: known(argument) for name, argument in call.keywords.items()}
+    if isinstance(resolve(pair.flax), type):
+        taken = inspect.signature(resolve(pair.flax).__call__).parameters
+        order = list(inspect.signature(type(call.module).forward).parameters)[1:]
+        for name in order[len(arguments) :]:
+            if name in taken or name not in keywords:
+                break
+            arguments.append(keywords.pop(name))  # torch's own name of it
+        unknown = [name for name in keywords if name not in taken and "kwargs" not in taken]
+        if unknown or (len(arguments) > len(taken) - 1 and "args" not in taken and "inputs" not in taken):
+            raise NoPair(f"its twin {name_of(pair.flax)} does not take {', '.join(unknown) or 'so many arguments'}")
+        callee: ast.expr = held(call.path)
+    else:
+        callee = code(name_of(pair.flax))
+        given = {**pair.arguments(call.module), **options}
+        names = {name for param in pair.params_of_torch(call.module) for name in param.flax_names}
+        given |= {name: variable(call.path, name) for name in names if _has(call.module, pair, name)}
+        keywords |= {name: literal(_plain(value)) for name, value in given.items()}
+    return ast.Call(callee, arguments, [ast.keyword(name, value) for name, value in keywords.items()])
+
+
+def _has(module: Any, pair: LayerPair, flax_name: str) -> bool:
+    return any(
+        flax_name in param.flax_names and all(getattr(module, name, None) is not None for name in param.torch_names)
+        for param in pair.params_of_torch(module)
+    )
+
+
+def _plain(value: Any) -> Any:
+    """An option as source can say it."""
+    if callable(value):
+        raise NoPair(f"it was given a function, {name_of(value) if hasattr(value, '__qualname__') else value!r}")
+    return tuple(value) if isinstance(value, list) else value

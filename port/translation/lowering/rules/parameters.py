@@ -1,0 +1,59 @@
+"""What the module holds, read directly: parameters, buffers, and the weights of its layers."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from port.errors import NoPair
+from port.moves import Permute
+from port.pairs import pairs_of_torch
+from port.translation.ir.expr import held
+from port.translation.ir.graph import Value
+from port.translation.ir.layout import Layout, torchs
+
+if TYPE_CHECKING:
+    from port.translation.lowering.context import Placing
+
+
+def place_held(stage: Placing, value: Value, path: str) -> None:
+    """Give a parameter or a buffer its layout and its expression, ``self.path[...]``."""
+    owner, _, name = path.rpartition(".")
+    layer = stage.owner(path)
+    if stage.is_read(value) and is_sparse(getattr(stage.root.get_submodule(owner), name)):
+        raise NoPair(
+            f"{type(stage.root).__qualname__}.{path} is a sparse tensor, and is read: JAX's layers and operators take "
+            "dense arrays; make it dense where it is made (.to_dense())"
+        )
+    if layer is None:
+        # The module's own: it lies as its readers want it.
+        stage.placed.layouts[value] = stage.preferred.get(value.name, torchs(value.rank))
+        stage.sources.add(value)
+        stage.literals[value] = variable(owner, name)
+        return
+    inner = path[len(layer) :].lstrip(".")
+    module = stage.root.get_submodule(layer)
+    for param in pairs_of_torch(module)[0].params_of_torch(module):
+        if param.torch_names == (inner,) and len(param.flax_names) == 1:
+            layout = torchs(value.rank)
+            for move in param.moves:
+                if not isinstance(move, Permute) or layout != torchs(value.rank):
+                    if not stage.is_read(value):
+                        break
+                    raise NoPair(f"{path} is read by hand, and its twin holds it in another form ({move})")
+                layout = Layout(move.axes)
+            stage.placed.layouts[value] = layout
+            stage.literals[value] = variable(layer, param.flax_names[0])
+            return
+    stage.placed.layouts[value] = torchs(value.rank)
+    stage.literals[value] = variable(layer, inner)
+
+
+def variable(path: str, name: str) -> ast.expr:
+    """``self.path.name[...]``, the array of a variable."""
+    return ast.Subscript(held(path, name), ast.Constant(...), ast.Load())
+
+
+def is_sparse(tensor: Any) -> bool:
+    """Whether a tensor holds only the numbers that are not zero."""
+    return str(tensor.layout).startswith("torch.sparse")

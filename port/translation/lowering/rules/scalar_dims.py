@@ -1,0 +1,73 @@
+"""Tensors without axes that torch gives an axis, 0 or −1: JAX takes them as lists of one number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from port.translation.ir.expr import code
+from port.translation.ir.graph import Operation, Value, each_value, mapped
+from port.translation.ir.layout import torchs
+
+if TYPE_CHECKING:
+    from port.translation.lowering.context import Placing
+
+_AXES = ("dim", "dims", "axis")
+
+
+def of_lists_of_one(stage: Placing, operation: Operation) -> Operation | None:
+    """The operation on lists of one number in the place of numbers; None where that is not what it wants.
+
+    The lists are written; `as_numbers` makes numbers of the results again.
+    """
+    told = any(operation.arguments.get(name) not in (None, (), []) for name in _AXES)
+    numbers = [value for value in each_value(operation.arguments) if value.shape == ()]
+    if not told or not numbers:
+        return None
+    lists = {value: Value(f"{value.name}_list", (1,), value.dtype) for value in numbers}
+    arguments = mapped(operation.arguments, lambda value: lists.get(value, value))
+    shapes = _shapes(operation.operator, arguments)
+    if shapes is None:
+        return None
+    for value, listed in lists.items():
+        stage.give(listed, code("x[None]", x=stage.need(value)))
+    results = tuple(
+        Value(f"{result.name}_list", shape, result.dtype)
+        for result, shape in zip(operation.results, shapes, strict=True)
+    )
+    stage.read.update(
+        listed for result, listed in zip(operation.results, results, strict=True) if stage.is_read(result)
+    )
+    return replace(operation, arguments=arguments, results=results)
+
+
+def as_numbers(stage: Placing, results: tuple[Value, ...], listed: tuple[Value, ...]) -> None:
+    """The results of `of_lists_of_one` with the axes that torch's have."""
+    for result, made in zip(results, listed, strict=True):
+        if result.rank == made.rank:
+            stage.alias(result, made, stage.layout(made))
+        else:
+            stage.give(result, code("x[0]", x=stage.need(made)), torchs(result.rank))
+
+
+def _shapes(operator: str, arguments: dict[str, Any]) -> list[tuple[int, ...]] | None:
+    """The results' shapes; None where torch does not say."""
+    import torch
+
+    library, name, overload = operator.split(".")
+    try:
+        called = getattr(getattr(getattr(torch.ops, library), name), overload)
+        given = mapped(arguments, _stand_in)
+        positional = [given.pop(each.name) for each in called._schema.arguments if not each.kwarg_only]
+        made = called(*positional, **given)
+    except Exception:  # whatever it is, the operation stays refused
+        return None
+    return [tuple(each.shape) for each in (made if isinstance(made, tuple | list) else (made,))]
+
+
+def _stand_in(value: Value) -> Any:
+    import torch
+
+    assert value.shape is not None
+    lengths: list[Any] = list(value.shape)
+    return torch.empty(lengths, dtype=getattr(torch, value.dtype), device="meta")

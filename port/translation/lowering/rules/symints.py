@@ -1,0 +1,23 @@
+"""Lengths that stay free. What is computed from them is a formula of their symbols, written where it is used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from port.translation.ir.graph import Operation
+
+if TYPE_CHECKING:
+    from port.translation.lowering.context import Placing
+
+_ARITHMETIC = (
+    *("add", "sub", "mul", "floordiv", "mod", "truediv", "pow", "neg", "eq", "ne", "lt", "le", "gt", "ge"),
+    *("sym_max", "sym_min", "sym_float", "sym_int", "sym_sum", "trunc", "round", "math.floor", "math.ceil"),
+)
+
+
+def _known_by_its_formula(stage: Placing, operation: Operation) -> None:
+    for result in operation.results:
+        stage.placed.values[result.name] = result
+
+
+RULES = dict.fromkeys(("aten.sym_size", "aten.sym_numel", *_ARITHMETIC), _known_by_its_formula)

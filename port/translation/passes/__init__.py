@@ -1,0 +1,1 @@
+"""From graph to graph, on torch's own terms."""

@@ -1,0 +1,114 @@
+"""Where steps of a captured run repeat: how many make a round, and how many rounds there may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from port.translation.ir.graph import Enter, LayerCall, Leave, Loop, Operation, Step, Value, each_value
+
+FEWEST = 4
+"""Rounds that are written as a loop."""
+
+_NEAREST = 12  # returns of a step's kind that may be where the next round begins
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Rounds of steps that look alike: ``steps[start : start + period]``, and so on.
+
+    Attributes:
+        rounds: the whole ones.
+        tail: of one round more, the steps that are there, by their places in the round: what nobody reads of the
+            last round is not captured.
+    """
+
+    start: int
+    period: int
+    rounds: int
+    tail: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> int:
+        return self.start + self.period * self.rounds + len(self.tail)
+
+
+class Repeats:
+    """The kinds of a run's steps, by which repeats are found.
+
+    Args:
+        steps: of the run.
+        once: the steps that must stay as they are.
+    """
+
+    def __init__(self, steps: list[Step], once: set[int]) -> None:
+        numbers: dict[Any, int] = {}
+        kinds = [("once", place) if place in once else _kind(step) for place, step in enumerate(steps)]
+        self.kinds = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
+        self.deeper = [isinstance(step, Enter) - isinstance(step, Leave) for step in steps]
+        self.following: list[int | None] = [None] * len(steps)
+        last: dict[int, int] = {}
+        for place in reversed(range(len(steps))):
+            self.following[place] = last.get(self.kinds[place])
+            last[self.kinds[place]] = place
+
+    def at(self, start: int) -> list[Repeat]:
+        """What repeats from a step on: first what covers the most steps, in the shortest rounds."""
+        found = [repeat for period in self._periods(start) if (repeat := self._repeat(start, period)) is not None]
+        return sorted(found, key=lambda repeat: (-repeat.end, repeat.period))
+
+    def _periods(self, start: int) -> Iterator[int]:
+        other = self.following[start]
+        for _ in range(_NEAREST):
+            if other is None:
+                return
+            yield other - start
+            other = self.following[other]
+
+    def _repeat(self, start: int, period: int) -> Repeat | None:
+        kinds, end = self.kinds, start + period
+        while end < len(kinds) and kinds[end] == kinds[end - period]:
+            end += 1
+        rounds = (end - start) // period
+        if rounds < FEWEST - 1 or not self._is_whole(start, period):
+            return None
+        tail = self._tail(start, period, start + period * rounds)
+        return Repeat(start, period, rounds, tail) if rounds + bool(tail) >= FEWEST else None
+
+    def _is_whole(self, start: int, period: int) -> bool:
+        """Whether each call that begins in a round ends in it, and no other does."""
+        depth = 0
+        for place in range(start, start + period):
+            depth += self.deeper[place]
+            if depth < 0:
+                return False
+        return depth == 0
+
+    def _tail(self, start: int, period: int, place: int) -> tuple[int, ...]:
+        found = []
+        for number in range(period):
+            if place < len(self.kinds) and self.kinds[place] == self.kinds[start + number]:
+                found.append(number)
+                place += 1
+        whole = sum(self.deeper[start + number] for number in found) == 0
+        return tuple(found) if whole and len(found) < period else ()
+
+
+def _kind(step: Step) -> Any:
+    """What steps of several rounds have in common."""
+    match step:
+        case Operation():
+            return step.operator, step.place, step.detached, _shapes(step.results)
+        case LayerCall():
+            return step.path, step.place, step.detached, _shapes(step.results)
+        case Enter():
+            return "enter", step.path, step.place
+        case Leave():
+            return "leave", step.path
+        case Loop():
+            return id(step)
+
+
+def _shapes(results: Any) -> tuple[Any, ...]:
+    return tuple((value.shape, value.dtype) for value in each_value(results) if isinstance(value, Value))

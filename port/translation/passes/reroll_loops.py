@@ -1,0 +1,205 @@
+"""Loops that torch.export has unrolled, as loops again: ``for x_t in x.unbind(1): h = cell(x_t, h)``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from port.translation.ir.graph import (
+    Carried,
+    Enter,
+    Graph,
+    LayerCall,
+    Loop,
+    Operation,
+    Sliced,
+    Step,
+    Value,
+    read_by,
+)
+from port.translation.passes.loop_results import Leaving
+from port.translation.passes.loop_rounds import Round, Unfit, fitted
+from port.translation.passes.repeats import FEWEST, Repeat, Repeats
+from port.translation.passes.single_slices import Element, elements_of
+from port.translation.passes.stateful import is_stateful
+
+
+def rolled_loops(graph: Graph, *, training: bool) -> Graph:
+    """A run with its loops rolled up; the same run where there are none.
+
+    A loop is rolled up where every round does the same to what the round before has left, to the next slices of
+    tensors, and to values from before the loop.
+
+    Args:
+        graph: of `port.translation.frontend.export`; it stays as it is.
+        training: its mode.
+    """
+    sizes = [step for step in graph.steps if _is_of_sizes(step)]
+    rest = [step for step in graph.steps if not _is_of_sizes(step)]
+    rolling = _Rolling(training, dict(graph.written))
+    steps = rolling.rolled(rest)
+    if len(steps) == len(rest):
+        return graph
+    return replace(graph, steps=[*sizes, *steps], written=rolling.written)
+
+
+def stateful_loops(graph: Graph, which: Iterable[bool] = itertools.repeat(True)) -> Graph:
+    """A run with its loops told to take the module along from round to round: all, or some of them."""
+    told = iter(which)
+    steps = [
+        replace(step, stateful=next(told) or step.stateful) if isinstance(step, Loop) else step for step in graph.steps
+    ]
+    return replace(graph, steps=steps)
+
+
+def with_same_loops(graphs: dict[bool, Graph]) -> dict[bool, Graph]:
+    """Both runs with their loops told the same, where they have the same: both are then written as one."""
+    loops = [[step for step in graph.steps if isinstance(step, Loop)] for graph in graphs.values()]
+    if len({len(found) for found in loops}) > 1:
+        return graphs
+    stateful = [any(loop.stateful for loop in together) for together in zip(*loops, strict=True)]
+    return {training: stateful_loops(graph, stateful) for training, graph in graphs.items()}
+
+
+class _Rolling:
+    """Goes through a run from its first step to its last."""
+
+    def __init__(self, training: bool, written: dict[str, Value]) -> None:
+        self.training, self.written = training, written
+        self.done: list[Step] = []
+        self.elements: dict[Value, Element] = {}
+
+    def rolled(self, rest: list[Step]) -> list[Step]:
+        found = self._first(rest)
+        while found is not None:
+            before, loop, rest = found
+            self.done += [*before, *loop]
+            for step in loop:
+                self.elements.update(elements_of(step))
+            found = self._first(rest)
+        return _without_unread(self.done + rest, set(self.written.values()))
+
+    def _first(self, steps: list[Step]) -> tuple[list[Step], list[Step], list[Step]] | None:
+        """What is before the first loop, the loop with what belongs to it, and what is behind it."""
+        once = {place for place, step in enumerate(steps) if getattr(step, "detached", False)}
+        repeats = Repeats(steps, once)
+        for start in range(len(steps)):
+            for repeat in repeats.at(start):
+                made = self._loop(steps, repeat)
+                if made is not None:
+                    return made
+            self.elements.update(elements_of(steps[start]))
+        return None
+
+    def _loop(self, steps: list[Step], repeat: Repeat) -> tuple[list[Step], list[Step], list[Step]] | None:
+        # The first rounds may begin with nothing, where the others go on.
+        while repeat.rounds + bool(repeat.tail) >= FEWEST:
+            made = self._fitted(steps, repeat)
+            if made is not None:
+                return steps[: repeat.start], *made
+            for step in steps[repeat.start : repeat.start + repeat.period]:
+                self.elements.update(elements_of(step))
+            repeat = replace(repeat, start=repeat.start + repeat.period, rounds=repeat.rounds - 1)
+        return None
+
+    def _fitted(self, steps: list[Step], repeat: Repeat) -> tuple[list[Step], list[Step]] | None:
+        rounds = _rounds(steps, repeat)
+        try:
+            fitted(rounds[:FEWEST], self.elements)
+            made = fitted(rounds, self.elements)
+        except Unfit:
+            return None
+        calls = any(isinstance(step, LayerCall | Enter) for step in made.steps)
+        if not made.carried and not (made.sliced and calls):
+            return None  # no round waits for another, and none does much
+        return self._written(made, steps[repeat.end :])
+
+    def _written(self, made: Round, rest: list[Step]) -> tuple[list[Step], list[Step]]:
+        """The loop with what is done before and behind it, and the steps that follow, reading what it leaves."""
+        before: list[Step] = list(made.before)
+        reverse = all(slices.backwards for slices in made.sliced) and bool(made.sliced) and not made.numbers
+        sliced = [_sliced(slices, inside, made.count, reverse, before) for slices, inside in made.sliced.items()]
+        for numbers, inside in made.numbers.items():
+            sliced.append(_numbers(numbers.start, numbers.step, inside, made.count, before))
+        leaving = Leaving(made, reverse)
+        rest = leaving.followed(rest)
+        self.written = {path: leaving.left(value) for path, value in self.written.items()}
+        carried = [
+            Carried(first, inside, made.inner[after], leaving.last(after))
+            for (first, after), inside in made.carried.items()
+        ]
+        place = next((step.place for step in made.steps if isinstance(step, Operation | LayerCall | Enter)), None)
+        body = _without_unread(
+            made.steps, {each.next for each in carried} | {stacked.inside for stacked in leaving.stacked}
+        )
+        stateful = any(is_stateful(step, self.training) for step in body)
+        loop = Loop(
+            made.count, reverse, stateful, tuple(carried), tuple(sliced), tuple(leaving.stacked), tuple(body), place
+        )
+        return [*before, loop, *leaving.behind], rest
+
+
+def _rounds(steps: list[Step], repeat: Repeat) -> list[list[Step | None]]:
+    rounds: list[list[Step | None]] = []
+    for number in range(repeat.rounds):
+        start = repeat.start + number * repeat.period
+        rounds.append(list(steps[start : start + repeat.period]))
+    if repeat.tail:
+        last: list[Step | None] = [None] * repeat.period
+        for number, place in enumerate(repeat.tail):
+            last[place] = steps[repeat.end - len(repeat.tail) + number]
+        rounds.append(last)
+    return rounds
+
+
+def _sliced(slices: Any, inside: Value, count: int, reverse: bool, before: list[Step]) -> Sliced:
+    """The slices of a loop; a tensor of which it takes a part, or that it goes through backwards, is made before."""
+    whole, axis = slices.whole, slices.axis
+    start = slices.start - count + 1 if slices.backwards else slices.start
+    shape = (*whole.shape[:axis], count, *whole.shape[axis + 1 :])
+    if shape != whole.shape:
+        part = Value(f"{inside.name}_part_of", shape, whole.dtype)
+        arguments = {"self": whole, "dim": axis, "start": start, "end": start + count, "step": 1}
+        before.append(Operation("aten.slice.Tensor", arguments, (part,), False, None))
+        whole = part
+    if slices.backwards and not reverse:
+        flipped = Value(f"{inside.name}_flipped", shape, whole.dtype)
+        before.append(Operation("aten.flip.default", {"self": whole, "dims": [axis]}, (flipped,), False, None))
+        whole = flipped
+    return Sliced(whole, axis, inside)
+
+
+def _numbers(start: int, step: int, inside: Value, count: int, before: list[Step]) -> Sliced:
+    whole = Value(f"{inside.name}_all", (count,), inside.dtype)
+    arguments = {"start": start, "end": start + step * count, "step": step, "dtype": None}
+    operator = "aten.arange.start_step"
+    if step == 1:
+        operator = "aten.arange.start" if start else "aten.arange.default"
+        arguments = {name: value for name, value in arguments.items() if name != "step" and (value or name != "start")}
+    before.append(Operation(operator, arguments, (whole,), False, None))
+    return Sliced(whole, 0, inside)
+
+
+def _without_unread(steps: list[Step], ends: set[Value]) -> list[Step]:
+    """Without operators whose results nobody reads; calls and their ends stay."""
+    wanted = set(ends)
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if isinstance(step, Operation) and not wanted.intersection(step.results):
+            continue
+        kept.append(step)
+        wanted.update(read_by(step))
+        if isinstance(step, Loop):
+            wanted.update(value for inner in step.steps for value in read_by(inner))
+    return kept[::-1]
+
+
+def _is_of_sizes(step: Step) -> bool:
+    """Arithmetic of lengths, which stands where they are used."""
+    return (
+        isinstance(step, Operation)
+        and all(value.shape is None for value in step.results)
+        and (step.operator.startswith("aten.sym_") or not step.operator.startswith("aten."))
+    )

@@ -1,5 +1,0 @@
-"""Written sources that stand alone: what they take from port is copied into them."""
-
-from port.translation.standalone.copying import with_own_copies
-
-__all__ = ["with_own_copies"]

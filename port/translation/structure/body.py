@@ -1,0 +1,220 @@
+"""One call of a module as the body of a ``__call__``: statements with the original's names, in its order."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from port.errors import NoPair
+from port.translation.ir.expr import VALUE, NoSource, held, literal, values_in
+from port.translation.ir.graph import Place, each_value
+from port.translation.ir.lowered import UNWRITTEN, Assignment, Placed
+from port.translation.ir.module_tree import ModuleTree
+from port.translation.structure.call_tree import Call, Item, Repeated, made_by
+from port.translation.structure.inline_dce import Made, inlined, needed, tree_with_inlined, with_inlined
+from port.translation.structure.name_hints import hints
+from port.translation.structure.scan import ends_of, made_of_loop, with_inlined_ends, written_loop
+from port.translation.structure.scope import LostLength, Scope, Unreachable
+from port.translation.structure.source_map import statement_at
+
+
+@dataclass
+class Body:
+    """A function's body.
+
+    Attributes:
+        parameters: names of the parameters that it needs, with their stars.
+        statements: what it does.
+        returns: what it gives.
+        modes: whether it does one thing in training and another in evaluation.
+    """
+
+    parameters: list[str]
+    statements: list[ast.stmt]
+    returns: ast.expr | None
+    modes: bool = False
+
+
+Bodies = dict[str, Body]
+
+
+def _holds_dict(results: Any) -> bool:
+    parts = results if isinstance(results, tuple | list) else ()
+    return isinstance(results, dict) or any(map(_holds_dict, parts))
+
+
+def write_body(call: Call, placed: Placed, tree: ModuleTree, bodies: Bodies) -> Body:
+    """The body of a call.
+
+    Args:
+        call: in the tree of calls.
+        placed: the run.
+        tree: how what the module holds is reached.
+        bodies: of the calls inside, by their paths.
+
+    Raises:
+        Unreachable: it needs something of its caller that it is not given.
+        NoPair: it gives an object that is no tensor and no tree of them.
+    """
+    try:
+        return _Writer(call, placed, tree, bodies).body()
+    except LostLength:
+        return _Writer(call, placed, tree, bodies).body(keeping_lengths=True)
+    except NoSource as error:
+        raise NoPair(
+            f"{type(call.module).__qualname__} gives or hands on a {type(error.thing).__qualname__}, which is neither "
+            "a tensor nor a tuple, list or dict of them: return its tensors, and make the object of them outside"
+        ) from None
+
+
+class _Writer:
+    def __init__(self, call: Call, placed: Placed, tree: ModuleTree, bodies: Bodies) -> None:
+        self.call, self.placed, self.tree, self.bodies = call, placed, tree, bodies
+        self.results = call.results
+        self.writes = dict(call.writes)
+        self.scope = Scope(call, placed, tree)
+        self.told: set[Place] = set()
+
+    def body(self, *, keeping_lengths: bool = False) -> Body:
+        made, inline = inlined(needed(self._made(self.call.items), self._ends()), self._ends())
+        if self._gives_something():
+            self.results = tree_with_inlined(self.results, inline)
+        self.writes = {path: with_inlined(expression, inline) for path, expression in self.writes.items()}
+        scope = self.scope
+        scope.count_uses(made, self._ends(), keeping_lengths=keeping_lengths)
+        statements = self._statements(made, scope, inline)
+        returns = self.scope.resolved(literal(self.results)) if self._gives_something() else None
+        written = [self._written(path, expression) for path, expression in self.writes.items()]
+        if written and returns is not None and any(_reads_variable(node) for node in ast.walk(returns)):
+            # What is given is read before the buffers are written to.
+            statements.append(ast.Assign([ast.Name("result")], returns, lineno=0))
+            returns = ast.Name("result")
+        statements += written
+        order = [name for name in scope.parameters if name in scope.used_parameters]
+        return Body(order, statements, returns)
+
+    def _statements(self, made: list[Made], scope: Scope, inline: dict[str, ast.expr]) -> list[ast.stmt]:
+        statements: list[ast.stmt] = []
+        for scope.number, item in enumerate(made):
+            if item.statement is not None and item.statement.place not in self.told:
+                self.told.add(item.statement.place)
+                statements += [_comment(line) for line in item.statement.comments if _is_worth_keeping(line)]
+            if item.statement is not None and _is_unwritten(item.expression):
+                statements += [_comment(f"# {line.strip()}") for line in item.statement.text.splitlines()]
+            if item.scan is not None:
+                statements += self._loop(item, scope, inline)
+            statements += scope.aliases(item)
+            expression = scope.resolved(item.expression)
+            targets = scope.targets(item)
+            statements.append(ast.Expr(expression) if targets is None else ast.Assign([targets], expression, lineno=0))
+        scope.number = len(made)
+        return statements
+
+    # %% Loops
+
+    def _loop(self, item: Made, scope: Scope, inline: dict[str, ast.expr]) -> list[ast.stmt]:
+        """``def step(h, x_t): …`` and ``h, outs = jax.lax.scan(step, h, x)``."""
+        assert item.scan is not None
+        ends = ends_of(item.scan)
+        for each in item.rounds:
+            each.expression = with_inlined(each.expression, inline)
+        made, inner = inlined(needed(item.rounds, ends), ends)
+        scan = with_inlined_ends(item.scan, {**inline, **inner})
+
+        def statements(inside: Scope) -> list[ast.stmt]:
+            inside.count_uses(made, ends_of(scan))
+            return self._statements(made, inside, {**inline, **inner})
+
+        function, item.expression = written_loop(replace(item, scan=scan), scope, type(self.call.module), statements)
+        return [function]
+
+    def _written(self, path: str, expression: ast.expr) -> ast.stmt:
+        """``self.steps[...] = steps``."""
+        return ast.Assign([self.scope.resolved(self.placed.homes[path])], self.scope.resolved(expression), lineno=0)
+
+    def _ends(self) -> list[str]:
+        """The values that what it gives, and what it writes, are made of."""
+        given = values_in(literal(self.results)) if self._gives_something() else []
+        return given + [name for expression in self.writes.values() for name in values_in(expression)]
+
+    # %% What is made, and in how many statements
+
+    def _made(self, items: list[Item]) -> list[Made]:
+        made = []
+        for item in items:
+            match item:
+                case Assignment():
+                    made.append(Made(item.results, item.expression, statement_at(item.place)))
+                case Call():
+                    made.append(Made(self._as_values(item), self._called(item), statement_at(item.place)))
+                case Repeated():
+                    made.append(made_of_loop(item.scan, self._made(item.items)))
+        hints(made)
+        return made
+
+    def _as_values(self, call: Call) -> Any:
+        def value(expression: Any) -> Any:
+            if isinstance(expression, ast.Name) and expression.id.startswith(VALUE):
+                name = expression.id[1:]
+                inner = {value.name for step in call.items for value in made_by(step)}
+                return self.placed.values[name] if name in inner else None
+            return None
+
+        def walk(results: Any) -> Any:
+            match results:
+                case ast.expr():
+                    return value(results)
+                case dict():
+                    return {key: walk(item) for key, item in results.items()}
+                case tuple() | list():
+                    return tuple(map(walk, results))
+                case _:
+                    return None
+
+        results = walk(call.results)
+        if _holds_dict(results):
+            raise Unreachable(call.path, "gives a dict")
+        found = [value.name for value in each_value(results)]
+        if len(found) != len(set(found)):
+            raise Unreachable(call.path, "gives one array twice")
+        return results
+
+    def _called(self, call: Call) -> ast.expr:
+        arguments: list[ast.expr] = []
+        keywords: list[ast.keyword] = []
+        for name in self.bodies[call.path].parameters:
+            given = call.parameters[name.lstrip("*")]
+            if name.startswith("**"):
+                keywords += [ast.keyword(key, literal(item)) for key, item in given.items()]
+            elif name.startswith("*"):
+                arguments += [literal(item) for item in given]
+            else:
+                arguments.append(literal(given))
+        return ast.Call(held(call.path), arguments, keywords)
+
+    def _gives_something(self) -> bool:
+        return self.results is not None
+
+
+def _is_unwritten(expression: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == UNWRITTEN for node in ast.walk(expression))
+
+
+def _comment(line: str) -> ast.stmt:
+    return ast.Expr(ast.Name(line))
+
+
+_LAYOUT = re.compile(
+    r"\b[NBbn],\s*[Cc]\b|NCHW|\bBCHW\b|[(\[]\w+(, *[\w*()]+)+[)\]]|type:|noqa|pragma|TODO|FIXME|TorchScript"
+)
+
+
+def _is_worth_keeping(line: str) -> bool:
+    """A comment that still holds: not one of torch's layout, nor one for a tool."""
+    return not _LAYOUT.search(line)
+
+
+def _reads_variable(node: ast.AST) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value is ...

@@ -1,0 +1,267 @@
+"""Instances of one class of the original, folded into one class: what differs becomes arguments of its constructor."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from port.translation.ir.expr import literal
+from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, unified, with_names
+from port.translation.structure.body import Body
+from port.translation.structure.ctor_args import OPTIONS, name_holes, parameters
+from port.translation.structure.sequential import IDENTITY
+from port.translation.structure.statement_merge import Conditions, merged_statements
+
+
+@dataclass
+class ClassForm:
+    """One instance: what it holds, as constructions by the attributes' names, and what its call does."""
+
+    path: str
+    module: Any
+    attributes: dict[str, ast.expr]
+    body: Body | None
+    is_sequential: bool = False
+
+
+@dataclass
+class Argument:
+    """An argument of a constructor.
+
+    Attributes:
+        name: of the argument.
+        values: path of an instance → what it is given.
+        is_module: whether it is a module, a function, or None.
+        kept: whether the call reads it, so that the constructor keeps it.
+        default: what it is by default; None where it has to be given.
+    """
+
+    name: str
+    values: dict[str, ast.expr]
+    is_module: bool
+    kept: bool = False
+    default: ast.expr | None = None
+
+
+@dataclass
+class FoldedClass:
+    """A class to be written.
+
+    Attributes:
+        name: the original's, with a number where one class of the original became several.
+        members: paths of its instances.
+        original: torch's class.
+        arguments: of the constructor.
+        attributes: what the constructor makes; an argument's name for what it is given.
+        body: what the call does; None for what is only a holder of others.
+        is_sequential: whether it is a Sequential of its attributes.
+        is_frozen: whether it trains nothing, and its constructor says so.
+    """
+
+    name: str
+    members: list[str]
+    original: type
+    arguments: list[Argument]
+    attributes: dict[str, ast.expr]
+    body: Body | None
+    is_sequential: bool = False
+    is_frozen: bool = False
+
+    def construction(self, path: str) -> ast.expr:
+        """The call that makes an instance: every argument by its name."""
+        keywords = [ast.keyword(argument.name, copy.deepcopy(argument.values[path])) for argument in self.arguments]
+        return ast.Call(ast.Name(self.name), [], [*keywords, ast.keyword(None, ast.Name("options"))])
+
+
+_MOST_MODULES = 2
+
+
+def fold(forms: list[ClassForm], taken: set[str]) -> list[FoldedClass]:
+    """The fewest classes that the instances can be folded into."""
+    groups: dict[str, list[ClassForm]] = defaultdict(list)
+    for form in forms:
+        groups[_shape(form)].append(form)
+    classes: list[FoldedClass] = []
+    waiting = sorted(groups.values(), key=lambda group: -_size(group[0]))
+    merged: list[list[list[ClassForm]]] = []
+    for group in waiting:
+        for together in merged:
+            if _folded([*together, group], "probe") is not None:
+                together.append(group)
+                break
+        else:
+            merged.append([group])
+    merged.sort(key=lambda together: min(forms.index(form) for group in together for form in group))
+    for together in merged:
+        name = _free_name(type(forms[0].module).__name__, taken)
+        taken.add(name)
+        made = _folded(together, name)
+        assert made is not None
+        classes.append(made)
+    return classes
+
+
+def _free_name(wanted: str, taken: set[str]) -> str:
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}{number}", number + 1
+    return name
+
+
+def _size(form: ClassForm) -> int:
+    return len(form.attributes) + (len(form.body.statements) if form.body else 0)
+
+
+def _shape(form: ClassForm) -> str:
+    """A form without its numbers."""
+    body = form.body
+    parts: list[Any] = [(name, _abstract(made)) for name, made in form.attributes.items()]
+    if body is not None:
+        parts += [*map(_abstract, body.statements), body.parameters, body.returns and _abstract(body.returns)]
+    return repr(parts)
+
+
+def _abstract(tree: ast.AST) -> str:
+    holes = copy.deepcopy(tree)
+    for node in ast.walk(holes):
+        if isinstance(node, ast.Constant) and not isinstance(node.value, str):
+            node.value = 0 if node.value is not None else None
+    return ast.dump(holes)
+
+
+def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
+    """One class for groups of instances, each group alike but for its numbers; None where there is none."""
+    forms = [form for group in groups for form in group]
+    holes = Holes()
+    names = list(dict.fromkeys(attribute for form in forms for attribute in form.attributes))
+    attributes: dict[str, ast.expr] = {}
+    modules: list[Argument] = []
+    for attribute in names:
+        given = [form.attributes.get(attribute) for form in forms]
+        if all(made is None or isinstance(made, ast.Name) for made in given):
+            given = [made for made in given if made is not None]  # random streams: the others may hold them as well
+        try:
+            if any(made is None for made in given):
+                raise Differ
+            attributes[attribute] = unified(given, holes, (attribute,))  # type: ignore[arg-type, assignment]
+        except Differ:
+            if len(groups) == 1 or len(modules) == _MOST_MODULES:
+                return None
+            argument = (_function if forms[0].is_sequential else _module)(attribute, forms)
+            if argument is None or any(argument.name == other.name for other in modules):
+                return None
+            modules.append(argument)
+            attributes[attribute] = ast.Name(argument.name)
+    flags: list[Argument] = []
+    body = _body(groups, modules, holes, flags)
+    if isinstance(body, str):
+        return None
+    read = _read_in(body)
+    kept_ones = {number for number in range(len(holes.found)) if f"<{number}>" in read}
+    taken = {argument.name for argument in (*modules, *flags)}
+    called = name_holes(holes, forms, taken, kept_ones, set(names), {flag.name: flag.values for flag in flags})
+    arguments = []
+    for number, hole in enumerate(holes.found):
+        if called[number].formula is None:
+            values = {form.path: literal(value) for form, value in zip(forms, hole.values, strict=True)}
+            arguments.append(Argument(called[number].name, values, False, number in kept_ones, called[number].default))
+    filling = {f"<{number}>": one.written("") for number, one in enumerate(called)}
+    kept = {f"<{number}>": one.written("self.") for number, one in enumerate(called)}
+    attributes = {attribute: with_names(made, filling) for attribute, made in attributes.items()}
+    if body is not None:
+        statements = [with_names(statement, kept) for statement in body.statements]
+        body = Body(body.parameters, statements, body.returns and with_names(body.returns, kept), body.modes)
+    order = {one.name: one.order for one in called if one.formula is None}
+    arguments.sort(key=lambda argument: order[argument.name])
+    every = (*arguments, *flags, *modules)
+    required = [argument for argument in every if argument.default is None]
+    optional = [argument for argument in every if argument.default is not None]
+    paths = [form.path for form in forms]
+    arguments = required + optional
+    return FoldedClass(name, paths, type(forms[0].module), arguments, attributes, body, forms[0].is_sequential)
+
+
+def _module(attribute: str, forms: list[ClassForm]) -> Argument | None:
+    """A module that some lack, as an argument; None where all have another: those are classes of their own."""
+    given = {form.path: form.attributes.get(attribute) for form in forms}
+    if None not in given.values() or attribute in OPTIONS:
+        return None
+    values = {path: made or ast.Constant(None) for path, made in given.items()}
+    return Argument(attribute, values, True, default=ast.Constant(None))
+
+
+def _class(forms: list[ClassForm]) -> Any:
+    return type(forms[0].module)
+
+
+def _function(place: str, forms: list[ClassForm]) -> Argument | None:
+    """What a Sequential has in a place, as an argument: an activation, say; None where that is a layer."""
+    none = ast.parse(IDENTITY, mode="eval").body
+    values = {form.path: form.attributes.get(place, none) for form in forms}
+    if any(isinstance(made, ast.Call) and ast.unparse(made.func) != "partial" for made in values.values()):
+        return None
+    original = (name for name in parameters(_class(forms)) if "activation" in name)
+    default = none if ast.dump(none) in map(ast.dump, values.values()) else None
+    return Argument(next(original, f"layer_{place}"), values, True, default=default)
+
+
+def _read_in(body: Body | None) -> set[str]:
+    if body is None:
+        return set()
+    trees = [*body.statements, *([body.returns] if body.returns is not None else [])]
+    return {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _body(
+    groups: list[list[ClassForm]], modules: list[Argument], holes: Holes, flags: list[Argument]
+) -> Body | str | None:
+    """What all instances do, what only some do behind a condition; a sentence where that cannot be said."""
+    bodies = [group[0].body for group in groups]
+    if any(body is None for body in bodies):
+        return None if all(body is None for body in bodies) else "only some are called"
+    first = bodies[0]
+    assert first is not None
+    if any(body.parameters != first.parameters for body in bodies if body is not None):
+        return "they take different arguments"
+    try:
+        conditions = Conditions(groups, modules, flags, holes)
+        statements = merged_statements(groups, conditions, holes)
+        returns = _returns(groups, conditions, statements, holes)
+    except Differ:
+        return "they do different things"
+    return Body(first.parameters, statements, returns, any(body.modes for body in bodies if body is not None))
+
+
+def _returns(
+    groups: list[list[ClassForm]], conditions: Conditions, statements: list[ast.stmt], holes: Holes
+) -> ast.expr | None:
+    """What all give; where one group gives something else, that is given first, behind its condition."""
+    try:
+        return _unified_returns(groups, holes)
+    except Differ:
+        if len(groups) != 2:
+            raise
+    places = range(sum(map(len, groups)))
+    parts = list(places[: len(groups[0])]), list(places[len(groups[0]) :])
+    one, other = (
+        _unified_returns([group], PartOfThem(holes, part, len(places)))
+        for group, part in zip(groups, parts, strict=True)
+    )
+    if one is None or other is None:
+        raise Differ
+    statements.append(ast.If(conditions.test({0}), [ast.Return(one)], []))
+    return other
+
+
+def _unified_returns(groups: list[list[ClassForm]], holes: Holes) -> ast.expr | None:
+    returns = [form.body.returns for group in groups for form in group if form.body is not None]
+    if all(made is None for made in returns):
+        return None
+    if any(made is None for made in returns):
+        raise Differ
+    made = unified(returns, holes, ("",))  # type: ignore[arg-type]
+    assert isinstance(made, ast.expr)
+    return made

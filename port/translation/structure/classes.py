@@ -1,0 +1,325 @@
+"""Every module of one's own as a class to be written; instances of one class folded into one."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from port.translation.ir.expr import code
+from port.translation.ir.layout import torchs
+from port.translation.ir.lowered import Placed
+from port.translation.ir.module_tree import ModuleTree, identifier
+from port.translation.lowering.rules.parameters import is_sparse
+from port.translation.structure.body import Bodies, Body, write_body
+from port.translation.structure.call_tree import Call, annotations_of, call_tree, calls_in, numbers_given
+from port.translation.structure.class_merge import ClassForm, FoldedClass, fold
+from port.translation.structure.constructors import buffer_form, is_function, layer_form, parameter_form
+from port.translation.structure.frozen_parameters import Freezing
+from port.translation.structure.init_inference import Initial
+from port.translation.structure.scope import Unreachable
+from port.translation.structure.sequential import IDENTITY, elements
+from port.translation.structure.train_eval_merge import merged
+
+
+@dataclass
+class Program:
+    """The classes, innermost first.
+
+    Attributes:
+        classes: the last is the root's.
+        tree: of the torch modules.
+        numbers: path of an instance → the parameters that it is given whole numbers for, as `numbers_given` tells.
+        annotations: path of an instance → what it is given and gives in any call, as `annotations_of` tells.
+    """
+
+    classes: list[FoldedClass]
+    tree: ModuleTree
+    numbers: dict[str, dict[str, str]] = field(default_factory=dict)
+    annotations: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+
+
+def program_of(placed: dict[bool, Placed], tree: ModuleTree, initial: Initial | None = None) -> Program:
+    """The classes of a module's runs; what differs between them stands behind a condition.
+
+    Args:
+        placed: by whether it is of training.
+        tree: of the modules.
+        initial: how their parameters and buffers start, if that was looked at.
+    """
+    dissolved = {
+        path
+        for path, module in tree.modules.items()
+        if path and tree.kind(path) == "class" and type(module).__module__.startswith("torch.nn.")
+    }
+    while True:
+        try:
+            return _Building(placed, tree, dissolved, initial or Initial()).program()
+        except Unreachable as error:
+            # One in a Sequential is written out where that is called.
+            path = error.path if error.path not in dissolved else error.path.rpartition(".")[0]
+            if path in dissolved or not path:
+                raise
+            dissolved.add(path)
+
+
+class _Building:
+    def __init__(self, runs: dict[bool, Placed], tree: ModuleTree, dissolved: set[str], initial: Initial) -> None:
+        self.initial = initial
+        self.runs, self.tree, self.dissolved = runs, tree, dissolved
+        self.placed = runs[max(runs)]
+        self.bodies: Bodies = {}
+        self.elements: dict[str, dict[str, ast.expr | None]] = {}
+        self.classes: list[FoldedClass] = []
+        self.constructions: dict[str, ast.expr] = {}
+        self.numbers: dict[str, dict[str, str]] = defaultdict(dict)
+        self.freezing = Freezing(tree, self._own_parameters())
+        self.annotations: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+
+    def program(self) -> Program:
+        written: dict[bool, Bodies] = {}
+        parameters: dict[str, list[str]] = {}
+        before = None
+        while parameters != before:
+            # A module's call takes what it needs in any mode, and its caller gives it in both.
+            before = {path: list(names) for path, names in parameters.items()}
+            for training, placed in self.runs.items():
+                self.bodies, self.placed = {}, placed
+                self._write(call_tree(placed, self.dissolved, self.tree), parameters)
+                written[training] = self.bodies
+                for path, body in self.bodies.items():
+                    known = parameters.setdefault(path, [])
+                    known += [name for name in body.parameters if name not in known]
+        self.placed = self.runs[max(self.runs)]
+        self.bodies = {path: body for bodies in written.values() for path, body in bodies.items()}
+        if len(written) == 2:
+            for path in written[True].keys() & written[False].keys():
+                self.bodies[path] = merged(written[True][path], written[False][path])
+        self._fold()
+        return Program(self.classes, self.tree, dict(self.numbers), dict(self.annotations))
+
+    def _write(self, call: Call, parameters: dict[str, list[str]]) -> None:
+        """Write the bodies, the innermost first; every call of one module has to have the same."""
+        for inner in calls_in(call.items):
+            self._write(inner, parameters)
+        for name, annotation in annotations_of(call, self.placed).items():
+            self.annotations[call.path][name].add(annotation)
+        for name, kind in numbers_given(call, self.placed).items():
+            known_kind = self.numbers[call.path].setdefault(name, kind)
+            self.numbers[call.path][name] = kind if kind == known_kind else ""
+        if self.tree.kind(call.path) == "sequential" and call.path:
+            found = elements(call, self.tree, self.bodies)
+            body = Body(["input"], [], None)
+            known = self.elements.setdefault(call.path, found)
+            for name, element in found.items():
+                # A child that one mode calls, and whose work the other does not need.
+                if _dump(known[name]) == _dump(code(IDENTITY)):
+                    known[name] = element
+                elif _dump(element) != _dump(code(IDENTITY)) and _dump(known[name]) != _dump(element):
+                    raise Unreachable(call.path, "its calls differ")
+        else:
+            body = write_body(call, self.placed, self.tree, self.bodies)
+            body.parameters = _in_order([*body.parameters, *parameters.get(call.path, ())], call)
+        known_body = self.bodies.get(call.path)
+        if known_body is not None and _text(known_body) != _text(body):
+            raise Unreachable(call.path, "its calls differ")
+        self.bodies[call.path] = body
+
+    def _fold(self) -> None:
+        """Fold class by class: those that others hold first."""
+        paths = [path for path in self.tree.modules if self._is_class(path) or self._is_own_sequential(path)]
+        waiting: dict[Any, list[str]] = defaultdict(list)
+        for path in paths:
+            waiting[(type(self.tree.modules[path]), self._level(path))].append(path)
+        self.freezing.take_classes(list(waiting.values()))
+        taken: set[str] = set()
+        while waiting:
+            ready = next(
+                (key for key in waiting if not any(self._holds_waiting(path, waiting, key) for path in waiting[key])),
+                next(iter(waiting)),
+            )
+            members = waiting.pop(ready)
+            if self.tree.kind(members[0]) == "sequential":
+                folded = fold([self._sequential_form(path) for path in members], set(taken))
+                if len(folded) > 1:
+                    continue  # they are written where they stand
+            else:
+                forms = [self._form(path) for path in members]
+                # A layer of torch's that another's weights stand for: nothing is left of it.
+                forms = [form for form in forms if form.attributes or not form.path or form.body is not None]
+                folded = fold(forms, taken)
+            for made in folded:
+                taken.add(made.name)
+                self.classes.append(made)
+                for path in made.members:
+                    self.constructions[path] = made.construction(path)
+        self.classes[-1].is_frozen = self.freezing.is_whole
+
+    def _level(self, path: str) -> int:
+        """How many modules of the same class are inside one another beneath this one."""
+        inside = [
+            other
+            for other in self.tree.modules
+            if other != path
+            and f"{other}.".startswith(f"{path}." if path else "")
+            and type(self.tree.modules[other]) is type(self.tree.modules[path])
+            and self._is_class(other)
+        ]
+        return 1 + max(map(self._level, inside)) if inside else 0
+
+    def _is_class(self, path: str) -> bool:
+        if path and (self.tree.kind(path) != "class" or any(above in self.tree.layers for above in _above(path))):
+            return False
+        return not path or self._is_needed(path)
+
+    def _is_own_sequential(self, path: str) -> bool:
+        """Whether a module is of a class derived from Sequential that has no ``forward`` of its own."""
+        import torch
+
+        if not path or self.tree.kind(path) != "sequential" or type(self.tree.modules[path]) is torch.nn.Sequential:
+            return False
+        outside = not any(above in self.tree.layers for above in _above(path))
+        return (
+            outside
+            and self.tree.first_path(path) == path
+            and self._sequential(path, self.tree.modules[path]) is not None
+        )
+
+    def _sequential_form(self, path: str) -> ClassForm:
+        made = self._sequential(path, self.tree.modules[path])
+        assert isinstance(made, ast.Call)
+        items = {str(number): item for number, item in enumerate(made.args)}
+        return ClassForm(path, self.tree.modules[path], items, None, is_sequential=True)
+
+    def _is_needed(self, path: str) -> bool:
+        module = self.tree.modules[path]
+        has_state = bool(list(module.parameters())) or bool(list(module.buffers()))
+        return path in self.bodies or has_state or any(path in placed.extras for placed in self.runs.values())
+
+    def _holds_waiting(self, path: str, waiting: dict[Any, list[str]], own: Any) -> bool:
+        prefix = f"{path}." if path else ""
+        return any(
+            other != path and other.startswith(prefix)
+            for key, others in waiting.items()
+            if key != own
+            for other in others
+        )
+
+    def _form(self, path: str) -> ClassForm:
+        module = self.tree.modules[path]
+        attributes: dict[str, ast.expr] = {}
+        for name in module._parameters:
+            own = self._own(path, name)
+            if own is not None:
+                attributes[identifier(name)] = own
+        for name, buffer in module._buffers.items():
+            if buffer is not None and not is_sparse(buffer) and self._reads(path, name):
+                attributes[identifier(name)] = buffer_form(self._start(path, name, buffer))
+        for name in module._modules:
+            made = self._construction(f"{path}.{name}" if path else name)
+            if made is not None:
+                attributes[identifier(name)] = made
+        for placed in self.runs.values():
+            attributes |= placed.extras.get(path, {})
+        return ClassForm(path, module, attributes, self.bodies.get(path))
+
+    def _own(self, path: str, name: str) -> ast.expr | None:
+        parameter = self.tree.modules[path]._parameters[name]
+        if parameter is None or not self._reads(path, name):
+            return None
+        return parameter_form(self._start(path, name, parameter), kind=self.freezing.kind(path, name))
+
+    def _start(self, path: str, name: str, tensor: Any) -> ast.expr:
+        """The array that a parameter or a buffer of a module's own starts with."""
+        key = f"{path}.{name}" if path else name
+        return self.initial.value(key, self._shown(key), tensor, self._layout(path, name))
+
+    def _shown(self, path: str) -> str:
+        """What the source calls what a module holds: the module's class, and the attribute."""
+        owner, _, name = path.rpartition(".")
+        return f"{type(self.tree.modules[owner]).__name__}.{name}"
+
+    def _own_parameters(self) -> list[tuple[str, str]]:
+        """The modules' own parameters that are written: each one's module and name."""
+        return [
+            (path, name)
+            for path, module in self.tree.modules.items()
+            if self.tree.first_path(path) == path
+            and not any(part in self.tree.layers for part in (*_above(path), path))
+            for name, parameter in module._parameters.items()
+            if parameter is not None and self._reads(path, name)
+        ]
+
+    def _construction(self, path: str) -> ast.expr | None:
+        """What makes a child, frozen or not; None where nothing is left of it."""
+        return self.freezing.construction(path, self._made(path))
+
+    def _made(self, path: str) -> ast.expr | None:
+        module = self.tree.modules.get(path)
+        if module is None:
+            return None
+        if self.tree.first_path(path) != path:
+            return None  # it is made, and called, under its first name
+        match self.tree.kind(path):
+            case "layer":
+                if is_function(module):
+                    return None
+                return layer_form(module, *self.initial.of_layer(path, self._shown(path), module))
+            case "sequential":
+                return self.constructions.get(path) or self._sequential(path, module)
+            case "list":
+                if module._parameters:
+                    items = [self._own(path, name) for name in module._parameters]
+                    return code("nnx.List(items)", items=[item for item in items if item is not None])
+                items = [self._construction(f"{path}.{name}") for name in module._modules]
+                filled = [item or code("jax.nn.identity") for item in items]
+                return code("nnx.List(items)", items=filled) if any(items) else None
+            case "dict":
+                made = {name: self._construction(f"{path}.{name}") for name in module._modules}
+                made |= {name: self._own(path, name) for name in module._parameters}
+                kept = {name: item for name, item in made.items() if item is not None}
+                return code("nnx.Dict(items)", items=kept) if kept else None
+        return self.constructions.get(path)
+
+    def _sequential(self, path: str, module: Any) -> ast.expr | None:
+        functions = self.elements.get(path, {})
+        made: list[ast.expr] = []
+        for name in module._modules:
+            function = functions.get(name)
+            built = function if function is not None else self._construction(f"{path}.{name}")
+            made.append(built if built is not None else code("jax.nn.identity"))
+        if path not in self.bodies and all(_dump(item) == _dump(code("jax.nn.identity")) for item in made):
+            return None
+        return ast.Call(code("nnx.Sequential"), made, [])
+
+    def _reads(self, path: str, name: str) -> bool:
+        key = f"{path}.{name}" if path else name
+        return any(held == key for placed in self.runs.values() for held in placed.graph.held.values())
+
+    def _layout(self, path: str, name: str) -> Any:
+        key = f"{path}.{name}" if path else name
+        for placed in self.runs.values():
+            for value, held in placed.graph.held.items():
+                if held == key:
+                    return placed.layouts[value]
+        return torchs(0)
+
+
+def _in_order(names: list[str], call: Call) -> list[str]:
+    """Parameters in the order of ``forward``."""
+    order = list(call.parameters)
+    return sorted(dict.fromkeys(names), key=lambda name: order.index(name.lstrip("*")))
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts))]
+
+
+def _dump(tree: ast.AST | None) -> str:
+    return "" if tree is None else ast.dump(tree)
+
+
+def _text(body: Body) -> str:
+    return ast.dump(ast.Module(body.statements, [])) + str(body.parameters) + _dump(body.returns)

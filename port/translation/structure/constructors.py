@@ -1,0 +1,219 @@
+"""What a module holds, as the right-hand sides of a constructor: ``nnx.Conv(3, 64, kernel_size=(7, 7), …)``."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import Any
+
+import numpy as np
+
+from port.errors import NoPair
+from port.pairs import name_of
+from port.pairs.expression import Expression
+from port.pairs.registry import resolve
+from port.pairs.twin import twin_pair
+from port.translation.ir.expr import code, literal
+
+OPTIONS = "options"
+"""What a constructor's ``dtype``, ``param_dtype`` and ``rngs`` are gathered in, for the layers that take them all."""
+
+
+def layer_form(
+    module: Any, initializers: dict[str, ast.expr] | None = None, redrawn: dict[str, ast.expr] | None = None
+) -> ast.expr | None:
+    """The construction of a layer's twin; None where the twin is a function.
+
+    Args:
+        module: the torch layer.
+        initializers: those that it is given in the place of the pair's.
+        redrawn: variables that are drawn anew behind its construction → how.
+
+    Raises:
+        NoPair: an argument that source cannot say.
+    """
+    pair = twin_pair(module)
+    made = resolve(pair.flax)
+    if not isinstance(made, type):
+        return None
+    given = {name: _argument(value) for name, value in pair.arguments(module).items()}
+    taken = inspect.signature(made.__init__).parameters  # type: ignore[misc]
+    has_bias = getattr(module, "bias", None) is not None
+    for name, initializer in pair.initializers(module).items():
+        if name in taken and (has_bias or not name.startswith("bias")):
+            given[name] = expression_of(initializer)
+    given |= initializers or {}
+    keywords = [ast.keyword(name, value) for name, value in given.items()]
+    made_so = ast.Call(code(name_of(pair.flax)), [], [*keywords, *_common(taken)])
+    return code("port.nn.redrawn(layer, drawn, rngs=rngs)", layer=made_so, drawn=redrawn) if redrawn else made_so
+
+
+def function_form(module: Any) -> ast.expr:
+    """A function layer as something to call: ``nnx.relu``, ``partial(nnx.gelu, approximate=False)``."""
+    pair = twin_pair(module)
+    callee = code(name_of(pair.flax))
+    given = {name: literal(_plain(value)) for name, value in pair.arguments(module).items()}
+    if not given:
+        return callee
+    return ast.Call(ast.Name("partial"), [callee], [ast.keyword(name, value) for name, value in given.items()])
+
+
+def is_function(module: Any) -> bool:
+    """Whether a layer's twin is a function."""
+    return not isinstance(resolve(twin_pair(module).flax), type)
+
+
+def _argument(value: Any) -> ast.expr:
+    import torch
+
+    if isinstance(value, torch.nn.Module):
+        form = layer_form(value)
+        return function_form(value) if form is None else form
+    return literal(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case np.ndarray():
+            return code("np.array(items)", items=value.tolist())
+        case list() | tuple():
+            return tuple(_plain(item) for item in value)
+        case np.generic():
+            return value.item()
+        case None | bool() | int() | float() | complex() | str():
+            return value
+    if callable(value) and getattr(value, "__module__", "").startswith(("jax", "port", "flax")):
+        return code(f"{value.__module__}.{value.__qualname__}")
+    raise NoPair(f"it was told {value!r}, which source cannot say")
+
+
+def _common(taken: Any) -> list[ast.keyword]:
+    if all(name in taken for name in ("dtype", "param_dtype", "rngs")):
+        return [ast.keyword(None, ast.Name(OPTIONS))]
+    return [ast.keyword(name, ast.Name(name)) for name in ("dtype", "param_dtype", "rngs") if name in taken]
+
+
+def expression_of(expression: Expression) -> ast.expr:
+    """An expression of a pair's as a syntax tree."""
+
+    def tree(value: Any) -> ast.expr:
+        if isinstance(value, Expression):
+            return expression_of(value)
+        return literal(_plain(value))
+
+    assert isinstance(expression.function, str)
+    return ast.Call(
+        code(expression.function),
+        [tree(argument) for argument in expression.arguments],
+        [ast.keyword(name, tree(argument)) for name, argument in expression.options.items()],
+    )
+
+
+def parameter_form(value: ast.expr, *, kind: str = "nnx.Param") -> ast.expr:
+    """The construction of a parameter of the module's own, from the array that it starts with."""
+    return code(f"{kind}(value)", value=value)
+
+
+def buffer_form(value: ast.expr) -> ast.expr:
+    """The construction of a buffer of the module's own."""
+    return code("Buffer(value)", value=value)
+
+
+def shortened(call: ast.Call) -> ast.Call:
+    """A construction without what the class does by itself, its first arguments by their places.
+
+    What is not a number (a parameter of the class around it) is left.
+    """
+    made = _class_of(call.func)
+    if made is None:
+        return _shortened_function(call)
+    taken = inspect.signature(made.__init__).parameters  # type: ignore[misc]
+    positional = [name for name, parameter in taken.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD][1:]
+    arguments: list[ast.expr] = []
+    keywords: list[ast.keyword] = []
+    for keyword in call.keywords:
+        keyword = _short_size(keyword, made)
+        name = keyword.arg
+        parameter = taken.get(name or "")
+        required = parameter is not None and parameter.default is parameter.empty
+        at_place = required and not keywords and name == positional[len(arguments)] and name != "kernel_size"
+        if name is not None and at_place and name != "rngs":
+            arguments.append(keyword.value)
+        elif parameter is None or required or not _is_default(keyword.value, parameter.default):
+            keywords.append(keyword)
+    return ast.Call(call.func, [*call.args, *arguments], keywords)
+
+
+def _short_size(keyword: ast.keyword, made: type) -> ast.keyword:
+    """One number where a convolution has it for every axis: ``strides=2``, ``padding=1``."""
+    if made.__name__ in ("Conv", "ConvTranspose") and keyword.arg in _EACH_AXIS:
+        value = _one_of(keyword.value)
+        if keyword.arg == "padding" and isinstance(keyword.value, ast.Tuple) and value is None:
+            value = _one_of(ast.Tuple([part for pair in keyword.value.elts for part in getattr(pair, "elts", [pair])]))
+        if value is not None and (keyword.arg != "padding" or made.__module__.startswith("flax")):
+            return ast.keyword(keyword.arg, value)
+    return keyword
+
+
+_EACH_AXIS = ("strides", "padding", "kernel_dilation")
+
+
+def _one_of(value: ast.expr) -> ast.expr | None:
+    """What all items of a tuple are."""
+    if not isinstance(value, ast.Tuple) or not value.elts or any(isinstance(item, ast.Tuple) for item in value.elts):
+        return None
+    return value.elts[0] if len({ast.dump(item) for item in value.elts}) == 1 else None
+
+
+def _shortened_function(call: ast.Call) -> ast.Call:
+    """A call without keywords that say the default."""
+    function = _named(call.func)
+    try:
+        taken = inspect.signature(function).parameters if function is not None else {}
+    except (TypeError, ValueError):
+        return call
+    keywords = [
+        k
+        for k in call.keywords
+        if k.arg is None or k.arg not in taken or not _is_default(k.value, taken[k.arg].default)
+    ]
+    arguments = list(call.args)
+    names = list(taken)
+    while arguments and len(arguments) <= len(names) and not any(isinstance(a, ast.Starred) for a in arguments):
+        parameter = taken[names[len(arguments) - 1]]
+        if parameter.default is parameter.empty or not _is_default(arguments[-1], parameter.default):
+            break
+        arguments.pop()
+    return ast.Call(call.func, arguments, keywords)
+
+
+_ALIASES = {"F": "port.nn.functional", "jnp": "jax.numpy", "nnx": "flax.nnx", "lax": "jax.lax"}
+_LIBRARIES = ("jax", "flax", "port")
+
+
+def _named(callee: ast.expr) -> Any:
+    if not isinstance(callee, ast.Attribute):
+        return None
+    first, _, rest = ast.unparse(callee).partition(".")
+    if first not in _ALIASES and first not in _LIBRARIES:
+        return None  # an array's method, say: nothing is imported for it
+    try:
+        found = resolve(f"{_ALIASES.get(first, first)}.{rest}")
+    except (ImportError, AttributeError, ValueError):
+        return None
+    return found
+
+
+def _class_of(callee: ast.expr) -> type | None:
+    found = _named(callee)
+    return found if isinstance(found, type) else None
+
+
+def _is_default(value: ast.expr, default: Any) -> bool:
+    try:
+        given = ast.literal_eval(value)
+    except ValueError:
+        return False
+    if isinstance(given, tuple) and isinstance(default, int) and not isinstance(default, bool):
+        return all(item == default for item in given)
+    return type(given) is type(default) and bool(given == default)

@@ -1,0 +1,253 @@
+"""Watch two constructions of a model, and say how each of its tensors starts."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
+from io import StringIO
+from typing import Any
+
+import numpy as np
+
+from port.translation.structure.init_inference.stories import (
+    Fixed,
+    Foreign,
+    Number,
+    Story,
+    Unsaid,
+    alike,
+    events,
+    without_events,
+)
+
+FEW = 16
+"""So many numbers are written where they stand."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a tensor starts.
+
+    Attributes:
+        stories: the different ones of its elements.
+        labels: for each element, which of them; in the tensor's shape.
+        values: the tensor of one construction.
+        same: names of others that it starts as a copy of.
+        row_axis: the axis that is torch's first, along which the rows of a matrix lie; None if there is none.
+    """
+
+    stories: tuple[Story, ...]
+    labels: np.ndarray
+    values: np.ndarray
+    same: tuple[str, ...] = ()
+    row_axis: int | None = 0
+
+    @property
+    def only(self) -> Story | None:
+        """The story of all elements, where they have one."""
+        return self.stories[0] if len(self.stories) == 1 else None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every construction gives the same numbers."""
+        return all(isinstance(story, Fixed | Number) for story in self.stories)
+
+    def transposed(self, order: tuple[int, ...]) -> Start:
+        """The same of a tensor with its axes in another order."""
+        rows = None if self.row_axis is None or not order else order.index(self.row_axis)
+        return replace(self, labels=self.labels.transpose(order), values=self.values.transpose(order), row_axis=rows)
+
+
+def unsaid(why: str, shape: tuple[int, ...]) -> Start:
+    """Of a tensor of which nothing is known."""
+    return Start((Unsaid(why),), np.zeros(shape, np.int32), np.zeros(shape, np.float32))
+
+
+def starts_of(construct: Callable[[], Any]) -> dict[str, Start]:
+    """Names of parameters and buffers → how they start.
+
+    Args:
+        construct: makes the model; called twice, with seeds of its own.
+    """
+    from port.translation.structure.init_inference.watching import Watch
+
+    made = []
+    for seed in (1, 2):
+        with _again(seed), Watch().watching() as watch:
+            module = construct()
+        made.append({name: _seen(watch, tensor) for name, tensor in _named(module)})
+        del module
+    one, other = made
+    starts = {name: _start(seen, other.get(name)) for name, seen in one.items()}
+    return _with_copies(starts, {name: seen.drawn for name, seen in one.items()})
+
+
+def seen_starts(watch: Any, module: Any) -> dict[str, Start]:
+    """The same of one construction whose numbers are not looked at."""
+    seen = {name: _seen(watch, tensor) for name, tensor in _named(module)}
+    nothing: tuple[Story, ...] = (Number(0.0),)
+    return {
+        name: Start(tuple(one.stories) if one.values.size else nothing, one.labels, one.values)
+        for name, one in seen.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A tensor at the end of one construction."""
+
+    stories: list[Story]
+    labels: np.ndarray
+    values: np.ndarray
+    is_parameter: bool
+    files: tuple[str, ...]
+    drawn: frozenset[int]
+
+
+def _named(module: Any) -> Iterator[tuple[str, Any]]:
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
+
+
+def _seen(watch: Any, tensor: Any) -> _Seen:
+    import torch
+
+    from port.translation.structure.init_inference.shadows import has_storage
+
+    is_parameter = isinstance(tensor, torch.nn.Parameter)
+    if not has_storage(tensor):
+        why = "it is made when the model is first called, or is an unusual kind of tensor"
+        return _Seen([Unsaid(why)], np.zeros((), np.int64), np.zeros(()), is_parameter, (), frozenset())
+    shadows = watch.shadows
+    if not shadows.knows(tensor):
+        shadows.read(tensor)  # it was there before
+    read = shadows.read(tensor)
+    if isinstance(read, int):
+        stories, labels = [shadows.stories[read]], np.broadcast_to(np.int64(0), tensor.shape)
+    else:
+        found, places = np.unique(np.asarray(read), return_inverse=True)
+        stories, labels = [shadows.stories[label] for label in found], places.reshape(tuple(tensor.shape))
+    drawn = frozenset().union(*map(events, stories)) if stories else frozenset()
+    return _Seen(stories, labels, _numpy(tensor), is_parameter, tuple(dict.fromkeys(watch.files)), drawn)
+
+
+def _numpy(tensor: Any) -> np.ndarray:
+    import torch
+
+    if tensor.is_meta:
+        return np.broadcast_to(np.float32(0), tensor.shape)
+    tensor = tensor.detach()
+    array: np.ndarray = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).cpu().numpy()
+    return array
+
+
+def _start(one: _Seen, other: _Seen | None) -> Start:
+    """What two constructions have in common."""
+    if other is None or other.values.shape != one.values.shape:
+        return unsaid("each construction has others of them", one.values.shape)
+    if not one.values.size:
+        return Start((Number(0.0),), np.zeros(one.values.shape, np.int32), one.values)
+    if len(one.stories) == 1 and len(other.stories) == 1:
+        stories = [_agreed(one, other, one.stories[0], other.stories[0], ...)]
+        return Start(tuple(stories), np.broadcast_to(np.int32(0), one.values.shape), one.values)
+    codes, places = np.unique(one.labels * len(other.stories) + other.labels, return_inverse=True)
+    places = places.reshape(one.labels.shape)
+    pairs = [divmod(int(code), len(other.stories)) for code in codes]
+    stories = [
+        _agreed(one, other, one.stories[mine], other.stories[theirs], places == number)
+        for number, (mine, theirs) in enumerate(pairs)
+    ]
+    distinct, labels = merged(stories, places)
+    return Start(distinct, labels, one.values)
+
+
+def merged(stories: list[Story], labels: np.ndarray) -> tuple[tuple[Story, ...], np.ndarray]:
+    """Stories that are alike as one: the distinct ones that are there, and each element's number among them."""
+    distinct: list[Story] = []
+    numbers = np.zeros(len(stories), np.int32)
+    for number in np.unique(labels):
+        story = stories[number]
+        known = next((n for n, before in enumerate(distinct) if alike(before, story)), None)
+        if known is None:
+            distinct.append(story)
+        numbers[number] = len(distinct) - 1 if known is None else known
+    return tuple(distinct), numbers[labels]
+
+
+def _agreed(one: _Seen, other: _Seen, mine: Story, theirs: Story, where: Any) -> Story:
+    """The story of some elements in both constructions."""
+    if isinstance(mine, Unsaid):
+        return mine
+    if not alike(_without_matrix(mine), _without_matrix(theirs)):
+        return Unsaid("it is drawn in another way in each construction")
+    if not isinstance(mine, Fixed | Foreign):
+        return mine
+    values = one.values[where].ravel()
+    if not np.array_equal(values, other.values[where].ravel(), equal_nan=values.dtype.kind in "fc"):
+        return Unsaid("it is drawn by something else than torch")
+    if isinstance(mine, Foreign) and (why := _untrusted(one, mine)):
+        return Unsaid(why)
+    if values.size and values.dtype.kind != "c" and (values == values[0]).all():
+        return Number(shortest(values[0]))
+    return Fixed()
+
+
+def shortest(value: Any) -> Any:
+    """A number of numpy's as Python's: of single precision, the shortest that it is the nearest to."""
+    return float(str(value)) if value.dtype == np.float32 else value.item()
+
+
+def _without_matrix(story: Story) -> Any:
+    made = without_events(story)
+    return (made.kind, made.numbers) if getattr(made, "kind", "") == "orthogonal" else made
+
+
+def _untrusted(seen: _Seen, story: Foreign) -> str | None:
+    """Why numbers from outside might be a checkpoint's; None for a table that the code has."""
+    from port.translation.structure.init_inference.watching import read_from
+
+    read = read_from(seen.files)
+    few = seen.values.size <= FEW
+    if not story.given and ((seen.is_parameter and not few) or seen.files):
+        return read or "its numbers were there before, as those of a checkpoint"
+    if seen.is_parameter and seen.files and not few:
+        return read
+    return None
+
+
+def _with_copies(starts: dict[str, Start], drawn: dict[str, frozenset[int]]) -> dict[str, Start]:
+    """The same, each knowing what it is a copy of: of one draw, and equal."""
+    owners: dict[int, list[str]] = defaultdict(list)
+    for name, numbers in drawn.items():
+        for number in numbers:
+            owners[number].append(name)
+    for names in owners.values():
+        first = starts[names[0]]
+        for name in names[1:]:
+            start = starts[name]
+            if not np.shares_memory(start.values, first.values) and np.array_equal(start.values, first.values):
+                starts[name] = Start(start.stories, start.labels, start.values, (names[0],))
+    return starts
+
+
+@contextmanager
+def _again(seed: int) -> Iterator[None]:
+    """For running the user's code once more: in silence, every generator at a seed, and afterwards as it was."""
+    import torch
+
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - it is the user's code that draws from it
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
+            random.seed(seed)
+            with redirect_stdout(StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002

@@ -1,0 +1,77 @@
+"""Numbers and constants of a constructor as a person writes them."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import math
+from functools import cache
+from typing import Any
+
+from port.translation.ir.expr import code
+
+_LONG, _MOST_BELOW = 8, 20_000
+
+
+def readable(tree: Any) -> Any:
+    """A copy with ``0.02 / math.sqrt(24)`` for 0.00408…, ``jnp.zeros`` for a constant 0."""
+    return _Readable().visit(copy.deepcopy(tree))
+
+
+_FANS = 4096
+"""Up to here one divided by a root is a fan's."""
+
+
+def is_short(value: float) -> bool:
+    """Whether a number can stand as it is."""
+    return len(repr(_rounded(value))) <= _LONG
+
+
+def number(value: float) -> ast.expr:
+    """A number, as the quotient that it is where it is long: of a round number and a root."""
+    if value < 0:
+        return ast.UnaryOp(ast.USub(), number(-value))
+    value = _rounded(value)
+    quotient = _quotient(value) if len(repr(value)) > _LONG and math.isfinite(value) else None
+    if quotient is None:
+        return ast.Constant(value)
+    return code("above / math.sqrt(below)", above=quotient[0], below=quotient[1])
+
+
+@cache
+def _quotient(value: float) -> tuple[float, int] | None:
+    """A round number, and what it is divided by the root of: one, or the roundest."""
+    found = []
+    for below in range(2, _MOST_BELOW):
+        above = float(f"{value * math.sqrt(below):.2g}")
+        if 1e-4 < above < 1e4 and math.isclose(above / math.sqrt(below), value, rel_tol=1e-12):
+            found.append((int(above) if above.is_integer() else above, below))
+    # 1 / √24 before 0.5 / √6, as fans are; but 0.02 / √6 before 1 / √15000.
+    return min(found, key=lambda pair: (pair[0] != 1 or pair[1] > _FANS, _digits(pair[0]), pair[1]), default=None)
+
+
+def _rounded(value: float) -> float:
+    """Without what arithmetic has left in the last place."""
+    short = float(f"{value:.6g}")
+    return short if math.isclose(short, value, rel_tol=1e-14) else value
+
+
+def _digits(value: float) -> int:
+    return len(f"{value:e}".partition("e")[0].rstrip("0"))
+
+
+_CONSTANTS = {0: "zeros", 1: "ones"}
+
+
+class _Readable(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return number(node.value) if isinstance(node.value, float) else node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        match ast.unparse(node.func), node.args:
+            case "jnp.full", [shape, ast.Constant(value=value), dtype] if value in _CONSTANTS:
+                node = ast.Call(code(f"jnp.{_CONSTANTS[value]}"), [shape, dtype], [])  # type: ignore[index]
+            case "nnx.initializers.constant", [ast.Constant(value=value)] if value in _CONSTANTS:
+                return code(f"nnx.initializers.{_CONSTANTS[value]}")  # type: ignore[index]
+        self.generic_visit(node)
+        return node

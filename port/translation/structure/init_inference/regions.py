@@ -1,0 +1,64 @@
+"""Regions of an array as slices: of elements that start in one way."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+
+from port.translation.ir.expr import code
+
+_MOST = 4
+
+Box = tuple[slice, ...]
+
+
+def boxes_of(where: np.ndarray) -> list[Box] | None:
+    """The boxes that make up a region: one, or some behind one another along an axis; None if it is no such thing."""
+    if not where.any():
+        return []
+    box = _around(where)
+    if where[box].all():
+        return [box]
+    for axis in range(where.ndim):
+        layers = np.flatnonzero(where.any(axis=tuple(other for other in range(where.ndim) if other != axis)))
+        runs = np.split(layers, np.flatnonzero(np.diff(layers) > 1) + 1)
+        parts = [_within(where, axis, run) for run in runs] if 1 < len(runs) <= _MOST else []
+        if parts and all(part is not None for part in parts):
+            return [part for part in parts if part is not None]
+    return None
+
+
+def _within(where: np.ndarray, axis: int, run: np.ndarray) -> Box | None:
+    """The box of a region's layers along an axis, if it is one."""
+    part = np.zeros_like(where)
+    index = (*[slice(None)] * axis, slice(run[0], run[-1] + 1))
+    part[index] = where[index]
+    box = _around(part)
+    return box if part[box].all() else None
+
+
+def _around(where: np.ndarray) -> Box:
+    return tuple(slice(int(axis.min()), int(axis.max()) + 1) for axis in np.nonzero(where))
+
+
+def index_of(box: Box, shape: tuple[int, ...], *, plain: bool) -> ast.expr:
+    """``jnp.s_[0]``, ``jnp.s_[:, 4:8]``.
+
+    Args:
+        box: of an array.
+        shape: the array's.
+        plain: whether one layer may lose its axis.
+    """
+    parts: list[ast.expr] = []
+    for part, size in zip(box, shape, strict=True):
+        if plain and part.stop == part.start + 1 and size > 1:
+            parts.append(ast.Constant(part.start))
+            continue
+        start = None if part.start == 0 else ast.Constant(part.start)
+        stop = None if part.stop == size else ast.Constant(part.stop)
+        parts.append(ast.Slice(start, stop))
+    while len(parts) > 1 and isinstance(last := parts[-1], ast.Slice) and last.lower is None and last.upper is None:
+        parts.pop()
+    index = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
+    return ast.Subscript(code("jnp.s_"), index, ast.Load())

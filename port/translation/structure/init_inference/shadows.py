@@ -1,0 +1,120 @@
+"""The story of every element of every tensor that is watched: a shadow beside each storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from port.translation.structure.init_inference.stories import Foreign, Number, Story, Unsaid, events
+
+REPEATED = "it repeats what was drawn once"
+
+Labels = int | torch.Tensor
+"""The numbers of stories: one for all elements, or one for each."""
+
+
+@dataclass
+class Shadow:
+    """What is known of a storage.
+
+    Attributes:
+        reference: keeps the storage's address from being another's, not its memory.
+        labels: numbers of stories, for all elements or each.
+        width: bytes of an element.
+        aligned: whether its elements lie as one draw gave them.
+    """
+
+    reference: StorageWeakRef
+    labels: Labels
+    width: int
+    aligned: bool
+
+
+class Shadows:
+    """The shadows of all storages that an operator has met; views read and write their storage's.
+
+    A tensor that no operator made while it was watched is `Foreign`.
+    """
+
+    ZERO = 0
+    """The label of the number 0: an operator that fills with zeros does so with labels, too."""
+
+    def __init__(self) -> None:
+        self.stories: list[Story] = [Number(0.0)]
+        self._numbers: dict[Story, int] = {Number(0.0): 0}
+        self._shadows: dict[int, Shadow] = {}
+
+    def label(self, story: Story) -> int:
+        """The number of a story."""
+        if story not in self._numbers:
+            self._numbers[story] = len(self.stories)
+            self.stories.append(story)
+        return self._numbers[story]
+
+    def read(self, tensor: torch.Tensor) -> Labels:
+        """The labels of a tensor's elements, in its shape; one number where all are the same."""
+        shadow = self._of(tensor)
+        if 0 in tensor.stride() and tensor.untyped_storage().nbytes() < tensor.nbytes and self.random(shadow.labels):
+            return self.unsaid(REPEATED)
+        if isinstance(shadow.labels, int):
+            return shadow.labels
+        if tensor.element_size() != shadow.width:
+            return self.label(Foreign(False))
+        return torch.as_strided(shadow.labels, tensor.shape, tensor.stride(), tensor.storage_offset())
+
+    def write(self, tensor: torch.Tensor, labels: Labels, *, aligned: bool = False) -> None:
+        """Give a tensor's elements their labels."""
+        shadow = self._of(tensor)
+        count = tensor.untyped_storage().nbytes() // tensor.element_size()
+        whole = tensor.numel() == count
+        if isinstance(labels, torch.Tensor) and labels.numel() and bool((labels == labels.flatten()[0]).all()):
+            labels = int(labels.flatten()[0])
+        if whole and isinstance(labels, int):
+            shadow.labels, shadow.width = labels, tensor.element_size()
+        elif not (isinstance(labels, int) and isinstance(shadow.labels, int) and labels == shadow.labels):
+            if isinstance(shadow.labels, int) or shadow.width != tensor.element_size():
+                before = shadow.labels if isinstance(shadow.labels, int) else self.label(Foreign(False))
+                shadow.labels, shadow.width = torch.full((count,), before, dtype=torch.int32), tensor.element_size()
+            view = torch.as_strided(shadow.labels, tensor.shape, tensor.stride(), tensor.storage_offset())
+            view.copy_(torch.as_tensor(labels, dtype=torch.int32))
+        shadow.aligned = whole and aligned
+
+    def is_aligned(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is a whole storage, its elements as they were drawn."""
+        count = tensor.untyped_storage().nbytes() // tensor.element_size()
+        return self._of(tensor).aligned and tensor.is_contiguous() and tensor.numel() == count
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor's storage has been met."""
+        return tensor.untyped_storage()._cdata in self._shadows
+
+    def random(self, labels: Labels) -> bool:
+        """Whether any of the labels is of something drawn."""
+        return any(events(self.stories[label]) for label in distinct(labels))
+
+    def unsaid(self, why: str) -> int:
+        """The label of what has no initialiser."""
+        return self.label(Unsaid(why))
+
+    def _of(self, tensor: torch.Tensor) -> Shadow:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._shadows:
+            foreign = self.label(Foreign(False))
+            self._shadows[storage._cdata] = Shadow(StorageWeakRef(storage), foreign, tensor.element_size(), False)
+        return self._shadows[storage._cdata]
+
+
+def has_storage(tensor: Any) -> bool:
+    """Whether a tensor lies in memory of its own kind: a sparse one, or a wrapped one, does not."""
+    return isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and type(tensor) in _PLAIN
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+def distinct(labels: Labels | Any) -> list[int]:
+    """The labels that there are, each once."""
+    return [labels] if isinstance(labels, int) else [int(label) for label in torch.unique(labels)]

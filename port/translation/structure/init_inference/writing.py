@@ -1,0 +1,233 @@
+"""How a tensor starts, as the jax initializer that a person would write."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from port.translation.ir.expr import code, filled, literal
+from port.translation.structure.init_inference.constructions import Start
+from port.translation.structure.init_inference.numbers import is_short
+from port.translation.structure.init_inference.regions import boxes_of, index_of
+from port.translation.structure.init_inference.stories import Draw, Fixed, Function, Number, Story, Unsaid, is_matrix
+
+# Scale and mode of jax's variance_scaling, and the gains of torch.nn.init's that they stand for.
+_BY_FANS = ((1.0, "fan_in"), (2.0, "fan_in"), (2.0, "fan_out"), (1.0, "fan_avg"), (1.0, "fan_out"), (1 / 3, "fan_in"))
+
+
+class Writer:
+    """Writes initializers, and keeps what they need.
+
+    Attributes:
+        tables: names → the arrays that are kept whole.
+        unsaid: names of parameters that no initializer is known for → why.
+    """
+
+    def __init__(self) -> None:
+        self.tables: dict[str, np.ndarray] = {}
+        self.unsaid: dict[str, str] = {}
+        self.votes: Counter[str] = Counter()
+
+    def vote(self, start: Start) -> None:
+        """Take note of what could be written: what fits more parameters is what their author wrote."""
+        for story in start.stories:
+            if isinstance(story, Draw):
+                self.votes.update({ast.dump(made) for made in _candidates(story, start.labels.shape)})
+
+    def initializer(self, start: Start, name: str, shown: str) -> ast.expr:
+        """The initializer of a tensor, in the layout that the written module has.
+
+        Args:
+            start: how it starts.
+            name: the original's, of this tensor.
+            shown: what the source calls it: a class and an attribute.
+        """
+        for story in start.stories:
+            if isinstance(story, Unsaid):
+                return self._unknown(name, shown, story.why)
+        if start.only is not None:
+            made = self._of(start.only, start, start.labels.shape, name)
+        else:
+            made = self.in_parts(start, name)
+            if made is None and start.is_fixed:
+                made = self._of(Fixed(), start, start.labels.shape, name)
+        return made or self._unknown(name, shown, "no initializer says how the original draws it")
+
+    def in_parts(self, start: Start, name: str) -> ast.expr | None:
+        """One for most of the elements, and others for regions."""
+        counts = np.bincount(start.labels.ravel(), minlength=len(start.stories))
+        each_alone = [isinstance(story, Number | Draw | Function) and not is_matrix(story) for story in start.stories]
+        base = max((n for n, alone in enumerate(each_alone) if alone), key=lambda n: counts[n], default=None)
+        made = code("nnx.initializers.constant(n)", n=0.0)
+        regions: list[ast.expr] = []
+        for number, story in enumerate(start.stories):
+            where = start.labels == number
+            if number == base:
+                made = self._of(story, start, start.labels.shape, name) or made
+                continue
+            boxes = boxes_of(where)
+            if boxes is None:
+                return None
+            for box in boxes:
+                part = replace(
+                    start, stories=(story,), labels=np.zeros_like(start.labels[box]), values=start.values[box]
+                )
+                drawn = self._of(story, part, part.labels.shape, name)
+                if drawn is None:
+                    return None
+                index = index_of(box, start.labels.shape, plain=isinstance(story, Number))
+                regions.append(ast.Tuple([index, drawn], ast.Load()))
+        return ast.Call(code("port.nn.patched"), [made, *regions], [])
+
+    def table(self, values: np.ndarray, name: str) -> str:
+        """Keep an array whole; returns the name that it is kept under."""
+        for known, array in self.tables.items():
+            if array.dtype == values.dtype and array.shape == values.shape and array.tobytes() == values.tobytes():
+                return known
+        own, number = name, 2
+        while own in self.tables:
+            own, number = f"{name}.{number}", number + 1
+        self.tables[own] = np.ascontiguousarray(values)
+        return own
+
+    def _unknown(self, name: str, shown: str, why: str) -> ast.expr:
+        self.unsaid[name] = why
+        return code("port.nn.unknown_start(shown, why)", shown=shown, why=why)
+
+    def _of(self, story: Story, start: Start, shape: tuple[int, ...], name: str) -> ast.expr | None:
+        match story:
+            case Number(value):
+                return code("nnx.initializers.constant(n)", n=value)
+            case Fixed():
+                return code("TABLES.initializer(name)", name=self.table(start.values, name))
+            case Draw("orthogonal", (gain, size)):
+                if start.row_axis is None or math.prod(shape) != size:
+                    return None  # a part of one, which is none itself
+                axis = start.row_axis - len(shape)
+                given = {"scale": gain} if gain != 1 else {}
+                return called("nnx.initializers.orthogonal", **given, **({"column_axis": axis} if axis != -1 else {}))
+            case Draw():
+                return max(_candidates(story, shape), key=lambda made: self.votes[ast.dump(made)], default=None)
+            case Function():
+                return _function(story)
+        return None
+
+
+def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[ast.expr]:
+    """The initializers that draw just so, the plainest first."""
+    match draw.kind, draw.numbers:
+        case "uniform", (low, high):
+            by_fans = list(_by_fans(high / math.sqrt(3), shape, "uniform")) if low == -high else []
+            plain = (
+                code("nnx.initializers.uniform(scale=high)", high=high)
+                if low == 0
+                else code("port.nn.torch_uniform(low, high)", low=low, high=high)
+            )
+        case "normal", (mean, std):
+            by_fans = list(_by_fans(std, shape, "normal")) if mean == 0 else []
+            plain = _shifted(code("nnx.initializers.normal(std)", std=std), mean)
+        case "truncated", (mean, std, low, high):
+            by_fans = []
+            bounds = {"lower": _rounded((low - mean) / std), "upper": _rounded((high - mean) / std)}
+            given = {} if bounds == {"lower": -2.0, "upper": 2.0} else bounds
+            plain = _shifted(called("nnx.initializers.truncated_normal", std, **given), mean)
+        case _:
+            return []
+    return [plain, *by_fans] if is_short(draw.numbers[1]) else [*by_fans, plain]
+
+
+def called(function: str, *arguments: Any, **options: Any) -> ast.expr:
+    """A call."""
+    keywords = [ast.keyword(name, literal(value)) for name, value in options.items()]
+    return ast.Call(code(function), [literal(argument) for argument in arguments], keywords)
+
+
+def _rounded(value: float) -> float:
+    """Without what single precision has left behind."""
+    near = round(value, 6)
+    return near if math.isclose(near, value, rel_tol=1e-6) else value
+
+
+def _shifted(drawn: ast.expr, mean: float) -> ast.expr:
+    if mean == 0:
+        return drawn
+    return code("port.nn.mapped(lambda x: x + mean, drawn)", mean=mean, drawn=drawn)
+
+
+def _by_fans(std: float, shape: tuple[int, ...], kind: str) -> Iterator[ast.expr]:
+    """Variance scalings that give a weight of this shape such a spread."""
+    if len(shape) < 2 or not math.prod(shape):
+        return
+    window = math.prod(shape[:-2])
+    fan_in, fan_out = shape[-2] * window, shape[-1] * window
+    for scale, mode in _BY_FANS:
+        fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
+        if math.isclose(math.sqrt(scale / fan), std, rel_tol=1e-9):
+            if (scale, mode) == (1 / 3, "fan_in"):
+                if kind == "uniform":
+                    yield code("port.nn.torch_kernel()")
+            else:
+                yield code("nnx.initializers.variance_scaling(s, m, k)", s=scale, m=mode, k=kind)
+
+
+# %% Functions of what is drawn
+
+
+def _function(story: Function) -> ast.expr | None:
+    """``mapped(lambda x: jnp.log(x + 0.1), nnx.initializers.uniform(scale=1.0))``."""
+    drawn: list[Draw] = []
+    body = _body(story, drawn)
+    if body is None:
+        return None
+    bases = _candidates(drawn[0], ())
+    if not bases:
+        return None
+    argument = ast.arguments([], [ast.arg("x")], None, [], [], None, [])
+    return code("port.nn.mapped(function, drawn)", function=ast.Lambda(argument, body), drawn=bases[-1])
+
+
+def _body(story: Any, drawn: list[Draw]) -> ast.expr | None:
+    match story:
+        case Draw():
+            drawn.append(story)
+            return ast.Name("x")
+        case Function(name, arguments):
+            parts = [_body(part, drawn) for part in arguments]
+            if any(part is None for part in parts):
+                return None
+            template = _TWO.get(name) or _expressions().get(f"aten.{name}")
+            if name == "clamp":
+                return ast.Call(code("jnp.clip"), parts, [])  # type: ignore[arg-type]
+            if template is None:
+                return None
+            names = dict(zip(("input", "other"), parts, strict=False))
+            return filled(code(template), names)  # type: ignore[arg-type]
+        case None:
+            return ast.Constant(None)
+    return literal(story)
+
+
+_TWO = {
+    "add": "input + other",
+    "sub": "input - other",
+    "mul": "input * other",
+    "div": "input / other",
+    "pow": "input**other",
+    "abs": "jnp.abs(input)",
+}
+
+
+@cache
+def _expressions() -> dict[str, str]:
+    """Operators of one tensor → what is written for them in JAX."""
+    from port.pairs.ops import elementwise, special
+
+    pairs = (*elementwise.PAIRS, *special.PAIRS)
+    return {pair.aten: pair.jax for pair in pairs if pair.says == f"{pair.torch}(input)" and not pair.only_if}

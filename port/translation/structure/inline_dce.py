@@ -1,0 +1,116 @@
+"""What a body makes: in how many statements, without what nobody reads."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from port.translation.ir.expr import HELD, VALUE, renamed, values_in
+from port.translation.ir.graph import Value, each_value
+from port.translation.ir.lowered import Scan
+from port.translation.structure.source_map import Statement
+
+
+@dataclass
+class Made:
+    """A statement to be: what it makes, and how.
+
+    Attributes:
+        names: what the values are to be called.
+        scan: the loop that it is, if it is one.
+        rounds: what a round of it makes.
+        inside: values from outside that its rounds read.
+    """
+
+    results: Any
+    expression: ast.expr
+    statement: Statement | None
+    names: dict[str, str] = field(default_factory=dict)
+    scan: Scan | None = None
+    rounds: list[Made] = field(default_factory=list)
+    inside: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> list[str]:
+        """Names of the values that it reads, each as often as it stands there."""
+        return [*values_in(self.expression), *self.inside]
+
+
+def needed(made: list[Made], ends: list[str]) -> list[Made]:
+    """Without what nobody reads. A layer that is called for nothing may still count its batches: it stays.
+
+    Args:
+        made: what the body makes, in order.
+        ends: names of the values that what it gives, and what it writes, are made of.
+    """
+    wanted = set(ends)
+    kept: list[Made] = []
+    for item in reversed(made):
+        results = {value.name for value in each_value(item.results)}
+        calls = any(
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith(HELD)
+            for node in ast.walk(item.expression)
+        )
+        if results & wanted or (calls and results):
+            kept.insert(0, item)
+            wanted |= set(item.reads)
+    return kept
+
+
+def inlined(made: list[Made], ends: list[str]) -> tuple[list[Made], dict[str, ast.expr]]:
+    """With values that have no name of their own, and one reader, written where they are read.
+
+    Returns:
+        the statements that are left, and the expressions of the values that went into others, for what is given.
+    """
+    uses: Counter[str] = Counter(ends)
+    for item in made:
+        # What the rounds of a loop read is made once, before it.
+        uses.update([*item.reads, *item.inside])
+    inline: dict[str, ast.expr] = {}
+    kept = []
+    for item in made:
+        item.expression = with_inlined(item.expression, inline)
+        single = item.results[0] if isinstance(item.results, tuple) and len(item.results) == 1 else item.results
+        is_one = isinstance(single, Value)
+        if is_one and not item.names and (uses[single.name] == 1 or _is_short(item.expression)):
+            inline[single.name] = item.expression
+        else:
+            kept.append(item)
+    return kept, inline
+
+
+def with_inlined(expression: ast.expr, inline: dict[str, ast.expr]) -> ast.expr:
+    """An expression with others in the places of values."""
+
+    def of(node: ast.Name) -> ast.expr:
+        return inline.get(node.id[1:], node) if node.id.startswith(VALUE) else node
+
+    made: ast.expr = renamed(expression, of)
+    return made
+
+
+def tree_with_inlined(tree: Any, inline: dict[str, ast.expr]) -> Any:
+    """The same, of what a function gives."""
+    match tree:
+        case ast.expr():
+            return with_inlined(tree, inline)
+        case dict():
+            return {key: tree_with_inlined(item, inline) for key, item in tree.items()}
+        case tuple() if hasattr(tree, "_fields"):
+            return type(tree)(*(tree_with_inlined(item, inline) for item in tree))
+        case tuple() | list():
+            return type(tree)(tree_with_inlined(item, inline) for item in tree)
+        case _:
+            return tree
+
+
+def _is_short(expression: ast.expr) -> bool:
+    """Whether it may be written twice: something that is only read."""
+    return isinstance(expression, ast.Constant) or (
+        isinstance(expression, ast.Subscript)
+        and isinstance(expression.value, ast.Name)
+        and expression.value.id.startswith(HELD)
+    )

@@ -1,0 +1,283 @@
+"""What the values of a body are called at each of its statements, and how what its module holds is reached."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from functools import reduce
+from itertools import combinations
+from typing import Any
+
+from port.translation.ir.expr import HELD, VALUE, code, literal, renamed, values_in
+from port.translation.ir.graph import Size, Value, each_value
+from port.translation.ir.length_expr import length
+from port.translation.ir.lowered import Placed
+from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.simplify import merged_subscripts, with_whole_lists
+from port.translation.ir.symbolic_lengths import multiple_of, same
+from port.translation.structure.call_tree import Call
+from port.translation.structure.inline_dce import Made
+from port.translation.structure.name_hints import RESERVED
+
+
+class Unreachable(Exception):
+    """A call that cannot be written as one: its code needs what only the caller has."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+
+
+class LostLength(Unreachable):
+    """A length that no array shows any more under the names that there are."""
+
+    def __init__(self, path: str, why: str, formula: Size) -> None:
+        super().__init__(path, why)
+        self.formula = formula
+
+
+class Scope:
+    """The names, while a body is written from top to bottom.
+
+    Attributes:
+        parameters: the function's, with their stars, and how each is called.
+        used_parameters: those that were read so far.
+        number: of the statement that is written.
+        last_use: of a value → the number of the last statement that reads it.
+    """
+
+    def __init__(self, call: Call, placed: Placed, tree: ModuleTree) -> None:
+        self.call, self.placed, self.tree = call, placed, tree
+        self.names: dict[str, ast.expr] = {}  # of a value → how it is called now
+        self.bound: dict[str, str] = {}  # a variable → the value that it holds
+        self.last_use: dict[str, int] = {}
+        self.used_parameters: list[str] = []
+        self.parameter_of: dict[str, str] = {}
+        self.parameters = self._parameters()
+        self.number = 0
+        self.keeping_lengths = False
+        self.outside: set[str] = set()  # values of the function around this one
+        self.kept: set[str] = set()  # variables of that one, which this one reads
+        self.read_outside: set[str] = set()
+
+    def function(self, kept: set[str]) -> Scope:
+        """The scope of a function inside this one, which reads some of its variables.
+
+        Args:
+            kept: variables that the inner function gives nothing to.
+        """
+        inner = copy.copy(self)
+        inner.names, inner.bound, inner.last_use = dict(self.names), dict(self.bound), {}
+        inner.outside = set(self.names)
+        inner.kept = set(self.bound) if self.keeping_lengths else set(kept)
+        inner.read_outside = set()
+        inner.number = -1
+        return inner
+
+    def called(self, wanted: str, value: str) -> ast.Name:
+        """A variable for a value that a function is given, or for a function: called as wanted, or so with a number."""
+        name, count = wanted, 2
+        while not self._is_free(name, value):
+            name, count = f"{wanted}{count}", count + 1
+        self._bind(name, value)
+        self.last_use.setdefault(value, self.number + 1)
+        return ast.Name(name)
+
+    def count_uses(self, made: list[Made], ends: list[str], *, keeping_lengths: bool = False) -> None:
+        """Take note of who reads what last.
+
+        Args:
+            made: the statements.
+            ends: the values that what is given is made of.
+            keeping_lengths: whether the first array that shows a length counts as read wherever the length is.
+        """
+        self.keeping_lengths = self.keeping_lengths or keeping_lengths
+        read = [(number, name) for number, item in enumerate(made) for name in item.reads]
+        arrays = [self.placed.values[name] for name in self.names if name in self.placed.values]
+        arrays += [value for item in made for value in each_value(item.results)]
+        for number, name in [*read, *((len(made), name) for name in ends)]:
+            self.last_use[name] = number
+            value = self.placed.values.get(name)
+            if self.keeping_lengths and value is not None and value.shape is None:
+                for symbol in set(re.findall(r"[A-Za-z_]\w*", str(value.length))):
+                    shown = next((array.name for array in arrays if symbol in (array.shape or ())), None)
+                    if shown is not None:
+                        self.last_use[shown] = number
+
+    def _parameters(self) -> dict[str, ast.expr]:
+        """The parameters; what they hold is called by them."""
+        import inspect
+
+        signature = inspect.signature(type(self.call.module).forward)
+        found: dict[str, ast.expr] = {}
+        for name, given in self.call.parameters.items():
+            kind = signature.parameters[name].kind if name in signature.parameters else None
+            stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(kind, "")  # type: ignore[call-overload]
+            own = f"{name}_" if name in RESERVED else name
+            self._bind_tree(f"{stars}{name}", ast.Name(own), given)
+            found[f"{stars}{name}"] = ast.Name(own)
+        return found
+
+    def _bind_tree(self, parameter: str, expression: ast.expr, given: Any) -> None:
+        match given:
+            case ast.Name(id=name) if name.startswith(VALUE):
+                value = self.placed.values.get(name[1:])
+                if name[1:] not in self.names and value is not None:
+                    self.names[name[1:]] = expression
+                    self.parameter_of[name[1:]] = parameter
+                    if isinstance(expression, ast.Name):
+                        self.bound[expression.id] = name[1:]
+            case dict():
+                for key, item in given.items():
+                    self._bind_tree(parameter, ast.Subscript(expression, literal(key), ast.Load()), item)
+            case tuple() | list():
+                for number, item in enumerate(given):
+                    self._bind_tree(parameter, ast.Subscript(expression, ast.Constant(number), ast.Load()), item)
+
+    def resolved(self, expression: ast.expr) -> ast.expr:
+        """An expression with the names that the values have at this moment."""
+        made: ast.expr = renamed(merged_subscripts(expression), self._name_of)
+        lengths = {
+            name.lstrip("*"): len(given)
+            for name, given in self.call.parameters.items()
+            if isinstance(given, list | tuple)
+        }
+        return with_whole_lists(made, lengths)
+
+    def _name_of(self, node: ast.Name) -> ast.expr:
+        if node.id.startswith(HELD):
+            path, _, attribute = node.id[1:].partition("|")
+            reached = self.tree.reach(self.call.path, path, attribute)
+            if reached is None:
+                raise Unreachable(self.call.path, f"reads {path}")
+            return reached
+        name = node.id[1:]
+        value = self.placed.values.get(name)
+        if value is not None and value.shape is None:
+            return self._length(value)
+        if name not in self.names:
+            raise Unreachable(self.call.path, f"reads a value that it is not given: {name}")
+        self._note_parameter(name)
+        return self.names[name]
+
+    def _note_parameter(self, name: str) -> None:
+        if name in self.outside:
+            self.read_outside |= {node.id for node in ast.walk(self.names[name]) if isinstance(node, ast.Name)}
+        parameter = self.parameter_of.get(name)
+        if parameter is not None and parameter not in self.used_parameters:
+            self.used_parameters.append(parameter)
+
+    def _length(self, value: Value) -> ast.expr:
+        own = {expression.id for expression in self.parameters.values() if isinstance(expression, ast.Name)}
+        arrays = [(name, self.placed.values[name]) for name in self.names if name in self.placed.values]
+        # What is called as a parameter first: it is there from the beginning.
+        arrays.sort(key=lambda array: getattr(self.names[array[0]], "id", "") not in own)
+
+        def axis(name: str, array: Value, number: int) -> ast.expr:
+            self._note_parameter(name)
+            return code("x.shape[k]", x=self.names[name], k=self.placed.layouts[array].axis(number))
+
+        def read(formula: str) -> ast.expr | None:
+            for name, array in arrays:
+                if array.shape is None and same(array.length, formula):
+                    self._note_parameter(name)
+                    return self.names[name]
+                for number, size in enumerate(array.shape or ()):
+                    if isinstance(size, str) and same(size, formula):
+                        return axis(name, array, number)
+            return None if formula.isidentifier() else product(formula)
+
+        def product(formula: str) -> ast.expr | None:
+            """As axes that follow one another, as where some are flattened to one."""
+            for name, array in arrays:
+                for first, last in combinations(range(array.rank + 1), 2):
+                    parts = (array.shape or ())[first:last]
+                    factor = multiple_of(formula, parts) if any(isinstance(part, str) for part in parts) else None
+                    if factor is not None:
+                        lengths = [axis(name, array, number) for number in range(first, last)]
+                        made = reduce(lambda one, other: ast.BinOp(one, ast.Mult(), other), lengths)
+                        return made if factor == 1 else ast.BinOp(made, ast.Mult(), ast.Constant(factor))
+            return None
+
+        made = length(value.length, read)
+        if made is None:
+            raise LostLength(self.call.path, f"needs the length {value.length}", value.length)
+        return made
+
+    def aliases(self, item: Made) -> list[ast.stmt]:
+        """``identity = x`` where the original reads ``identity`` and the value is called ``x``."""
+        if item.statement is None:
+            return []
+        found: list[ast.stmt] = []
+        for name in dict.fromkeys(values_in(item.expression)):
+            called = self.names.get(name)
+            if not isinstance(called, ast.Name) or called.id in item.statement.names:
+                continue
+            other = next((a for a, of in item.statement.aliases.items() if of == called.id), None)
+            if other in item.statement.names and self._is_free(other, name):
+                found.append(ast.Assign([ast.Name(other)], called, lineno=0))
+                self._note_parameter(name)
+                self._bind(other, name)
+        return found
+
+    def targets(self, item: Made) -> ast.expr | None:
+        """The variables that a statement's results go to; None if nobody reads any."""
+
+        def target(tree: Any) -> ast.expr:
+            match tree:
+                case Value():
+                    if tree.name not in self.last_use:
+                        return ast.Name("_")
+                    wanted = item.names.get(tree.name) or _plain_name(item.expression)
+                    name = wanted
+                    count = 2
+                    while not self._is_free(name, tree.name):
+                        name = f"{wanted}{count}"
+                        count += 1
+                    self._bind(name, tree.name)
+                    return ast.Name(name)
+                case tuple() | list() if any(value.name in self.last_use for value in each_value(tree)):
+                    return ast.Tuple([target(part) for part in tree], ast.Load())
+                case _:
+                    return ast.Name("_")
+
+        if not any(value.name in self.last_use for value in each_value(item.results)):
+            return None
+        results = item.results
+        if isinstance(results, dict):
+            raise Unreachable(self.call.path, "a dict is given by a module inside")
+        return target(results[0] if isinstance(results, tuple) and len(results) == 1 else results)
+
+    def _is_free(self, name: str | None, value: str) -> bool:
+        if name is None or name in RESERVED or name in self.kept:
+            return False
+        holder = self.bound.get(name)
+        if holder is None or holder == value or holder in self.outside:
+            return True
+        return self.last_use.get(holder, -1) <= self.number
+
+    def _bind(self, name: str, value: str) -> None:
+        before = self.bound.get(name)
+        if before is not None and before != value and _is_called(self.names.get(before), name):
+            del self.names[before]
+            self.outside.discard(before)
+        self.bound[name] = value
+        self.names[value] = ast.Name(name)
+
+
+def _is_called(expression: ast.expr | None, name: str) -> bool:
+    return isinstance(expression, ast.Name) and expression.id == name
+
+
+def _plain_name(expression: ast.expr) -> str:
+    """A name for what has none: what it is called by, or the operator's."""
+    callee = expression.func if isinstance(expression, ast.Call) else expression
+    match callee:
+        case ast.Name(id=name) if name.startswith(HELD):
+            found = name[1:].partition("|")[0].rpartition(".")[2]
+        case ast.Attribute(attr=name):
+            found = {"reshape": "reshaped", "transpose": "transposed", "swapaxes": "swapped"}.get(name, name)
+        case _:
+            found = "value"
+    return found if found.isidentifier() and found not in RESERVED else "value"

@@ -1,0 +1,116 @@
+"""The original's source: which statement a line belongs to, what it assigns to, and what its names were before."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from port.translation.ir.graph import Place
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A simple statement of the original.
+
+    Attributes:
+        place: the file and its first line.
+        targets: the names that it assigns to, as a tree of tuples; None for what is no name.
+        names: those that stand in it.
+        in_loop: whether it is repeated.
+        aliases: in its function, name → the names that it is another name of (``identity = x``).
+        comments: the lines of comment right above it.
+        text: its source.
+    """
+
+    place: Place
+    targets: Any
+    names: frozenset[str]
+    in_loop: bool
+    aliases: dict[str, str]
+    comments: tuple[str, ...]
+    text: str
+
+
+def statement_at(place: Place | None) -> Statement | None:
+    """The statement that a line is in; None where there is none, or no source."""
+    return None if place is None else _statements(place.file).get(place.line)
+
+
+@cache
+def _statements(file: str) -> dict[int, Statement]:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+        tree = ast.parse(text)
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    found: dict[int, Statement] = {}
+    lines = text.splitlines()
+    _collect(tree, file, lines, False, {}, found)
+    return found
+
+
+def _collect(
+    node: ast.AST, file: str, lines: list[str], in_loop: bool, aliases: dict[str, str], found: dict[int, Statement]
+) -> None:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            _collect(child, file, lines, False, _aliases(child), found)
+            continue
+        repeats = in_loop or isinstance(child, ast.For | ast.While)
+        if isinstance(child, ast.stmt):
+            simple = not hasattr(child, "body")
+            # Of a compound statement only its head is its own.
+            last = (child.end_lineno or child.lineno) if simple else child.body[0].lineno - 1  # type: ignore[attr-defined]
+            statement = Statement(
+                Place(file, child.lineno),
+                _targets(child),
+                frozenset(inner.id for inner in ast.walk(child) if isinstance(inner, ast.Name)),
+                repeats,
+                aliases,
+                _comments(lines, child.lineno),
+                "\n".join(lines[child.lineno - 1 : child.end_lineno]).strip() if simple else "",
+            )
+            for line in range(child.lineno, last + 1):
+                found[line] = statement
+        _collect(child, file, lines, repeats, aliases, found)
+
+
+def _targets(node: ast.AST) -> Any:
+    match node:
+        case ast.Assign(targets=[target]):
+            return _names(target)
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            return _names(target)
+    return None
+
+
+def _names(target: ast.expr) -> Any:
+    match target:
+        case ast.Name(id=name):
+            return name
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return tuple(map(_names, items))
+        case ast.Subscript(value=ast.Name(id=name)):
+            return name  # a part of it is written to: in JAX the whole is made anew
+    return None
+
+
+def _aliases(function: ast.AST) -> dict[str, str]:
+    found = {}
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=other)):
+                found[name] = other
+    return found
+
+
+def _comments(lines: list[str], line: int) -> tuple[str, ...]:
+    above: list[str] = []
+    number = line - 2
+    while number >= 0 and lines[number].strip().startswith("#"):
+        above.insert(0, lines[number].strip())
+        number -= 1
+    return tuple(above)

@@ -1,0 +1,186 @@
+"""Before anything else: it runs, and a copy of it computes the same; the module stays as it was."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from port.errors import UsageError
+from port.translation.frontend.check_forward import see_that_it_runs
+
+SHARED = nn.Linear(4, 4)
+
+
+class Changing(nn.Module):
+    """Changes whatever a forward can change: attributes, lists, buffers, weights, generators."""
+
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.fc, self.fails = nn.Linear(4, 4), fails
+        self.register_buffer("seen", torch.zeros(4))
+        self.count, self.log, self.table = 0, [torch.ones(2)], {"last": None, "first": 1}
+        self.tags = {"new"}
+        self.generator = torch.Generator().manual_seed(1)
+        self.last: Any = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += 1
+        self.last = x
+        self.log.append(x)
+        self.table["last"] = x  # type: ignore[assignment]
+        self.table["more"] = 2
+        self.tags.clear()
+        self.seen += 1
+        self.fc.weight.data.mul_(1.5)
+        self.log[0].add_(1)
+        x.add_(torch.rand(4, generator=self.generator) + 0 * random.random())
+        if self.fails:
+            raise RuntimeError("on its way")
+        return self.fc(x) * self.seen
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_module_stays_as_it_was(fails: bool) -> None:
+    module, x = Changing(fails), torch.randn(3, 4)
+    module(x.clone()).sum().backward() if not fails else None
+    weight, seen, log, given = module.fc.weight.clone(), module.seen.clone(), module.log[0].clone(), x.clone()
+    gradient, attributes, numbers = module.fc.weight.grad, dict(vars(module)), random.getstate()
+    state, items, table, drawn = (
+        module.generator.get_state(),
+        list(module.log),
+        dict(module.table),
+        torch.get_rng_state(),
+    )
+    tags = set(module.tags)
+    if fails:
+        with pytest.raises(UsageError, match=r"Changing does not take the example inputs .*on its way"):
+            see_that_it_runs(module, (x,), {})
+    else:
+        see_that_it_runs(module, (x,), {})
+    assert vars(module) == attributes and module.training and module.fc.training
+    assert module.fc.weight.grad is gradient and random.getstate() == numbers
+    assert [id(item) for item in module.log] == [id(item) for item in items] and module.tags == tags
+    assert list(module.table) == list(table) and module.table["last"] is table["last"]
+    for now, before in ((module.fc.weight, weight), (module.seen, seen), (module.log[0], log), (x, given)):
+        assert torch.equal(now, before)
+    assert torch.equal(module.generator.get_state(), state) and torch.equal(torch.get_rng_state(), drawn)
+
+
+class Sets(nn.Module):
+    """Hides a method of torch's behind an attribute."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        setattr(self, name, value)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x)
+
+
+class Listed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.modules = [self.fc]  # type: ignore[assignment]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.modules[0](x)  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("name", "value"), [("parameters", 3), ("children", []), ("train", None), ("buffers", {})])
+def test_an_attribute_that_hides_a_method(name: str, value: Any) -> None:
+    inner = nn.Sequential(Sets(name, value))
+    with pytest.raises(
+        UsageError, match=rf"^Sets \(0\) sets self.{name}, which hides torch.nn.Module.{name}: give the"
+    ):
+        see_that_it_runs(inner, (torch.randn(2, 4),), {})
+
+
+def test_where_it_is_set() -> None:
+    with pytest.raises(UsageError, match=r"^Listed sets self.modules at .*test_trial.py:\d+, which hides"):
+        see_that_it_runs(Listed(), (torch.randn(2, 4),), {})
+
+
+@pytest.mark.parametrize("name", ["cpu", "double", "type", "half"])
+def test_an_attribute_that_hides_a_method_that_nobody_calls(name: str) -> None:
+    see_that_it_runs(Sets(name, True), (torch.randn(2, 4),), {})
+
+
+def test_a_function_in_a_methods_place_is_fine() -> None:
+    module = Sets("train", lambda mode=True: module)
+    see_that_it_runs(module.eval(), (torch.randn(2, 4),), {})
+
+
+class ById(nn.Module):
+    """Tells its layers by their ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.scales = {id(self.fc): 2.0}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x) * self.scales[id(self.fc)]
+
+
+class ByIdOrNot(ById):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x) * self.scales.get(id(self.fc), 1.0)
+
+
+class Drawing(nn.Module):
+    """Draws from a generator that no seed of torch's reaches."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * float(np.random.rand())  # noqa: NPY002
+
+
+class Elsewhere(nn.Module):
+    """Reads its own layer by a global."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = SHARED
+
+    def forward(self, x: Tensor) -> Tensor:
+        return SHARED(x)
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (ById(), r"a copy of it fails: it may tell its parts by what no copy has, as id\(\) .*KeyError"),
+        (ByIdOrNot(), r"a copy of it gives something else \(output 0\)"),
+        (Drawing(), r"a copy of it gives something else \(output 0\)"),
+        (Elsewhere(), r"a copy of it reads fc.weight of the original: a global, or a class, holds it; use self"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_a_copy_that_is_another_model(module: nn.Module, why: str) -> None:
+    with pytest.raises(
+        UsageError, match=rf"^{type(module).__name__} runs, but what is translated .* runs of copies, and {why}"
+    ):
+        see_that_it_runs(module, (torch.randn(2, 4),), {})
+
+
+class Noisy(nn.Module):
+    """Draws in evaluation too, from torch's generator; not a number among its results."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, str]:
+        return x + torch.randn_like(x), torch.full((2,), torch.nan), "text"
+
+
+def test_draws_and_what_is_no_number() -> None:
+    see_that_it_runs(Noisy(), (torch.randn(2, 4),), {})
+
+
+def test_a_lazy_layer_is_not_run_itself() -> None:
+    module = nn.LazyLinear(3)
+    see_that_it_runs(module, (torch.randn(2, 4),), {})
+    assert isinstance(module, nn.LazyLinear) and module.has_uninitialized_params()

@@ -1,0 +1,134 @@
+"""Names: those of the original's statements, read from its source."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from port.translation.ir.graph import Place, Value
+from port.translation.structure.name_hints import hints
+from port.translation.structure.source_map import Statement, statement_at
+
+SOURCE = """\
+import torch
+
+
+def forward(self, x, pair):
+    identity = x
+    # widened first
+    # then squeezed
+    out = self.conv(
+        x,
+    )
+    q, (k, v) = pair
+    out[:, 0] = 1
+    out += identity
+    self.kept = out
+    for layer in self.layers:
+        out = layer(out)
+    if out is None:
+        return q
+    return out
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("original") / "model.py"
+    path.write_text(SOURCE)
+    return str(path)
+
+
+def at(file: str, line: int) -> Statement:
+    found = statement_at(Place(file, line))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "targets"),
+    [
+        (5, "identity"),
+        (8, "out"),
+        (9, "out"),  # within the statement
+        (11, ("q", ("k", "v"))),
+        (12, "out"),  # a part of it is written to
+        (13, "out"),
+        (14, None),
+        (19, None),
+    ],
+)
+def test_what_a_line_assigns_to(file: str, line: int, targets: Any) -> None:
+    assert at(file, line).targets == targets
+
+
+def test_what_is_known_of_a_statement(file: str) -> None:
+    statement = at(file, 9)
+    assert statement.place == Place(file, 8)
+    assert statement.names == {"self", "x", "out"}
+    assert statement.comments == ("# widened first", "# then squeezed")
+    assert statement.aliases == {"identity": "x"}
+    assert statement.text == "out = self.conv(\n        x,\n    )"
+    assert not statement.in_loop
+    assert at(file, 16).in_loop
+    assert at(file, 15).text == ""  # of what holds others the head alone is its own
+    assert at(file, 17).place == Place(file, 17)
+
+
+def test_where_there_is_no_statement(file: str, tmp_path: Path) -> None:
+    assert statement_at(None) is None
+    assert statement_at(Place(file, 2)) is None
+    assert statement_at(Place(str(tmp_path / "none.py"), 1)) is None
+    (tmp_path / "broken.py").write_text("def (")
+    assert statement_at(Place(str(tmp_path / "broken.py"), 1)) is None
+
+
+@dataclass
+class Item:
+    """What `hints` names: what a statement of the original made, in one of its steps."""
+
+    results: Any
+    statement: Statement | None
+    expression: ast.expr = field(default_factory=lambda: ast.Constant(0))
+    names: dict[str, str] = field(default_factory=dict)
+
+
+def value(name: str) -> Value:
+    return Value(name, (2,), "float32")
+
+
+def test_the_last_step_of_a_statement_has_its_name(file: str) -> None:
+    first, last, other = (
+        Item((value("a"),), at(file, 8)),
+        Item((value("b"),), at(file, 9)),
+        Item((value("c"),), at(file, 13)),
+    )
+    hints([first, last, other])
+    assert (first.names, last.names, other.names) == ({}, {"b": "out"}, {"c": "out"})
+
+
+def test_several_results_have_the_names_in_their_places(file: str) -> None:
+    item = Item((value("a"), (value("b"), value("c"))), at(file, 11))
+    hints([item])
+    assert item.names == {"a": "q", "b": "k", "c": "v"}
+
+
+def test_in_a_loop_every_round_has_the_name(file: str) -> None:
+    rounds = [Item((value(f"v{k}"),), at(file, 16), ast.Name(f"%w{k}")) for k in range(3)]
+    hints(rounds)
+    assert [item.names for item in rounds] == [{f"v{k}": "out"} for k in range(3)]
+
+
+def test_nothing_is_named_without_a_statement_or_by_a_name_that_the_source_needs(file: str, tmp_path: Path) -> None:
+    (tmp_path / "reserved.py").write_text("jnp = f(x)\n")
+    items = [
+        Item((value("a"),), None),
+        Item((value("b"),), at(file, 19)),
+        Item((value("c"),), at(str(tmp_path / "reserved.py"), 1)),
+    ]
+    hints(items)
+    assert [item.names for item in items] == [{}, {}, {}]

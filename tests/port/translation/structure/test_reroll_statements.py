@@ -1,0 +1,85 @@
+"""Loops for statements that repeat: they do what the statements did."""
+
+from __future__ import annotations
+
+import ast
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from port.translation.structure.reroll_statements import rolled
+
+LENGTHS = {"layers": 3, "gains": 2}
+HELD = SimpleNamespace(
+    layers=[lambda x, k=k: 3 * x + k for k in (1, 2, 5)], gains=[lambda x, k=k: x - k for k in (7, 11)]
+)
+
+
+def loops(text: str, taken: tuple[str, ...] = ()) -> str:
+    made = rolled(ast.parse(text).body, LENGTHS, set(taken))
+    return ast.unparse(ast.fix_missing_locations(ast.Module(made, [])))
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        (
+            "x = self.layers[0](x)\nx = self.layers[1](x)\nx = self.layers[2](x)",
+            "for layer in self.layers:\n    x = layer(x)",
+        ),
+        ("x = self.layers[0](x)\nx = self.layers[1](x)", "for layer in self.layers[:2]:\n    x = layer(x)"),
+        (
+            "y = self.gains[0](x)\nx = x + y\ny = self.gains[1](x)\nx = x + y\nreturn x",
+            "for gain in self.gains:\n    y = gain(x)\n    x = x + y\nreturn x",
+        ),
+        ("x = self.layers[1](x)\nx = self.layers[2](x)", "x = self.layers[1](x)\nx = self.layers[2](x)"),
+        ("x = self.layers[0](x)\ny = self.layers[1](x)", "x = self.layers[0](x)\ny = self.layers[1](x)"),
+        ("x = self.others[0](x)\nx = self.others[1](x)", "x = self.others[0](x)\nx = self.others[1](x)"),
+        ("x = self.layers[0](x)", "x = self.layers[0](x)"),
+        (
+            "x = self.layers[0](x) + self.layers[1](x)\nx = self.layers[1](x)",
+            "x = self.layers[0](x) + self.layers[1](x)\nx = self.layers[1](x)",
+        ),
+        (
+            "x = self.gains[0](self.layers[0](x))\nx = self.gains[1](self.layers[1](x))",
+            "x = self.gains[0](self.layers[0](x))\nx = self.gains[1](self.layers[1](x))",
+        ),
+    ],
+)
+def test_what_repeats(text: str, short: str) -> None:
+    assert loops(text) == short
+
+
+def test_the_item_is_not_called_as_something_else_is() -> None:
+    text = "x = self.gains[0](x)\nx = self.gains[1](x)"
+    assert loops(text, ("gain",)).startswith("for gain_ in self.gains")
+    assert loops(text, ("gain", "gain_")).startswith("for gain__ in self.gains")
+
+
+_STATEMENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["x", "y"]),
+        st.sampled_from(["layers", "gains"]),
+        st.integers(0, 1),
+        st.sampled_from(["x", "y"]),
+    ).map(lambda parts: f"{parts[0]} = self.{parts[1]}[{parts[2]}]({parts[3]})")
+    | st.sampled_from(["x = x + y", "x = self.layers[2](x)"]),
+    min_size=1,
+    max_size=12,
+)
+
+
+def _done(text: str) -> tuple[Any, Any]:
+    names = {"self": HELD, "x": 1, "y": 2}
+    exec(text, names)
+    return names["x"], names["y"]
+
+
+@settings(deadline=None, max_examples=50)
+@given(_STATEMENTS)
+def test_loops_do_what_the_statements_did(statements: list[str]) -> None:
+    text = "\n".join(statements)
+    assert _done(loops(text)) == _done(text)
