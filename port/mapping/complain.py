@@ -15,7 +15,7 @@ from port.pairs import ParamPair
 
 if TYPE_CHECKING:
     from port.mapping.entry import Entry
-    from port.mapping.grouping import Found
+    from port.mapping.found import Found
 
 
 class Complaints:

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from port.errors import WeightsMismatch
+from port.mapping.complain import Complaints
 from port.mapping.entry import TORCH_ONLY, Entry
+from port.mapping.found import Found
 from port.mapping.guide import Guide
 from port.mapping.names import natural
 from port.moves import Branch, Copy, Each, Move, Order, Shapes, Stack, Tie
-
-if TYPE_CHECKING:
-    from port.mapping.complain import Complaints
-
-
-@dataclass(frozen=True)
-class Found:
-    """Names of both sides that belong together, and the moves between them."""
-
-    torch: tuple[str, ...]
-    flax: tuple[str, ...]
-    moves: tuple[Move, ...] = ()
-    collection: str = "params"
-    optional: bool = False
 
 
 def entries_of(found: list[Found], torch: Guide, flax: Guide, complaints: Complaints) -> list[Entry]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from port.errors import UsageError
 from port.mapping.complain import Complaints
 from port.mapping.entry import TORCH_ONLY, Entry
-from port.mapping.grouping import Found, entries_of
+from port.mapping.found import Found
+from port.mapping.grouping import entries_of
 from port.mapping.guide import Guide, Layer
 from port.mapping.index import Index
 from port.mapping.names import joined

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from port.mapping import TORCH_ONLY, Entry, Guide, Mapping, Rules, rules_of
 from port.mapping.complain import Complaints
 from port.mapping.folding import folded, folds
-from port.mapping.grouping import Found, entries_of
+from port.mapping.found import Found
+from port.mapping.grouping import entries_of
 from port.mapping.renaming import Renaming
 from port.mapping.slots import is_extra_state
 from port.matching.activations import EXACT, NARROWED, Activations, torch_activations

@@ -8,7 +8,7 @@ from itertools import product
 
 from port.errors import NoPair, WeightsMismatch
 from port.mapping.entry import TORCH_ONLY
-from port.mapping.grouping import Found
+from port.mapping.found import Found
 from port.matching.routes import Moves, routes
 from port.matching.units import Unit
 from port.moves import Shapes

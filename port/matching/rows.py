@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from port.mapping import Entry, Guide
+from port.mapping.found import Found
 from port.mapping.given import BUFFER
-from port.mapping.grouping import Found
 from port.mapping.names import nearest
 from port.mapping.slots import is_extra_state
 from port.matching.options import Node, Option

@@ -129,7 +129,7 @@ def _state(held: Held, group: Group, name: str, tensor: torch.Tensor, counted: f
     """One parameter's state, as torch itself would keep it; empty where torch has none before the first step."""
     import torch
 
-    from port.weights.torch import as_torch
+    from port.weights.torch_arrays import as_torch
 
     pair, fields = group.pair, held.fields(name)
     absent = {
@@ -149,7 +149,7 @@ def _state(held: Held, group: Group, name: str, tensor: torch.Tensor, counted: f
 
 def _memory(held: Held, group: Group, first: torch.Tensor) -> dict[str, Any]:
     """LBFGS's entry as torch keeps it."""
-    from port.weights.torch import as_torch
+    from port.weights.torch_arrays import as_torch
 
     def tensors(value: Any) -> Any:
         if isinstance(value, list):

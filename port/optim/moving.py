@@ -94,7 +94,7 @@ class MovedOptimizer:
 
         As ``nnx.state(module, nnx.Param)`` has them: without what the module holds as `port.nn.Frozen`.
         """
-        from port.weights.torch import numpy_dtype
+        from port.weights.torch_arrays import numpy_dtype
 
         dtypes = {
             name: numpy_dtype(parameter.dtype)

@@ -125,7 +125,7 @@ class _Matching:
         return {at: names for at, names in equal.items() if 0 < claims[tuple(names)] <= len(names)}
 
     def _value(self, at: Place) -> np.ndarray:
-        from port.weights.torch import as_numpy
+        from port.weights.torch_arrays import as_numpy
 
         return as_numpy(self.groups[at[0]][at[1]].detach())
 

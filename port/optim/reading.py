@@ -130,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 
 def _state_of(state: dict[str, Any], pair: OptimizerPair) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    from port.weights.torch import as_numpy
+    from port.weights.torch_arrays import as_numpy
 
     keys = {key for fields in pair.state.values() for key in fields.values()} | {STEP}
     present = {key: value for key, value in state.items() if key in keys and value is not None}
@@ -142,7 +142,7 @@ def _state_of(state: dict[str, Any], pair: OptimizerPair) -> tuple[dict[str, flo
 
 def _scalars_of(state: dict[str, Any], pair: OptimizerPair) -> str:
     """The dtype that a parameter's scalars are rounded to: `load_state_dict` gives them the parameter's own."""
-    from port.weights.torch import numpy_dtype
+    from port.weights.torch_arrays import numpy_dtype
 
     kept = [numpy_dtype(state[key].dtype) for key in sorted(pair.scalars) if hasattr(state.get(key), "dtype")]
     rounded = [np.dtype(scalar_dtype())] if pair.scalars_anew or not kept else []

@@ -113,7 +113,8 @@ def _see_that_they_are_the_same(told: Remembered, mapping: Mapping, values: dict
 
 def _fill(module: Any, translation: Translation, source: Path) -> None:
     """Give the original the weights of the files; what Flax has no home for stays as it was built."""
-    from port.weights.torch import as_torch, with_versions
+    from port.weights.torch import with_versions
+    from port.weights.torch_arrays import as_torch
 
     own = {name: tensor for name, tensor in module.state_dict().items() if hasattr(tensor, "shape")}
     arrays = torch_arrays(translation.mapping, translation.values)

@@ -233,7 +233,7 @@ def _outputs(placed: Placed) -> Any:
 
 def _fill(made: Translation, runs: Runs, tree: ModuleTree) -> None:
     """Its mapping, and what its variables hold."""
-    from port.weights.torch import as_numpy
+    from port.weights.torch_arrays import as_numpy
 
     mapping, hidden = mapping_of(runs[True], tree, made.variables())
     state = {key: as_numpy(tensor) for key, tensor in tree.root.state_dict().items() if hasattr(tensor, "shape")}

@@ -13,7 +13,8 @@ from port.errors import WeightsMismatch
 from port.mapping import TORCH_ONLY, Entry, Mapping, between
 from port.mapping.entry import gather
 from port.mapping.names import joined
-from port.mapping.nnx_guide import dotted, nnx_guide, weights_filter
+from port.mapping.nnx_guide import dotted, nnx_guide
+from port.weights.nnx_variables import variables_of, weights_of
 from port.weights.sources import Source
 
 
@@ -31,11 +32,6 @@ def arrays_of(module: nnx.Module, mapping: Mapping | None = None) -> dict[str, n
     return carried.inverse()({path: array for path, array in variables_of(module).items() if path in spoken})
 
 
-def variables_of(module: nnx.Module) -> dict[str, np.ndarray]:
-    """The module's own variables as numpy arrays under their dotted paths, in Flax's layouts."""
-    return {dotted(path): np.asarray(weight[...]) for path, weight in _weights(module)}
-
-
 def fill(module: nnx.Module, source: Source, mapping: Mapping | None = None) -> None:
     """Put a torch state dict's tensors into the module, in place, each in the dtype that the module has there.
 
@@ -50,7 +46,7 @@ def fill(module: nnx.Module, source: Source, mapping: Mapping | None = None) -> 
     """
     mapping = mapping or between(source.guide("torch"), module)
     mapping.check(source.shapes)
-    own = dict(_weights(module))
+    own = dict(weights_of(module))
     places = {dotted(path): path for path in own}
     filling = {target for entry in mapping.present(source) for target in entry.targets}
     _refuse_empty(sorted(name for name in set(places) - filling if _is_abstract(own[places[name]])))
@@ -94,8 +90,3 @@ def _refuse_empty(names: list[str]) -> None:
 
 def _is_abstract(weight: Any) -> bool:
     return any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(weight))
-
-
-def _weights(module: nnx.Module) -> list[tuple[tuple[Any, ...], Any]]:
-    """Every path and its variable, or its array where a module holds a bare one."""
-    return list(nnx.to_flat_state(nnx.state(module, weights_filter())))

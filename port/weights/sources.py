@@ -187,7 +187,7 @@ def opened(source: Any, *, key: str | None = None) -> Iterator[Source]:
 
         yield _of_tensors(unwrapped(source).state_dict())
     elif is_nnx(source):
-        from port.weights.flax import variables_of
+        from port.weights.nnx_variables import variables_of
 
         yield _of_arrays(variables_of(source), is_flax=True)
     elif isinstance(source, Mapping):
@@ -232,7 +232,7 @@ def _of_arrays(arrays: Mapping[str, Any], *, is_flax: bool = False) -> Source:
 
 def _of_tensors(state: Mapping[str, Any]) -> Source:
     """A state dict; an array in it is taken as it is."""
-    from port.weights.torch import as_numpy, numpy_dtype
+    from port.weights.torch_arrays import as_numpy, numpy_dtype
 
     tensors: dict[str, TensorInfo] = {}
     aliases: dict[str, str] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from port.errors import WeightsMismatch
 from port.mapping.names import nearest
 from port.weights.sources import Source
+from port.weights.torch_arrays import as_numpy, as_torch
 
 
 def arrays_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
@@ -83,52 +83,3 @@ def move_last_places(module: torch.nn.Module, seed: int, *, units: int | None = 
             step = unit * (units or (CONTROL_UNITS if parameter.dtype in (torch.float32, torch.float64) else 1))
             up = torch.rand(parameter.shape, generator=generator).to(parameter.device) < 0.5
             parameter.add_(torch.where(up, step, -step))
-
-
-def as_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A copy as numpy, from any device; what numpy has not (bfloat16, 8-bit floats) in ml_dtypes' dtypes, bit for bit,
-    which jax and safetensors know too. A sparse one comes dense."""
-    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-    tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name in _BY_BITS:
-        import ml_dtypes
-
-        bits = tensor.contiguous().view(_BY_BITS[name])
-        return bits.numpy().copy().view(np.dtype(getattr(ml_dtypes, name)))
-    return tensor.numpy().copy()
-
-
-def as_torch(array: np.ndarray) -> torch.Tensor:
-    """A copy as a tensor; the other way round."""
-    name = array.dtype.name
-    if name in _BY_BITS:
-        bits = np.array(array, order="C").view(f"int{8 * array.dtype.itemsize}")
-        return torch.from_numpy(bits).view(getattr(torch, name))
-    return torch.from_numpy(np.array(array))
-
-
-def as_torch_view(array: np.ndarray) -> torch.Tensor:
-    """The same memory as a tensor, which is not to be written to where the array is not."""
-    name = array.dtype.name
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of arrays that may not be written: torch has no tensors of the kind
-        if name in _BY_BITS:
-            return torch.from_numpy(array.view(f"int{8 * array.dtype.itemsize}")).view(getattr(torch, name))
-        return torch.from_numpy(array)
-
-
-_BY_BITS = {"bfloat16": torch.int16} | dict.fromkeys(
-    ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), torch.int8
-)
-"""Dtypes that numpy lacks: they go over as integers of the same bits."""
-
-
-def numpy_dtype(dtype: torch.dtype | np.dtype) -> np.dtype:
-    """numpy's (or ml_dtypes') dtype for one of torch's."""
-    name = str(dtype).removeprefix("torch.")
-    if name in _BY_BITS:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
-    return np.dtype(name)

@@ -93,7 +93,7 @@ def read_saved(path: Path) -> Any:
 
 
 def _content(path: Path, saved: Saved) -> Any:
-    from port.weights.torch import as_torch_view
+    from port.weights.torch_arrays import as_torch_view
 
     content = _attempt(path, lambda: saved.content(lambda tensor: as_torch_view(_array(path, saved, tensor))))
     if isinstance(content, Stub):

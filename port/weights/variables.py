@@ -83,7 +83,7 @@ def to_torch(
         NoPair: layers that no pair speaks of.
         UsageError: a tree of variables, and nothing that tells its layout; a model that is not the file's.
     """
-    from port.weights.torch import as_torch
+    from port.weights.torch_arrays import as_torch
 
     module = source if is_nnx(source) else model
     options = Options(torch=like, flax=module, rename=rename, fold=fold, inputs=inputs, reverse=True)

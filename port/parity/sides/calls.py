@@ -61,7 +61,7 @@ def numpy_leaves(value: Any) -> Arrays:
 def as_array(value: Any) -> np.ndarray:
     """A tensor or an array as numpy's."""
     if hasattr(value, "detach"):
-        from port.weights.torch import as_numpy
+        from port.weights.torch_arrays import as_numpy
 
         return as_numpy(value)
     return np.asarray(value)

@@ -19,7 +19,7 @@ from port.parity.sides.flax_side import FlaxSide, Variables, mode_keywords, sile
 from port.parity.sides.inputs import Inputs
 from port.parity.sides.structure import is_array
 from port.parity.sides.tap import Tap
-from port.weights.flax import variables_of
+from port.weights.nnx_variables import variables_of
 
 
 class NnxSide(FlaxSide):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from port.parity.sides.run import Cotangents, Run
-from port.weights.torch import as_numpy, as_torch
+from port.weights.torch_arrays import as_numpy, as_torch
 
 Tensors = dict[str, torch.Tensor]
 _CONSTANT = "is not differentiable with respect to argument"

@@ -22,7 +22,8 @@ from port.parity.sides.moved import moved
 from port.parity.sides.run import Cotangents, Run
 from port.parity.sides.structure import leaves, rebuilt
 from port.parity.sides.torch_pass import Tensors, torch_pass
-from port.weights.torch import arrays_of, as_numpy, as_torch
+from port.weights.torch import arrays_of
+from port.weights.torch_arrays import as_numpy, as_torch
 
 _RANDOM = (nn.modules.dropout._DropoutNd, nn.RReLU)
 

@@ -90,13 +90,13 @@ def to_jax(tensor: Any, layout: Layout) -> Any:
     """A tensor as a JAX array in a layout."""
     import jax.numpy as jnp
 
-    from port.weights.torch import as_numpy
+    from port.weights.torch_arrays import as_numpy
 
     return jnp.array(np.transpose(as_numpy(tensor.detach().cpu()), layout.order))
 
 
 def _to_torch(results: Any, outputs: Any) -> Any:
-    from port.weights.torch import as_torch
+    from port.weights.torch_arrays import as_torch
 
     match outputs:
         case Layout():

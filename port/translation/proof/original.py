@@ -63,7 +63,7 @@ def torch_outputs(module: torch.nn.Module, given: Any, training: bool, seed: int
     """What the original gives, forward alone; arguments as of `torch_run`."""
     import torch
 
-    from port.weights.torch import as_numpy
+    from port.weights.torch_arrays import as_numpy
 
     args, kwargs = given
     with torch.no_grad():

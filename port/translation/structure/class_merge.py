@@ -10,6 +10,7 @@ from typing import Any
 
 from port.translation.ir.expr import literal
 from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, unified, with_names
+from port.translation.structure.argument import Argument
 from port.translation.structure.body import Body
 from port.translation.structure.ctor_args import OPTIONS, name_holes, parameters
 from port.translation.structure.sequential import IDENTITY
@@ -25,25 +26,6 @@ class ClassForm:
     attributes: dict[str, ast.expr]
     body: Body | None
     is_sequential: bool = False
-
-
-@dataclass
-class Argument:
-    """An argument of a constructor.
-
-    Attributes:
-        name: of the argument.
-        values: path of an instance → what it is given.
-        is_module: whether it is a module, a function, or None.
-        kept: whether the call reads it, so that the constructor keeps it.
-        default: what it is by default; None where it has to be given.
-    """
-
-    name: str
-    values: dict[str, ast.expr]
-    is_module: bool
-    kept: bool = False
-    default: ast.expr | None = None
 
 
 @dataclass

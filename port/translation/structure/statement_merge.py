@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, unified, with_names
+from port.translation.structure.argument import Argument
 
 
 class Conditions:
@@ -51,8 +52,6 @@ class Conditions:
         raise Differ
 
     def _add(self, name: str, told: dict[str, Any]) -> None:
-        from port.translation.structure.class_merge import Argument
-
         if all(flag.name != name for flag in self.flags):
             values: dict[str, ast.expr] = {path: ast.Constant(flag) for path, flag in told.items()}
             self.flags.append(Argument(name, values, False, kept=True))

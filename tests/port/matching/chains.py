@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from port.mapping import Guide
-from port.mapping.grouping import Found
+from port.mapping.found import Found
 from port.mapping.guide import Leaf
 from port.matching.activations import Activations, fingerprint
 from port.matching.options import Node, Option

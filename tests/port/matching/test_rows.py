@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from port.mapping.grouping import Found
+from port.mapping.found import Found
 from port.matching.options import Option
 from port.matching.problem import problem_of
 from port.matching.rows import rows_of

@@ -18,7 +18,7 @@ import port
 from models.frozen import FlaxBands, FlaxPlain, TorchBands, TorchOpen
 from port.errors import UsageError, WeightsMismatch
 from port.nn import BatchNorm
-from port.weights.flax import variables_of
+from port.weights.nnx_variables import variables_of
 
 WIDTH = 6
 

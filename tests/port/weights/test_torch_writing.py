@@ -12,7 +12,7 @@ import torch
 from port.errors import BrokenWeights
 from port.weights import torch_writing
 from port.weights.tensors import Tensor, dtypes
-from port.weights.torch import as_torch
+from port.weights.torch_arrays import as_torch
 from port.weights.torch_files import open_torch
 from port.weights.torch_writing import write_torch
 

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING
 from port.errors import NoPair
 from port.pairs.ops.aliases import meaning_of
 from port.translation.ir.graph import LayerCall, Operation, each_value
-from port.translation.lowering.rules import axes, decompositions, indexing, losses
-from port.translation.lowering.rules import batch_norm as norms
-from port.translation.lowering.rules import cast as casts
-from port.translation.lowering.rules import concat_split as joining
-from port.translation.lowering.rules import from_pair as templates
-from port.translation.lowering.rules import linalg as matrices
-from port.translation.lowering.rules import pad as padding
-from port.translation.lowering.rules import reshape as reshaping
-from port.translation.lowering.rules import rng as random
-from port.translation.lowering.rules import symints as sizes
-from port.translation.lowering.rules import unsupported as dependent
+from port.translation.lowering.rules import (
+    axes,
+    batch_norm,
+    cast,
+    concat_split,
+    decompositions,
+    from_pair,
+    indexing,
+    linalg,
+    losses,
+    pad,
+    reshape,
+    rng,
+    symints,
+    unsupported,
+)
 from port.translation.lowering.rules.modules import call_layer
 from port.translation.lowering.rules.scalar_dims import as_numbers, of_lists_of_one
 
@@ -29,18 +34,18 @@ Rule = Callable[["Placing", Operation], None]
 
 RULES: dict[str, Rule] = {
     **axes.RULES,
-    **reshaping.RULES,
+    **reshape.RULES,
     **indexing.RULES,
-    **joining.RULES,
+    **concat_split.RULES,
     **losses.RULES,
-    **matrices.RULES,
-    **norms.RULES,
-    **padding.RULES,
-    **casts.RULES,
+    **linalg.RULES,
+    **batch_norm.RULES,
+    **pad.RULES,
+    **cast.RULES,
     **decompositions.RULES,
-    **dependent.RULES,
-    **sizes.RULES,
-    **random.RULES,
+    **unsupported.RULES,
+    **symints.RULES,
+    **rng.RULES,
 }
 """By an overload's whole name, or by the operator's (``"aten.cat"``)."""
 
@@ -49,7 +54,7 @@ def apply(stage: Placing, operation: Operation) -> None:
     """Say an operator in JAX, or mark its place if nothing is known of it."""
     name = operation.operator
     base = name.rpartition(".")[0]
-    rule = RULES.get(name) or RULES.get(base) or RULES.get(meaning_of(base), templates.from_pair)
+    rule = RULES.get(name) or RULES.get(base) or RULES.get(meaning_of(base), from_pair.from_pair)
     try:
         rule(stage, operation)
     except NoPair as error:

@@ -1,0 +1,18 @@
+"""Names of both sides that were found to belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from port.moves import Move
+
+
+@dataclass(frozen=True)
+class Found:
+    """Names of both sides that belong together, and the moves between them."""
+
+    torch: tuple[str, ...]
+    flax: tuple[str, ...]
+    moves: tuple[Move, ...] = ()
+    collection: str = "params"
+    optional: bool = False

@@ -1,0 +1,25 @@
+"""An argument of a written class's constructor."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+
+@dataclass
+class Argument:
+    """An argument of a constructor.
+
+    Attributes:
+        name: of the argument.
+        values: path of an instance → what it is given.
+        is_module: whether it is a module, a function, or None.
+        kept: whether the call reads it, so that the constructor keeps it.
+        default: what it is by default; None where it has to be given.
+    """
+
+    name: str
+    values: dict[str, ast.expr]
+    is_module: bool
+    kept: bool = False
+    default: ast.expr | None = None
