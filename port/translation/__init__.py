@@ -1,7 +1,7 @@
 """A torch.nn.Module as the Flax NNX source that a person would have written, with its weights, mapping and proof."""
 
 from port.translation.remembered import draw_layouts
+from port.translation.result import Translation
 from port.translation.translating import translate
-from port.translation.translation import Translation
 
 __all__ = ["Translation", "draw_layouts", "translate"]

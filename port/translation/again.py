@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 from port.errors import BrokenWeights, UsageError, WeightsMismatch, described
 from port.mapping import Mapping, read_mapping
 from port.translation.artifact.calling_convention import Boundary
+from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend.single_layer import as_root, prefix_of
 from port.translation.proof import Proof, prove
 from port.translation.remembered import Remembered, fingerprints, remembered, torch_arrays
-from port.translation.translation import Translation
 
 if TYPE_CHECKING:
     import torch
 
 
-@dataclass
-class _Written(Translation):
-    """A translation whose module is what the written ``load`` gives, so that it is proved, too."""
+@dataclass(frozen=True)
+class _Loaded(WrittenModule):
+    """A written module, built by its own ``load``, so that this is proved too."""
 
     weights: Path = Path()
 
@@ -58,7 +58,7 @@ def prove_files(source: Path | str, module: torch.nn.Module, args: Any, kwargs: 
     return prove(as_root(module), translation, args, kwargs)
 
 
-def read_folder(source: Path, module: torch.nn.Module) -> Translation:
+def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
     """A translation from its files.
 
     Args:
@@ -87,7 +87,7 @@ def read_folder(source: Path, module: torch.nn.Module) -> Translation:
     signature = inspect.signature(type(root).forward)
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
     boundary = Boundary(signature, told.parameters, told.inputs, told.outputs)
-    return _Written(
+    return _Loaded(
         told.name,
         text,
         mapping,
@@ -111,7 +111,7 @@ def _see_that_they_are_the_same(told: Remembered, mapping: Mapping, values: dict
         )
 
 
-def _fill(module: Any, translation: Translation, source: Path) -> None:
+def _fill(module: Any, translation: WrittenModule, source: Path) -> None:
     """Give the original the weights of the files; what Flax has no home for stays as it was built."""
     from port.weights.torch import with_versions
     from port.weights.torch_arrays import as_torch

@@ -17,7 +17,7 @@ from port.mapping import save_mapping
 from port.named import SIGN
 from port.translation.codegen.emit import formatted
 from port.translation.remembered import metadata_of
-from port.translation.translation import Translation
+from port.translation.result import Translation
 from port.weights.checkpoint import write_checkpoint
 from port.weights.tensors import Tensor
 from port.weights.whole import whole

@@ -17,7 +17,7 @@ from port.errors import BrokenWeights, WeightsMismatch
 from port.mapping import TORCH_ONLY, Mapping
 from port.translation.frontend import input_lengths
 from port.translation.ir.layout import Drawn, Folded, Layout
-from port.translation.translation import Translation
+from port.translation.result import Translation
 from port.weights.fingerprints import fingerprint
 from port.weights.record import Record, record_of
 from port.weights.safetensors_files import open_safetensors

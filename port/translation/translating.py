@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.mapping import TORCH_ONLY, Mapping
+from port.mapping import FROZEN, TORCH_ONLY, Mapping
 from port.mapping.entry import gather
 from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.artifact.weight_map import mapping_of
+from port.translation.artifact.written_module import variables_of_source
 from port.translation.both_runs import BothRuns, Runs, both_runs
 from port.translation.codegen.emit import formatted, render
 from port.translation.codegen.length_checks import expectations
@@ -36,11 +37,11 @@ from port.translation.ir.lowered import Assignment, Placed, Scan, each_placed
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.symbolic_lengths import shapes_of
 from port.translation.proof import Sides, prove, settled
+from port.translation.result import Translation
 from port.translation.structure.classes import Program, program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
-from port.translation.structure.remat import Numbers, checkpointed_classes
+from port.translation.structure.remat import checkpointed_classes
 from port.translation.structure.scope import LostLength
-from port.translation.translation import Translation
 
 if TYPE_CHECKING:
     import torch
@@ -97,33 +98,32 @@ def translate(
     while True:
         captured, program, initial = _programmed(captured, run, seen)
         made, source = _unchecked(captured, program, initial, name=name, remat=remat)
-        fewer = _settle_lengths(captured, made, run, check=check)
+        made, fewer = _settle_lengths(captured, made, run, check=check)
         if fewer is None:
             break
         captured = fewer
     placed = captured.runs[True]
     text = source(checks=expectations(placed.graph, placed.layouts, made.lengths, list(made.boundary.parameters)))
-    # A new one, since the code of the source without checks is kept in the other.
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
     if check and not made.unwritten:
-        made.proof = prove(captured.root, made, captured.args, captured.kwargs)
+        made = replace(made, proof=prove(captured.root, made, captured.args, captured.kwargs))
     return made
 
 
 def _settle_lengths(
     captured: BothRuns, made: Translation, run: Callable[..., BothRuns], *, check: bool
-) -> BothRuns | None:
+) -> tuple[Translation, BothRuns | None]:
     """Settle which lengths a translation takes; or give the runs with fewer free, of which it is to be written anew."""
     # Nothing that is tried makes these short.
     fewer = without_long_conditions(captured, made.lengths.conditions, run, most=LONGEST)
     if fewer is not None or not check or made.unwritten or not made.lengths.names:
-        return fewer
+        return made, fewer
     sides = Sides(captured.root, made, captured.args, captured.kwargs)
     if sides.agree_at(sides.example):
-        made.lengths = settled(sides)
-        return without_long_conditions(captured, made.lengths.conditions, run)
+        made = replace(made, lengths=settled(sides))
+        return made, without_long_conditions(captured, made.lengths.conditions, run)
     # With numbers it may be right: a view that no formula says, a branch at the lengths that were captured.
-    return with_fewer(captured, made.lengths.unguarded, run)
+    return made, with_fewer(captured, made.lengths.unguarded, run)
 
 
 def _unchecked(
@@ -132,7 +132,6 @@ def _unchecked(
     """A translation whose source checks none of its inputs, and what writes the source with ``checks``."""
     from port.translation.frontend.single_layer import prefix_of
 
-    doubled, graphs, runs = captured.doubled, captured.graphs, captured.runs
     original = type(captured.module)
     file = name or original.__name__.lower()
     checkpointed = checkpointed_classes(program, remat)
@@ -142,21 +141,44 @@ def _unchecked(
         title=f"{original.__name__} of PyTorch, in Flax NNX",
         weights=f"{file}.safetensors",
         tables=f"{file}.tables.safetensors",
-        doubled=doubled,
+        doubled=captured.doubled,
         remat=checkpointed,
     )
-    made = _written(program, runs, source(), remat=checkpointed)
-    made.tables, made.without_start, made.copied_starts = initial.tables, initial.unsaid, initial.copies
-    made.prefix = prefix_of(captured.module)
-    _fill(made, runs, program.tree)
-    if made.frozen:
-        made.notes["W29"] = []
-    made.mixed = doubled and any(_is_single(value) for graph in graphs.values() for value in values_of(graph))
-    guards = [guard for graph in graphs.values() for guard in graph.guards]
-    example = made.lengths.of(captured.args, captured.kwargs)
-    guards += ends(captured, made.lengths.shapes)
-    made.lengths = replace(made.lengths, conditions=conditions(guards, made.lengths, example))
-    return made, source
+    runs, root, text = captured.runs, program.classes[-1], source()
+    weights = _weights(runs, program.tree, variables_of_source(text, root.name, initial.tables))
+    noted = dict.fromkeys(note for run in runs.values() for note in run.notes)
+    notes = {note: _places(runs, note) for note in noted}
+    if any(entry.collection == FROZEN for entry in weights.mapping.entries):
+        notes["W29"] = []
+    return Translation(
+        name=root.name,
+        source=text,
+        mapping=without_prefix(weights.mapping, prefix_of(captured.module)),
+        boundary=_boundary(program, runs),
+        values=weights.values,
+        hidden=weights.hidden,
+        tables=initial.tables,
+        mixed=captured.doubled and any(_is_single(v) for graph in captured.graphs.values() for v in values_of(graph)),
+        prefix=prefix_of(captured.module),
+        lengths=_lengths(captured),
+        draws={training: run.draws for training, run in runs.items()},
+        checkpointed=tuple(checkpointed),
+        own_gradients=tuple(dict.fromkeys(name for run in runs.values() for name in run.graph.own_gradients)),
+        notes=notes,
+        unwritten=tuple(dict.fromkeys(item for run in runs.values() for item in run.unwritten)),
+        transposes=_transposes(runs[True]),
+        without_start=initial.unsaid,
+        copied_starts=initial.copies,
+    ), source
+
+
+def _lengths(captured: BothRuns) -> InputLengths:
+    """What the captured runs say of the lengths of the inputs."""
+    graph = captured.runs[True].graph
+    lengths = InputLengths(shapes_of(graph), unguarded=graph.unguarded)
+    guards = [guard for each in captured.graphs.values() for guard in each.guards]
+    guards += ends(captured, lengths.shapes)
+    return replace(lengths, conditions=conditions(guards, lengths, lengths.of(captured.args, captured.kwargs)))
 
 
 def _programmed(captured: BothRuns, run: Callable[..., BothRuns], seen: Seen) -> tuple[BothRuns, Program, Initial]:
@@ -175,30 +197,14 @@ def _programmed(captured: BothRuns, run: Callable[..., BothRuns], seen: Seen) ->
             captured = fewer
 
 
-def _written(program: Program, runs: Runs, source: str, *, remat: dict[str, Numbers]) -> Translation:
-    """The source, and what is known of it."""
-    root = program.classes[-1]
-    signature = inspect.signature(program.tree.root.forward)
-    placed = runs[True]
-    boundary = Boundary(
-        signature,
+def _boundary(program: Program, runs: Runs) -> Boundary:
+    """What goes into the written module, and comes out of it."""
+    root, placed = program.classes[-1], runs[True]
+    return Boundary(
+        inspect.signature(program.tree.root.forward),
         tuple(root.body.parameters if root.body else ()),
         tuple(placed.layouts[value] for value in placed.graph.inputs),
         {training: _outputs(run) for training, run in runs.items()},
-    )
-    noted = dict.fromkeys(note for run in runs.values() for note in run.notes)
-    return Translation(
-        root.name,
-        source,
-        Mapping(()),
-        boundary,
-        notes={note: _places(runs, note) for note in noted},
-        unwritten=list(dict.fromkeys(item for run in runs.values() for item in run.unwritten)),
-        draws={training: run.draws for training, run in runs.items()},
-        transposes=_transposes(placed),
-        checkpointed=tuple(remat),
-        own_gradients=tuple(dict.fromkeys(name for run in runs.values() for name in run.graph.own_gradients)),
-        lengths=InputLengths(shapes_of(placed.graph), unguarded=placed.graph.unguarded),
     )
 
 
@@ -231,21 +237,31 @@ def _outputs(placed: Placed) -> Any:
     return outputs_of(leave.results, layout)
 
 
-def _fill(made: Translation, runs: Runs, tree: ModuleTree) -> None:
-    """Its mapping, and what its variables hold."""
+@dataclass(frozen=True)
+class _Weights:
+    """The original's tensors in the written module: where each goes, and what it holds there."""
+
+    mapping: Mapping
+    values: dict[str, np.ndarray]
+    hidden: tuple[str, ...]
+
+
+def _weights(runs: Runs, tree: ModuleTree, variables: set[str]) -> _Weights:
+    """The original's tensors in the written module, which has these variables."""
     from port.weights.torch_arrays import as_numpy
 
-    mapping, hidden = mapping_of(runs[True], tree, made.variables())
+    mapping, hidden = mapping_of(runs[True], tree, variables)
     state = {key: as_numpy(tensor) for key, tensor in tree.root.state_dict().items() if hasattr(tensor, "shape")}
+    values: dict[str, np.ndarray] = {}
     for entry in mapping.entries:
         if entry.collection != TORCH_ONLY:
-            made.values.update(zip(entry.targets, entry(gather(entry, state)), strict=True))
+            values.update(zip(entry.targets, entry(gather(entry, state)), strict=True))
     layouts = {name: run.layouts[value] for run in runs.values() for value, name in run.graph.held.items()}
     buffers = dict(tree.root.named_buffers())
     for key, path in hidden.items():
         array = as_numpy(buffers[key])
-        made.values[path] = np.transpose(array, layouts.get(key, torchs(array.ndim)).order)
-    made.mapping, made.hidden = without_prefix(mapping, made.prefix), tuple(hidden.values())
+        values[path] = np.transpose(array, layouts.get(key, torchs(array.ndim)).order)
+    return _Weights(mapping, values, tuple(hidden.values()))
 
 
 def without_prefix(mapping: Mapping, prefix: str) -> Mapping:

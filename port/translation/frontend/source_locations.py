@@ -16,13 +16,15 @@ from port.translation.ir.graph import Place
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _WITHOUT_GRADIENT = "<no_grad>"
-_OURS = str(Path(__file__).parent)
+_OURS = str(Path(__file__).parents[1])
+_INSTRUMENTS = ("instrument.py", "custom_ops.py", "autograd_functions.py")
+"""Files of ours through which the user's code runs: what is behind them is the user's."""
 
 
 def place_of(node: Any) -> Place | None:
     """The innermost line that is the user's own: neither torch's nor ours, nor what called us."""
     for file, line, _ in reversed(_FRAME.findall(node.meta.get("stack_trace") or "")):
-        if file.startswith(_OURS) and Path(file).name not in ("wrapping.py", "markers.py", "own_gradients.py"):
+        if file.startswith(_OURS) and Path(file).name not in _INSTRUMENTS:
             return None
         if is_users(file):
             return Place(file, int(line))

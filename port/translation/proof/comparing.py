@@ -16,10 +16,10 @@ from port.parity.sides.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, 
 from port.translation.proof.frozen import frozen_alike
 
 if TYPE_CHECKING:
-    from port.translation.translation import Translation
+    from port.translation.artifact.written_module import WrittenModule
 
 
-def compared(theirs: Run, ours: Run, translation: Translation, training: bool, judge: Judge) -> list[Compared]:
+def compared(theirs: Run, ours: Run, translation: WrittenModule, training: bool, judge: Judge) -> list[Compared]:
     """What of both runs was compared; gradients where torch has some.
 
     Args:
@@ -48,7 +48,7 @@ def compared(theirs: Run, ours: Run, translation: Translation, training: bool, j
     return [replace(row, where=row.where.removeprefix(translation.prefix)) for row in found if row.count]
 
 
-def _carried(translation: Translation, ours: Arrays, theirs: Arrays) -> dict[str, Pair]:
+def _carried(translation: WrittenModule, ours: Arrays, theirs: Arrays) -> dict[str, Pair]:
     """Pairs of torch's arrays and ours, brought to torch's names."""
     found: dict[str, Pair] = {}
     for entry in translation.mapping.entries:
@@ -64,7 +64,7 @@ def _carried(translation: Translation, ours: Arrays, theirs: Arrays) -> dict[str
     return found
 
 
-def _with_lacking(translation: Translation, found: dict[str, Pair], theirs: Arrays) -> dict[str, Pair]:
+def _with_lacking(translation: WrittenModule, found: dict[str, Pair], theirs: Arrays) -> dict[str, Pair]:
     """With the parameters that the written module lacks: it is as if their gradient were zero."""
     entries = [[f"{translation.prefix}{name}" for name in entry.sources] for entry in translation.mapping.entries]
     tied = {name for names in entries if not found.keys().isdisjoint(names) for name in names}

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from port.parity.sides.inputs import Inputs, inputs_from
+from port.translation.proof.explanation import NONE, Explanation
 
 if TYPE_CHECKING:
-    from port.parity.compare.findings import Parting
-    from port.parity.diagnose.causes.cause import Cause
     from port.parity.report import CheckReport
     from port.translation.proof.other_lengths import Sides
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Where the two sides part, and why.
-
-    Attributes:
-        partings: the first layer that differs, in each mode and direction.
-        causes: what makes the two agree there.
-    """
-
-    partings: tuple[Parting, ...] = ()
-    causes: tuple[Cause, ...] = ()
-
-    @property
-    def lines(self) -> list[str]:
-        """All of it for people, a sentence each."""
-        return [*(parting.why for parting in self.partings), *(f"cause: {cause}" for cause in self.causes)]
-
-
-NONE = Explanation()
 
 
 def explanation_of(sides: Sides, given: Any, modes: Collection[str]) -> Explanation:

@@ -9,7 +9,7 @@ from port.judging import Compared
 from port.mapping import TORCH_ONLY
 
 if TYPE_CHECKING:
-    from port.translation.translation import Translation
+    from port.translation.artifact.written_module import WrittenModule
 
 WHAT = "frozen parameters"
 
@@ -24,7 +24,7 @@ class FrozenAlike(Compared):
         return f"{self.what}: {self.difference:.0f} of {self.count} trained on one side alone: {self.where}"
 
 
-def frozen_alike(theirs: dict[str, bool], ours: dict[str, bool], translation: Translation) -> Compared:
+def frozen_alike(theirs: dict[str, bool], ours: dict[str, bool], translation: WrittenModule) -> Compared:
     """Compare what either side trains.
 
     Args:

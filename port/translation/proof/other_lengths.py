@@ -27,7 +27,7 @@ from port.translation.proof.verdict import limits_of
 from port.translation.proof.written import flax_outputs, flax_run
 
 if TYPE_CHECKING:
-    from port.translation.translation import Translation
+    from port.translation.artifact.written_module import WrittenModule
 
 _MOST_PARAMETERS = 60
 """Models with more are compared by their outputs alone at other lengths: compiling a backward pass takes its time."""
@@ -45,7 +45,7 @@ class Sides:
     """
 
     def __init__(
-        self, module: Any, translation: Translation, args: Any, kwargs: dict[str, Any], *, seed: int = 0
+        self, module: Any, translation: WrittenModule, args: Any, kwargs: dict[str, Any], *, seed: int = 0
     ) -> None:
         self.translation, self.lengths, self.seed = translation, translation.lengths, seed
         wide = in_double(module, args, kwargs)

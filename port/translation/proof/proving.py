@@ -24,10 +24,10 @@ from port.translation.proof.written import flax_run
 if TYPE_CHECKING:
     import torch
 
-    from port.translation.translation import Translation
+    from port.translation.artifact.written_module import WrittenModule
 
 
-def prove(module: torch.nn.Module, translation: Translation, args: Any, kwargs: Any, *, seed: int = 0) -> Proof:
+def prove(module: torch.nn.Module, translation: WrittenModule, args: Any, kwargs: Any, *, seed: int = 0) -> Proof:
     """Run both sides on the inputs and compare: in float64, or where the original does not run so, in float32.
 
     What the code itself draws at random, dropout masks too, is the same on both sides.
@@ -178,7 +178,7 @@ class _Proving:
         return self.explained()
 
 
-def _compared_at(translation: Translation, ran_at: Lengths, others: list[Lengths]) -> str:
+def _compared_at(translation: WrittenModule, ran_at: Lengths, others: list[Lengths]) -> str:
     """The lengths of the inputs at which both sides ran."""
     if not translation.lengths.names:
         return "the example's lengths alone, which are fixed, and checked where they come in"

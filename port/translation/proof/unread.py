@@ -14,12 +14,12 @@ from port.translation.proof.original import torch_run
 if TYPE_CHECKING:
     import torch
 
-    from port.translation.translation import Translation
+    from port.translation.artifact.written_module import WrittenModule
 
 
 def unread_and_felt(
     module: torch.nn.Module,
-    translation: Translation,
+    translation: WrittenModule,
     given: Any,
     training: bool,
     seed: int,

@@ -18,11 +18,11 @@ from port.translation.proof.draws import each_call_traced, jax_draws
 from port.translation.proof.original import INPUT, OUTPUT
 
 if TYPE_CHECKING:
-    from port.translation.translation import Translation
+    from port.translation.artifact.written_module import WrittenModule
 
 
 def flax_run(
-    translation: Translation, precision: str, given: Any, training: bool, cotangents: Arrays, seed: int
+    translation: WrittenModule, precision: str, given: Any, training: bool, cotangents: Arrays, seed: int
 ) -> Run:
     """Run the written module, forward and backward.
 
@@ -70,7 +70,7 @@ def flax_run(
     )
 
 
-def flax_outputs(translation: Translation, precision: str, given: Any, training: bool, seed: int) -> list[np.ndarray]:
+def flax_outputs(translation: WrittenModule, precision: str, given: Any, training: bool, seed: int) -> list[np.ndarray]:
     """What the written module gives, forward alone; arguments as of `flax_run`."""
     import jax
     from flax import nnx
@@ -89,14 +89,14 @@ def flax_outputs(translation: Translation, precision: str, given: Any, training:
 
 
 @contextmanager
-def _drawing(translation: Translation, draws: list[Drawn], seed: int) -> Iterator[None]:
+def _drawing(translation: WrittenModule, draws: list[Drawn], seed: int) -> Iterator[None]:
     """Within it, the written module draws the numbers of a seed."""
     checkpointed = translation.checkpointed if draws else ()
     with jax_draws(seed, draws), each_call_traced(translation.code, checkpointed):
         yield
 
 
-def _built(translation: Translation, precision: str, training: bool) -> Any:
+def _built(translation: WrittenModule, precision: str, training: bool) -> Any:
     """The written module in a precision and a mode; dropout deep inside its layers is off."""
     import jax.numpy as jnp
 
@@ -126,7 +126,7 @@ class _Arguments:
     smooth: list[bool]
 
     @classmethod
-    def of(cls, translation: Translation, given: Any) -> _Arguments:
+    def of(cls, translation: WrittenModule, given: Any) -> _Arguments:
         """Those that torch's (args, kwargs) become."""
         import jax
         import jax.numpy as jnp
@@ -147,7 +147,7 @@ class _Arguments:
         both = zip(self.leaves, self.smooth, strict=True)
         return jax.tree.unflatten(self.tree, [next(others) if is_smooth else leaf for leaf, is_smooth in both])
 
-    def in_torchs(self, translation: Translation, given: Any, gradients: Sequence[np.ndarray]) -> Arrays:
+    def in_torchs(self, translation: WrittenModule, given: Any, gradients: Sequence[np.ndarray]) -> Arrays:
         """The inputs' gradients by torch's numbers and in its layout; without those that the call does not take."""
         import jax
         import torch

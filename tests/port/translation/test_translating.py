@@ -160,7 +160,7 @@ def test_results_have_the_originals_tree() -> None:
 def test_what_is_known_of_it(cls: type[nn.Module]) -> None:
     _, translation = translated(cls)
     assert translation.name == cls.__name__
-    assert translation.proof is None and translation.unwritten == []
+    assert translation.proof is None and translation.unwritten == ()
     assert isinstance(translation.lengths.shapes[0][0], str)
     assert not translation.mixed and translation.prefix == ""
     for places in translation.notes.values():

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import port
 from port.translation.proof import prove
-from port.translation.translation import Translation
+from port.translation.result import Translation
 
 from ..lengths_tried import silently_wrong
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -11,7 +13,7 @@ from port.mapping import TORCH_ONLY, Entry, Mapping
 from port.translation.proof import prove
 from port.translation.proof.original import torch_run
 from port.translation.proof.unread import unread_and_felt
-from port.translation.translation import Translation
+from port.translation.result import Translation
 
 
 class Mixed(nn.Module):
@@ -33,9 +35,7 @@ class Mixed(nn.Module):
 def left_out(module: nn.Module, *names: str) -> Translation:
     """A translation that has no place for some entries, as far as the check looks at it."""
     entries = [Entry((name,), (name,), (), TORCH_ONLY, None, True) for name in names]
-    translation = Translation.__new__(Translation)
-    translation.mapping, translation.prefix = Mapping(tuple(entries)), ""
-    return translation
+    return Translation("", "", Mapping(tuple(entries)), None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -65,15 +65,12 @@ def test_a_literal_in_the_place_of_a_frozen_weight() -> None:
     numbers = module.fc.weight.detach().double().T.tolist()
     planted = translation.source.replace("self.fc(x)", f"x @ jnp.array({numbers}) + self.fc.bias[...]")
     assert planted != translation.source
-    translation.source = planted
-    vars(translation).pop("code", None)
-    vars(translation).pop("module", None)
     entries = [
         Entry(entry.sources, entry.sources, (), TORCH_ONLY, entry.shapes, True)
         if "fc.weight" in entry.sources
         else entry
         for entry in translation.mapping.entries
     ]
-    translation.mapping = Mapping(tuple(entries))
+    translation = replace(translation, source=planted, mapping=Mapping(tuple(entries)))
     proof = prove(module, translation, (x,), {})
     assert not proof.agrees and "does not read fc.weight, and what the original gives changes with it" in proof.failed

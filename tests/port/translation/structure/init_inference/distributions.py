@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -42,8 +43,7 @@ def of_flax(translation: Translation, times: int = TIMES, source: str | None = N
         source: in the place of its own.
     """
     if source is not None:
-        translation.source = source
-        vars(translation).pop("code", None)
+        translation = replace(translation, source=source)
     cls = vars(translation.code)[translation.name]
 
     def values(key: Any) -> Any:

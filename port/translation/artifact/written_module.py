@@ -1,4 +1,4 @@
-"""What translating a module gives."""
+"""The Flax module that was written, with all that it takes to run it: source, weights, calling convention."""
 
 from __future__ import annotations
 
@@ -15,35 +15,26 @@ from port.translation.artifact.calling_convention import Boundary
 from port.translation.codegen.module_of_source import MODEL, loaded
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.ir.layout import Drawn
-from port.translation.ir.lowered import Unwritten
-from port.translation.proof import Proof
 
 
-@dataclass
-class Translation:
-    """A torch module, and the Flax module that was written from it.
+@dataclass(frozen=True)
+class WrittenModule:
+    """A Flax module in source, and what its original's tensors are in it.
 
     Attributes:
         name: of the root's class.
         source: the Flax NNX source.
         mapping: where every tensor went.
         boundary: what goes in and comes out, on both sides.
-        notes: ids of the differences met → where in the original, file:line.
-        unwritten: what no pair speaks of; the source raises there.
-        proof: the float64 comparison of both sides; None if it was not asked for, or nothing could be run.
         values: what the variables hold, by Flax's paths: numpy arrays.
-        transposes: how many were written for the layout's sake.
+        hidden: Flax's paths of buffers that no state dict of the original's holds.
+        tables: fixed tables that a new module starts with: name → array, as ``NAME.tables.safetensors`` holds them.
         mixed: whether the original computes something in float32 whatever its precision is.
+        prefix: of the names in the module that was translated, where a layer alone was put into one.
+        lengths: of the tensors that go in: free ones by their names, the conditions on them, those that were tried.
         draws: by whether it is of training, the layouts of what is drawn at random, in order; those of a loop's round
             together.
-        prefix: of the names in the module that was translated, where a layer alone was put into one.
-        tables: fixed tables that a new module starts with: name → array, as ``NAME.tables.safetensors`` holds them.
-        without_start: names of parameters and buffers whose initial values are not known → why; a new module raises.
-        copied_starts: names of those that the original starts as copies → of which; here each draws its own.
-        lengths: of the tensors that go in: free ones by their names, the conditions on them, those that were tried.
-        hidden: Flax's paths of buffers that no state dict of the original's holds.
         checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
-        standalone: whether the source imports nothing of ``port``'s.
         own_gradients: what of ``torch.autograd`` has a backward pass that the source does not: ``Name (file:line)``.
     """
 
@@ -52,20 +43,13 @@ class Translation:
     mapping: Mapping
     boundary: Boundary
     values: dict[str, np.ndarray] = field(default_factory=dict)
-    notes: dict[str, list[str]] = field(default_factory=dict)
-    unwritten: list[Unwritten] = field(default_factory=list)
     hidden: tuple[str, ...] = ()
-    transposes: int = 0
+    tables: dict[str, np.ndarray] = field(default_factory=dict)
     mixed: bool = False
     prefix: str = ""
-    tables: dict[str, np.ndarray] = field(default_factory=dict)
-    without_start: dict[str, str] = field(default_factory=dict)
-    copied_starts: dict[str, str] = field(default_factory=dict)
     lengths: InputLengths = field(default_factory=lambda: InputLengths(()))
     draws: dict[bool, list[Drawn]] = field(default_factory=dict)
-    proof: Proof | None = None
     checkpointed: tuple[str, ...] = ()
-    standalone: bool = False
     own_gradients: tuple[str, ...] = ()
 
     @cached_property
@@ -125,22 +109,10 @@ class Translation:
         nnx.update(module, nnx.from_flat_state(made))
         return module
 
-    def variables(self) -> set[str]:
-        """Flax's dotted paths of all that the module holds, but for its random streams; nothing is computed."""
-        import jax
-        from flax import nnx
-
-        cls = self.code.__dict__[self.name]
-        state = jax.eval_shape(lambda: nnx.state(cls(rngs=nnx.Rngs(0)), nnx.Not(nnx.RngState)))
-        return {".".join(map(str, path)) for path, _ in nnx.to_flat_state(state)}
-
     @cached_property
     def code(self) -> Any:
         """The source as a Python module."""
-        module = loaded(self.source, self.name)
-        if "TABLES" in vars(module):
-            module.TABLES.arrays = self.tables
-        return module
+        return _code(self.source, self.name, self.tables)
 
     @property
     def needs_x64(self) -> bool:
@@ -175,6 +147,29 @@ class Translation:
     def to_torch(self, results: Any) -> Any:
         """What the Flax module gives, as torch tensors in torch's layout, in the original's tuples and dicts."""
         return self.boundary.to_torch(results)
+
+
+def variables_of_source(source: str, name: str, tables: dict[str, np.ndarray]) -> set[str]:
+    """Flax's dotted paths of all that a written module holds, but for its random streams; nothing is computed.
+
+    Args:
+        source: of the module.
+        name: of its class.
+        tables: fixed tables that it starts with.
+    """
+    import jax
+    from flax import nnx
+
+    cls = _code(source, name, tables).__dict__[name]
+    state = jax.eval_shape(lambda: nnx.state(cls(rngs=nnx.Rngs(0)), nnx.Not(nnx.RngState)))
+    return {".".join(map(str, path)) for path, _ in nnx.to_flat_state(state)}
+
+
+def _code(source: str, name: str, tables: dict[str, np.ndarray]) -> Any:
+    module = loaded(source, name)
+    if "TABLES" in vars(module):
+        module.TABLES.arrays = tables
+    return module
 
 
 def _dtype(variable: Any, array: np.ndarray) -> Any:
