@@ -6,6 +6,8 @@ The public face: names only. torch, jax and matplotlib are imported where they a
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from port.version import __version__
+
 if TYPE_CHECKING:
     from port.data import IndexPlan, PlanSampler, PlanSource
     from port.matching import Match, match
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
         to_torch,
     )
 
-__version__ = "0.1.0"
 
 _HOMES = {
     "CheckReport": "port.parity",

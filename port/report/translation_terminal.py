@@ -19,7 +19,7 @@ from port.report.original_places import nearest, place_of
 from port.report.translation import by_reason, note_order
 from port.translation import Translation
 from port.translation.audit import Audit
-from port.translation.proof.frozen import WHAT as FROZEN_ALIKE
+from port.translation.verify.trained_alike import WHAT as FROZEN_ALIKE
 
 SHOWN = 6
 """How many places of one thing are named."""

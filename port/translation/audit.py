@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from port.pairs import name_of
 from port.pairs.twin import twin_pair
-from port.translation.both_runs import both_runs
-from port.translation.freeing import captured_with_free_lengths
+from port.translation.both_modes import both_runs
+from port.translation.free_dimensions import captured_with_free_lengths
 from port.translation.ir.graph import Graph, LayerCall, Operation, Place, each_step
 from port.translation.ir.lowered import Unwritten
 

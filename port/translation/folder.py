@@ -15,8 +15,8 @@ from typing import Any
 from port.errors import FolderExists, UsageError
 from port.mapping import save_mapping
 from port.named import SIGN
+from port.translation.artifact.metadata import metadata_of
 from port.translation.codegen.emit import formatted
-from port.translation.remembered import metadata_of
 from port.translation.result import Translation
 from port.weights.checkpoint import write_checkpoint
 from port.weights.tensors import Tensor

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.ir.lowered import Unwritten
-from port.translation.proof import Proof
+from port.translation.verify import Proof
 
 
 @dataclass(frozen=True)

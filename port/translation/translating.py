@@ -16,11 +16,11 @@ from port.mapping.entry import gather
 from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.artifact.weight_map import mapping_of
 from port.translation.artifact.written_module import variables_of_source
-from port.translation.both_runs import BothRuns, Runs, both_runs
+from port.translation.both_modes import BothRuns, Runs, both_runs
 from port.translation.codegen.emit import formatted, render
 from port.translation.codegen.length_checks import expectations
 from port.translation.codegen.vendor import with_own_copies
-from port.translation.freeing import (
+from port.translation.free_dimensions import (
     captured_with_free_lengths,
     ends,
     with_fewer,
@@ -36,12 +36,12 @@ from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.lowered import Assignment, Placed, Scan, each_placed
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.symbolic_lengths import shapes_of
-from port.translation.proof import Sides, prove, settled
 from port.translation.result import Translation
 from port.translation.structure.classes import Program, program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.remat import checkpointed_classes
 from port.translation.structure.scope import LostLength
+from port.translation.verify import Sides, prove, settled
 
 if TYPE_CHECKING:
     import torch

@@ -25,14 +25,20 @@ def is_stateful(step: Step, training: bool) -> bool:
 
 
 def _draws(operation: Operation) -> bool:
-    from port.translation.lowering.rules.rng import RULES
+    """Whether an operator draws random numbers: torch tags those that do, also where their arguments turn it off."""
+    import torch
 
-    name = operation.operator
+    name, arguments = operation.operator, operation.arguments
     if name in ("aten.dropout.default", "aten.native_dropout.default"):
-        return bool(operation.arguments["train"]) and operation.arguments["p"] != 0
+        return bool(arguments["train"]) and arguments["p"] != 0
     if name == "aten.scaled_dot_product_attention.default":
-        return bool(operation.arguments["dropout_p"])
-    return (name in RULES or name.rpartition(".")[0] in RULES) and "empty" not in name
+        return bool(arguments["dropout_p"])
+    if name.startswith("aten.rrelu"):
+        return bool(arguments.get("training"))
+    overload: Any = torch.ops
+    for part in name.split("."):
+        overload = getattr(overload, part, None)
+    return torch.Tag.nondeterministic_seeded in getattr(overload, "tags", ())
 
 
 def _has_state(layer: Any) -> bool:

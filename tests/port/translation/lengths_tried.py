@@ -9,8 +9,8 @@ import torch
 
 from port.translation.frontend.resized_inputs import Sizes, resized, tensors_of, with_first_indices
 from port.translation.frontend.single_layer import as_root
-from port.translation.proof import Sides
 from port.translation.result import Translation
+from port.translation.verify import Sides
 
 
 def silently_wrong(module: torch.nn.Module, translation: Translation, args: Any, kwargs: dict[str, Any]) -> list[str]:

@@ -11,8 +11,8 @@ from torch import nn
 import port
 from port.errors import BrokenWeights, FolderExists, UsageError, WeightsMismatch
 from port.translation import Translation, folder
-from port.translation.again import prove_files
 from port.translation.folder import Original, check_name, file_name, test_source, write_folder
+from port.translation.verify.reverify import prove_files
 from port.weights.conversion import convert
 
 # The proof filters an nnx.State with a method that flax is about to take away.

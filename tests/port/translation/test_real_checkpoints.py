@@ -19,7 +19,7 @@ from models.agreement import FAST, difference, output_of
 from models.published import CREPE, ECAL, RESNET20, Published, published_file
 from port.judging import TENSORS
 from port.translation import Translation
-from port.translation.proof import prove
+from port.translation.verify import prove
 from port.weights import arrays_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")

@@ -28,7 +28,7 @@ Row = dict[str, Any]
 def row_of(name: str) -> Row:
     """Translate a model, its weights and running statistics random, and say what came of it."""
     import port
-    from port.translation.proof import Proof
+    from port.translation.verify import Proof
 
     from .lengths_tried import silently_wrong
     from .test_zoo import built

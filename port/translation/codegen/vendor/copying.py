@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from port import __version__
 from port.errors import UsageError
 from port.translation.codegen.module_of_source import MODEL
 from port.translation.codegen.vendor.definitions import (
@@ -27,6 +26,7 @@ from port.translation.codegen.vendor.definitions import (
 )
 from port.translation.codegen.vendor.lookups import Import, local_name
 from port.translation.codegen.vendor.renaming import Edit, edited, in_text
+from port.version import __version__
 
 _HEAD = (
     f"# Layers and functions with PyTorch's semantics, copied from port {__version__} (MIT License, Copyright (c) 2026 "

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from port.translation import translate
-from port.translation.proof import prove
+from port.translation.verify import prove
 
 from .word import word_of
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import port
 from port.translation import Translation
-from port.translation.proof import Proof, prove
+from port.translation.verify import Proof, prove
 
 from .bases import BASES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from port.judging import Status
-from port.translation.proof import Proof
+from port.translation.verify import Proof
 
 
 def word_of(proof: Proof | None) -> Status:

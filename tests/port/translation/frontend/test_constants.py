@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import port
 from port.errors import NoPair
-from port.translation.both_runs import both_runs
+from port.translation.both_modes import both_runs
 from port.translation.frontend.constants import constant, is_written
 
 from ...parity.hiding import HIDING, Parts

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import port
 from port.errors import NoPair
-from port.translation.both_runs import both_runs
+from port.translation.both_modes import both_runs
 from port.translation.frontend.export import capture
 from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.long_formulas import LongLength
@@ -65,7 +65,7 @@ def test_it_ends_whatever_the_length_is_made_of(axes: frozenset[tuple[int, int]]
         error.axes = axes
         raise error
 
-    monkeypatch.setattr("port.translation.both_runs.both_modes", both_modes)
+    monkeypatch.setattr("port.translation.both_modes.both_modes", both_modes)
     with pytest.raises(NoPair, match="depends on the values of a tensor"):
         both_runs(nn.Tanh(), floats(2, 3), {})
     assert tried == sorted({*tried}, reverse=True)

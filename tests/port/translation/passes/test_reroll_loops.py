@@ -11,7 +11,7 @@ import torch
 
 import port
 from port.translation import Translation
-from port.translation.proof import prove
+from port.translation.verify import prove
 
 from ..loops import MODELS, ByHand, Dropping, Gated, Model, Translator, TwoBack
 

@@ -19,9 +19,9 @@ import port
 from port.errors import WeightsMismatch
 from port.mapping import read_mapping
 from port.translation import Translation
-from port.translation.again import prove_files
 from port.translation.folder import write_folder
-from port.translation.proof import prove
+from port.translation.verify import prove
+from port.translation.verify.reverify import prove_files
 
 from ..frozen_nets import (
     INPUTS,

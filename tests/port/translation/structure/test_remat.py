@@ -20,8 +20,8 @@ from torch import Tensor, nn
 import port
 from port.errors import UnknownChoice, UsageError
 from port.translation import Translation
-from port.translation.proof import prove, written
-from port.translation.proof.draws import each_call_traced
+from port.translation.verify import flax_run, prove
+from port.translation.verify.draws import each_call_traced
 
 # The proof filters an nnx.State with a method that flax is about to take away.
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
@@ -276,7 +276,7 @@ def test_every_block_draws_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.checkpointed == ("Noisy",)
     assert done.proof is not None and done.proof.agrees, str(done.proof)
     # Modules that are alike are traced once, and what was drawn meanwhile would stand in both.
-    monkeypatch.setattr(written, "each_call_traced", lambda *_: nullcontext())
+    monkeypatch.setattr(flax_run, "each_call_traced", lambda *_: nullcontext())
     assert not prove(module, done, (x,), {}).agrees
 
 

@@ -6,7 +6,7 @@ import pytest
 from torch import Tensor, nn
 
 import port
-from port.translation.freeing import pinned
+from port.translation.free_dimensions import pinned
 
 from .lengths_tried import silently_wrong
 from .zoo.example import floats

@@ -12,7 +12,7 @@ from port.parity.sides.run import Run, numbered
 from port.parity.sides.torch_side import silence
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.random_layers import draws_once
-from port.translation.proof.draws import torch_draws
+from port.translation.verify.draws import torch_draws
 
 if TYPE_CHECKING:
     import torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from port.translation.proof import Compared, Proof
+from port.translation.verify import Compared, Proof
 
 
 def test_a_row_says_what_was_compared_and_where_it_differs() -> None:

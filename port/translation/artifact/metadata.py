@@ -15,9 +15,9 @@ import numpy as np
 
 from port.errors import BrokenWeights, WeightsMismatch
 from port.mapping import TORCH_ONLY, Mapping
+from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend import input_lengths
 from port.translation.ir.layout import Drawn, Folded, Layout
-from port.translation.result import Translation
 from port.weights.fingerprints import fingerprint
 from port.weights.record import Record, record_of
 from port.weights.safetensors_files import open_safetensors
@@ -51,7 +51,7 @@ class Remembered:
     fingerprints: dict[str, str]
 
 
-def metadata_of(translation: Translation) -> dict[str, str]:
+def metadata_of(translation: WrittenModule) -> dict[str, str]:
     """The metadata of a translation's weights file."""
     boundary = translation.boundary
     told = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from port.judging import TENSORS, Compared, Limits, Status, worst
-from port.translation.proof.explanation import NONE, Explanation
+from port.translation.verify.explanation import NONE, Explanation
 
 
 def limits_of(single: bool, mixed: bool) -> Limits:

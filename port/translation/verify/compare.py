@@ -13,7 +13,7 @@ from port.parity.compare.distance import largest
 from port.parity.compare.judge import Judge, Pair
 from port.parity.sides.calls import Arrays
 from port.parity.sides.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Run
-from port.translation.proof.frozen import frozen_alike
+from port.translation.verify.trained_alike import frozen_alike
 
 if TYPE_CHECKING:
     from port.translation.artifact.written_module import WrittenModule

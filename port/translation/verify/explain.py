@@ -6,11 +6,11 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from port.parity.sides.inputs import Inputs, inputs_from
-from port.translation.proof.explanation import NONE, Explanation
+from port.translation.verify.explanation import NONE, Explanation
 
 if TYPE_CHECKING:
     from port.parity.report import CheckReport
-    from port.translation.proof.other_lengths import Sides
+    from port.translation.verify.other_lengths import Sides
 
 
 def explanation_of(sides: Sides, given: Any, modes: Collection[str]) -> Explanation:

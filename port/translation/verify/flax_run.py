@@ -14,8 +14,8 @@ from port.parity.sides.calls import Arrays
 from port.parity.sides.flax_side import silence
 from port.parity.sides.run import Run, numbered
 from port.translation.ir.layout import Drawn, Layout
-from port.translation.proof.draws import each_call_traced, jax_draws
-from port.translation.proof.original import INPUT, OUTPUT
+from port.translation.verify.draws import each_call_traced, jax_draws
+from port.translation.verify.torch_run import INPUT, OUTPUT
 
 if TYPE_CHECKING:
     from port.translation.artifact.written_module import WrittenModule

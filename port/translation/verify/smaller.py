@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from port.translation.frontend.input_lengths import Lengths
 
 if TYPE_CHECKING:
-    from port.translation.proof.other_lengths import Sides
+    from port.translation.verify.other_lengths import Sides
 
 
 def smaller(sides: Sides, is_enough: Callable[[Lengths], bool]) -> Lengths | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from port.translation.frontend.input_lengths import InputLengths, holds
-from port.translation.proof.settling import beyond
+from port.translation.verify.settle_lengths import beyond
 
 
 def sides(condition: str, **example: int) -> Any:

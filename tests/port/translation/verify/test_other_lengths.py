@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import port
-from port.translation.proof import prove
 from port.translation.result import Translation
+from port.translation.verify import prove
 
 from ..lengths_tried import silently_wrong
 

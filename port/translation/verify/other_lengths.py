@@ -21,10 +21,10 @@ from port.translation.frontend.free_lengths import Trials
 from port.translation.frontend.input_lengths import Lengths
 from port.translation.frontend.precision import default_float64, in_double
 from port.translation.frontend.resized_inputs import resized
-from port.translation.proof.comparing import compared
-from port.translation.proof.original import OUTPUT, torch_outputs, torch_run
-from port.translation.proof.verdict import limits_of
-from port.translation.proof.written import flax_outputs, flax_run
+from port.translation.verify.compare import compared
+from port.translation.verify.flax_run import flax_outputs, flax_run
+from port.translation.verify.proof import limits_of
+from port.translation.verify.torch_run import OUTPUT, torch_outputs, torch_run
 
 if TYPE_CHECKING:
     from port.translation.artifact.written_module import WrittenModule

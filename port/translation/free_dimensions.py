@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from port.translation.both_runs import BothRuns
+from port.translation.both_modes import BothRuns
 from port.translation.frontend.conditions import GLANCE
 from port.translation.frontend.free_lengths import FreeLength, Trials, longest
 from port.translation.frontend.input_lengths import InputLengths, Lengths, holds

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import port
 from port.report.results import result_of_translation
 from port.translation import Translation
-from port.translation.proof import Proof, prove
+from port.translation.verify import Proof, prove
 
 # The proof filters an nnx.State with a method that flax is about to take away.
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")

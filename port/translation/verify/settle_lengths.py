@@ -14,7 +14,7 @@ from port.translation.frontend.free_lengths import MOST_ELEMENTS, Trials, elemen
 from port.translation.frontend.input_lengths import InputLengths, Lengths, holds
 from port.translation.frontend.resized_inputs import with_first_indices
 from port.translation.ir.symbolic_lengths import words_in
-from port.translation.proof.other_lengths import Sides
+from port.translation.verify.other_lengths import Sides
 
 _MOST_TRIALS = 40
 """Sets of lengths beyond a condition that the original is tried at, until it takes one."""

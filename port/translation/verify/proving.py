@@ -13,13 +13,13 @@ from port.parity.sides.precision import cpu_precision
 from port.translation.codegen.module_of_source import LABEL
 from port.translation.frontend.input_lengths import Lengths
 from port.translation.frontend.precision import twice, why_not
-from port.translation.proof.comparing import compared
-from port.translation.proof.explaining import explanation_of
-from port.translation.proof.other_lengths import Sides, words
-from port.translation.proof.smaller import smaller
-from port.translation.proof.unread import unread_and_felt
-from port.translation.proof.verdict import Proof
-from port.translation.proof.written import flax_run
+from port.translation.verify.compare import compared
+from port.translation.verify.explain import explanation_of
+from port.translation.verify.flax_run import flax_run
+from port.translation.verify.other_lengths import Sides, words
+from port.translation.verify.proof import Proof
+from port.translation.verify.smaller import smaller
+from port.translation.verify.unread import unread_and_felt
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,7 @@ from torch import nn
 
 import port
 from port.translation import Translation
-from port.translation.proof import Proof, prove
+from port.translation.verify import Proof, prove
 
 from ..nets import INPUTS, Attention, Blocks, Small, translated
 

@@ -12,7 +12,7 @@ from torch import nn
 from torchvision.ops import StochasticDepth
 
 import port
-from port.translation.proof import Proof, prove
+from port.translation.verify import Proof, prove
 
 FLAX = "ignore:`flax.nnx.State` will be deprecated:DeprecationWarning"
 pytestmark = pytest.mark.filterwarnings(FLAX)

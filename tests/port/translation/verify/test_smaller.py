@@ -12,7 +12,7 @@ import port
 from models.keeping import Keeping, X
 from port.judging import Status
 from port.translation import Translation
-from port.translation.proof import prove, proving
+from port.translation.verify import prove, proving
 
 MODULE = Keeping()
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 import port
 from port.mapping import TORCH_ONLY, Entry, Mapping
-from port.translation.proof import prove
-from port.translation.proof.original import torch_run
-from port.translation.proof.unread import unread_and_felt
 from port.translation.result import Translation
+from port.translation.verify import prove
+from port.translation.verify.torch_run import torch_run
+from port.translation.verify.unread import unread_and_felt
 
 
 class Mixed(nn.Module):

@@ -9,7 +9,7 @@ import numpy as np
 from port.mapping import TORCH_ONLY
 from port.parity.sides.calls import Arrays
 from port.parity.sides.copies import copied
-from port.translation.proof.original import torch_run
+from port.translation.verify.torch_run import torch_run
 
 if TYPE_CHECKING:
     import torch
