@@ -6,7 +6,7 @@ The public face: names only. torch, jax and matplotlib are imported where they a
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from port.version import __version__
+from port.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from port.data import IndexPlan, PlanSampler, PlanSource
