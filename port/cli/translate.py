@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.guarding import Made, guarded
 from port.cli.models import built_torch_model, called, register_pairs
-from port.errors import UsageError
+from port.errors import UnknownChoice, UsageError
 from port.judging import Status
 from port.named import arguments as keywords
 from port.named import named, spelled_arguments
@@ -59,6 +60,10 @@ class Arguments:
     """only list the layers and operators, and which of them have no pair; exits 1 if any has none"""
     json: bool = False
     """print the result as JSON, for programs; not with --dry-run"""
+    print_ir: bool = False
+    """print the graph that the source is written from, a line an operation: JAX expressions with their layouts"""
+    print_after: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PASS")] = ()
+    """print the graph behind a pass: export, reroll-loops, generalize-lengths, output-sizes, stateful-loops or lower"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -90,7 +95,24 @@ def main(arguments: Sequence[str]) -> int:
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
     if given.dry_run:
         return _dry_run(given, module, args, kwargs, console)
-    return _translate(given, module, args, kwargs, out, name, console)
+    with _printed_graphs(given):
+        return _translate(given, module, args, kwargs, out, name, console)
+
+
+def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
+    """Within it, the graphs are printed that were asked for; to standard error, beside JSON or the result.
+
+    Raises:
+        UnknownChoice: a pass that there is none of.
+    """
+    from port.translation.ir.instrumentation import PASSES, printing, watching_passes
+
+    passes = (*given.print_after, *(("lower",) if given.print_ir else ()))
+    for name in passes:
+        if name not in PASSES:
+            raise UnknownChoice("pass", name, PASSES)
+    stream = sys.stderr  # bound here: what torch.export says there is kept quiet
+    return watching_passes(printing(passes, lambda text: print(text, file=stream)))
 
 
 def _dry_run(given: Arguments, module: Any, args: Any, kwargs: Any, console: Any) -> int:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from port.pairs import name_of
+from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.pairs.twin import twin_pair
 from port.translation.both_modes import both_runs
 from port.translation.free_dimensions import captured_with_free_lengths
@@ -56,6 +57,7 @@ class Audit:
         return tuple(row for row in self.rows if not row.is_known)
 
 
+@output_sizes_at_calls()
 def audit(
     module: torch.nn.Module, args: Any = (), kwargs: dict[str, Any] | None = None, *, static: bool = False
 ) -> Audit:

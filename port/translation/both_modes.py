@@ -14,6 +14,7 @@ from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.output_sizes import in_spatial_sizes
 from port.translation.ir.graph import Graph
+from port.translation.ir.instrumentation import after
 from port.translation.ir.lowered import Placed
 from port.translation.lowering.layout_assignment import place
 from port.translation.passes.reroll_loops import stateful_loops
@@ -96,7 +97,8 @@ def both_runs(
             fewer = [length for length in free if not error.axes & {*length.axes}]
             # Where no input has such a length, none stays free.
             free = fewer if len(fewer) < len(free) else []
-    in_spatial_sizes(root, graphs)
+    graphs = {t: after("output-sizes", in_spatial_sizes(root, graph), training=t) for t, graph in graphs.items()}
     if remat:
-        graphs = {training: stateful_loops(graph) for training, graph in graphs.items()}
-    return BothRuns(module, root, args, kwargs, layers, doubled, graphs, place(graphs, root), tuple(free))
+        graphs = {t: after("stateful-loops", stateful_loops(graph), training=t) for t, graph in graphs.items()}
+    runs = {t: after("lower", placed, training=t) for t, placed in place(graphs, root).items()}
+    return BothRuns(module, root, args, kwargs, layers, doubled, graphs, runs, tuple(free))

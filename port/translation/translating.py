@@ -13,6 +13,7 @@ import numpy as np
 
 from port.mapping import FROZEN, TORCH_ONLY, Mapping
 from port.mapping.entry import gather
+from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.artifact.weight_map import mapping_of
 from port.translation.artifact.written_module import variables_of_source
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@output_sizes_at_calls()
 def translate(
     module: torch.nn.Module,
     args: Any = (),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from math import prod
 from typing import Any
-from weakref import WeakSet
 
 from port.moves import Flip, Permute
 from port.pairs.layers.conv import has_axes
@@ -43,16 +44,33 @@ def _ports_arguments(module: Any) -> dict[str, Any]:
     return {**{name: getattr(module, name) for name in names}, "bias": module.bias is not None}
 
 
-_told_at_calls: WeakSet[Any] = WeakSet()
+_sized_at_calls: ContextVar[list[Any] | None] = ContextVar("sized_at_calls", default=None)
 
 
-def told_its_output_size(module: Any) -> None:
-    """Note that some call gives this torch layer an ``output_size``, which Flax's class does not take."""
-    _told_at_calls.add(module)
+@contextmanager
+def output_sizes_at_calls() -> Iterator[None]:
+    """Within it, the torch layers of which `given_an_output_size` says so have the twin that takes a size."""
+    token = _sized_at_calls.set([])
+    try:
+        yield
+    finally:
+        _sized_at_calls.reset(token)
+
+
+def given_an_output_size(module: Any) -> None:
+    """Note that some call gives this torch layer an ``output_size``, which Flax's class does not take.
+
+    Raises:
+        RuntimeError: outside of `output_sizes_at_calls`, where nothing would end it.
+    """
+    sized = _sized_at_calls.get()
+    if sized is None:
+        raise RuntimeError("an output_size is noted within `output_sizes_at_calls` alone")
+    sized.append(module)
 
 
 def _as_flaxs(module: Any) -> bool:
-    return module.groups == 1 and module not in _told_at_calls
+    return module.groups == 1 and not any(module is sized for sized in _sized_at_calls.get() or ())
 
 
 def _is_transposed(transposed: bool, has_its_axes: Callable[[Any], bool]) -> Callable[[Any], bool]:

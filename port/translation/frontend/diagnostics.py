@@ -19,6 +19,7 @@ from port.translation.frontend.resized_inputs import Axis, Sizes, resized, tenso
 from port.translation.frontend.source_locations import is_users
 from port.translation.frontend.stepped_lengths import short_sizes, walked_lengths
 from port.translation.ir.graph import Graph, Place
+from port.translation.ir.instrumentation import after
 from port.translation.ir.symbolic_lengths import names_of, shapes_of
 from port.translation.passes.generalize_lengths import generalised
 from port.translation.passes.reroll_loops import rolled_loops, with_same_loops
@@ -154,7 +155,7 @@ def _regained(
         one = generalised(graphs, numbers)
         if one is None:
             return None
-        found[training] = one
+        found[training] = after("generalize-lengths", one, training=training)
     found = with_same_loops(found)
     for graph in found.values():
         graph.unguarded = tuple(numbers)
@@ -202,11 +203,12 @@ def captured(
             except Exception as error:
                 last = error
                 continue
+            graph = after("export", graph, training=training)
             # A length of 1 that turns out to be fixed has to be the one that was given.
             fixed = fixed_axes(graph)
             lost = [length for length in ones if fixed & {*length.axes}]
             if not lost:
-                return rolled_loops(graph, training=training)
+                return after("reroll-loops", rolled_loops(graph, training=training), training=training)
             attempts.insert(0, [length for length in left if length not in lost])
     assert last is not None
     raise refusal(last) from None

@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from port.pairs import pairs_of_torch
-from port.pairs.layers.conv_transpose import told_its_output_size
+from port.pairs.layers.conv_transpose import given_an_output_size
 from port.translation.ir.graph import Graph, LayerCall, Loop, Step
 
 
-def in_spatial_sizes(root: Any, graphs: dict[bool, Graph]) -> None:
-    """Leave of each ``output_size`` the spatial part, which torch takes alone or with the axes before it.
+def in_spatial_sizes(root: Any, graph: Graph) -> Graph:
+    """The graph with the spatial part of each ``output_size`` alone, which torch takes with or without the axes before.
 
-    torch's whole shape has the channels in front. Transposed convolutions are told, so that their twin takes a size.
+    torch's whole shape has the channels in front. Which transposed convolutions are given one is noted, so that their
+    twin takes a size: see `port.pairs.layers.conv_transpose.output_sizes_at_calls`.
 
     Args:
         root: the module.
-        graphs: of both modes; their steps are changed.
+        graph: of one mode.
     """
-    for graph in graphs.values():
-        graph.steps = [_with_sizes(step, root) for step in graph.steps]
+    return replace(graph, steps=[_with_sizes(step, root) for step in graph.steps])
 
 
 def _with_sizes(step: Step, root: Any) -> Step:
@@ -30,8 +30,8 @@ def _with_sizes(step: Step, root: Any) -> Step:
     if not isinstance(step, LayerCall) or (sized := _sized(step)) is None:
         return step
     if type(step.module).__name__.startswith("ConvTranspose"):
-        told_its_output_size(step.module)
-        told_its_output_size(root.get_submodule(step.path))
+        given_an_output_size(step.module)
+        given_an_output_size(root.get_submodule(step.path))
     return sized
 
 

@@ -1,0 +1,162 @@
+"""Graphs as text, a line an operation, as a jaxpr reads: ``port translate … --print-ir``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from port.translation.ir.graph import Enter, Graph, LayerCall, Leave, Loop, Operation, Place, Step, Value, each_value
+from port.translation.ir.lowered import Assignment, Placed, PlacedStep, Scan
+
+_INDENT = "  "
+_COLUMN = 88
+"""Where the source locations begin, if a line is not longer."""
+
+
+def print_graph(graph: Graph) -> str:
+    """A captured run on torch's terms.
+
+    Args:
+        graph: of one mode.
+    """
+    lines = [f"inputs {', '.join(map(_typed, graph.inputs))}"]
+    lines += [f"held {_typed(value)} = {name}" for value, name in graph.held.items()]
+    lines += [f"constant {_typed(value)}" for value in graph.constants]
+    lines += _steps(graph.steps)
+    lines += [f"write {name} ← {value!r}" for name, value in graph.written.items()]
+    lines += [f"guard {guard}" for guard in graph.guards]
+    return "\n".join(lines)
+
+
+def print_lowered(placed: Placed) -> str:
+    """A lowered run: JAX expressions over arrays, each with its layout where that is not torch's.
+
+    Args:
+        placed: of one mode.
+    """
+    typed = [_typed(value, placed) for value in placed.graph.inputs]
+    lines = [f"inputs {', '.join(typed)}"]
+    lines += [f"held {_typed(value, placed)} = {name}" for value, name in placed.graph.held.items()]
+    lines += _lowered_steps(placed.steps, placed)
+    lines += [f"write {name} ← {ast.unparse(value)}" for name, value in placed.written.items()]
+    lines += [f"unsupported {item.what}: {item.why}{_at(item.place)}" for item in placed.unwritten]
+    return "\n".join(lines)
+
+
+def _steps(steps: Any, depth: int = 0) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, Leave):
+            depth -= 1
+        yield from _step(step, depth)
+        if isinstance(step, Enter):
+            depth += 1
+
+
+def _step(step: Step, depth: int) -> Iterator[str]:
+    match step:
+        case Operation():
+            yield _line(depth, f"{_results(step.results)} = {step.operator}({_named(step.arguments)})", step.place)
+        case LayerCall():
+            given = ", ".join(filter(None, [*map(_shown, step.arguments), _named(step.keywords)]))
+            name = f"{type(step.module).__name__} {step.path}"
+            yield _line(depth, f"{_results(step.results)} = call {name}({given})", step.place)
+        case Enter():
+            yield _enter(step, depth)
+        case Leave():
+            yield _line(depth, f"leave {step.path or 'the model'} → {_shown(step.results)}")
+        case Loop():
+            direction = " reversed" if step.reverse else ""
+            yield _line(depth, f"{_results(step.results)} = loop of {step.length}{direction}:", step.place)
+            for carried in step.carried:
+                yield _line(
+                    depth + 1, f"carried {_typed(carried.inside)} from {carried.first!r}, then {carried.next!r}"
+                )
+            for sliced in step.sliced:
+                yield _line(depth + 1, f"sliced {_typed(sliced.inside)} of {sliced.whole!r} along {sliced.axis}")
+            yield from _steps(step.steps, depth + 1)
+            for stacked in step.stacked:
+                yield _line(depth + 1, f"stacked {stacked.inside!r} to {stacked.whole!r} along {stacked.axis}")
+
+
+def _lowered_steps(steps: Any, placed: Placed, depth: int = 0) -> Iterator[str]:
+    for step in steps:
+        if isinstance(step, Leave):
+            depth -= 1
+        yield from _lowered_step(step, placed, depth)
+        if isinstance(step, Enter):
+            depth += 1
+
+
+def _lowered_step(step: PlacedStep, placed: Placed, depth: int) -> Iterator[str]:
+    match step:
+        case Assignment():
+            moved = "  (transpose)" if step.is_transpose else ""
+            text = f"{_results(step.results, placed)} = {ast.unparse(step.expression)}{moved}"
+            yield _line(depth, text, step.place)
+        case Enter():
+            yield _enter(step, depth)
+        case Leave():
+            yield _line(depth, f"leave {step.path or 'the model'} → {_shown(step.results)}")
+        case Scan():
+            length = "the arrays' length" if step.length is None else ast.unparse(step.length)
+            direction = " reversed" if step.reverse else ""
+            made = _results((*step.last, *step.stacked), placed)
+            yield _line(depth, f"{made} = scan over {length}{direction}:", step.place)
+            for value, first, following in zip(step.carried, step.first, step.next, strict=True):
+                text = f"carried {_typed(value, placed)} from {ast.unparse(first)}, then {ast.unparse(following)}"
+                yield _line(depth + 1, text)
+            for value, whole in zip(step.sliced, step.whole, strict=True):
+                yield _line(depth + 1, f"sliced {_typed(value, placed)} of {ast.unparse(whole)}")
+            yield from _lowered_steps(step.steps, placed, depth + 1)
+            for value, given in zip(step.stacked, step.given, strict=True):
+                yield _line(depth + 1, f"stacked {ast.unparse(given)} to {value!r}")
+
+
+def _enter(step: Enter, depth: int) -> str:
+    name = type(step.module).__name__
+    call = f", call {step.call + 1}" if step.call else ""
+    return _line(depth, f"enter {step.path or 'the model'} ({name}{call}): {_named(step.arguments)}", step.place)
+
+
+def _results(results: Any, placed: Placed | None = None) -> str:
+    return ", ".join(_typed(value, placed) for value in each_value(results)) or "nothing"
+
+
+def _typed(value: Value, placed: Placed | None = None) -> str:
+    if value.shape is None:
+        return f"{value!r}: size {value.length}"
+    layout = None if placed is None else placed.layouts.get(value)
+    order = "" if layout is None or layout.is_torchs else f" as {layout}"
+    return f"{value!r}: {value.dtype}[{', '.join(map(str, value.shape))}]{order}"
+
+
+def _named(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case ast.AST():
+            return ast.unparse(value)
+        case tuple() | list():
+            inner = ", ".join(map(_shown, value))
+            return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
+        case dict():
+            return f"{{{_named(value)}}}"
+        case _:
+            return repr(value)
+
+
+def _line(depth: int, text: str, place: Place | None = None) -> str:
+    line = f"{_INDENT * depth}{text}"
+    return line if place is None else f"{line.ljust(_COLUMN)}{_at(place)}"
+
+
+def _at(place: Place | None) -> str:
+    if place is None:
+        return ""
+    file = Path(place.file)
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f"  # {shown}:{place.line}"

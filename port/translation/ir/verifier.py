@@ -1,0 +1,140 @@
+"""What holds of every graph: each value is made once, before it is read, and scopes close in the order they open."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from port.translation.ir.expr import values_in
+from port.translation.ir.graph import Enter, Graph, Leave, Loop, Step, Value, each_value, read_by
+from port.translation.ir.lowered import Assignment, Placed, PlacedStep, Scan
+
+
+class BrokenGraph(AssertionError):
+    """A graph that a pass has left broken: a fault of the translator's."""
+
+
+def verify_graph(graph: Graph) -> None:
+    """See that a captured run is whole.
+
+    Args:
+        graph: of one mode.
+
+    Raises:
+        BrokenGraph: a value that is read before it is made, or made twice; a scope that is left and was not entered;
+            a result whose length is no formula of the inputs'.
+    """
+    _Verifier({*graph.inputs, *graph.held, *graph.constants}).check(graph.steps, graph.written.values())
+
+
+def verify_lowered(placed: Placed) -> None:
+    """See that a lowered run is whole, and that its layouts have the ranks of their values.
+
+    Args:
+        placed: of one mode.
+
+    Raises:
+        BrokenGraph: as of `verify_graph`; an array whose layout has another rank, or that has none.
+    """
+    known = {value.name for value in (*placed.graph.inputs, *placed.graph.held, *placed.graph.constants)}
+    _verify_steps(placed.steps, known, [])
+    for value, layout in placed.layouts.items():
+        if sorted(layout.order) != list(range(value.rank)):
+            raise BrokenGraph(f"{value!r} has {value.rank} axes, and its layout is {layout}")
+
+
+class _Verifier:
+    def __init__(self, made: set[Value]) -> None:
+        self.made = made
+        self.scopes: list[tuple[str, int]] = []
+
+    def check(self, steps: Iterable[Step], written: Iterable[Value]) -> None:
+        for step in steps:
+            self.step(step)
+        if self.scopes:
+            raise BrokenGraph(f"{self.scopes[-1][0] or 'the model'} is entered and never left")
+        self.read(written, "what is written to the module")
+
+    def step(self, step: Step) -> None:
+        what = _named(step)
+        self.read(step.taken if isinstance(step, Loop) else read_by(step), what)
+        match step:
+            case Enter():
+                self.scopes.append((step.path, step.call))
+            case Leave():
+                if not self.scopes or self.scopes.pop() != (step.path, step.call):
+                    raise BrokenGraph(f"{step.path or 'the model'} is left and was not entered last")
+            case Loop():
+                self.loop(step)
+                self.make(step.results, what)
+            case _:
+                self.make(each_value(step.results), what)
+
+    def loop(self, step: Loop) -> None:
+        inside = [*(each.inside for each in step.carried), *(each.inside for each in step.sliced)]
+        body = _Verifier({*self.made, *inside})
+        body.check(step.steps, [*(each.next for each in step.carried), *(each.inside for each in step.stacked)])
+        for each in step.carried:
+            if (each.first.shape, each.first.dtype) != (each.inside.shape, each.inside.dtype):
+                raise BrokenGraph(f"a loop carries {each.inside!r}, which begins with {each.first!r} of another shape")
+
+    def read(self, values: Iterable[Value], what: str) -> None:
+        for value in values:
+            if value not in self.made:
+                raise BrokenGraph(f"{what} reads {value!r}, which nothing before it makes")
+
+    def make(self, values: Iterable[Value], what: str) -> None:
+        for value in values:
+            if value in self.made:
+                raise BrokenGraph(f"{what} makes {value!r}, which is there already")
+            self.made.add(value)
+
+
+def _verify_steps(steps: Iterable[PlacedStep], known: set[str], scopes: list[str]) -> None:
+    for step in steps:
+        match step:
+            case Assignment():
+                _read([step.expression], known, "an expression")
+                known |= {value.name for value in each_value(step.results)}
+            case Enter():
+                _read(_expressions(step.arguments), known, f"the call of {step.path or 'the model'}")
+                scopes.append(step.path)
+            case Leave():
+                _read(_expressions(step.results), known, f"what {step.path or 'the model'} gives")
+                if not scopes or scopes.pop() != step.path:
+                    raise BrokenGraph(f"{step.path or 'the model'} is left and was not entered last")
+            case Scan():
+                _read([*step.first, *step.whole], known, "a scan")
+                inside = known | {value.name for value in (*step.carried, *step.sliced)}
+                _verify_steps(step.steps, inside, list(scopes))
+                _read([*step.next, *step.given], inside, "a round of a scan")
+                known |= {value.name for value in (*step.last, *step.stacked)}
+
+
+def _read(expressions: Iterable[ast.expr], known: set[str], what: str) -> None:
+    for expression in expressions:
+        for name in values_in(expression):
+            if name not in known:
+                raise BrokenGraph(f"{what} reads %{name}, which nothing before it makes: {ast.unparse(expression)}")
+
+
+def _expressions(tree: Any) -> Iterable[ast.expr]:
+    match tree:
+        case ast.expr():
+            yield tree
+        case tuple() | list():
+            for item in tree:
+                yield from _expressions(item)
+        case dict():
+            yield from _expressions(list(tree.values()))
+
+
+def _named(step: Step) -> str:
+    match step:
+        case Enter() | Leave():
+            return f"the call of {step.path or 'the model'}"
+        case Loop():
+            return "a loop"
+        case _:
+            return getattr(step, "operator", None) or f"the call of {getattr(step, 'path', '')}"

@@ -1,0 +1,55 @@
+"""Graphs as text."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from port.translation.both_modes import both_runs
+from port.translation.ir.printer import print_graph, print_lowered
+from port.translation.lowering.layout_assignment import place
+
+from .graphs import H, W, X, Y, looped, operation, straight
+
+
+def test_a_graph_is_a_line_an_operation() -> None:
+    lines = [" ".join(line.split()) for line in print_graph(straight()).splitlines()]
+    assert lines == [
+        "inputs %x: float32[n, 3]",
+        "held %w: float32[5, 3] = weight",
+        "enter the model (Linear): x=%x # net.py:3",
+        "%h: float32[n, 5] = aten.linear.default(input=%x, weight=%w) # net.py:3",
+        "%y: float32[n, 5] = aten.relu.default(self=%h) # net.py:3",
+        "leave the model → %y",
+        "guard n >= 2",
+    ]
+
+
+def test_scopes_and_loops_are_indented() -> None:
+    lines = print_graph(looped()).splitlines()
+    assert "  %last: float32[n, 5], %sums: float32[7, n, 5] = loop of 7:" in lines[3]
+    assert [len(line) - len(line.lstrip()) for line in lines[3:]] == [2, 4, 4, 4, 4, 0]
+    assert lines[4].strip() == "carried %s: float32[n, 5] from %zero, then %s_t"
+    assert lines[7].strip() == "stacked %s_t to %sums along 0"
+
+
+def test_a_lowered_graph_has_expressions_and_layouts() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.conv(x).relu()
+
+    runs = both_runs(Net(), torch.randn(2, 3, 5, 6), None, free=()).runs
+    text = " ".join(print_lowered(runs[False]).split())
+    assert "float64[2, 4, 3, 4] as (0, 2, 3, 1) = jax.nn.relu(" in text
+    assert "float64[4, 3, 3, 3] as (2, 3, 1, 0) = conv.weight" in text
+
+
+def test_what_is_unsupported_is_a_line() -> None:
+    linear = operation("aten.linear.default", H, input=X, weight=W, bias=None)
+    graph = straight(linear, operation("mine.unheard.default", Y, x=H))
+    placed = place({False: graph}, nn.Linear(3, 5))[False]
+    assert any(line.startswith("unsupported mine.unheard") for line in print_lowered(placed).splitlines())
