@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from port.translation.ir.expr import values_in
-from port.translation.ir.graph import Enter, Graph, Leave, Loop, Step, Value, each_value, read_by
+from port.translation.ir.graph import Enter, Graph, Leave, Loop, Step, Value, each_value, read_by, values_of
 from port.translation.ir.lowered import Assignment, Placed, PlacedStep, Scan
 
 
@@ -38,6 +38,9 @@ def verify_lowered(placed: Placed) -> None:
         BrokenGraph: as of `verify_graph`; an array whose layout has another rank, or that has none.
     """
     known = {value.name for value in (*placed.graph.inputs, *placed.graph.held, *placed.graph.constants)}
+    # A size is a formula of the inputs' lengths, written where it is used.
+    known |= {value.name for value in values_of(placed.graph) if value.shape is None}
+    known |= {value.name for value in placed.values.values() if value.shape is None}
     _verify_steps(placed.steps, known, [])
     for value, layout in placed.layouts.items():
         if sorted(layout.order) != list(range(value.rank)):

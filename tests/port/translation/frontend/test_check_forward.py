@@ -103,7 +103,7 @@ def test_an_attribute_that_hides_a_method(name: str, value: Any) -> None:
 
 
 def test_where_it_is_set() -> None:
-    with pytest.raises(UsageError, match=r"^Listed sets self.modules at .*test_trial.py:\d+, which hides"):
+    with pytest.raises(UsageError, match=r"^Listed sets self.modules at .*test_check_forward.py:\d+, which hides"):
         see_that_it_runs(Listed(), (torch.randn(2, 4),), {})
 
 

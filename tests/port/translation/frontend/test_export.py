@@ -168,7 +168,7 @@ class Cond(nn.Module):
 
 @pytest.mark.sweep
 def test_control_flow_of_torchs_own_is_refused() -> None:
-    with pytest.raises(NoPair, match=r"test_capture.py:\d+: torch's cond is kept as control flow"):
+    with pytest.raises(NoPair, match=r"test_export.py:\d+: torch's cond is kept as control flow"):
         graph_of(Cond(), torch.randn(3))
 
 
