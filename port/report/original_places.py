@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from port.translation.ir.lowered import Unwritten
+from port.translation.ir.lowered import Unsupported
 
 
 def nearest(places: Iterable[str]) -> list[str]:
@@ -18,7 +18,7 @@ def nearest(places: Iterable[str]) -> list[str]:
     return [f"{file}:{', '.join(map(str, sorted(numbers)))}" for file, numbers in sorted(lines.items())]
 
 
-def place_of(row: Unwritten) -> str:
+def place_of(row: Unsupported) -> str:
     """That of something left to write."""
     return "–" if row.place is None else f"{nearer(row.place.file)}:{row.place.line}"
 

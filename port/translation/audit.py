@@ -13,8 +13,8 @@ from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.pairs.twin import twin_pair
 from port.translation.both_modes import both_runs
 from port.translation.free_dimensions import captured_with_free_lengths
-from port.translation.ir.graph import Graph, LayerCall, Operation, Place, each_step
-from port.translation.ir.lowered import Unwritten
+from port.translation.ir.graph import Graph, LayerCall, Operation, SourceLocation, each_step
+from port.translation.ir.lowered import Unsupported
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ class Audited:
     twin: str
     count: int
     why: str
-    places: tuple[Place, ...]
+    places: tuple[SourceLocation, ...]
 
     @property
     def is_known(self) -> bool:
@@ -75,7 +75,7 @@ def audit(
     """
     run = partial(both_runs, module, args, kwargs)
     captured = run(free=()) if static else captured_with_free_lengths(run)
-    found: dict[tuple[str, str], list[Place | None]] = {}
+    found: dict[tuple[str, str], list[SourceLocation | None]] = {}
     twins: dict[tuple[str, str], str] = {}
     for graph in captured.graphs.values():  # what stands in one mode alone counts, too
         for key, places in _of(graph, twins).items():
@@ -91,9 +91,9 @@ def audit(
     return Audit(tuple(sorted(rows, key=lambda row: (row.is_known, row.kind, -row.count, row.name))))
 
 
-def _of(graph: Graph, twins: dict[tuple[str, str], str]) -> dict[tuple[str, str], list[Place | None]]:
+def _of(graph: Graph, twins: dict[tuple[str, str], str]) -> dict[tuple[str, str], list[SourceLocation | None]]:
     """The places of each kind of layer and of each operator; Flax's twins of the layers are added to ``twins``."""
-    found: dict[tuple[str, str], list[Place | None]] = defaultdict(list)
+    found: dict[tuple[str, str], list[SourceLocation | None]] = defaultdict(list)
     for step in each_step(graph.steps):
         match step:
             case LayerCall():
@@ -118,7 +118,7 @@ def _twin(layer: Any) -> str:
         return ""
 
 
-def _places(name: str, places: list[Place | None], unwritten: list[Unwritten]) -> tuple[Place, ...]:
+def _places(name: str, places: list[SourceLocation | None], unwritten: list[Unsupported]) -> tuple[SourceLocation, ...]:
     refused = [item.place for item in unwritten if item.what == name]
     distinct = {place for place in (refused or places) if place is not None}
     return tuple(sorted(distinct, key=lambda place: (place.file, place.line)))

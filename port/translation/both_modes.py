@@ -15,14 +15,14 @@ from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.output_sizes import in_spatial_sizes
 from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
-from port.translation.ir.lowered import Placed
+from port.translation.ir.lowered import LoweredGraph
 from port.translation.lowering.layout_assignment import place
 from port.translation.passes.reroll_loops import stateful_loops
 
 if TYPE_CHECKING:
     import torch
 
-Runs = dict[bool, Placed]
+Runs = dict[bool, LoweredGraph]
 """By whether it is of training."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from port.translation.artifact.written_module import WrittenModule
-from port.translation.ir.lowered import Unwritten
+from port.translation.ir.lowered import Unsupported
 from port.translation.verify import Proof
 
 
@@ -24,7 +24,7 @@ class Translation(WrittenModule):
     """
 
     notes: dict[str, list[str]] = field(default_factory=dict)
-    unwritten: tuple[Unwritten, ...] = ()
+    unwritten: tuple[Unsupported, ...] = ()
     transposes: int = 0
     without_start: dict[str, str] = field(default_factory=dict)
     copied_starts: dict[str, str] = field(default_factory=dict)

@@ -32,9 +32,9 @@ from port.translation.frontend.conditions import conditions
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.ir.expr import literal, values_in
-from port.translation.ir.graph import Leave, each_value, values_of
+from port.translation.ir.graph import ScopeExit, each_value, values_of
 from port.translation.ir.layout import Layout, torchs
-from port.translation.ir.lowered import Assignment, Placed, Scan, each_placed
+from port.translation.ir.lowered import Assignment, LoweredGraph, Scan, each_lowered
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.symbolic_lengths import shapes_of
 from port.translation.result import Translation
@@ -210,15 +210,15 @@ def _boundary(program: Program, runs: Runs) -> Boundary:
     )
 
 
-def _transposes(placed: Placed) -> int:
+def _transposes(placed: LoweredGraph) -> int:
     """How many steps only move axes; one that nothing reads is not written, and not counted."""
     read = {name for expression in placed.written.values() for name in values_in(expression)}
     count = 0
-    for step in reversed(list(each_placed(placed.steps))):
+    for step in reversed(list(each_lowered(placed.steps))):
         match step:
             case Scan():
                 read |= {name for each in step.expressions for name in values_in(each)}
-            case Leave(path=""):
+            case ScopeExit(path=""):
                 read |= set(values_in(literal(step.results)))
             case Assignment() if step.path is not None or read & {value.name for value in each_value(step.results)}:
                 count += step.is_transpose
@@ -230,8 +230,8 @@ def _places(runs: Runs, note: str) -> list[str]:
     return sorted({str(place) for run in runs.values() for place in run.notes.get(note, ()) if place is not None})
 
 
-def _outputs(placed: Placed) -> Any:
-    leave = next(step for step in reversed(placed.steps) if isinstance(step, Leave))
+def _outputs(placed: LoweredGraph) -> Any:
+    leave = next(step for step in reversed(placed.steps) if isinstance(step, ScopeExit))
 
     def layout(expression: Any) -> Layout:
         return placed.returned.get(ast.dump(expression), torchs(0))

@@ -9,13 +9,13 @@ from port.mapping import FROZEN, TORCH_ONLY, Entry, Mapping, between
 from port.mapping.given import BUFFER
 from port.moves import Fold, Permute, Tie
 from port.translation.ir.layout import Layout, torchs
-from port.translation.ir.lowered import Placed
+from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.constructors import is_function
 from port.translation.structure.frozen_parameters import is_all_frozen
 
 
-def mapping_of(placed: Placed, tree: ModuleTree, attributes: set[str]) -> tuple[Mapping, dict[str, str]]:
+def mapping_of(placed: LoweredGraph, tree: ModuleTree, attributes: set[str]) -> tuple[Mapping, dict[str, str]]:
     """The mapping from the original's state dict to the written module's variables.
 
     Args:
@@ -56,7 +56,7 @@ def _split(key: str) -> tuple[str, str]:
     return path, name
 
 
-def _of_layer(placed: Placed, tree: ModuleTree, path: str, layer: Any, attributes: set[str]) -> dict[str, Entry]:
+def _of_layer(placed: LoweredGraph, tree: ModuleTree, path: str, layer: Any, attributes: set[str]) -> dict[str, Entry]:
     if not layer.state_dict():
         return {}
     found: dict[str, Entry] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.ir.expr import code, literal
-from port.translation.ir.graph import Enter, Graph, Size, Value
+from port.translation.ir.graph import Graph, ScopeEnter, Size, Value
 from port.translation.ir.layout import Layout
 from port.translation.ir.length_expr import length
 from port.translation.ir.symbolic_lengths import words_in
@@ -26,7 +26,7 @@ def expectations(
         lengths: the inputs', in torch's order.
         parameters: those that the written ``__call__`` takes, with their stars.
     """
-    enter = next(step for step in graph.steps if isinstance(step, Enter))
+    enter = next(step for step in graph.steps if isinstance(step, ScopeEnter))
     taken = {name.lstrip("*"): name for name in parameters}
     shapes = dict(zip(graph.inputs, lengths.shapes, strict=True))
     known: dict[str, ast.expr] = {}

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from port.translation.frontend import custom_ops as markers
 from port.translation.frontend.instrument import Notes
-from port.translation.ir.graph import Place
+from port.translation.ir.graph import SourceLocation
 
 _AS_IT_IS, _SLOPE, _UNKNOWN = "as it is", "slope", "unknown"
 
@@ -116,7 +116,7 @@ class _Traced:
                 return self._with_slopes(context, args, result)
         if kind == _UNKNOWN:
             code = getattr(inspect.unwrap(self.forward), "__code__", None)
-            where = "" if code is None else f" ({Place(code.co_filename, code.co_firstlineno)})"
+            where = "" if code is None else f" ({SourceLocation(code.co_filename, code.co_firstlineno)})"
             self.unsaid[f"{self.cls.__qualname__}{where}"] = None
         return result
 

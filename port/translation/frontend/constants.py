@@ -12,7 +12,7 @@ from port.parity.sides.copies import PART_OF_ANOTHER
 from port.parity.sides.reachable import reached, registered
 from port.translation.frontend.source_locations import assigned_at
 from port.translation.ir.expr import code
-from port.translation.ir.graph import Graph, Place, Value, each_value
+from port.translation.ir.graph import Graph, SourceLocation, Value, each_value
 
 _MOST_NUMBERS, _FEW = 256, 4
 _DIGITS = 6
@@ -73,7 +73,7 @@ def see_that_they_are_numbers(graph: Graph, module: Any, made: set[str]) -> None
     Raises:
         NoPair: there is such a tensor; says what it is, where it is read and where it was set.
     """
-    readers: dict[Value, Place | None] = {}
+    readers: dict[Value, SourceLocation | None] = {}
     for step in graph.steps:
         for value in each_value([getattr(step, "arguments", ()), getattr(step, "keywords", ())]):
             readers.setdefault(value, getattr(step, "place", None))
@@ -82,7 +82,7 @@ def see_that_they_are_numbers(graph: Graph, module: Any, made: set[str]) -> None
             _see(tensor, module, readers[value])
 
 
-def _see(tensor: Any, module: Any, place: Place | None) -> None:
+def _see(tensor: Any, module: Any, place: SourceLocation | None) -> None:
     where = f"{place}: " if place is not None else ""
     shape = "×".join(map(str, tensor.shape)) or "one number"
     for path, found in _tensors(reached(module)):

@@ -18,7 +18,7 @@ from port.translation.frontend.precision import default_float64, in_double
 from port.translation.frontend.resized_inputs import Axis, Sizes, resized, tensors_of
 from port.translation.frontend.source_locations import is_users
 from port.translation.frontend.stepped_lengths import short_sizes, walked_lengths
-from port.translation.ir.graph import Graph, Place
+from port.translation.ir.graph import Graph, SourceLocation
 from port.translation.ir.instrumentation import after
 from port.translation.ir.symbolic_lengths import names_of, shapes_of
 from port.translation.passes.generalize_lengths import generalised
@@ -218,7 +218,7 @@ def refusal(error: Exception) -> NoPair:
     """The sentence for what torch.export raised."""
     text = str(error)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
-    place = Place(frames[-1].filename, frames[-1].lineno or 0) if frames else _place_in(text)
+    place = SourceLocation(frames[-1].filename, frames[-1].lineno or 0) if frames else _place_in(text)
     where = f"{place}: " if place is not None else ""
     line = frames[-1].line if frames else ""
     kind = type(error).__name__
@@ -232,9 +232,9 @@ def refusal(error: Exception) -> NoPair:
     return NoPair(f"{where}{f'`{line}`: ' if line else ''}torch.export cannot capture this: {_first_line(error)}")
 
 
-def _place_in(text: str) -> Place | None:
+def _place_in(text: str) -> SourceLocation | None:
     found = [pair for pair in re.findall(r'File "([^"]+)", line (\d+)', text) if is_users(pair[0])]
-    return Place(found[-1][0], int(found[-1][1])) if found else None
+    return SourceLocation(found[-1][0], int(found[-1][1])) if found else None
 
 
 def _first_line(error: Exception) -> str:

@@ -13,7 +13,7 @@ from port.errors import NoPair
 from port.translation.frontend.constants import memory_of
 from port.translation.frontend.instrument import Hole, Noted, Notes
 from port.translation.frontend.source_locations import is_without_gradient, place_of
-from port.translation.ir.graph import Enter, Graph, LayerCall, Leave, Operation, Size, Step, Value
+from port.translation.ir.graph import Graph, LayerCall, Operation, ScopeEnter, ScopeExit, Size, Step, Value
 
 _CHECKS = ("_assert_scalar", "_assert_tensor_metadata", "_assert_async", "sym_constrain_range")
 
@@ -92,9 +92,10 @@ class _Reader:
         if name == "port_translation.mark.default":
             step: Step
             if key.endswith(">"):
-                step = Enter(noted.path, noted.call, noted.module, _filled(noted.keywords, filling), place_of(node))
+                given = _filled(noted.keywords, filling)
+                step = ScopeEnter(noted.path, noted.call, noted.module, given, place_of(node))
             else:
-                step = Leave(noted.path, noted.call, _filled(noted.results, filling))
+                step = ScopeExit(noted.path, noted.call, _filled(noted.results, filling))
                 for name, value in _filled(noted.keywords, filling).items():
                     self.graph.written[f"{noted.path}.{name}" if noted.path else name] = value
             self.graph.steps.append(step)

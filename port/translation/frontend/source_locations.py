@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from port.translation.ir.graph import Place
+from port.translation.ir.graph import SourceLocation
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _WITHOUT_GRADIENT = "<no_grad>"
@@ -21,13 +21,13 @@ _INSTRUMENTS = ("instrument.py", "custom_ops.py", "autograd_functions.py")
 """Files of ours through which the user's code runs: what is behind them is the user's."""
 
 
-def place_of(node: Any) -> Place | None:
+def place_of(node: Any) -> SourceLocation | None:
     """The innermost line that is the user's own: neither torch's nor ours, nor what called us."""
     for file, line, _ in reversed(_FRAME.findall(node.meta.get("stack_trace") or "")):
         if file.startswith(_OURS) and Path(file).name not in _INSTRUMENTS:
             return None
         if is_users(file):
-            return Place(file, int(line))
+            return SourceLocation(file, int(line))
     return None
 
 
@@ -78,7 +78,7 @@ def _is_torchs(file: str) -> bool:
     )
 
 
-def assigned_at(cls: type, name: str) -> Place | None:
+def assigned_at(cls: type, name: str) -> SourceLocation | None:
     """Where a class, or one that it derives from, says ``self.name = …``."""
     for base in cls.__mro__:
         try:
@@ -89,5 +89,5 @@ def assigned_at(cls: type, name: str) -> Place | None:
         for node in ast.walk(tree):
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             if any(isinstance(target, ast.Attribute) and target.attr == name for target in targets):
-                return Place(inspect.getsourcefile(base) or "", first + node.lineno - 1)  # type: ignore[attr-defined]
+                return SourceLocation(inspect.getsourcefile(base) or "", first + node.lineno - 1)  # type: ignore[attr-defined]
     return None

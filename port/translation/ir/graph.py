@@ -35,7 +35,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLocation:
     """Where in the original source a step comes from."""
 
     file: str
@@ -56,7 +56,7 @@ class Operation:
     arguments: dict[str, Any]
     results: tuple[Value, ...]
     several: bool
-    place: Place | None
+    place: SourceLocation | None
     detached: bool = False
 
 
@@ -69,23 +69,23 @@ class LayerCall:
     arguments: tuple[Any, ...]
     keywords: dict[str, Any]
     results: Any
-    place: Place | None
+    place: SourceLocation | None
     detached: bool = False
 
 
 @dataclass(frozen=True)
-class Enter:
+class ScopeEnter:
     """A module's ``forward`` begins: what it was called with, by the names of its parameters."""
 
     path: str
     call: int
     module: Any
     arguments: dict[str, Any]
-    place: Place | None = None
+    place: SourceLocation | None = None
 
 
 @dataclass(frozen=True)
-class Leave:
+class ScopeExit:
     """The same ``forward`` ends: what it returns."""
 
     path: str
@@ -146,7 +146,7 @@ class Loop:
     sliced: tuple[Sliced, ...]
     stacked: tuple[Stacked, ...]
     steps: tuple[Step, ...]
-    place: Place | None
+    place: SourceLocation | None
 
     @property
     def taken(self) -> tuple[Value, ...]:
@@ -158,7 +158,7 @@ class Loop:
         return (*(each.last for each in self.carried), *(each.whole for each in self.stacked))
 
 
-Step = Operation | LayerCall | Enter | Leave | Loop
+Step = Operation | LayerCall | ScopeEnter | ScopeExit | Loop
 
 
 @dataclass
@@ -220,7 +220,7 @@ def mapped(tree: Any, function: Callable[[Value], Any]) -> Any:
 def values_of(graph: Graph) -> Iterator[Value]:
     """Every value that a step makes."""
     for step in each_step(graph.steps):
-        if not isinstance(step, Enter | Leave):
+        if not isinstance(step, ScopeEnter | ScopeExit):
             yield from each_value(step.results)
 
 
@@ -235,11 +235,11 @@ def each_step(steps: Iterable[Step]) -> Iterator[Step]:
 def read_by(step: Step) -> Iterator[Value]:
     """The values that a step takes; those that a loop's steps take are not among them."""
     match step:
-        case Operation() | Enter():
+        case Operation() | ScopeEnter():
             yield from each_value(step.arguments)
         case LayerCall():
             yield from each_value((step.arguments, step.keywords))
-        case Leave():
+        case ScopeExit():
             yield from each_value(step.results)
         case Loop():
             yield from step.taken

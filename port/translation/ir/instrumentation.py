@@ -8,19 +8,19 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 from port.translation.ir.graph import Graph
-from port.translation.ir.lowered import Placed
+from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.printer import print_graph, print_lowered
 from port.translation.ir.verifier import verify_graph, verify_lowered
 
 PASSES = ("export", "reroll-loops", "generalize-lengths", "output-sizes", "stateful-loops", "lower")
 """The passes in the order in which they run; a pass that a model does not need is left out."""
 
-Watcher = Callable[[str, bool, Graph | Placed], None]
+Watcher = Callable[[str, bool, Graph | LoweredGraph], None]
 """Takes a pass's name, whether the graph is of training, and the graph that the pass gave."""
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
-G = TypeVar("G", Graph, Placed)
+G = TypeVar("G", Graph, LoweredGraph)
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def printing(passes: tuple[str, ...], write: Callable[[str], None]) -> Watcher:
         write: takes the text of each.
     """
 
-    def watch(name: str, training: bool, graph: Graph | Placed) -> None:
+    def watch(name: str, training: bool, graph: Graph | LoweredGraph) -> None:
         if name in passes:
             text = print_graph(graph) if isinstance(graph, Graph) else print_lowered(graph)
             write(f"after {name}, {'training' if training else 'evaluation'}\n{text}\n")
@@ -66,7 +66,7 @@ def printing(passes: tuple[str, ...], write: Callable[[str], None]) -> Watcher:
     return watch
 
 
-def verifying(name: str, training: bool, graph: Graph | Placed) -> None:
+def verifying(name: str, training: bool, graph: Graph | LoweredGraph) -> None:
     """A watcher that verifies every graph.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from port.translation.ir.graph import Enter, Graph, Leave, Place, Value
+from port.translation.ir.graph import Graph, ScopeEnter, ScopeExit, SourceLocation, Value
 from port.translation.ir.layout import Drawn, Folded, Layout
 
 UNWRITTEN = "unwritten"
@@ -30,7 +30,7 @@ class Assignment:
     results: Any
     expression: ast.expr
     several: bool = False
-    place: Place | None = None
+    place: SourceLocation | None = None
     is_transpose: bool = False
     path: str | None = None
 
@@ -64,36 +64,36 @@ class Scan:
     length: ast.expr | None
     reverse: bool
     stateful: bool
-    steps: tuple[PlacedStep, ...]
-    place: Place | None
+    steps: tuple[LoweredStep, ...]
+    place: SourceLocation | None
 
     @property
     def expressions(self) -> tuple[ast.expr, ...]:
         return (*self.first, *self.whole, *self.next, *self.given)
 
 
-PlacedStep: TypeAlias = "Assignment | Enter | Leave | Scan"
+LoweredStep: TypeAlias = "Assignment | ScopeEnter | ScopeExit | Scan"
 
 
-def each_placed(steps: Iterable[PlacedStep]) -> Iterator[PlacedStep]:
+def each_lowered(steps: Iterable[LoweredStep]) -> Iterator[LoweredStep]:
     """All steps, a loop's before the loop itself."""
     for step in steps:
         if isinstance(step, Scan):
-            yield from each_placed(step.steps)
+            yield from each_lowered(step.steps)
         yield step
 
 
 @dataclass(frozen=True)
-class Unwritten:
+class Unsupported:
     """An operator or a layer that no pair speaks of."""
 
     what: str
     why: str
-    place: Place | None
+    place: SourceLocation | None
 
 
 @dataclass
-class Placed:
+class LoweredGraph:
     """The run in JAX's terms.
 
     Attributes:
@@ -112,11 +112,11 @@ class Placed:
     """
 
     graph: Graph
-    steps: list[PlacedStep] = field(default_factory=list)
+    steps: list[LoweredStep] = field(default_factory=list)
     layouts: dict[Value, Layout] = field(default_factory=dict)
     folds: dict[str, Folded] = field(default_factory=dict)
-    notes: dict[str, list[Place | None]] = field(default_factory=dict)
-    unwritten: list[Unwritten] = field(default_factory=list)
+    notes: dict[str, list[SourceLocation | None]] = field(default_factory=dict)
+    unwritten: list[Unsupported] = field(default_factory=list)
     values: dict[str, Value] = field(default_factory=dict)
     extras: dict[str, dict[str, ast.expr]] = field(default_factory=dict)
     written: dict[str, ast.expr] = field(default_factory=dict)

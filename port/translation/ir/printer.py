@@ -7,8 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from port.translation.ir.graph import Enter, Graph, LayerCall, Leave, Loop, Operation, Place, Step, Value, each_value
-from port.translation.ir.lowered import Assignment, Placed, PlacedStep, Scan
+from port.translation.ir.graph import (
+    Graph,
+    LayerCall,
+    Loop,
+    Operation,
+    ScopeEnter,
+    ScopeExit,
+    SourceLocation,
+    Step,
+    Value,
+    each_value,
+)
+from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 
 _INDENT = "  "
 _COLUMN = 88
@@ -30,7 +41,7 @@ def print_graph(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def print_lowered(placed: Placed) -> str:
+def print_lowered(placed: LoweredGraph) -> str:
     """A lowered run: JAX expressions over arrays, each with its layout where that is not torch's.
 
     Args:
@@ -47,10 +58,10 @@ def print_lowered(placed: Placed) -> str:
 
 def _steps(steps: Any, depth: int = 0) -> Iterator[str]:
     for step in steps:
-        if isinstance(step, Leave):
+        if isinstance(step, ScopeExit):
             depth -= 1
         yield from _step(step, depth)
-        if isinstance(step, Enter):
+        if isinstance(step, ScopeEnter):
             depth += 1
 
 
@@ -62,9 +73,9 @@ def _step(step: Step, depth: int) -> Iterator[str]:
             given = ", ".join(filter(None, [*map(_shown, step.arguments), _named(step.keywords)]))
             name = f"{type(step.module).__name__} {step.path}"
             yield _line(depth, f"{_results(step.results)} = call {name}({given})", step.place)
-        case Enter():
+        case ScopeEnter():
             yield _enter(step, depth)
-        case Leave():
+        case ScopeExit():
             yield _line(depth, f"leave {step.path or 'the model'} → {_shown(step.results)}")
         case Loop():
             direction = " reversed" if step.reverse else ""
@@ -80,24 +91,24 @@ def _step(step: Step, depth: int) -> Iterator[str]:
                 yield _line(depth + 1, f"stacked {stacked.inside!r} to {stacked.whole!r} along {stacked.axis}")
 
 
-def _lowered_steps(steps: Any, placed: Placed, depth: int = 0) -> Iterator[str]:
+def _lowered_steps(steps: Any, placed: LoweredGraph, depth: int = 0) -> Iterator[str]:
     for step in steps:
-        if isinstance(step, Leave):
+        if isinstance(step, ScopeExit):
             depth -= 1
         yield from _lowered_step(step, placed, depth)
-        if isinstance(step, Enter):
+        if isinstance(step, ScopeEnter):
             depth += 1
 
 
-def _lowered_step(step: PlacedStep, placed: Placed, depth: int) -> Iterator[str]:
+def _lowered_step(step: LoweredStep, placed: LoweredGraph, depth: int) -> Iterator[str]:
     match step:
         case Assignment():
             moved = "  (transpose)" if step.is_transpose else ""
             text = f"{_results(step.results, placed)} = {ast.unparse(step.expression)}{moved}"
             yield _line(depth, text, step.place)
-        case Enter():
+        case ScopeEnter():
             yield _enter(step, depth)
-        case Leave():
+        case ScopeExit():
             yield _line(depth, f"leave {step.path or 'the model'} → {_shown(step.results)}")
         case Scan():
             length = "the arrays' length" if step.length is None else ast.unparse(step.length)
@@ -114,17 +125,17 @@ def _lowered_step(step: PlacedStep, placed: Placed, depth: int) -> Iterator[str]
                 yield _line(depth + 1, f"stacked {ast.unparse(given)} to {value!r}")
 
 
-def _enter(step: Enter, depth: int) -> str:
+def _enter(step: ScopeEnter, depth: int) -> str:
     name = type(step.module).__name__
     call = f", call {step.call + 1}" if step.call else ""
     return _line(depth, f"enter {step.path or 'the model'} ({name}{call}): {_named(step.arguments)}", step.place)
 
 
-def _results(results: Any, placed: Placed | None = None) -> str:
+def _results(results: Any, placed: LoweredGraph | None = None) -> str:
     return ", ".join(_typed(value, placed) for value in each_value(results)) or "nothing"
 
 
-def _typed(value: Value, placed: Placed | None = None) -> str:
+def _typed(value: Value, placed: LoweredGraph | None = None) -> str:
     if value.shape is None:
         return f"{value!r}: size {value.length}"
     layout = None if placed is None else placed.layouts.get(value)
@@ -149,12 +160,12 @@ def _shown(value: Any) -> str:
             return repr(value)
 
 
-def _line(depth: int, text: str, place: Place | None = None) -> str:
+def _line(depth: int, text: str, place: SourceLocation | None = None) -> str:
     line = f"{_INDENT * depth}{text}"
     return line if place is None else f"{line.ljust(_COLUMN)}{_at(place)}"
 
 
-def _at(place: Place | None) -> str:
+def _at(place: SourceLocation | None) -> str:
     if place is None:
         return ""
     file = Path(place.file)

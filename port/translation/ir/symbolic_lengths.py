@@ -12,7 +12,7 @@ from functools import cache
 from types import CodeType
 from typing import Any
 
-from port.translation.ir.graph import Enter, Graph, Size, Value, each_value, values_of
+from port.translation.ir.graph import Graph, ScopeEnter, Size, Value, each_value, values_of
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BY_RANK = {1: "n", 3: "ntl", 4: "nchw", 5: "ncdhw"}
@@ -167,7 +167,7 @@ def _all_values(graph: Graph) -> Iterable[Value]:
     found: dict[int, Value] = {}
     sources = [*graph.inputs, *graph.held, *graph.constants, *values_of(graph), *graph.written.values()]
     for step in graph.steps:
-        if isinstance(step, Enter):
+        if isinstance(step, ScopeEnter):
             sources += each_value(step.arguments)
     for value in sources:
         found.setdefault(id(value), value)

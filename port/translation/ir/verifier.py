@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from port.translation.ir.expr import values_in
-from port.translation.ir.graph import Enter, Graph, Leave, Loop, Step, Value, each_value, read_by, values_of
-from port.translation.ir.lowered import Assignment, Placed, PlacedStep, Scan
+from port.translation.ir.graph import Graph, Loop, ScopeEnter, ScopeExit, Step, Value, each_value, read_by, values_of
+from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 
 
 class BrokenGraph(AssertionError):
@@ -28,7 +28,7 @@ def verify_graph(graph: Graph) -> None:
     _Verifier({*graph.inputs, *graph.held, *graph.constants}).check(graph.steps, graph.written.values())
 
 
-def verify_lowered(placed: Placed) -> None:
+def verify_lowered(placed: LoweredGraph) -> None:
     """See that a lowered run is whole, and that its layouts have the ranks of their values.
 
     Args:
@@ -63,9 +63,9 @@ class _Verifier:
         what = _named(step)
         self.read(step.taken if isinstance(step, Loop) else read_by(step), what)
         match step:
-            case Enter():
+            case ScopeEnter():
                 self.scopes.append((step.path, step.call))
-            case Leave():
+            case ScopeExit():
                 if not self.scopes or self.scopes.pop() != (step.path, step.call):
                     raise BrokenGraph(f"{step.path or 'the model'} is left and was not entered last")
             case Loop():
@@ -94,16 +94,16 @@ class _Verifier:
             self.made.add(value)
 
 
-def _verify_steps(steps: Iterable[PlacedStep], known: set[str], scopes: list[str]) -> None:
+def _verify_steps(steps: Iterable[LoweredStep], known: set[str], scopes: list[str]) -> None:
     for step in steps:
         match step:
             case Assignment():
                 _read([step.expression], known, "an expression")
                 known |= {value.name for value in each_value(step.results)}
-            case Enter():
+            case ScopeEnter():
                 _read(_expressions(step.arguments), known, f"the call of {step.path or 'the model'}")
                 scopes.append(step.path)
-            case Leave():
+            case ScopeExit():
                 _read(_expressions(step.results), known, f"what {step.path or 'the model'} gives")
                 if not scopes or scopes.pop() != step.path:
                     raise BrokenGraph(f"{step.path or 'the model'} is left and was not entered last")
@@ -135,7 +135,7 @@ def _expressions(tree: Any) -> Iterable[ast.expr]:
 
 def _named(step: Step) -> str:
     match step:
-        case Enter() | Leave():
+        case ScopeEnter() | ScopeExit():
             return f"the call of {step.path or 'the model'}"
         case Loop():
             return "a loop"

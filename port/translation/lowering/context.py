@@ -14,10 +14,10 @@ from port.translation.ir.expr import code, ref
 from port.translation.ir.graph import (
     Graph,
     LayerCall,
-    Leave,
     Loop,
     Operation,
-    Place,
+    ScopeExit,
+    SourceLocation,
     Value,
     each_step,
     each_value,
@@ -25,7 +25,7 @@ from port.translation.ir.graph import (
     read_by,
 )
 from port.translation.ir.layout import Drawn, Layout, channels_last, torchs
-from port.translation.ir.lowered import UNWRITTEN, Assignment, Placed, PlacedStep, Unwritten
+from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph, LoweredStep, Unsupported
 from port.translation.lowering.transposes import brought
 
 Back = Callable[[Layout], Layout | None]
@@ -35,7 +35,7 @@ def _same(layout: Layout) -> Layout | None:
     return layout
 
 
-class Placing:
+class LoweringContext:
     """One round through a graph. Rules read from it and write to it.
 
     Attributes:
@@ -48,7 +48,7 @@ class Placing:
         self.scope = ""  # the path of the module whose code this is
         self.draws: list[Drawn] = []  # of what is drawn at random, in order
         self.read = {value for step in each_step(graph.steps) for value in read_by(step)} | set(graph.written.values())
-        self.placed = Placed(graph)
+        self.placed = LoweredGraph(graph)
         self.placed.draws = self.draws
         self.wanted: dict[str, Layout] = {}
         self.follows: dict[Value, tuple[Value, Back]] = {}
@@ -56,7 +56,7 @@ class Placing:
         self.copies: dict[tuple[Value, Layout], Value] = {}
         self.numbers = count()  # of the copies
         self.literals: dict[Value, ast.expr] = {}
-        self.place: Place | None = None
+        self.place: SourceLocation | None = None
         self.cut = _cut(graph)
         self.layers = kept_layers(root)
         self.calls = calls_of(each_step(graph.steps))
@@ -211,7 +211,7 @@ class Placing:
 
     def refuse(self, what: str, why: str, results: tuple[Value, ...]) -> None:
         """Something that cannot be said in JAX: the place is marked in the source."""
-        self.placed.unwritten.append(Unwritten(what, why, self.place))
+        self.placed.unwritten.append(Unsupported(what, why, self.place))
         expression = code(f"{UNWRITTEN}(what)", what=what)
         for value in results:
             if value.shape is not None:
@@ -219,7 +219,7 @@ class Placing:
         self._append(Assignment(results, expression, several=len(results) > 1, place=self.place))
 
     @contextmanager
-    def within(self) -> Iterator[list[PlacedStep]]:
+    def within(self) -> Iterator[list[LoweredStep]]:
         """Within it, steps go into a list of their own; what they make besides results is not there behind it."""
         before = self.placed.steps, dict(self.copies), dict(self.literals)
         self.placed.steps = []
@@ -277,6 +277,6 @@ def _cut(graph: Graph) -> set[Value]:
                     made.update(value for value in each_value(step.results) if value.shape is not None)
                 else:
                     cut.update(value for value in read if value in made)
-            case Loop() | Leave(path=""):
+            case Loop() | ScopeExit(path=""):
                 cut.update(value for value in read_by(step) if value in made)
     return cut

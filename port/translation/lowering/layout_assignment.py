@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from port.translation.frontend.constants import constant
-from port.translation.ir.graph import Enter, Graph, LayerCall, Leave, Loop, Operation, Step, each_value, mapped
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, each_value, mapped
 from port.translation.ir.layout import Layout, torchs
-from port.translation.ir.lowered import Placed
-from port.translation.lowering.context import Placing
+from port.translation.ir.lowered import LoweredGraph
+from port.translation.lowering.context import LoweringContext
 from port.translation.lowering.rules import apply, apply_layer
 from port.translation.lowering.rules.loops import place_loop
 from port.translation.lowering.rules.parameters import place_held
@@ -22,7 +22,7 @@ from port.translation.lowering.rules.parameters import place_held
 _ROUNDS = 12
 
 
-def place(graphs: dict[bool, Graph], root: Any) -> dict[bool, Placed]:
+def place(graphs: dict[bool, Graph], root: Any) -> dict[bool, LoweredGraph]:
     """Carry graphs over to JAX, with the same layouts for what they share.
 
     Args:
@@ -31,7 +31,7 @@ def place(graphs: dict[bool, Graph], root: Any) -> dict[bool, Placed]:
     """
     preferred: dict[str, Layout] = {}
     for _ in range(_ROUNDS):
-        stages = {training: Placing(graph, root, preferred, training) for training, graph in graphs.items()}
+        stages = {training: LoweringContext(graph, root, preferred, training) for training, graph in graphs.items()}
         wanted: dict[str, Layout] = {}
         for stage in stages.values():
             _go_through(stage)
@@ -55,7 +55,7 @@ def _names_of_one(root: Any, layers: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _go_through(stage: Placing) -> None:
+def _go_through(stage: LoweringContext) -> None:
     graph = stage.graph
     names = _names_of_one(stage.root, stage.layers)
     for value in graph.inputs:
@@ -73,7 +73,7 @@ def _go_through(stage: Placing) -> None:
         _place_step(stage, step, scopes)
 
 
-def _place_step(stage: Placing, step: Step, scopes: list[str]) -> None:
+def _place_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
     match step:
         case Operation():
             stage.place = step.place
@@ -83,18 +83,18 @@ def _place_step(stage: Placing, step: Step, scopes: list[str]) -> None:
             apply_layer(stage, step)
         case Loop():
             place_loop(stage, step, lambda inner: _place_step(stage, inner, scopes))
-        case Enter():
+        case ScopeEnter():
             stage.place = step.place
             scopes.append(step.path)
             stage.scope = step.path
             for value in each_value(step.arguments):
                 stage.settle(value)
             stage.placed.steps.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
-        case Leave() if not step.path:
+        case ScopeExit() if not step.path:
             for path, value in stage.graph.written.items():
                 stage.write(path, value)
             stage.placed.steps.append(replace(step, results=mapped(step.results, stage.result)))
-        case Leave():
+        case ScopeExit():
             scopes.pop()
             stage.scope = scopes[-1]
             stage.placed.steps.append(replace(step, results=mapped(step.results, stage.ref)))

@@ -15,12 +15,12 @@ import torch
 
 from port.translation.ir.graph import (
     Carried,
-    Enter,
     Graph,
     LayerCall,
-    Leave,
     Loop,
     Operation,
+    ScopeEnter,
+    ScopeExit,
     Size,
     Sliced,
     Stacked,
@@ -97,10 +97,10 @@ class _Generalising:
                 arguments, keywords = self._tree([(step.arguments, step.keywords) for step in several])
                 results = self._made([step.results for step in several])
                 return replace(first, arguments=arguments, keywords=keywords, results=results)
-            case Enter():
+            case ScopeEnter():
                 self._alike(several, "path")
                 return replace(first, arguments=self._tree([step.arguments for step in several]))
-            case Leave():
+            case ScopeExit():
                 self._alike(several, "path")
                 return replace(first, results=self._tree([step.results for step in several]))
             case Loop():

@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from port.translation.ir.graph import Enter, LayerCall, Leave, Loop, Operation, Stacked, Step, Value, mapped, read_by
+from port.translation.ir.graph import (
+    LayerCall,
+    Loop,
+    Operation,
+    ScopeEnter,
+    ScopeExit,
+    Stacked,
+    Step,
+    Value,
+    mapped,
+    read_by,
+)
 from port.translation.passes.loop_rounds import Made, Round
 
 
@@ -81,12 +92,12 @@ class Leaving:
 
     def _followed(self, step: Step) -> Step:
         match step:
-            case Operation() | Enter():
+            case Operation() | ScopeEnter():
                 return replace(step, arguments=mapped(step.arguments, self.left))
             case LayerCall():
                 arguments, keywords = mapped((step.arguments, step.keywords), self.left)
                 return replace(step, arguments=arguments, keywords=keywords)
-            case Leave():
+            case ScopeExit():
                 return replace(step, results=mapped(step.results, self.left))
             case Loop():
                 raise AssertionError("loops are rolled up from the first to the last")

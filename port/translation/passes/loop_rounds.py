@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from port.translation.ir.graph import Enter, LayerCall, Leave, Operation, Step, Value, each_value
+from port.translation.ir.graph import LayerCall, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
 from port.translation.passes.single_slices import Element, element_of
 
 Origin = tuple[int, int, int]
@@ -131,9 +131,9 @@ class _Fitting:
                 arguments = self._tree([step.arguments for step in column])
                 keywords = self._tree([step.keywords for step in column])
                 return replace(first, arguments=arguments, keywords=keywords)
-            case Enter():
+            case ScopeEnter():
                 return replace(first, arguments=self._tree([step.arguments for step in column]))
-            case Leave():
+            case ScopeExit():
                 return replace(first, results=self._tree([step.results for step in column]))
         raise Unfit
 
@@ -258,7 +258,7 @@ class _Fitting:
 
 
 def _results(step: Step | None) -> list[Value]:
-    return [] if step is None or isinstance(step, Enter | Leave) else list(each_value(step.results))
+    return [] if step is None or isinstance(step, ScopeEnter | ScopeExit) else list(each_value(step.results))
 
 
 def _step(numbers: list[int]) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from port.translation.ir.graph import Enter, LayerCall, Leave, Loop, Operation, Step, Value, each_value
+from port.translation.ir.graph import LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
 
 FEWEST = 4
 """Rounds that are written as a loop."""
@@ -46,7 +46,7 @@ class Repeats:
         numbers: dict[Any, int] = {}
         kinds = [("once", place) if place in once else _kind(step) for place, step in enumerate(steps)]
         self.kinds = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
-        self.deeper = [isinstance(step, Enter) - isinstance(step, Leave) for step in steps]
+        self.deeper = [isinstance(step, ScopeEnter) - isinstance(step, ScopeExit) for step in steps]
         self.following: list[int | None] = [None] * len(steps)
         last: dict[int, int] = {}
         for place in reversed(range(len(steps))):
@@ -102,9 +102,9 @@ def _kind(step: Step) -> Any:
             return step.operator, step.place, step.detached, _shapes(step.results)
         case LayerCall():
             return step.path, step.place, step.detached, _shapes(step.results)
-        case Enter():
+        case ScopeEnter():
             return "enter", step.path, step.place
-        case Leave():
+        case ScopeExit():
             return "leave", step.path
         case Loop():
             return id(step)

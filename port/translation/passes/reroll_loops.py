@@ -9,11 +9,11 @@ from typing import Any
 
 from port.translation.ir.graph import (
     Carried,
-    Enter,
     Graph,
     LayerCall,
     Loop,
     Operation,
+    ScopeEnter,
     Sliced,
     Step,
     Value,
@@ -111,7 +111,7 @@ class _Rolling:
             made = fitted(rounds, self.elements)
         except Unfit:
             return None
-        calls = any(isinstance(step, LayerCall | Enter) for step in made.steps)
+        calls = any(isinstance(step, LayerCall | ScopeEnter) for step in made.steps)
         if not made.carried and not (made.sliced and calls):
             return None  # no round waits for another, and none does much
         return self._written(made, steps[repeat.end :])
@@ -130,7 +130,7 @@ class _Rolling:
             Carried(first, inside, made.inner[after], leaving.last(after))
             for (first, after), inside in made.carried.items()
         ]
-        place = next((step.place for step in made.steps if isinstance(step, Operation | LayerCall | Enter)), None)
+        place = next((step.place for step in made.steps if isinstance(step, Operation | LayerCall | ScopeEnter)), None)
         body = _without_unread(
             made.steps, {each.next for each in carried} | {stacked.inside for stacked in leaving.stacked}
         )

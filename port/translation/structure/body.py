@@ -9,8 +9,8 @@ from typing import Any
 
 from port.errors import NoPair
 from port.translation.ir.expr import VALUE, NoSource, held, literal, values_in
-from port.translation.ir.graph import Place, each_value
-from port.translation.ir.lowered import UNWRITTEN, Assignment, Placed
+from port.translation.ir.graph import SourceLocation, each_value
+from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.call_tree import Call, Item, Repeated, made_by
 from port.translation.structure.inline_dce import Made, inlined, needed, tree_with_inlined, with_inlined
@@ -45,7 +45,7 @@ def _holds_dict(results: Any) -> bool:
     return isinstance(results, dict) or any(map(_holds_dict, parts))
 
 
-def write_body(call: Call, placed: Placed, tree: ModuleTree, bodies: Bodies) -> Body:
+def write_body(call: Call, placed: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> Body:
     """The body of a call.
 
     Args:
@@ -70,12 +70,12 @@ def write_body(call: Call, placed: Placed, tree: ModuleTree, bodies: Bodies) -> 
 
 
 class _Writer:
-    def __init__(self, call: Call, placed: Placed, tree: ModuleTree, bodies: Bodies) -> None:
+    def __init__(self, call: Call, placed: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> None:
         self.call, self.placed, self.tree, self.bodies = call, placed, tree, bodies
         self.results = call.results
         self.writes = dict(call.writes)
         self.scope = Scope(call, placed, tree)
-        self.told: set[Place] = set()
+        self.told: set[SourceLocation] = set()
 
     def body(self, *, keeping_lengths: bool = False) -> Body:
         made, inline = inlined(needed(self._made(self.call.items), self._ends()), self._ends())

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from port.translation.ir.expr import VALUE, values_in
-from port.translation.ir.graph import Enter, Leave, Place, Value, each_value
-from port.translation.ir.lowered import Assignment, Placed, PlacedStep, Scan
+from port.translation.ir.graph import ScopeEnter, ScopeExit, SourceLocation, Value, each_value
+from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 from port.translation.ir.module_tree import ModuleTree
 
 
@@ -30,7 +30,7 @@ class Call:
     path: str
     module: Any
     parameters: dict[str, Any]
-    place: Place | None
+    place: SourceLocation | None
     results: Any = None
     items: list[Item] = field(default_factory=list)
     writes: dict[str, ast.expr] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def made_by(item: Item) -> Iterator[Value]:
             yield from (*item.scan.last, *item.scan.stacked)
 
 
-def call_tree(placed: Placed, dissolved: set[str], tree: ModuleTree) -> Call:
+def call_tree(placed: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> Call:
     """The root's call, and in it all others.
 
     Args:
@@ -85,9 +85,9 @@ def call_tree(placed: Placed, dissolved: set[str], tree: ModuleTree) -> Call:
         tree: of the modules.
     """
     steps = list(placed.steps)
-    first = next(number for number, step in enumerate(steps) if isinstance(step, Enter))
+    first = next(number for number, step in enumerate(steps) if isinstance(step, ScopeEnter))
     root = steps[first]
-    assert isinstance(root, Enter)
+    assert isinstance(root, ScopeEnter)
     call = Call(root.path, root.module, root.arguments, root.place)
     call.items += [step for step in steps[:first] if isinstance(step, Assignment)]
     rest = iter(steps[first + 1 :])
@@ -96,20 +96,20 @@ def call_tree(placed: Placed, dissolved: set[str], tree: ModuleTree) -> Call:
     return call
 
 
-def _read_items(into: Call | Repeated, steps: Iterator[PlacedStep], dissolved: set[str], tree: ModuleTree) -> None:
+def _read_items(into: Call | Repeated, steps: Iterator[LoweredStep], dissolved: set[str], tree: ModuleTree) -> None:
     """Give a call, or a loop, what it does: the steps up to its end."""
     skipped: list[str] = []
     for step in steps:
         match step:
-            case Enter() if step.path in dissolved and tree.kind(into.path) != "sequential":
+            case ScopeEnter() if step.path in dissolved and tree.kind(into.path) != "sequential":
                 skipped.append(step.path)
-            case Enter():
+            case ScopeEnter():
                 call = Call(step.path, step.module, step.arguments, step.place)
                 into.items.append(call)
                 _read_items(call, steps, dissolved, tree)
-            case Leave() if skipped:
+            case ScopeExit() if skipped:
                 skipped.pop()
-            case Leave():
+            case ScopeExit():
                 assert isinstance(into, Call)
                 into.results = step.results
                 return
@@ -121,7 +121,7 @@ def _read_items(into: Call | Repeated, steps: Iterator[PlacedStep], dissolved: s
                 into.items.append(step)
 
 
-def _give_writes(root: Call, placed: Placed) -> None:
+def _give_writes(root: Call, placed: LoweredGraph) -> None:
     """Have each buffer written where its new value is made."""
     makers: dict[str, Call] = {}
 
@@ -142,12 +142,12 @@ def _give_writes(root: Call, placed: Placed) -> None:
 RETURN = "return"
 
 
-def annotations_of(call: Call, placed: Placed) -> dict[str, str]:
+def annotations_of(call: Call, placed: LoweredGraph) -> dict[str, str]:
     """What a call is given, by its parameters' names, and what it gives, as ``"return"``: as they are annotated."""
     return {name: _annotation(given, placed) for name, given in {**call.parameters, RETURN: call.results}.items()}
 
 
-def _annotation(given: Any, placed: Placed) -> str:
+def _annotation(given: Any, placed: LoweredGraph) -> str:
     match given:
         case None | ast.Constant(value=None):
             return "None"
@@ -171,7 +171,7 @@ def _items(given: Any) -> list[Any]:
     return list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, list | tuple) else []
 
 
-def numbers_given(call: Call, placed: Placed) -> dict[str, str]:
+def numbers_given(call: Call, placed: LoweredGraph) -> dict[str, str]:
     """The parameters of a call that are given whole numbers, as lengths are: their names → how they are annotated.
 
     Where there are arrays among the numbers, the annotation is ``""``.
@@ -185,7 +185,7 @@ def numbers_given(call: Call, placed: Placed) -> dict[str, str]:
     return found
 
 
-def _kinds(given: Any, placed: Placed) -> set[str]:
+def _kinds(given: Any, placed: LoweredGraph) -> set[str]:
     match given:
         case ast.Name(id=name) if name.startswith(VALUE) and name[1:] in placed.values:
             return {"number" if placed.values[name[1:]].shape is None else "array"}

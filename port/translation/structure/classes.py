@@ -9,7 +9,7 @@ from typing import Any
 
 from port.translation.ir.expr import code
 from port.translation.ir.layout import torchs
-from port.translation.ir.lowered import Placed
+from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree, identifier
 from port.translation.lowering.rules.parameters import is_sparse
 from port.translation.structure.body import Bodies, Body, write_body
@@ -40,7 +40,7 @@ class Program:
     annotations: dict[str, dict[str, set[str]]] = field(default_factory=dict)
 
 
-def program_of(placed: dict[bool, Placed], tree: ModuleTree, initial: Initial | None = None) -> Program:
+def program_of(placed: dict[bool, LoweredGraph], tree: ModuleTree, initial: Initial | None = None) -> Program:
     """The classes of a module's runs; what differs between them stands behind a condition.
 
     Args:
@@ -65,7 +65,7 @@ def program_of(placed: dict[bool, Placed], tree: ModuleTree, initial: Initial | 
 
 
 class _Building:
-    def __init__(self, runs: dict[bool, Placed], tree: ModuleTree, dissolved: set[str], initial: Initial) -> None:
+    def __init__(self, runs: dict[bool, LoweredGraph], tree: ModuleTree, dissolved: set[str], initial: Initial) -> None:
         self.initial = initial
         self.runs, self.tree, self.dissolved = runs, tree, dissolved
         self.placed = runs[max(runs)]

@@ -12,7 +12,7 @@ from typing import Any
 from port.translation.ir.expr import HELD, VALUE, code, literal, renamed, values_in
 from port.translation.ir.graph import Size, Value, each_value
 from port.translation.ir.length_expr import length
-from port.translation.ir.lowered import Placed
+from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.simplify import merged_subscripts, with_whole_lists
 from port.translation.ir.symbolic_lengths import multiple_of, same
@@ -47,7 +47,7 @@ class Scope:
         last_use: of a value → the number of the last statement that reads it.
     """
 
-    def __init__(self, call: Call, placed: Placed, tree: ModuleTree) -> None:
+    def __init__(self, call: Call, placed: LoweredGraph, tree: ModuleTree) -> None:
         self.call, self.placed, self.tree = call, placed, tree
         self.names: dict[str, ast.expr] = {}  # of a value → how it is called now
         self.bound: dict[str, str] = {}  # a variable → the value that it holds

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from port.translation.ir.graph import Place
+from port.translation.ir.graph import SourceLocation
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Statement:
         text: its source.
     """
 
-    place: Place
+    place: SourceLocation
     targets: Any
     names: frozenset[str]
     in_loop: bool
@@ -34,7 +34,7 @@ class Statement:
     text: str
 
 
-def statement_at(place: Place | None) -> Statement | None:
+def statement_at(place: SourceLocation | None) -> Statement | None:
     """The statement that a line is in; None where there is none, or no source."""
     return None if place is None else _statements(place.file).get(place.line)
 
@@ -65,7 +65,7 @@ def _collect(
             # Of a compound statement only its head is its own.
             last = (child.end_lineno or child.lineno) if simple else child.body[0].lineno - 1  # type: ignore[attr-defined]
             statement = Statement(
-                Place(file, child.lineno),
+                SourceLocation(file, child.lineno),
                 _targets(child),
                 frozenset(inner.id for inner in ast.walk(child) if isinstance(inner, ast.Name)),
                 repeats,

@@ -28,9 +28,9 @@ from port.translation.lowering.rules.modules import call_layer
 from port.translation.lowering.rules.scalar_dims import as_numbers, of_lists_of_one
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
-Rule = Callable[["Placing", Operation], None]
+Rule = Callable[["LoweringContext", Operation], None]
 
 RULES: dict[str, Rule] = {
     **axes.RULES,
@@ -50,7 +50,7 @@ RULES: dict[str, Rule] = {
 """By an overload's whole name, or by the operator's (``"aten.cat"``)."""
 
 
-def apply(stage: Placing, operation: Operation) -> None:
+def apply(stage: LoweringContext, operation: Operation) -> None:
     """Say an operator in JAX, or mark its place if nothing is known of it."""
     name = operation.operator
     base = name.rpartition(".")[0]
@@ -66,7 +66,7 @@ def apply(stage: Placing, operation: Operation) -> None:
             stage.refuse(name.removesuffix(".default"), str(error), operation.results)
 
 
-def apply_layer(stage: Placing, call: LayerCall) -> None:
+def apply_layer(stage: LoweringContext, call: LayerCall) -> None:
     """Say a layer's call in JAX, or mark its place."""
     try:
         call_layer(stage, call)

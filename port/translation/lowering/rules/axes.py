@@ -10,15 +10,15 @@ from port.translation.ir.layout import Layout, moved, permuted, torchs, with_new
 from port.translation.lowering.transposes import transposed
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def _permute(stage: Placing, operation: Operation) -> None:
+def _permute(stage: LoweringContext, operation: Operation) -> None:
     value = operation.arguments["self"]
     _permuted(stage, value, tuple(operation.arguments["dims"]), operation.results[0])
 
 
-def _transpose(stage: Placing, operation: Operation) -> None:
+def _transpose(stage: LoweringContext, operation: Operation) -> None:
     value: Value = operation.arguments["self"]
     dims = list(range(value.rank))
     if dims:
@@ -27,18 +27,18 @@ def _transpose(stage: Placing, operation: Operation) -> None:
     _permuted(stage, value, tuple(dims), operation.results[0])
 
 
-def _matrix(stage: Placing, operation: Operation) -> None:
+def _matrix(stage: LoweringContext, operation: Operation) -> None:
     value: Value = operation.arguments["self"]
     n = value.rank
     _permuted(stage, value, (*range(n - 2), n - 1, n - 2) if n > 1 else tuple(range(n)), operation.results[0])
 
 
-def _reversed(stage: Placing, operation: Operation) -> None:
+def _reversed(stage: LoweringContext, operation: Operation) -> None:
     value: Value = operation.arguments["self"]
     _permuted(stage, value, tuple(reversed(range(value.rank))), operation.results[0])
 
 
-def _permuted(stage: Placing, value: Value, dims: tuple[int, ...], result: Value) -> None:
+def _permuted(stage: LoweringContext, value: Value, dims: tuple[int, ...], result: Value) -> None:
     """The same array beside the permuted tensor, unless a reader needs its axes in another order."""
     layout = permuted(stage.layout(value), dims)
     wanted = stage.preferred.get(result.name)
@@ -49,7 +49,7 @@ def _permuted(stage: Placing, value: Value, dims: tuple[int, ...], result: Value
     stage.give(result, expression, wanted)
 
 
-def _unsqueeze(stage: Placing, operation: Operation) -> None:
+def _unsqueeze(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     dim = operation.arguments["dim"] % result.rank
     layout, place = with_new(stage.layout(value), dim)
@@ -58,7 +58,7 @@ def _unsqueeze(stage: Placing, operation: Operation) -> None:
     stage.give(result, expression, layout, follows=value, back=lambda wanted: without(wanted, {dim}))
 
 
-def _squeeze(stage: Placing, operation: Operation) -> None:
+def _squeeze(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     dims = operation.arguments.get("dim", range(value.rank))
     dims = [dims] if isinstance(dims, int) else dims
@@ -66,7 +66,7 @@ def _squeeze(stage: Placing, operation: Operation) -> None:
     squeeze(stage, value, gone, result)
 
 
-def squeeze(stage: Placing, value: Value, gone: set[int], result: Value) -> None:
+def squeeze(stage: LoweringContext, value: Value, gone: set[int], result: Value) -> None:
     """An array without some axes of length 1."""
     layout = stage.layout(value)
     if not gone:
@@ -86,7 +86,7 @@ def squeeze(stage: Placing, value: Value, gone: set[int], result: Value) -> None
     stage.give(result, expression, without(layout, gone), follows=value, back=back)
 
 
-def _expand(stage: Placing, operation: Operation) -> None:
+def _expand(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     sizes = list(operation.arguments["size"])
     lacking = result.rank - value.rank

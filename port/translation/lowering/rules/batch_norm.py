@@ -10,10 +10,10 @@ from port.translation.ir.graph import Operation, Value
 from port.translation.ir.layout import channels_last, torchs
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def _batch_norm(stage: Placing, operation: Operation) -> None:
+def _batch_norm(stage: LoweringContext, operation: Operation) -> None:
     """The normalised input, the batch's own statistics, and the running ones after it."""
     given = operation.arguments
     value: Value = given["input"]
@@ -47,7 +47,7 @@ def _batch_norm(stage: Placing, operation: Operation) -> None:
         stage.give(running, updated, torchs(1))
 
 
-def _with_running_statistics(stage: Placing, operation: Operation) -> None:
+def _with_running_statistics(stage: LoweringContext, operation: Operation) -> None:
     """The input normalised by running statistics, as in evaluation."""
     given = operation.arguments
     value: Value = given["input"]

@@ -11,10 +11,10 @@ from port.translation.ir.graph import Value
 from port.translation.ir.layout import Layout, of_lower_rank
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def together(stage: Placing, operands: list[Value]) -> tuple[Layout, list[ast.expr], Value]:
+def together(stage: LoweringContext, operands: list[Value]) -> tuple[Layout, list[ast.expr], Value]:
     """A layout for what the operands broadcast to, each of them as an expression that fits it, and whose layout it is.
 
     Sources that may lie as they like follow those that may not; of these the first of the highest rank leads.
@@ -27,7 +27,7 @@ def together(stage: Placing, operands: list[Value]) -> tuple[Layout, list[ast.ex
     return layout, [fitting(stage, operand, layout) for operand in operands], leader
 
 
-def leading(stage: Placing, operands: list[Value]) -> Value:
+def leading(stage: LoweringContext, operands: list[Value]) -> Value:
     """The operand that the others follow."""
     rank = max(value.rank for value in operands)
     highest = [value for value in operands if value.rank == rank]
@@ -40,7 +40,7 @@ def leading(stage: Placing, operands: list[Value]) -> Value:
     return min(highest, key=cost)
 
 
-def fitting(stage: Placing, value: Value, layout: Layout) -> ast.expr:
+def fitting(stage: LoweringContext, value: Value, layout: Layout) -> ast.expr:
     """An operand such that it broadcasts against an array of this layout."""
     lacking = layout.rank - value.rank
     if value.rank == 0:
@@ -61,7 +61,7 @@ def fitting(stage: Placing, value: Value, layout: Layout) -> ast.expr:
     return ast.Subscript(expression, literal(_shortened(index)), ast.Load())
 
 
-def _nearest(stage: Placing, value: Value, wanted: Layout) -> Layout:
+def _nearest(stage: LoweringContext, value: Value, wanted: Layout) -> Layout:
     """The wanted layout, or the one there is if it differs in axes of length 1 alone and broadcasts as well."""
     has = stage.layout(value)
     if (
@@ -83,7 +83,7 @@ def _shortened(index: tuple[slice | None, ...]) -> tuple[object, ...]:
     return index
 
 
-def _fits_fold(stage: Placing, value: Value, layout: Layout) -> bool:
+def _fits_fold(stage: LoweringContext, value: Value, layout: Layout) -> bool:
     folded = layout.folded
     assert folded is not None
     axis = folded.axis - (layout.rank - value.rank)

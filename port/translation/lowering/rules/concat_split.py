@@ -11,10 +11,10 @@ from port.translation.ir.layout import with_new, without
 from port.translation.lowering.rules.broadcast import together
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def _cat(stage: Placing, operation: Operation) -> None:
+def _cat(stage: LoweringContext, operation: Operation) -> None:
     result = operation.results[0]
     tensors = [tensor for tensor in operation.arguments["tensors"] if tensor.shape != (0,) or result.rank == 1]
     layout, parts, leader = together(stage, tensors)
@@ -27,7 +27,7 @@ def _cat(stage: Placing, operation: Operation) -> None:
     stage.give(result, expression, layout, follows=leader if layout == stage.layout(leader) else None)
 
 
-def _stack(stage: Placing, operation: Operation) -> None:
+def _stack(stage: LoweringContext, operation: Operation) -> None:
     result = operation.results[0]
     layout, parts, _ = together(stage, list(operation.arguments["tensors"]))
     layout, place = with_new(layout, operation.arguments["dim"] % result.rank)
@@ -35,7 +35,7 @@ def _stack(stage: Placing, operation: Operation) -> None:
     stage.give(result, code("jnp.stack(parts, axis=axis)", parts=parts, axis=axis), layout)
 
 
-def _split(stage: Placing, operation: Operation) -> None:
+def _split(stage: LoweringContext, operation: Operation) -> None:
     value, results = operation.arguments["self"], operation.results
     dim = operation.arguments["dim"] % value.rank
     layout = stage.layout(value)
@@ -53,7 +53,7 @@ def _split(stage: Placing, operation: Operation) -> None:
     stage.give_several(results, made, [layout] * len(results), value)
 
 
-def _cut(stage: Placing, behind: Value, lengths: list[Size]) -> int | ast.expr:
+def _cut(stage: LoweringContext, behind: Value, lengths: list[Size]) -> int | ast.expr:
     """Where a part begins: what the parts before it have together; a formula where that is free."""
     if all(isinstance(length, int) for length in lengths):
         return sum(lengths)  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def _cut(stage: Placing, behind: Value, lengths: list[Size]) -> int | ast.expr:
     return stage.ref(cut)  # type: ignore[no-any-return]
 
 
-def _unbind(stage: Placing, operation: Operation) -> None:
+def _unbind(stage: LoweringContext, operation: Operation) -> None:
     value = operation.arguments["self"]
     dim = operation.arguments["dim"] % value.rank
     layout = stage.layout(value)

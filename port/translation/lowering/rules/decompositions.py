@@ -10,10 +10,10 @@ from port.translation.ir.graph import Operation
 from port.translation.ir.layout import torchs
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def _eigh(stage: Placing, operation: Operation) -> None:
+def _eigh(stage: LoweringContext, operation: Operation) -> None:
     """Values and vectors; no operator's pair speaks of them, as the proof has to say whether the signs matter."""
     if operation.arguments["UPLO"] != "L":
         raise NoPair('eigh of the upper half: JAX reads the lower one; give it the transpose, and UPLO="L"')

@@ -20,7 +20,7 @@ from port.translation.lowering.rules.broadcast import together
 from port.translation.lowering.rules.concat_split import from_end
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def numpy_dtype(name: str) -> Any:
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
-def from_pair(stage: Placing, operation: Operation) -> None:
+def from_pair(stage: LoweringContext, operation: Operation) -> None:
     """Write an operator as its pair does.
 
     Raises:
@@ -71,7 +71,7 @@ def from_pair(stage: Placing, operation: Operation) -> None:
             give(stage, operation, pair.jax, needed, [torchs(result.rank) for result in operation.results])
 
 
-def pair_of(stage: Placing, operation: Operation) -> tuple[OperatorPair, dict[str, Any]]:
+def pair_of(stage: LoweringContext, operation: Operation) -> tuple[OperatorPair, dict[str, Any]]:
     """The pair that speaks of an operator, and what the variables of its expression are.
 
     Raises:
@@ -87,7 +87,7 @@ def pair_of(stage: Placing, operation: Operation) -> tuple[OperatorPair, dict[st
 
 
 def _each(
-    stage: Placing, operation: Operation, pair: OperatorPair, variables: dict[str, Any], operands: list[Value]
+    stage: LoweringContext, operation: Operation, pair: OperatorPair, variables: dict[str, Any], operands: list[Value]
 ) -> None:
     layout, expressions, leader = together(stage, operands)
     fitting = dict(zip(operands, expressions, strict=True))
@@ -97,7 +97,7 @@ def _each(
 
 
 def _along(
-    stage: Placing,
+    stage: LoweringContext,
     operation: Operation,
     pair: OperatorPair,
     variables: dict[str, Any],
@@ -120,7 +120,7 @@ def _along(
 
 
 def _over(
-    stage: Placing,
+    stage: LoweringContext,
     operation: Operation,
     pair: OperatorPair,
     variables: dict[str, Any],
@@ -151,7 +151,7 @@ def _over(
 
 
 def _spatial(
-    stage: Placing, operation: Operation, pair: OperatorPair, variables: dict[str, Any], axes: Spatial
+    stage: LoweringContext, operation: Operation, pair: OperatorPair, variables: dict[str, Any], axes: Spatial
 ) -> None:
     image: Value = variables["input"]
     spatial = axes.axes or image.rank - 2
@@ -170,7 +170,7 @@ def _is_image(variables: dict[str, Any], axes: Spatial) -> bool:
 
 
 def give(
-    stage: Placing,
+    stage: LoweringContext,
     operation: Operation,
     template: str,
     variables: dict[str, Any],
@@ -249,7 +249,7 @@ def _back(variable: Any) -> Any:
             return variable
 
 
-def written(stage: Placing, variable: Any) -> Any:
+def written(stage: LoweringContext, variable: Any) -> Any:
     """A variable whose tensors are in torch's layout."""
     match variable:
         case Value() if variable.shape is not None:
@@ -264,7 +264,7 @@ def written(stage: Placing, variable: Any) -> Any:
             return source_of(variable)
 
 
-def _replaced(stage: Placing, variable: Any, fitting: dict[Value, ast.expr]) -> Any:
+def _replaced(stage: LoweringContext, variable: Any, fitting: dict[Value, ast.expr]) -> Any:
     match variable:
         case Value():
             return fitting[variable] if variable in fitting else stage.ref(variable)

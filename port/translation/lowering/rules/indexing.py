@@ -12,12 +12,12 @@ from port.translation.ir.graph import Operation, Value
 from port.translation.ir.layout import Layout, torchs, with_new, without
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 Index = tuple[Any, ...]
 
 
-def _slice(stage: Placing, operation: Operation) -> None:
+def _slice(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     part = _part(stage, operation, value)
     if part is None:
@@ -29,7 +29,7 @@ def _slice(stage: Placing, operation: Operation) -> None:
     stage.give(result, subscript(expression, index), layout, follows=value)
 
 
-def _select(stage: Placing, operation: Operation) -> None:
+def _select(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     dim = operation.arguments["dim"] % value.rank
     layout, expression = _unfolded(stage, value, dim)
@@ -43,7 +43,7 @@ def _select(stage: Placing, operation: Operation) -> None:
     )
 
 
-def _slice_scatter(stage: Placing, operation: Operation) -> None:
+def _slice_scatter(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     part = _part(stage, operation, value)
     if part is None:
@@ -53,11 +53,11 @@ def _slice_scatter(stage: Placing, operation: Operation) -> None:
     _write(stage, operation, part)
 
 
-def _select_scatter(stage: Placing, operation: Operation) -> None:
+def _select_scatter(stage: LoweringContext, operation: Operation) -> None:
     _write(stage, operation, stage.ref(operation.arguments["index"]))
 
 
-def _write(stage: Placing, operation: Operation, part: Any) -> None:
+def _write(stage: LoweringContext, operation: Operation, part: Any) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     dim = operation.arguments["dim"] % value.rank
     layout, expression = _unfolded(stage, value, dim)
@@ -70,7 +70,7 @@ def _write(stage: Placing, operation: Operation, part: Any) -> None:
     stage.give(result, made, layout, follows=value)
 
 
-def _filled_with(stage: Placing, source: Value) -> ast.expr | None:
+def _filled_with(stage: LoweringContext, source: Value) -> ast.expr | None:
     """The number that a whole part is set to, if it is one."""
     operation = stage.producers.get(source)
     if operation is None or operation.operator not in ("aten.fill.Scalar", "aten.copy.default"):
@@ -81,7 +81,7 @@ def _filled_with(stage: Placing, source: Value) -> ast.expr | None:
     return stage.ref(other) if other.rank == 0 else None
 
 
-def _copy(stage: Placing, operation: Operation) -> None:
+def _copy(stage: LoweringContext, operation: Operation) -> None:
     value, source, result = operation.arguments["self"], operation.arguments["src"], operation.results[0]
     if source.shape == result.shape and source.dtype == result.dtype:
         stage.alias(result, source, stage.layout(source))
@@ -92,14 +92,14 @@ def _copy(stage: Placing, operation: Operation) -> None:
     stage.give(result, expression)
 
 
-def _fill(stage: Placing, operation: Operation) -> None:
+def _fill(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     number = stage.ref(operation.arguments["value"])
     expression = code("jnp.full_like(x, number)", x=stage.ref(value), number=number)
     stage.give(result, expression, stage.layout(value), follows=value)
 
 
-def _index(stage: Placing, operation: Operation) -> None:
+def _index(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     indices = list(operation.arguments["indices"])
     if any(index is not None and index.dtype == "bool" for index in indices):
@@ -108,7 +108,7 @@ def _index(stage: Placing, operation: Operation) -> None:
     stage.give(result, subscript(expression, index), torchs(result.rank))
 
 
-def _index_put(stage: Placing, operation: Operation) -> None:
+def _index_put(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     values: Value = operation.arguments["values"]
     indices = list(operation.arguments["indices"])
@@ -131,13 +131,13 @@ def _index_put(stage: Placing, operation: Operation) -> None:
     stage.give(result, code(f"place.{method}(values)", place=place, values=stage.need(values)))
 
 
-def _indexed(stage: Placing, value: Value, indices: list[Any]) -> tuple[ast.expr, Index]:
+def _indexed(stage: LoweringContext, value: Value, indices: list[Any]) -> tuple[ast.expr, Index]:
     while indices and indices[-1] is None:
         indices.pop()
     return stage.need(value), tuple(slice(None) if index is None else stage.need(index) for index in indices)
 
 
-def _part(stage: Placing, operation: Operation, value: Value) -> slice | None:
+def _part(stage: LoweringContext, operation: Operation, value: Value) -> slice | None:
     """The slice along its axis; None where it is the whole axis."""
     start, end, step = (operation.arguments[name] for name in ("start", "end", "step"))
     length = value.shape[operation.arguments["dim"] % value.rank]  # type: ignore[index]
@@ -152,7 +152,7 @@ def _part(stage: Placing, operation: Operation, value: Value) -> slice | None:
     return slice(*(None if part is None else literal(stage.ref(part)) for part in (start, end, step)))
 
 
-def _unfolded(stage: Placing, value: Value, dim: int) -> tuple[Layout, ast.expr]:
+def _unfolded(stage: LoweringContext, value: Value, dim: int) -> tuple[Layout, ast.expr]:
     """An array's layout and expression, where elements along an axis have to be in torch's order."""
     layout = stage.layout(value)
     if layout.folded is None or layout.folded.axis != dim:

@@ -14,10 +14,10 @@ from port.translation.ir.graph import Operation, Value
 from port.translation.ir.layout import Layout, torchs
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def _matmul(stage: Placing, operation: Operation) -> None:
+def _matmul(stage: LoweringContext, operation: Operation) -> None:
     left, right, result = (*(operation.arguments[name] for name in _pair(operation)), operation.results[0])
     stage.give(result, product(stage, left, right), torchs(result.rank))
 
@@ -26,12 +26,12 @@ def _pair(operation: Operation) -> tuple[str, str]:
     return ("self", "mat2" if "mat2" in operation.arguments else "vec" if "vec" in operation.arguments else "other")
 
 
-def product(stage: Placing, left: Value, right: Value) -> ast.expr:
+def product(stage: LoweringContext, left: Value, right: Value) -> ast.expr:
     """``left @ right``; a matrix that lies transposed is written ``.T``."""
     return code("left @ right", left=stage.need(left), right=_flipped(stage, right))
 
 
-def _flipped(stage: Placing, value: Value) -> ast.expr:
+def _flipped(stage: LoweringContext, value: Value) -> ast.expr:
     layout = stage.layout(value)
     if value.rank == 2 and layout.order == (1, 0) and layout.folded is None:
         # Cheap, and clearer where it is used than where the axes were swapped.
@@ -39,7 +39,7 @@ def _flipped(stage: Placing, value: Value) -> ast.expr:
     return stage.need(value)
 
 
-def _linear(stage: Placing, operation: Operation) -> None:
+def _linear(stage: LoweringContext, operation: Operation) -> None:
     value, weight, bias = (operation.arguments[name] for name in ("input", "weight", "bias"))
     result = operation.results[0]
     layer, table = _layer_of(stage, weight, bias), _table_of(stage, weight)
@@ -60,7 +60,7 @@ def _linear(stage: Placing, operation: Operation) -> None:
     stage.give(result, expression, layout, follows=value if layout == stage.layout(value) else None)
 
 
-def rows_first(stage: Placing, value: Value) -> Layout:
+def rows_first(stage: LoweringContext, value: Value) -> Layout:
     """The layout that a value has, with torch's last axis last: what a linear layer takes."""
     layout = stage.layout(value)
     order = tuple(dim for dim in layout.order if dim != value.rank - 1)
@@ -70,7 +70,7 @@ def rows_first(stage: Placing, value: Value) -> Layout:
     return replace(layout, order=(*order, value.rank - 1), folded=folded) if value.rank else layout
 
 
-def _layer_of(stage: Placing, weight: Value, bias: Value | None) -> str | None:
+def _layer_of(stage: LoweringContext, weight: Value, bias: Value | None) -> str | None:
     """The linear layer whose own weight and bias these are."""
     import torch
 
@@ -84,7 +84,7 @@ def _layer_of(stage: Placing, weight: Value, bias: Value | None) -> str | None:
     return path if mine == (None if module.bias is None else f"{path}.bias") else None
 
 
-def _table_of(stage: Placing, weight: Value) -> str | None:
+def _table_of(stage: LoweringContext, weight: Value) -> str | None:
     """The embedding whose table a linear layer has for its weight."""
     import torch
     from flax import nnx
@@ -97,7 +97,7 @@ def _table_of(stage: Placing, weight: Value) -> str | None:
     return path if is_flaxs else None
 
 
-def _addmm(stage: Placing, operation: Operation) -> None:
+def _addmm(stage: LoweringContext, operation: Operation) -> None:
     given = operation.arguments
     one, other = ("mat1", "mat2") if "mat1" in given else ("batch1", "batch2") if "batch1" in given else ("mat", "vec")
     expression = product(stage, given[one], given[other])

@@ -15,10 +15,10 @@ from port.translation.lowering.transposes import transposed
 if TYPE_CHECKING:
     import ast
 
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def place_loop(stage: Placing, loop: Loop, go: Callable[[Step], None]) -> None:
+def place_loop(stage: LoweringContext, loop: Loop, go: Callable[[Step], None]) -> None:
     """Write a loop; ``go`` writes a step of its rounds."""
     stage.place = loop.place
     whole = [_take(stage, each) for each in loop.sliced]
@@ -56,12 +56,12 @@ def place_loop(stage: Placing, loop: Loop, go: Callable[[Step], None]) -> None:
         _stack(stage, each, row)
 
 
-def _known(stage: Placing, value: Value, layout: Layout) -> None:
+def _known(stage: LoweringContext, value: Value, layout: Layout) -> None:
     stage.placed.layouts[value] = layout
     stage.placed.values[value.name] = value
 
 
-def _take(stage: Placing, sliced: Sliced) -> ast.expr:
+def _take(stage: LoweringContext, sliced: Sliced) -> ast.expr:
     """An array with the axis that the rounds go along in front."""
     whole, axis = sliced.whole, sliced.axis
     layout, expression = stage.layout(whole), stage.ref(whole)
@@ -81,7 +81,7 @@ def _take(stage: Placing, sliced: Sliced) -> ast.expr:
     return made
 
 
-def _begin(stage: Placing, carried: Carried) -> ast.expr:
+def _begin(stage: LoweringContext, carried: Carried) -> ast.expr:
     """What the first round takes: in the layout that the rounds want it in."""
     inside = carried.inside
     layout = stage.preferred.get(inside.name, replace(stage.layout(carried.first), folded=None))
@@ -90,7 +90,7 @@ def _begin(stage: Placing, carried: Carried) -> ast.expr:
     return stage.need(carried.first, layout)
 
 
-def _hand_on(stage: Placing, carried: Carried) -> ast.expr:
+def _hand_on(stage: LoweringContext, carried: Carried) -> ast.expr:
     """What a round hands on: in the layout that it was taken in, which is that of what the rounds make if it can be."""
     wanted, has = stage.layout(carried.inside), replace(stage.layout(carried.next), folded=None)
     if wanted != has and carried.inside.name not in stage.preferred:
@@ -98,7 +98,7 @@ def _hand_on(stage: Placing, carried: Carried) -> ast.expr:
     return stage.need(carried.next, wanted)
 
 
-def _rows(stage: Placing, stacked: Stacked, length: Size) -> Value:
+def _rows(stage: LoweringContext, stacked: Stacked, length: Size) -> Value:
     """What all rounds give, as the scan gives it: the rounds in front."""
     inside = stacked.inside
     rows = Value(f"{stacked.whole.name}_rows", (length, *(inside.shape or ())), inside.dtype)
@@ -108,7 +108,7 @@ def _rows(stage: Placing, stacked: Stacked, length: Size) -> Value:
     return rows
 
 
-def _stack(stage: Placing, stacked: Stacked, rows: Value) -> None:
+def _stack(stage: LoweringContext, stacked: Stacked, rows: Value) -> None:
     """The same with the rounds where torch has them."""
     stage.place = None
     layout, place = with_new(stage.layout(stacked.inside), stacked.axis)
@@ -119,7 +119,7 @@ def _stack(stage: Placing, stacked: Stacked, rows: Value) -> None:
     stage.give(stacked.whole, transposed(stage.ref(rows), order), layout)
 
 
-def _length(stage: Placing, loop: Loop) -> ast.expr:
+def _length(stage: LoweringContext, loop: Loop) -> ast.expr:
     if isinstance(loop.length, int):
         return literal(loop.length)
     size = Value(f"{loop.results[0].name}_rounds", None, "size", loop.length)

@@ -8,10 +8,10 @@ from port.translation.ir.graph import Operation
 from port.translation.lowering.rules.from_pair import from_pair
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def _by_classes(stage: Placing, operation: Operation) -> None:
+def _by_classes(stage: LoweringContext, operation: Operation) -> None:
     """Of a batch whose length is free torch's fake kernel gives one number, also where nothing is reduced."""
     if operation.arguments["reduction"] == 0:
         shape = operation.arguments["self"].shape

@@ -22,10 +22,10 @@ from port.translation.lowering.rules.linalg import rows_first
 from port.translation.lowering.rules.parameters import variable
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def call_layer(stage: Placing, call: LayerCall) -> None:
+def call_layer(stage: LoweringContext, call: LayerCall) -> None:
     """Write a layer's call.
 
     Raises:
@@ -49,7 +49,7 @@ Fitting = dict[Value, ast.expr]
 
 
 def _laid_out(
-    stage: Placing, call: LayerCall, pair: LayerPair, inputs: list[Value], results: list[Value]
+    stage: LoweringContext, call: LayerCall, pair: LayerPair, inputs: list[Value], results: list[Value]
 ) -> tuple[Fitting, list[Layout], dict[str, Any], Value | None]:
     """The inputs as the twin takes them, the results' layouts, arguments that are axes, and what the results follow."""
     if pair.channels is not None:
@@ -78,12 +78,12 @@ def _laid_out(
     return {value: _in_torchs(stage, value) for value in inputs}, [torchs(value.rank) for value in results], {}, None
 
 
-def _in_torchs(stage: Placing, value: Value) -> ast.expr:
+def _in_torchs(stage: LoweringContext, value: Value) -> ast.expr:
     return stage.ref(value) if value.shape is None else stage.need(value)
 
 
 def _channels(
-    stage: Placing, pair: LayerPair, inputs: list[Value], results: list[Value]
+    stage: LoweringContext, pair: LayerPair, inputs: list[Value], results: list[Value]
 ) -> tuple[Fitting, list[Layout]]:
     axis = pair.channels
     assert axis is not None
@@ -104,7 +104,7 @@ def _channels(
 
 
 def _last(
-    stage: Placing, call: LayerCall, last: Last, value: Value, results: list[Value]
+    stage: LoweringContext, call: LayerCall, last: Last, value: Value, results: list[Value]
 ) -> tuple[Fitting, list[Layout], dict[str, Any], Value | None]:
     layout = stage.layout(value)
     folded = layout.folded
@@ -121,7 +121,7 @@ def _last(
     return {value: expression}, [after], {}, value if after == layout else None
 
 
-def _takes_fold(stage: Placing, call: LayerCall, folded: Folded) -> bool:
+def _takes_fold(stage: LoweringContext, call: LayerCall, folded: Folded) -> bool:
     """Whether a linear layer's weights may be reordered: by every call of it in the same way."""
     import torch
 
@@ -131,7 +131,9 @@ def _takes_fold(stage: Placing, call: LayerCall, folded: Folded) -> bool:
     return stage.calls[call.path] == 1 or known == folded
 
 
-def _call(stage: Placing, call: LayerCall, pair: LayerPair, fitting: Fitting, options: dict[str, Any]) -> ast.expr:
+def _call(
+    stage: LoweringContext, call: LayerCall, pair: LayerPair, fitting: Fitting, options: dict[str, Any]
+) -> ast.expr:
     def known(tree: Any) -> ast.expr:
         return literal(mapped(tree, lambda value: fitting[value] if value in fitting else stage.ref(value)))
 

@@ -11,10 +11,10 @@ from port.translation.ir.layout import Layout
 from port.translation.lowering.rules.from_pair import give, pair_of, written
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def _pad(stage: Placing, operation: Operation) -> None:
+def _pad(stage: LoweringContext, operation: Operation) -> None:
     pair, variables = pair_of(stage, operation)
     value, widths = variables["input"], list(variables["pad"])
     layout = stage.layout(value)
@@ -30,7 +30,7 @@ def _pad(stage: Placing, operation: Operation) -> None:
     give(stage, operation, pair.jax, ready, [layout], follows)
 
 
-def _by_lengths(stage: Placing, operation: Operation, widths: list[Any], layout: Layout) -> None:
+def _by_lengths(stage: LoweringContext, operation: Operation, widths: list[Any], layout: Layout) -> None:
     """Padding by lengths that are free: they may be negative, which crops, and which only `lax.pad` takes."""
     value, number = operation.arguments["self"], operation.arguments.get("value")
     ends = [(low, high, 0) for low, high in zip(widths[::2], widths[1::2], strict=True)]

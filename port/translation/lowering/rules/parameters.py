@@ -13,10 +13,10 @@ from port.translation.ir.graph import Value
 from port.translation.ir.layout import Layout, torchs
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def place_held(stage: Placing, value: Value, path: str) -> None:
+def place_held(stage: LoweringContext, value: Value, path: str) -> None:
     """Give a parameter or a buffer its layout and its expression, ``self.path[...]``."""
     owner, _, name = path.rpartition(".")
     layer = stage.owner(path)

@@ -16,10 +16,10 @@ from port.translation.ir.layout import Folded, Layout, torchs
 from port.translation.ir.reshape_axes import Group, groups
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def _view(stage: Placing, operation: Operation) -> None:
+def _view(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
     sizes = list(operation.arguments["size"])
     if value.shape == result.shape:
@@ -93,7 +93,7 @@ def _laid_out(layout: Layout, found: list[Group], value: Value) -> Layout | None
 
 
 def _shape(
-    stage: Placing,
+    stage: LoweringContext,
     value: Value,
     has: Layout,
     result: Value,

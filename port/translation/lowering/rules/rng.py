@@ -16,10 +16,10 @@ from port.translation.lowering.rules.broadcast import together
 from port.translation.lowering.rules.cast import jax_dtype
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 
-def _dropout(stage: Placing, operation: Operation) -> None:
+def _dropout(stage: LoweringContext, operation: Operation) -> None:
     """A functional dropout: an nnx.Dropout of the module whose code it stands in."""
     value: Value = operation.arguments["input"]
     rate, result = operation.arguments["p"], operation.results[0]
@@ -39,7 +39,7 @@ def _dropout(stage: Placing, operation: Operation) -> None:
     stage.give(result, expression, layout, follows=value)
 
 
-def _attention(stage: Placing, operation: Operation) -> None:
+def _attention(stage: LoweringContext, operation: Operation) -> None:
     """Attention whose weights are dropped: by an nnx.Dropout of the module."""
     from port.translation.lowering.rules.from_pair import from_pair
 
@@ -66,10 +66,10 @@ def _attention(stage: Placing, operation: Operation) -> None:
         stage.draws.append(stage.layout(operation.results[0]))
 
 
-def _drawn(template: str, *names: str) -> Callable[[Placing, Operation], None]:
+def _drawn(template: str, *names: str) -> Callable[[LoweringContext, Operation], None]:
     """Numbers of a distribution; ``template`` says them for a key, a shape and a dtype."""
 
-    def rule(stage: Placing, operation: Operation) -> None:
+    def rule(stage: LoweringContext, operation: Operation) -> None:
         result = operation.results[0]
         like = operation.arguments.get("self")
         layout, shape = _shape(stage, like if isinstance(like, Value) else None, operation)
@@ -86,7 +86,7 @@ def _drawn(template: str, *names: str) -> Callable[[Placing, Operation], None]:
     return rule
 
 
-def _spread(stage: Placing, operation: Operation) -> None:
+def _spread(stage: LoweringContext, operation: Operation) -> None:
     """Numbers of a normal distribution of which each has its own mean or deviation."""
     mean, std = (operation.arguments[name] for name in ("mean", "std"))
     result = operation.results[0]
@@ -106,7 +106,7 @@ def _spread(stage: Placing, operation: Operation) -> None:
     stage.give(result, expression, layout)
 
 
-def _bernoulli(stage: Placing, operation: Operation) -> None:
+def _bernoulli(stage: LoweringContext, operation: Operation) -> None:
     """One where a number drawn is below the probability that its place has."""
     value, result = operation.arguments["self"], operation.results[0]
     layout = stage.layout(value)
@@ -115,7 +115,7 @@ def _bernoulli(stage: Placing, operation: Operation) -> None:
     stage.give(result, expression, layout, follows=value)
 
 
-def _empty(stage: Placing, operation: Operation) -> None:
+def _empty(stage: LoweringContext, operation: Operation) -> None:
     """Memory that is written to: zeros."""
     result = operation.results[0]
     like = operation.arguments.get("self")
@@ -126,7 +126,9 @@ def _empty(stage: Placing, operation: Operation) -> None:
     stage.give(result, code("jnp.zeros(shape, dtype)", shape=shape, dtype=dtype), layout)
 
 
-def _shape(stage: Placing, like: Value | None, operation: Operation) -> tuple[Layout, ast.expr | tuple[Any, ...]]:
+def _shape(
+    stage: LoweringContext, like: Value | None, operation: Operation
+) -> tuple[Layout, ast.expr | tuple[Any, ...]]:
     if like is not None and like.shape is not None and like.shape == operation.results[0].shape:
         if not _is_empty(stage, like):
             return stage.layout(like), code("x.shape", x=stage.ref(like))
@@ -135,7 +137,7 @@ def _shape(stage: Placing, like: Value | None, operation: Operation) -> tuple[La
     return torchs(operation.results[0].rank), tuple(stage.ref(size) for size in sizes)
 
 
-def _is_empty(stage: Placing, value: Value) -> bool:
+def _is_empty(stage: LoweringContext, value: Value) -> bool:
     """Whether it is memory that was made to be filled."""
     made = stage.producers.get(value)
     return made is not None and "empty" in made.operator
@@ -146,11 +148,11 @@ def _origin(operation: Operation) -> Value | None:
     return like if isinstance(like, Value) and "size" not in operation.arguments else None
 
 
-def _number(stage: Placing, number: Any) -> Any:
+def _number(stage: LoweringContext, number: Any) -> Any:
     return stage.ref(number) if isinstance(number, Value) else number
 
 
-def _key(stage: Placing) -> ast.expr:
+def _key(stage: LoweringContext) -> ast.expr:
     name = stage.extra("rngs", ast.Name("rngs"))
     return ast.Call(held(stage.scope, name), [], [])
 
@@ -179,8 +181,10 @@ RULES = {
 }
 
 
-def _renamed(rule: Callable[[Placing, Operation], None], **names: str) -> Callable[[Placing, Operation], None]:
-    def with_names(stage: Placing, operation: Operation) -> None:
+def _renamed(
+    rule: Callable[[LoweringContext, Operation], None], **names: str
+) -> Callable[[LoweringContext, Operation], None]:
+    def with_names(stage: LoweringContext, operation: Operation) -> None:
         arguments = {names.get(name, name): value for name, value in operation.arguments.items()}
         rule(stage, Operation(operation.operator, arguments, operation.results, operation.several, operation.place))
 

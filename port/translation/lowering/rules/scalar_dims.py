@@ -10,12 +10,12 @@ from port.translation.ir.graph import Operation, Value, each_value, mapped
 from port.translation.ir.layout import torchs
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 _AXES = ("dim", "dims", "axis")
 
 
-def of_lists_of_one(stage: Placing, operation: Operation) -> Operation | None:
+def of_lists_of_one(stage: LoweringContext, operation: Operation) -> Operation | None:
     """The operation on lists of one number in the place of numbers; None where that is not what it wants.
 
     The lists are written; `as_numbers` makes numbers of the results again.
@@ -41,7 +41,7 @@ def of_lists_of_one(stage: Placing, operation: Operation) -> Operation | None:
     return replace(operation, arguments=arguments, results=results)
 
 
-def as_numbers(stage: Placing, results: tuple[Value, ...], listed: tuple[Value, ...]) -> None:
+def as_numbers(stage: LoweringContext, results: tuple[Value, ...], listed: tuple[Value, ...]) -> None:
     """The results of `of_lists_of_one` with the axes that torch's have."""
     for result, made in zip(results, listed, strict=True):
         if result.rank == made.rank:

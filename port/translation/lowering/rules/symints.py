@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from port.translation.ir.graph import Operation
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 _ARITHMETIC = (
     *("add", "sub", "mul", "floordiv", "mod", "truediv", "pow", "neg", "eq", "ne", "lt", "le", "gt", "ge"),
@@ -15,7 +15,7 @@ _ARITHMETIC = (
 )
 
 
-def _known_by_its_formula(stage: Placing, operation: Operation) -> None:
+def _known_by_its_formula(stage: LoweringContext, operation: Operation) -> None:
     for result in operation.results:
         stage.placed.values[result.name] = result
 

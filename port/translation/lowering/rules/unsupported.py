@@ -8,7 +8,7 @@ from port.errors import NoPair
 from port.translation.ir.graph import Operation
 
 if TYPE_CHECKING:
-    from port.translation.lowering.context import Placing
+    from port.translation.lowering.context import LoweringContext
 
 _INSTEAD = {
     "aten.masked_select": "use torch.where, or multiply by the mask",
@@ -18,7 +18,7 @@ _INSTEAD = {
 }
 
 
-def _refused(stage: Placing, operation: Operation) -> None:
+def _refused(stage: LoweringContext, operation: Operation) -> None:
     name = operation.operator.rpartition(".")[0]
     instead = _INSTEAD.get(name, "compute it outside of the module")
     what = (

@@ -6,13 +6,13 @@ import ast
 
 from port.translation.codegen.length_checks import expectations
 from port.translation.frontend.input_lengths import InputLengths
-from port.translation.ir.graph import Enter, Graph, Value
+from port.translation.ir.graph import Graph, ScopeEnter, Value
 from port.translation.ir.layout import Layout, torchs
 
 
 def lines(lengths: InputLengths, arguments: list[str], layouts: list[Layout]) -> list[str]:
     values = tuple(Value(name, shape, "float32") for name, shape in zip(arguments, lengths.shapes, strict=True))
-    graph = Graph(values, {}, {}, [Enter("", 0, None, dict(zip(arguments, values, strict=True)))])
+    graph = Graph(values, {}, {}, [ScopeEnter("", 0, None, dict(zip(arguments, values, strict=True)))])
     made = expectations(graph, dict(zip(values, layouts, strict=True)), lengths, arguments)
     return [ast.unparse(ast.fix_missing_locations(line)) for line in made]
 

@@ -16,7 +16,7 @@ from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.instrument import Hole, emptied
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.source_locations import is_users
-from port.translation.ir.graph import Enter, Graph, LayerCall, Leave, Operation, each_value, mapped
+from port.translation.ir.graph import Graph, LayerCall, Operation, ScopeEnter, ScopeExit, each_value, mapped
 
 HERE = Path(__file__)
 
@@ -84,9 +84,9 @@ def test_the_module_is_left_as_it_was(module: Whole, graphs: dict[bool, Graph]) 
 
 def test_every_call_of_a_module_has_a_beginning_and_an_end(graphs: dict[bool, Graph]) -> None:
     marks = [
-        ("enter" if isinstance(step, Enter) else "leave", step.path, step.call)
+        ("enter" if isinstance(step, ScopeEnter) else "leave", step.path, step.call)
         for step in graphs[False].steps
-        if isinstance(step, Enter | Leave)
+        if isinstance(step, ScopeEnter | ScopeExit)
     ]
     # A module under two names goes by its first one.
     assert marks == [
@@ -100,7 +100,7 @@ def test_every_call_of_a_module_has_a_beginning_and_an_end(graphs: dict[bool, Gr
 
 
 def test_a_call_knows_what_it_was_given_by_the_names_of_its_parameters(graphs: dict[bool, Graph]) -> None:
-    first, second = [step for step in graphs[False].steps if isinstance(step, Enter) and step.path == "inner"]
+    first, second = [step for step in graphs[False].steps if isinstance(step, ScopeEnter) and step.path == "inner"]
     assert first.arguments["x"] is graphs[False].inputs[0]
     assert second.arguments["scale"] == 3.0
 
@@ -108,13 +108,13 @@ def test_a_call_knows_what_it_was_given_by_the_names_of_its_parameters(graphs: d
 def test_the_tensors_of_trees_come_in_their_order_and_results_in_theirs(graphs: dict[bool, Graph]) -> None:
     graph = graphs[False]
     root = graph.steps[0]
-    assert isinstance(root, Enter)
+    assert isinstance(root, ScopeEnter)
     assert list(each_value(root.arguments)) == list(graph.inputs)
     assert root.arguments["pair"] == (graph.inputs[0], graph.inputs[1])
     assert root.arguments["given"] == {"gain": graph.inputs[2]}
     assert root.arguments["scale"] == 3.0
     last = graph.steps[-1]
-    assert isinstance(last, Leave) and list(last.results) == ["out", "n"] and last.results["n"] == 3
+    assert isinstance(last, ScopeExit) and list(last.results) == ["out", "n"] and last.results["n"] == 3
     assert [value.rank for value in graph.inputs] == [2, 2, 1]
 
 

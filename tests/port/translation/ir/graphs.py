@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from torch import nn
 
-from port.translation.ir.graph import Carried, Enter, Graph, Leave, Loop, Operation, Place, Sliced, Stacked, Step, Value
+from port.translation.ir.graph import (
+    Carried,
+    Graph,
+    Loop,
+    Operation,
+    ScopeEnter,
+    ScopeExit,
+    Sliced,
+    SourceLocation,
+    Stacked,
+    Step,
+    Value,
+)
 
-HERE = Place("net.py", 3)
+HERE = SourceLocation("net.py", 3)
 
 
 def value(name: str, *shape: int | str, dtype: str = "float32") -> Value:
@@ -31,7 +43,7 @@ def straight(*steps: Step) -> Graph:
         inputs=(X,),
         held={W: "weight"},
         constants={},
-        steps=[Enter("", 0, model, {"x": X}, HERE), *inside, Leave("", 0, Y)],
+        steps=[ScopeEnter("", 0, model, {"x": X}, HERE), *inside, ScopeExit("", 0, Y)],
         guards=("n >= 2",),
     )
 
@@ -52,5 +64,5 @@ def looped(first: Value | None = None) -> Graph:
         place=HERE,
     )
     model = nn.Identity()
-    steps = [Enter("", 0, model, {"x": whole}), loop, Leave("", 0, (last, sums))]
+    steps = [ScopeEnter("", 0, model, {"x": whole}), loop, ScopeExit("", 0, (last, sums))]
     return Graph((whole,), {}, {zero: None}, steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from port.translation.ir.graph import Enter, Graph, Size, Value
+from port.translation.ir.graph import Graph, ScopeEnter, Size, Value
 from port.translation.ir.symbolic_lengths import evaluated, guard_on, multiple_of, name_lengths, same
 
 SHAPES: tuple[tuple[Size, ...], ...] = (("n", "t"), ("n", "t2", 4))
@@ -14,7 +14,7 @@ def test_lengths_are_called_by_their_axes() -> None:
     image = Value("x", ("s77", 3, "s5", "s5"), "float32")
     other = Value("y", ("s9", "s5 + 1"), "int64")
     size = Value("size", None, "size", "2*s77 + s9")
-    graph = Graph((image, other), {}, {}, [Enter("", 0, None, {"x": image, "size": size})])
+    graph = Graph((image, other), {}, {}, [ScopeEnter("", 0, None, {"x": image, "size": size})])
     graph.guards = ("L['tensors'][0].size()[2] <= 64", "L['tensors'][1].size()[0] == 9", "something() == 3")
     name_lengths(graph)
     assert image.shape == ("n", 3, "h", "h") and other.shape == ("n2", "h + 1")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from port.translation.both_modes import both_runs
-from port.translation.ir.graph import Enter, Graph, Leave
+from port.translation.ir.graph import Graph, ScopeEnter, ScopeExit
 from port.translation.ir.layout import Layout
 from port.translation.ir.verifier import BrokenGraph, verify_graph, verify_lowered
 
@@ -37,7 +37,9 @@ BROKEN = {
     "not left": (_with_steps(lambda steps: steps.pop()), "the model is entered and never left"),
     "left twice": (_with_steps(lambda steps: steps.append(steps[-1])), "the model is left and was not entered last"),
     "scopes crossed": (
-        straight(LINEAR, Enter("a", 0, nn.ReLU(), {}), Enter("b", 0, nn.ReLU(), {}), RELU, Leave("a", 0, Y)),
+        straight(
+            LINEAR, ScopeEnter("a", 0, nn.ReLU(), {}), ScopeEnter("b", 0, nn.ReLU(), {}), RELU, ScopeExit("a", 0, Y)
+        ),
         "a is left and was not entered last",
     ),
     "a loop that begins with another shape": (
@@ -69,7 +71,7 @@ def test_a_lowered_graph_is_whole_and_faults_in_it_are_found() -> None:
     placed = both_runs(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.randn(2, 3, 5, 6), None, free=()).runs[False]
     verify_lowered(placed)
     steps = list(placed.steps)
-    made = next(number for number, step in enumerate(steps) if not isinstance(step, Enter | Leave))
+    made = next(number for number, step in enumerate(steps) if not isinstance(step, ScopeEnter | ScopeExit))
     placed.steps = [*steps[:made], *steps[made + 1 :]]
     with pytest.raises(BrokenGraph, match="which nothing before it makes"):
         verify_lowered(placed)

@@ -12,22 +12,22 @@ from port.translation.frontend.diagnostics import captured
 from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.ir.layout import Folded, Layout, channels_last, torchs
-from port.translation.ir.lowered import Assignment, Placed
+from port.translation.ir.lowered import Assignment, LoweredGraph
 from port.translation.lowering.layout_assignment import place
 
 
-def placed(module: nn.Module, *args: Tensor) -> Placed:
+def placed(module: nn.Module, *args: Tensor) -> LoweredGraph:
     """A run in evaluation, placed; 0 transposes are written unless a test says so."""
     graph = captured(module, args, {}, training=False, layers=kept_layers(module), free=free_lengths(module, args, {}))
     return place({False: graph}, module)[False]
 
 
-def transposes(run: Placed) -> list[str]:
+def transposes(run: LoweredGraph) -> list[str]:
     steps = [step for step in run.steps if isinstance(step, Assignment) and step.is_transpose]
     return [ast.unparse(ast.fix_missing_locations(step.expression)).replace("%", "") for step in steps]
 
 
-def inputs(run: Placed) -> list[Layout]:
+def inputs(run: LoweredGraph) -> list[Layout]:
     return [run.layouts[value] for value in run.graph.inputs]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from port.translation.ir.graph import Enter, Graph, Leave, Operation, Value
+from port.translation.ir.graph import Graph, Operation, ScopeEnter, ScopeExit, Value
 from port.translation.passes.generalize_lengths import generalised
 
 SIZES = {"h": (16, 17, 24), "w": (16, 15, 20)}
@@ -21,10 +21,10 @@ def graph(number: int, **changed: Any) -> Graph:
     kernel = changed.get("kernel", [(h + 1) // 2, (w + 1) // 2])
     operator = changed.get("operator", "aten.avg_pool2d.default")
     steps = [
-        Enter("", 0, None, {"x": x}),
+        ScopeEnter("", 0, None, {"x": x}),
         Operation("aten.half.default", {"self": x}, (half,), False, None),
         Operation(operator, {"self": half, "size": kernel}, (y,), False, None),
-        Leave("", 0, y),
+        ScopeExit("", 0, y),
     ]
     return Graph((x,), {}, {}, [*steps[:3], *changed.get("more", []), steps[3]])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from port.translation.ir.graph import Enter, Leave, Operation, Place, Step, Value
+from port.translation.ir.graph import Operation, ScopeEnter, ScopeExit, SourceLocation, Step, Value
 from port.translation.passes.repeats import Repeat, Repeats
 
 
@@ -11,12 +11,13 @@ def steps(text: str) -> list[Step]:
     made: list[Step] = []
     for number, letter in enumerate(text):
         if letter == "(":
-            made.append(Enter("cell", number, None, {}))
+            made.append(ScopeEnter("cell", number, None, {}))
         elif letter == ")":
-            made.append(Leave("cell", number, None))
+            made.append(ScopeExit("cell", number, None))
         else:
             result = Value(f"{letter}{number}", (2, 3), "float32")
-            made.append(Operation(f"aten.{letter}.default", {}, (result,), False, Place("model.py", ord(letter))))
+            line = SourceLocation("model.py", ord(letter))
+            made.append(Operation(f"aten.{letter}.default", {}, (result,), False, line))
     return made
 
 
@@ -54,5 +55,5 @@ def test_the_same_operator_in_another_line_is_another() -> None:
     text = steps("aaaa")
     last = text[-1]
     assert isinstance(last, Operation)
-    text[-1] = Operation(last.operator, {}, last.results, False, Place("model.py", 1))
+    text[-1] = Operation(last.operator, {}, last.results, False, SourceLocation("model.py", 1))
     assert not Repeats(text, set()).at(0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from port.translation.ir.graph import Place, Value
+from port.translation.ir.graph import SourceLocation, Value
 from port.translation.structure.name_hints import hints
 from port.translation.structure.source_map import Statement, statement_at
 
@@ -44,7 +44,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def at(file: str, line: int) -> Statement:
-    found = statement_at(Place(file, line))
+    found = statement_at(SourceLocation(file, line))
     assert found is not None
     return found
 
@@ -68,7 +68,7 @@ def test_what_a_line_assigns_to(file: str, line: int, targets: Any) -> None:
 
 def test_what_is_known_of_a_statement(file: str) -> None:
     statement = at(file, 9)
-    assert statement.place == Place(file, 8)
+    assert statement.place == SourceLocation(file, 8)
     assert statement.names == {"self", "x", "out"}
     assert statement.comments == ("# widened first", "# then squeezed")
     assert statement.aliases == {"identity": "x"}
@@ -76,15 +76,15 @@ def test_what_is_known_of_a_statement(file: str) -> None:
     assert not statement.in_loop
     assert at(file, 16).in_loop
     assert at(file, 15).text == ""  # of what holds others the head alone is its own
-    assert at(file, 17).place == Place(file, 17)
+    assert at(file, 17).place == SourceLocation(file, 17)
 
 
 def test_where_there_is_no_statement(file: str, tmp_path: Path) -> None:
     assert statement_at(None) is None
-    assert statement_at(Place(file, 2)) is None
-    assert statement_at(Place(str(tmp_path / "none.py"), 1)) is None
+    assert statement_at(SourceLocation(file, 2)) is None
+    assert statement_at(SourceLocation(str(tmp_path / "none.py"), 1)) is None
     (tmp_path / "broken.py").write_text("def (")
-    assert statement_at(Place(str(tmp_path / "broken.py"), 1)) is None
+    assert statement_at(SourceLocation(str(tmp_path / "broken.py"), 1)) is None
 
 
 @dataclass
