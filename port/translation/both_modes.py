@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from port.errors import NoPair, UsageError, described
+from port.translation.frontend.canonical_names import with_canonical_names
 from port.translation.frontend.check_forward import see_that_it_runs
 from port.translation.frontend.diagnostics import both_modes
 from port.translation.frontend.free_lengths import FreeLength, free_lengths
@@ -98,6 +99,10 @@ def both_runs(
             # Where no input has such a length, none stays free.
             free = fewer if len(fewer) < len(free) else []
     graphs = {t: after("output-sizes", in_spatial_sizes(root, graph), training=t) for t, graph in graphs.items()}
+    graphs = {
+        t: after("canonical-names", with_canonical_names(root, graph, layers), training=t)
+        for t, graph in graphs.items()
+    }
     if remat:
         graphs = {t: after("stateful-loops", stateful_loops(graph), training=t) for t, graph in graphs.items()}
     runs = {t: after("lower", placed, training=t) for t, placed in place(graphs, root).items()}

@@ -12,7 +12,15 @@ from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.printer import print_graph, print_lowered
 from port.translation.ir.verifier import verify_graph, verify_lowered
 
-PASSES = ("export", "reroll-loops", "generalize-lengths", "output-sizes", "stateful-loops", "lower")
+PASSES = (
+    "export",
+    "reroll-loops",
+    "generalize-lengths",
+    "output-sizes",
+    "canonical-names",
+    "stateful-loops",
+    "lower",
+)
 """The passes in the order in which they run; a pass that a model does not need is left out."""
 
 Watcher = Callable[[str, bool, Graph | LoweredGraph], None]

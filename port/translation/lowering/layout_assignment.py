@@ -42,29 +42,14 @@ def place(graphs: dict[bool, Graph], root: Any) -> dict[bool, LoweredGraph]:
     return {training: stage.placed for training, stage in stages.items()}
 
 
-def _names_of_one(root: Any, layers: dict[str, Any]) -> dict[str, str]:
-    """Names of a tensor that has several → the one that it goes by: that of a layer kept whole, if it has one."""
-    tensors = [*root.named_parameters(remove_duplicate=False), *root.named_buffers(remove_duplicate=False)]
-    by_tensor: dict[int, list[str]] = {}
-    for name, tensor in tensors:
-        by_tensor.setdefault(id(tensor), []).append(name)
-    found = {}
-    for names in by_tensor.values():
-        kept = [name for name in names if any(name.startswith(f"{path}.") for path in layers)]
-        found.update(dict.fromkeys(names, (kept or names)[0]))
-    return found
-
-
 def _go_through(stage: LoweringContext) -> None:
     graph = stage.graph
-    names = _names_of_one(stage.root, stage.layers)
     for value in graph.inputs:
         stage.placed.values[value.name] = value
         stage.placed.layouts[value] = stage.preferred.get(value.name, torchs(value.rank))
         stage.sources.add(value)
     for value, path in graph.held.items():
-        graph.held[value] = names.get(path, path)
-        place_held(stage, value, graph.held[value])
+        place_held(stage, value, path)
     for value, tensor in graph.constants.items():
         stage.placed.layouts[value] = torchs(value.rank)
         stage.literals[value] = constant(tensor)
