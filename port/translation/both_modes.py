@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from port.errors import NoPair, UsageError, described
@@ -98,12 +99,12 @@ def both_runs(
             fewer = [length for length in free if not error.axes & {*length.axes}]
             # Where no input has such a length, none stays free.
             free = fewer if len(fewer) < len(free) else []
-    graphs = {t: after("output-sizes", in_spatial_sizes(root, graph), training=t) for t, graph in graphs.items()}
-    graphs = {
-        t: after("canonical-names", with_canonical_names(root, graph, layers), training=t)
-        for t, graph in graphs.items()
+    passes: dict[str, Callable[[Graph], Graph]] = {
+        "output-sizes": partial(in_spatial_sizes, root),
+        "canonical-names": partial(with_canonical_names, root, layers),
+        **({"stateful-loops": stateful_loops} if remat else {}),
     }
-    if remat:
-        graphs = {t: after("stateful-loops", stateful_loops(graph), training=t) for t, graph in graphs.items()}
+    for name, run in passes.items():
+        graphs = {training: after(name, run(graph), training=training) for training, graph in graphs.items()}
     runs = {t: after("lower", placed, training=t) for t, placed in place(graphs, root).items()}
     return BothRuns(module, root, args, kwargs, layers, doubled, graphs, runs, tuple(free))

@@ -8,13 +8,13 @@ from typing import Any
 from port.translation.ir.graph import Graph
 
 
-def with_canonical_names(root: Any, graph: Graph, layers: dict[str, Any]) -> Graph:
+def with_canonical_names(root: Any, layers: dict[str, Any], graph: Graph) -> Graph:
     """The graph, each tensor of the module's under one name: that of a layer kept whole, if it has one.
 
     Args:
         root: the torch module.
-        graph: of one mode.
         layers: paths of the layers kept whole → the torch layer.
+        graph: of one mode.
     """
     names = _names_of_one(root, layers)
     return replace(graph, held={value: names.get(path, path) for value, path in graph.held.items()})
