@@ -148,7 +148,7 @@ class TorchSide:
             *args, kwargs = rebuilt((*call.args, call.kwargs), lambda name, _: tensors[name])
             return leaves(layer(*args, **kwargs))
 
-        with self._precise():
+        with self.in_precision():
             return torch_pass(fresh, called, leaves((*call.args, call.kwargs)), lambda outputs: call.cotangents)
 
     def fresh(self, training: bool) -> nn.Module:
@@ -171,12 +171,12 @@ class TorchSide:
         with (
             explained(f"the torch model does not take the inputs ({inputs.described})"),
             torch.random.fork_rng(devices=[]),
-            self._precise(),
+            self.in_precision(),
         ):
             yield
 
     @contextmanager
-    def _precise(self) -> Iterator[None]:
+    def in_precision(self) -> Iterator[None]:
         """Within it, tensors that the model makes without a dtype, as its masks, are in the copy's precision too.
 
         The lowest number of float64, with which a mask is filled, does not fit into float32.
