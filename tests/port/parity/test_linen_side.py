@@ -54,6 +54,7 @@ def test_keywords_are_jaxs_arrays_too() -> None:
     with jax.enable_x64(True):
         variables = jax.jit(Asks().init)(jax.random.key(0), jnp.asarray(INPUTS), jnp.arange(5))
         side = LinenSide(Asks(), variables, "float64", inputs := inputs_from(given, "float64"), None)
+        assert side.guide.leaves["Dense_0.kernel"].shape == (1, 3)
         assert side.forward(side.variables, inputs, Tap()).shape == (5, 3)
 
 
