@@ -94,7 +94,7 @@ def rerun(
     done, layers, output = Rerun(), list[str](), None
     module = side.fresh(training)
     _follow(module, done, layers, until, watch=watch)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), side.in_precision():
         for _ in range(steps):
             *args, kwargs = side.tensors(inputs)
             done.operations.clear()

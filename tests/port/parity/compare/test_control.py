@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import port
 from port.judging import Status
 from port.parity.compare.control import Control, Kinds
+from port.parity.sides.moved import moved
 from port.parity.sides.random_rounding import random_rounding
 
 X = torch.randn(4, 3, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
@@ -105,6 +106,16 @@ def test_gradients_and_changes_in_place_are_rounded_too() -> None:
         rounded = run()
     for a, b in zip(exact, rounded, strict=True):
         assert 0 < (a - b).abs().max() < 1e-13
+
+
+def test_whole_numbers_of_a_models_own_are_exact_as_masks_are() -> None:
+    model = nn.BatchNorm1d(3)
+    model.register_buffer("window", torch.ones(1, 1, 1))
+    model.register_buffer("table", torch.tensor([0.5, 1.0]))
+    other, given = moved(model, {"x": X, "mask": torch.ones(2)}, 0)
+    assert torch.equal(other.window, model.window) and torch.equal(given["mask"], torch.ones(2))
+    assert not torch.equal(other.table, model.table) and not torch.equal(other.running_var, model.running_var)
+    assert not torch.equal(other.weight, model.weight) and not torch.equal(given["x"], X)
 
 
 # %% In a check
