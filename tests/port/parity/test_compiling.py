@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -100,9 +101,8 @@ def test_what_the_user_told_xla_holds(monkeypatch: pytest.MonkeyPatch) -> None:
         jax.config.update("jax_disable_most_optimizations", before)
 
 
+@pytest.mark.sweep
 def test_a_proof_judges_alike_with_little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
-
     monkeypatch.setattr(compiling, "_is_told", lambda: False)
     monkeypatch.setattr(compiling, "effort_for", lambda work: LITTLE)
     module = Keeping()

@@ -122,6 +122,7 @@ def checked(flax: nnx.Module) -> CheckReport:
     return port.check(MODULE, flax, X, weights="torch")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "make", [pytest.param(FlaxNet, id="right"), pytest.param(lambda: FlaxNet(1.5), id="wrong"), Shifted]
 )
@@ -165,6 +166,7 @@ def proved(translation: Translation) -> Proof:
     return prove(MODULE, translation, (X,), {})
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("change", [pytest.param(lambda it: it, id="right"), shifted])
 def test_a_proof_in_parts_says_what_it_says_at_once(
     change: Callable[[Translation], Translation], translation: Translation, monkeypatch: pytest.MonkeyPatch

@@ -88,6 +88,7 @@ def test_an_interruption_gives_what_was_compared(translation: Translation, monke
     assert {row.what for row in found.rows} >= {"outputs in evaluation", "gradients in evaluation"}
 
 
+@pytest.mark.sweep
 def test_what_would_take_too_long_is_compared_at_smaller_lengths(
     translation: Translation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
