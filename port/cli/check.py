@@ -145,7 +145,7 @@ def _with_weights(module: Any, given: Arguments, theirs: Any, inputs: Any) -> An
 
             load(module, given.flax_weights, rename=rules_from(given.mapping, given.rename, given.fold))
         return module
-    from port.parity.linen_variables import initial_variables, variables_of_file
+    from port.parity.sides.linen_variables import initial_variables, variables_of_file
 
     if given.flax_weights is not None:
         return module, variables_of_file(given.flax_weights)

@@ -101,6 +101,6 @@ def _flax(reference: str, options: dict[str, Any], module: Any, inputs: Any) -> 
     built = built_flax_model(reference, options, "FLAX")
     if not isinstance(built, linen.Module):
         return built
-    from port.parity.linen_variables import initial_variables
+    from port.parity.sides.linen_variables import initial_variables
 
     return built, initial_variables(built, module, inputs)

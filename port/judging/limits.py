@@ -3,7 +3,7 @@
 float64 is the proof: rounding stays near 1e-12 over thousands of steps, a real difference does not. In float32 training
 makes rounding large, so a run is measured against *controls*: the same PyTorch run with its initial weights moved in
 their last places. Tensors of one step have controls as well, where they are beyond their limits
-(`port.parity.control`).
+(`port.parity.compare.control`).
 """
 
 from __future__ import annotations

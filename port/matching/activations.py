@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from port.matching.units import Unit
-from port.parity.calls import Call
-from port.parity.flax_side import FlaxSide
-from port.parity.given import Inputs
-from port.parity.run import Run
-from port.parity.structure import leaves
-from port.parity.tap import Tap
+from port.parity.sides.calls import Call
+from port.parity.sides.flax_side import FlaxSide
+from port.parity.sides.inputs import Inputs
+from port.parity.sides.run import Run
+from port.parity.sides.structure import leaves
+from port.parity.sides.tap import Tap
 
 Print = np.ndarray
 """The fingerprint of an array: sums that any layout of it has, and any padding with zeros."""

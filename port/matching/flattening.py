@@ -8,7 +8,7 @@ from math import prod
 from port.matching.activations import Activations, alike
 from port.matching.units import Unit
 from port.moves import Shape
-from port.parity.run import Run
+from port.parity.sides.run import Run
 
 
 def flattened_shapes(run: Run, units: Iterable[Unit], shown: Activations) -> dict[str, tuple[Shape, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from port.parity.copies import copied
+from port.parity.sides.copies import copied
 
 SPREAD = 0.4
 """By how much a weight is moved, at most, relative to itself; a constant one absolutely."""

@@ -15,8 +15,8 @@ from port.matching.activations import Activations, FlaxRuns, Print, alike
 from port.matching.options import Node, Option
 from port.matching.problem import Problem
 from port.matching.state import State
-from port.parity.calls import Arrays, is_floating
-from port.parity.distance import difference
+from port.parity.compare.distance import difference
+from port.parity.sides.calls import Arrays, is_floating
 
 MOST_RUNS = 400
 """How many states are run at most."""
@@ -120,7 +120,7 @@ def _key(option: Option) -> tuple[Any, ...]:
 
 def outputs_apart(torch: Arrays, layout: Any) -> Callable[[Arrays], float]:
     """A function of Flax's outputs: by how much they differ from torch's at most; infinity for what is no twin."""
-    from port.parity.outputs import match_outputs
+    from port.parity.compare.outputs import match_outputs
 
     def apart(flax: Arrays) -> float:
         matched = match_outputs(torch, flax, layout)

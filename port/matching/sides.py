@@ -12,11 +12,11 @@ from port.matching.activations import Activations, FlaxRuns
 from port.matching.units import ROLES
 
 if TYPE_CHECKING:
-    from port.parity.flax_side import FlaxSide
-    from port.parity.given import Inputs, Layout
-    from port.parity.run import Run
-    from port.parity.sides import Keywords
-    from port.parity.torch_side import TorchSide
+    from port.parity.sides.building import Keywords
+    from port.parity.sides.flax_side import FlaxSide
+    from port.parity.sides.inputs import Inputs, Layout
+    from port.parity.sides.run import Run
+    from port.parity.sides.torch_side import TorchSide
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ def both_sides(
     """
     from port.mapping.torch_guide import unwrapped
     from port.matching.random_weights import with_random_weights
-    from port.parity.checking import layout_between
-    from port.parity.given import for_flax, inputs_from
-    from port.parity.outputs import Drawn
-    from port.parity.sides import flax_side
-    from port.parity.torch_side import TorchSide
+    from port.parity.sides.building import flax_side
+    from port.parity.sides.cotangents import Drawn
+    from port.parity.sides.inputs import for_flax, inputs_from
+    from port.parity.sides.layouts import layout_between
+    from port.parity.sides.torch_side import TorchSide
 
     module = with_random_weights(unwrapped(torch_module))
     torch = TorchSide(module, "float64")

@@ -14,26 +14,26 @@ from port.judging import TENSORS, Limits, Status
 from port.mapping import Mapping, Rules, between, rules_of
 from port.mapping.folding import folds
 from port.mapping.renaming import Renaming, renamed
+from port.parity.compare.layer_matching import match_layers
+from port.parity.compare.mode import Models
+from port.parity.compare.weights import compare_weights, unpaired
 from port.parity.comparison import Comparison
-from port.parity.fitting import SMALLER, unfit
-from port.parity.given import AS_IT_IS, Inputs, Layout, for_flax, inputs_from, layout_of
-from port.parity.held import compare_weights, unpaired
-from port.parity.lasting import TIME_LIMIT, announcement, overtime, seconds_one_by_one, time_limit_of
-from port.parity.matching import match_layers
-from port.parity.mode import Models
-from port.parity.outputs import Drawn
-from port.parity.parts import least_parts, parts_of, said_of
-from port.parity.precision import cpu_precision
 from port.parity.report import CheckReport
-from port.parity.sides import Keywords, flax_side, see_that_they_are_models
-from port.parity.structure import leaves
+from port.parity.sides.building import Keywords, flax_side, see_that_they_are_models
+from port.parity.sides.cotangents import Drawn
+from port.parity.sides.fitting import SMALLER, unfit
+from port.parity.sides.inputs import Inputs, for_flax, inputs_from
+from port.parity.sides.lasting import TIME_LIMIT, announcement, overtime, seconds_one_by_one, time_limit_of
+from port.parity.sides.layouts import layout_between
+from port.parity.sides.parts import least_parts, parts_of, said_of
+from port.parity.sides.precision import cpu_precision
+from port.parity.sides.structure import leaves
 
 if TYPE_CHECKING:
     import torch
 
-    from port.parity.cost import Cost
-    from port.parity.run import Run
-    from port.parity.torch_side import TorchSide
+    from port.parity.sides.cost import Cost
+    from port.parity.sides.torch_side import TorchSide
 
 PRECISIONS = ("float64", "float32")
 
@@ -111,7 +111,7 @@ def check(
     renaming = Renaming({} if isinstance(rules, Mapping) else rules.rename)
     limits = _limits(TENSORS[precision], rtol, atol)
     with cpu_precision(precision == "float64"):
-        from port.parity.torch_side import TorchSide
+        from port.parity.sides.torch_side import TorchSide
 
         side = TorchSide(torch_module, precision)
         given = inputs_from(inputs, precision)
@@ -192,29 +192,11 @@ def beyond(cost: Cost, steps: int, time_limit: float, *, gradients: bool, parts:
     return f"the comparison {of}was left out ({long}): {what}" if long else ""
 
 
-def layout_between(side: TorchSide, run: Run, inputs: Inputs, channels_last: bool | None) -> Layout:
-    """The layout of the inputs, from the first call of a torch layer whose pair has a channel axis.
-
-    Args:
-        side: torch's.
-        run: one of its runs.
-        inputs: torch's.
-        channels_last: what a person says of it; None to see for oneself.
-    """
-    pairs = {layer.path: layer.pairs[0] for layer in side.guide.layers if layer.pairs}
-    for call in run.calls:
-        channels = pairs[call.path].channels if call.path in pairs else None
-        shapes = [array.shape for array in call.inputs.values()]
-        if channels is not None and shapes and -len(shapes[0]) <= channels < len(shapes[0]):
-            return layout_of(inputs, call, channels % len(shapes[0]), channels_last=channels_last)
-    return layout_of(inputs, None, None, channels_last=channels_last) if channels_last else AS_IT_IS
-
-
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:
     """Give Flax's copy torch's weights."""
     import jax.numpy as jnp
 
-    from port.parity.calls import is_floating
+    from port.parity.sides.calls import is_floating
 
     # Widened first: where torch's two biases are summed, the sum is not rounded.
     wide = {name: array.astype(precision) if is_floating(array) else array for name, array in side.weights.items()}

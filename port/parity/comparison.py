@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from port.judging import Status
-from port.parity.causes.finding import causes_of
-from port.parity.fitting import SMALLER, did_not_fit
-from port.parity.mode import Models, compare_buffers, compare_mode
-from port.parity.mode_result import ModeResult
-from port.parity.outputs import Drawn
-from port.parity.remarks import all_hints, remarks_of
-from port.parity.report import ORDER, CheckReport, Finding
-from port.parity.rounding import part_beyond_rounding
-from port.parity.run import Run
+from port.parity.compare.findings import ORDER, Finding
+from port.parity.compare.mode import Models, compare_buffers, compare_mode
+from port.parity.compare.mode_result import ModeResult
+from port.parity.diagnose.causes.finding import causes_of
+from port.parity.diagnose.remarks import all_hints, remarks_of
+from port.parity.diagnose.rounding import part_beyond_rounding
+from port.parity.report import CheckReport
+from port.parity.sides.cotangents import Drawn
+from port.parity.sides.fitting import SMALLER, did_not_fit
+from port.parity.sides.run import Run
 
 
 @dataclass

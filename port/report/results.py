@@ -18,8 +18,8 @@ from port.weights.conversion import Conversion
 if TYPE_CHECKING:
     from port.matching import Match
     from port.parity import CheckReport
-    from port.parity.causes import Cause
-    from port.parity.report import Parting
+    from port.parity.compare.findings import Parting
+    from port.parity.diagnose.causes import Cause
     from port.translation import Translation
 
 Result = dict[str, Any]

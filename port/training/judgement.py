@@ -24,7 +24,7 @@ class Outcome:
         controls: the controls' records.
         verdict: what comparing them says, the final weights included.
         weights: the final tensor that differs most, and by how much; None where a side left no weights.
-        causes: `port.parity.causes.Cause`, of the two models by themselves, where they were checked.
+        causes: `port.parity.diagnose.causes.Cause`, of the two models by themselves, where they were checked.
     """
 
     name: str

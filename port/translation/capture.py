@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from port.parity.copies import copied
+from port.parity.sides.copies import copied
 from port.translation.constants import held_names, made_in_forward, see_that_they_are_numbers, told_what_is_written
 from port.translation.free_lengths import FreeLength
 from port.translation.graph import Graph

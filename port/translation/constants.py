@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from port.errors import NoPair
-from port.parity.copies import PART_OF_ANOTHER
-from port.parity.reaching import reached, registered
+from port.parity.sides.copies import PART_OF_ANOTHER
+from port.parity.sides.reachable import reached, registered
 from port.translation.code import code
 from port.translation.graph import Graph, Place, Value, each_value
 from port.translation.places import assigned_at

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from port.parity.copies import copied
+from port.parity.sides.copies import copied
 
 
 def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from port.parity.copies import copied
+from port.parity.sides.copies import copied
 from port.translation.resizing import Axis, Sizes, resized, tensors_of
 
 _MOST_TRIALS = 60

@@ -6,7 +6,7 @@ from typing import Any
 
 from port.errors import UnknownChoice, UsageError, described
 from port.named import named_shape
-from port.parity.copies import copied
+from port.parity.sides.copies import copied
 
 Given = tuple[tuple[Any, ...], dict[str, Any]]
 """The positional arguments of a call, and those by name."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from port.mapping import TORCH_ONLY, Mapping
 from port.mapping.entry import gather
-from port.parity.lasting import TIME_LIMIT, time_limit_of
+from port.parity.sides.lasting import TIME_LIMIT, time_limit_of
 from port.translation.both_runs import BothRuns, Runs, both_runs
 from port.translation.boundary import Boundary, outputs_of
 from port.translation.carrying import mapping_of

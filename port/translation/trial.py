@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from port.errors import PortError, UsageError
-from port.parity.copies import copied_with_memo
-from port.parity.reaching import reached
+from port.parity.sides.copies import copied_with_memo
+from port.parity.sides.reachable import reached
 from port.translation.places import assigned_at, is_users
 
 _METHODS = (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from port.parity.copies import copied
+from port.parity.sides.copies import copied
 from port.translation.free_lengths import FreeLength, Trials, several_sizes
 from port.translation.resizing import Sizes, resized
 

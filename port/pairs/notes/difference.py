@@ -17,7 +17,7 @@ class Note:
         remedy: what makes the two agree, or what to do where nothing does.
         tests: the tests that show it, as pytest names them without their parameters.
         untested: why there is no test, where there is none.
-        causes: the kinds of `port.parity.causes.Cause` that are this difference: `port check` tries them where two
+        causes: the kinds of `port.parity.Cause` that are this difference: `port check` tries them where two
             models part.
         outside: why `port check` tries nothing for it, where it is a difference of no model.
     """

@@ -101,7 +101,7 @@ NOTES = (
         remedy="They agree to 2e-7 and no better, whatever the dtype around them: `port.check(…, rtol=1e-6)`.",
         causes=("narrow-float32",),
         tests=(
-            "tests/port/parity/test_rounding.py::test_rounding_alone_is_told_with_what_to_do",
+            "tests/port/parity/diagnose/test_rounding.py::test_rounding_alone_is_told_with_what_to_do",
             "tests/port/weights/test_written_apart.py::test_flaxs_own_attention_takes_its_softmax_in_float32",
         ),
     ),

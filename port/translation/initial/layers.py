@@ -13,7 +13,7 @@ import numpy as np
 from port.mapping import TORCH_ONLY, Entry, between
 from port.pairs.registry import resolve
 from port.pairs.twin import build_twin, twin_pair
-from port.parity.copies import copied
+from port.parity.sides.copies import copied
 from port.translation.initial.constructions import Start, merged, unsaid
 from port.translation.initial.stories import Fixed, Foreign, Unsaid, alike, is_matrix
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from port.judging.compared import Compared
 from port.mapping import TORCH_ONLY
-from port.parity.calls import Arrays
-from port.parity.compared import Compared
-from port.parity.distance import largest
-from port.parity.judge import Judge, Pair
-from port.parity.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Run
+from port.parity.compare.distance import largest
+from port.parity.compare.judge import Judge, Pair
+from port.parity.sides.calls import Arrays
+from port.parity.sides.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Run
 from port.translation.proof.frozen import frozen_alike
 
 if TYPE_CHECKING:

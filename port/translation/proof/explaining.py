@@ -6,11 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from port.parity.given import Inputs, inputs_from
+from port.parity.sides.inputs import Inputs, inputs_from
 
 if TYPE_CHECKING:
-    from port.parity.causes.cause import Cause
-    from port.parity.report import CheckReport, Parting
+    from port.parity.compare.findings import Parting
+    from port.parity.diagnose.causes.cause import Cause
+    from port.parity.report import CheckReport
     from port.translation.proof.other_lengths import Sides
 
 

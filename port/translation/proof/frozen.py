@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from port.judging.compared import Compared
 from port.mapping import TORCH_ONLY
-from port.parity.compared import Compared
 
 if TYPE_CHECKING:
     from port.translation.translation import Translation

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.parity.copies import copied
-from port.parity.outputs import Drawn
-from port.parity.run import Run, numbered
-from port.parity.torch_side import silence
+from port.parity.sides.copies import copied
+from port.parity.sides.cotangents import Drawn
+from port.parity.sides.run import Run, numbered
+from port.parity.sides.torch_side import silence
 from port.translation.drawing import draws_once
 from port.translation.keeping import kept_layers
 from port.translation.proof.draws import torch_draws
@@ -41,7 +41,7 @@ def torch_run(
     import torch
     from torch.utils import _pytree as pytree
 
-    from port.parity.torch_pass import Tensors, torch_pass
+    from port.parity.sides.torch_pass import Tensors, torch_pass
 
     leaves, spec = pytree.tree_flatten(given)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]

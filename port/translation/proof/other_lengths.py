@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.parity.calls import Arrays
-from port.parity.compared import Compared
-from port.parity.control import Control, moved
-from port.parity.copies import copied
-from port.parity.cost import Cost, cost_of
-from port.parity.judge import Judge
-from port.parity.lasting import seconds_compiled
-from port.parity.parts import Part
-from port.parity.precision import cpu_precision
-from port.parity.run import OUTPUTS, Kinds, Run, numbered
+from port.judging.compared import Compared
+from port.parity.compare.control import Control
+from port.parity.compare.judge import Judge
+from port.parity.sides.calls import Arrays
+from port.parity.sides.copies import copied
+from port.parity.sides.cost import Cost, cost_of
+from port.parity.sides.lasting import seconds_compiled
+from port.parity.sides.moved import moved
+from port.parity.sides.parts import Part
+from port.parity.sides.precision import cpu_precision
+from port.parity.sides.run import OUTPUTS, Kinds, Run, numbered
 from port.translation.double import default_float64, in_double
 from port.translation.free_lengths import Trials
 from port.translation.input_lengths import Lengths

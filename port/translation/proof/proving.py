@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from port.judging import Status
-from port.parity.compared import Compared, with_row
-from port.parity.fitting import SMALLER, did_not_fit, fits, shortage
-from port.parity.flax_pass import OtherShape
-from port.parity.lasting import TIME_LIMIT, announcement, duration, overtime, seconds_compiled
-from port.parity.parts import Part, least_parts, parts_of, said_of
-from port.parity.precision import cpu_precision
+from port.judging.compared import Compared, with_row
+from port.parity.sides.fitting import SMALLER, did_not_fit, fits, shortage
+from port.parity.sides.flax_pass import OtherShape
+from port.parity.sides.lasting import TIME_LIMIT, announcement, duration, overtime, seconds_compiled
+from port.parity.sides.parts import Part, least_parts, parts_of, said_of
+from port.parity.sides.precision import cpu_precision
 from port.translation.double import twice, why_not
 from port.translation.input_lengths import Lengths
 from port.translation.loading import LABEL
@@ -29,7 +29,7 @@ from port.translation.proof.written import flax_run
 if TYPE_CHECKING:
     import torch
 
-    from port.parity.run import Run
+    from port.parity.sides.run import Run
     from port.translation.translation import Translation
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.mapping import TORCH_ONLY
-from port.parity.calls import Arrays
-from port.parity.copies import copied
+from port.parity.sides.calls import Arrays
+from port.parity.sides.copies import copied
 from port.translation.proof.original import torch_run
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from port.judging import TENSORS, Limits, Status, worst
-from port.parity.compared import Compared
+from port.judging.compared import Compared
 from port.translation.proof.explaining import NONE, Explanation
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.parity.calls import Arrays
-from port.parity.compiling import run_once
-from port.parity.flax_side import silence
-from port.parity.run import Run, numbered
+from port.parity.sides.calls import Arrays
+from port.parity.sides.compiling import run_once
+from port.parity.sides.flax_side import silence
+from port.parity.sides.run import Run, numbered
 from port.translation.layouts import Drawn, Layout
 from port.translation.proof.draws import each_call_traced, jax_draws
 from port.translation.proof.original import INPUT, OUTPUT
@@ -51,7 +51,7 @@ def flax_run(
     """
     from flax import nnx
 
-    from port.parity.flax_pass import flax_pass
+    from port.parity.sides.flax_pass import flax_pass
 
     module = _built(translation, precision, training)
     trained = dict.fromkeys(_paths(nnx.state(module, nnx.Param)), True)

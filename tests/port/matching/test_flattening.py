@@ -8,9 +8,9 @@ from port.mapping.models import guide_of_torch
 from port.matching.activations import torch_activations
 from port.matching.flattening import flattened_shapes
 from port.matching.torch_units import torch_units
-from port.parity.given import inputs_from
-from port.parity.outputs import Drawn
-from port.parity.torch_side import TorchSide
+from port.parity.sides.cotangents import Drawn
+from port.parity.sides.inputs import inputs_from
+from port.parity.sides.torch_side import TorchSide
 
 
 def found(*layers: torch.nn.Module) -> dict[str, tuple[tuple[int, ...], ...]]:

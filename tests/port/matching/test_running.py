@@ -7,7 +7,7 @@ import pytest
 
 from port.matching import running
 from port.matching.running import outputs_apart
-from port.parity.given import Layout
+from port.parity.sides.inputs import Layout
 
 from .chains import Chain
 

@@ -19,8 +19,8 @@ from jax.extend.core import jaxprs_in_params
 from torch import Tensor, nn
 
 import port
-from port.parity.flax_side import silence as silence_flax
-from port.parity.torch_side import silence as silence_torch
+from port.parity.sides.flax_side import silence as silence_flax
+from port.parity.sides.torch_side import silence as silence_torch
 from port.translation import Translation
 
 from .nets import Blocks, Small, image, tokens, translated

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import port
 from port.judging import TENSORS
-from port.parity.distance import difference
+from port.parity.compare.distance import difference
 from port.translation import Translation
 
 from .nets import INPUTS, Attention, Block, Blocks, Small, translated

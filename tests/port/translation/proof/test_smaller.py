@@ -11,7 +11,7 @@ import pytest
 import port
 from models.keeping import Keeping, X
 from port.judging import Status
-from port.parity.cost import Cost, cost_of
+from port.parity.sides.cost import Cost, cost_of
 from port.translation import Translation
 from port.translation.proof import Sides, prove, proving
 

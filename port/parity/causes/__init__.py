@@ -1,5 +1,0 @@
-"""Why two models part: explanations are tried, and those that make the two agree are told."""
-
-from port.parity.causes.cause import Cause
-
-__all__ = ["Cause"]

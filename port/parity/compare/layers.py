@@ -1,0 +1,173 @@
+"""The two runs layer by layer: every call of a layer compared, and each run alone on the reference's input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from port.judging import Limits
+from port.mapping import Mapping
+from port.parity.compare.distance import difference, largest
+from port.parity.compare.findings import LayerRow
+from port.parity.compare.gradients import gradients_in_torchs
+from port.parity.compare.layer_matching import Matched
+from port.parity.sides.calls import Arrays, Call, is_floating
+from port.parity.sides.flax_side import FlaxSide
+from port.parity.sides.inputs import Inputs, Layout
+from port.parity.sides.run import Run
+from port.parity.sides.structure import leaves, rebuilt
+from port.parity.sides.torch_side import TorchSide
+
+
+@dataclass(frozen=True)
+class LayerPairing:
+    """What is needed to compare layers.
+
+    Attributes:
+        matched: torch's path → the layer on both sides.
+        layout: of the model's inputs.
+        limits: what a difference may be.
+        gradients: torch's key → the difference of that parameter's gradient in the whole model.
+        largest: the largest gradient of any parameter: the scale of what is nearly zero.
+        is_packed: whether torch's model packs sequences: see `packs`.
+    """
+
+    matched: dict[str, Matched]
+    layout: Layout
+    limits: Limits
+    gradients: dict[str, float]
+    largest: float = 0.0
+    is_packed: bool = False
+
+    def rows(self, torch: Run, flax: Run) -> list[tuple[LayerRow, Call, Call]]:
+        """Every call of a layer that both sides make, in torch's order."""
+        theirs = {call.key: call for call in flax.calls}
+        rows = []
+        for call in torch.calls:
+            match = self.matched.get(call.path)
+            twin = theirs.get(f"{match.flax.path}#{call.number}") if match is not None else None
+            if match is not None and twin is not None:
+                rows.append((self.row(match, call, twin), call, twin))
+        return rows
+
+    def row(self, match: Matched, torch: Call, flax: Call) -> LayerRow:
+        """One call of one layer on both sides, compared."""
+        given = self._compare(match, _data(torch.inputs), _data(flax.inputs), is_input=True)
+        gave = self._compare(match, torch.outputs, flax.outputs, scale=self.limits.share * largest(_data(torch.inputs)))
+        arriving = self._compare(match, _filled(torch), _filled(flax), scale=self._scale)
+        keys = [key for entry in match.entries for key in entry.sources if key in self.gradients]
+        return LayerRow(
+            str(torch),
+            str(flax),
+            match.torch.kind,
+            match.flax.kind,
+            input=given,
+            output=gave,
+            arriving=arriving,
+            gradient=max((self.gradients[key] for key in keys), default=None),
+            reordered=self._reordered(match, torch, flax),
+            notes=match.pair.notes if match.pair is not None else (),
+        )
+
+    @property
+    def _scale(self) -> float:
+        return self.largest * self.limits.share
+
+    def _compare(
+        self, match: Matched, torch: Arrays, flax: Arrays, *, is_input: bool = False, scale: float = 0.0
+    ) -> float | None:
+        pairs = list(zip(torch.items(), flax.values(), strict=False))
+        if not pairs:
+            return None
+        found = []
+        for place, ((_, a), b) in enumerate(pairs[:1] if len(torch) != len(flax) else pairs):
+            b = match.in_torchs(b, a.shape, self.layout, place=place if is_input else None)
+            if self.is_packed and a.ndim != b.ndim and a.size != b.size:
+                continue  # a packed sequence has a row for each step that is there, Flax's padded one has them all
+            apart = difference(a, b, scale=scale)
+            # What was flattened stands in another order: of a module without weights that is no fault.
+            if apart > self.limits.forward and not match.entries and _same_numbers(a, b, self.limits.forward):
+                apart = 0.0
+            found.append(apart)
+        return max(found, default=None)
+
+    def _reordered(self, match: Matched, torch: Call, flax: Call) -> bool:
+        theirs, ours = list(_data(torch.inputs).values()), list(_data(flax.inputs).values())
+        if not theirs or not ours or match.fold is not None:
+            return False
+        a, b = theirs[0], match.in_torchs(ours[0], theirs[0].shape, self.layout, place=0)
+        return difference(a, b) > self.limits.forward and _same_numbers(a, b, self.limits.forward)
+
+    def alone(
+        self, match: Matched, torch: Call, flax: Call, sides: tuple[TorchSide, FlaxSide], *, training: bool
+    ) -> tuple[float | None, float | None]:
+        """Flax's layer given torch's input and torch's arriving gradient.
+
+        Returns:
+            the difference of its output, and of its gradients; None for what cannot be compared.
+        """
+        inputs = self._as_given_to_torch(match, torch, flax)
+        if inputs is None or match.pair is None:
+            return None, None
+        wanted = {
+            name: match.in_flaxs(_filled(torch)[key], self.layout, place=None)
+            for name, key in zip(_floating(flax.outputs), _filled(torch), strict=False)
+        }
+        if any(array.shape != flax.outputs[name].shape for name, array in wanted.items()):
+            wanted = {}
+        try:
+            theirs = sides[0].run_layer(torch, training=training)
+            ours = sides[1].run_layer(flax, inputs, wanted, training=training)
+        except Exception:
+            # A layer that needs what only the whole model gives it (a bound scope, a stream of random numbers).
+            return None, None
+        into = self.limits.share * largest(_data(torch.inputs))
+        output = self._compare(match, _floating(theirs.outputs), ours.outputs, scale=into)
+        if not wanted:
+            return output, None
+        carried = gradients_in_torchs(Mapping(match.entries), ours.gradients)
+        own = {f"{match.torch.path}.{name}": array for name, array in theirs.gradients.items()}
+        apart = [difference(own[key], carried[key], scale=self._scale) for key in own if key in carried]
+        given = self._compare(match, theirs.input_gradients, ours.input_gradients, is_input=True, scale=self._scale)
+        return output, max([*apart, *([] if given is None else [given])], default=None)
+
+    def _as_given_to_torch(self, match: Matched, torch: Call, flax: Call) -> Inputs | None:
+        """The Flax call's arguments with torch's numbers in them; None where they do not fit."""
+        tree = (*flax.args, flax.kwargs)
+        ours, theirs = _data(flax.inputs), list(_data(torch.inputs).values())
+        if len(ours) != len(theirs):
+            return None
+        moved = [match.in_flaxs(array, self.layout, place=place) for place, array in enumerate(theirs)]
+        if any(a.shape != b.shape for a, b in zip(moved, ours.values(), strict=True)):
+            return None
+        replaced = {name: array.astype(ours[name].dtype) for name, array in zip(ours, moved, strict=True)}
+        *args, kwargs = rebuilt(tree, lambda name, leaf: replaced.get(name, leaf))
+        assert set(replaced) <= set(leaves(tree))
+        return Inputs(tuple(args), kwargs)
+
+
+def packs(calls: Iterable[Call]) -> bool:
+    """Whether a layer of torch's was given, or gave, a packed sequence, `torch.nn.utils.rnn.PackedSequence`."""
+    named = (name for call in calls for name in leaves((*call.args, call.kwargs, call.output)))
+    return any(name.rpartition(".")[2] == "batch_sizes" for name in named)
+
+
+def _data(arrays: Arrays) -> Arrays:
+    """Without masks, which mean the opposite here and there."""
+    return {name: array for name, array in arrays.items() if array.dtype != bool}
+
+
+def _floating(arrays: Arrays) -> Arrays:
+    return {name: array for name, array in arrays.items() if is_floating(array)}
+
+
+def _filled(call: Call) -> Arrays:
+    """The gradient that arrived at each floating output; zeros where none did."""
+    return {name: call.cotangents.get(name, np.zeros(array.shape)) for name, array in _floating(call.outputs).items()}
+
+
+def _same_numbers(a: np.ndarray, b: np.ndarray, limit: float) -> bool:
+    """Whether each sample holds the same numbers in another order."""
+    return a.shape == b.shape and a.ndim == 2 and a.size > 0 and difference(np.sort(a), np.sort(b)) <= limit

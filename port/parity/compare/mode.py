@@ -1,0 +1,240 @@
+"""One mode of the two models, evaluation or training, compared: outputs, gradients, layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from port.judging import Limits
+from port.mapping import TORCH_ONLY, Mapping
+from port.parity.compare.control import Control
+from port.parity.compare.distance import difference, largest, why_of
+from port.parity.compare.findings import Finding, LayerRow
+from port.parity.compare.first_divergence import part_backward, part_forward
+from port.parity.compare.gradients import gathered, gradients_in_torchs
+from port.parity.compare.judge import Judge
+from port.parity.compare.layer_matching import Matched
+from port.parity.compare.layers import LayerPairing, packs
+from port.parity.compare.mode_result import ModeResult
+from port.parity.compare.outputs import match_outputs
+from port.parity.sides.calls import Arrays, Call
+from port.parity.sides.cotangents import Drawn
+from port.parity.sides.flax_side import FlaxSide
+from port.parity.sides.inputs import Inputs, Layout
+from port.parity.sides.parts import Part
+from port.parity.sides.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Cotangents, Kinds, Run
+from port.parity.sides.structure import leaves
+from port.parity.sides.torch_side import TorchSide
+
+
+@dataclass(frozen=True)
+class Models:
+    """The two models as they are compared.
+
+    Attributes:
+        torch: torch's side.
+        flax: Flax's side.
+        mapping: from torch's keys to Flax's paths.
+        matched: torch's path → the layer on both sides.
+        inputs: torch's.
+        flax_inputs: Flax's, in its layout.
+        layout: of the inputs.
+        limits: what a difference may be.
+        losses: of torch's outputs and of Flax's, if not the outputs themselves are pulled back.
+        single_step: whether layers are run alone where the two sides differ.
+        unfit: why gradients do not fit into memory, and are not compared; empty if they do.
+        parts: of the parameters, whose gradients are taken one part after the other; None is one of all.
+    """
+
+    torch: TorchSide
+    flax: FlaxSide
+    mapping: Mapping
+    matched: dict[str, Matched]
+    inputs: Inputs
+    flax_inputs: Inputs
+    layout: Layout
+    limits: Limits
+    losses: tuple[Any, Any] = (None, None)
+    single_step: bool = True
+    unfit: str = ""
+    parts: tuple[Part | None, ...] = (None,)
+
+    def torch_run(self, cotangents: Drawn, *, training: bool, part: Part | None, seed: int | None = None) -> Run:
+        """torch's run with the gradients of a part, if they fit.
+
+        Args:
+            cotangents: what is pulled back.
+            training: the mode.
+            part: of the parameters.
+            seed: of a control's run, from numbers that are moved; None of the run itself.
+        """
+        own = (self.torch, self.inputs)
+        side, inputs = own if seed is None else self.torch.moved(self.inputs, seed)
+        pulled, names = None if self.unfit else cotangents, None if part is None else part.torch
+        return side.run(inputs, pulled, training=training, loss=self.losses[0], part=names)
+
+    def flax_run(self, pulled: Cotangents, *, training: bool, part: Part | None) -> Run:
+        """Flax's run with the gradients of a part; arguments as of `torch_run`."""
+        paths = None if part is None else part.flax
+        return self.flax.run(self.flax_inputs, pulled, training=training, loss=self.losses[1], part=paths)
+
+
+def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) -> ModeResult:
+    """Run Flax's side as torch's was run, and compare.
+
+    Args:
+        models: the two.
+        torch: torch's run in this mode, with the gradients of the first part.
+        drawn: what was pulled back through torch's outputs.
+        training: the mode.
+    """
+    mode = "training" if training else "evaluation"
+    seen: dict[str, Any] = {}
+
+    def pulled(outputs: Arrays) -> Arrays:
+        seen["outputs"] = match_outputs(torch.outputs, {**outputs}, models.layout)
+        return seen["outputs"].cotangents(drawn.drawn)(outputs)
+
+    flax = models.flax_run(pulled, training=training, part=models.parts[0])
+    matched = match_outputs(torch.outputs, flax.outputs, models.layout)
+    result = ModeResult((torch.calls, flax.calls), (torch.outputs, flax.outputs))
+    result.no_gradient = torch.no_gradient or models.unfit
+    result.flax_layers = {call.path: call.layer for call in flax.calls}
+    if matched.why:
+        result.findings.append(Finding("forward", "the outputs", float("inf"), 0.0, matched.why, mode))
+    judge = Judge(_control(models, torch, drawn, models.parts[0], training=training), models.limits)
+    for name, array in matched.in_torchs(flax.outputs).items():
+        tensor = judge.tensor(OUTPUTS, name, (torch.outputs[name], array))
+        shapes = f"torch gives shape {torch.outputs[name].shape}, Flax {array.shape}"
+        why = why_of(tensor.difference) if torch.outputs[name].shape == array.shape else shapes
+        result.add("forward", mode, name or "the output", tensor, why)
+    forward = bool(result.findings)
+    result.compared = {"outputs": len(matched.names)}
+
+    apart, most = {}, largest(torch.gradients | torch.let_go)
+    if not result.no_gradient:
+        apart = _compare_gradients(models, torch, flax, judge, result, mode, most, outputs_match=not matched.why)
+        _compare_input_gradients(models, torch, flax, judge, result, mode, outputs_match=not matched.why)
+        for other in models.parts[1:]:
+            theirs = models.torch_run(drawn, training=training, part=other)
+            ours = models.flax_run(pulled, training=training, part=other)
+            judge = Judge(_control(models, theirs, drawn, other, training=training), models.limits)
+            apart |= _compare_gradients(models, theirs, ours, judge, result, mode, most, outputs_match=not matched.why)
+        result.compared |= {"gradients": len(apart), "gradients of inputs": len(torch.input_gradients)}
+
+    result.pairing = pairing = LayerPairing(
+        models.matched, models.layout, models.limits, apart, most, packs(torch.calls)
+    )
+    rows = pairing.rows(torch, flax)
+    result.rows = [row for row, _, _ in rows]
+    if result.findings:
+        if models.single_step:
+            result.rows = [
+                _alone(pairing, models, row, theirs_call, ours_call, training) for row, theirs_call, ours_call in rows
+            ]
+        part = part_forward if forward else part_backward
+        result.partings.append(part(result.rows, mode, models.limits))
+    return result
+
+
+def _compare_gradients(
+    models: Models,
+    torch: Run,
+    flax: Run,
+    judge: Judge,
+    result: ModeResult,
+    mode: str,
+    most: float,
+    *,
+    outputs_match: bool,
+) -> dict[str, float]:
+    """The gradients of parameters, of those that torch's run has; gives them by torch's keys, as differences.
+
+    Where the outputs cannot be matched, gradients are of other things: they find nothing.
+    """
+    own = gathered(models.mapping, torch.gradients, models.torch.guide.tied)
+    carried = gradients_in_torchs(models.mapping, flax.gradients)
+    paths = {key: ", ".join(entry.targets) for entry in models.mapping.entries for key in entry.sources}
+    apart = {}
+    for key in (key for key in carried if key in own):
+        if not outputs_match:
+            apart[key] = difference(own[key], carried[key], scale=most * models.limits.share)
+            continue
+        tensor = judge.tensor(GRADIENTS, key, (own[key], carried[key]), most=most)
+        apart[key] = result.add("backward", mode, f"{key} → {paths[key]}", tensor)
+    return apart
+
+
+def _compare_input_gradients(
+    models: Models, torch: Run, flax: Run, judge: Judge, result: ModeResult, mode: str, *, outputs_match: bool
+) -> None:
+    """The gradients of the inputs."""
+    into = largest(torch.input_gradients)
+    for name, *pair in _input_gradients(models, torch, flax) if outputs_match else ():
+        tensor = judge.tensor(INPUT_GRADIENTS, name, (pair[0], pair[1]), most=into)
+        result.add("input gradient", mode, f"input {name}", tensor)
+
+
+def _alone(pairing: LayerPairing, models: Models, row: LayerRow, torch: Call, flax: Call, training: bool) -> LayerRow:
+    match = pairing.matched[torch.path]
+    forward, backward = pairing.alone(match, torch, flax, (models.torch, models.flax), training=training)
+    return replace(row, alone=forward, alone_backward=backward)
+
+
+def compare_buffers(models: Models, steps: int, result: ModeResult) -> int:
+    """The running statistics and other buffers of both sides after some forward passes in training mode.
+
+    Args:
+        models: the two.
+        steps: forward passes.
+        result: where what differs is added.
+
+    Returns:
+        how many were compared.
+    """
+    entries = [e for e in models.mapping.entries if e.collection not in ("params", TORCH_ONLY)]
+
+    def carried(side: TorchSide, inputs: Inputs) -> Arrays:
+        after = side.buffers_after(inputs, steps)
+        there = [entry for entry in entries if all(source in after for source in entry.sources)]
+        arrays = {entry.targets: entry(tuple(after[source] for source in entry.sources)) for entry in there}
+        return {path: array for paths, of in arrays.items() for path, array in zip(paths, of, strict=True)}
+
+    torch, flax = carried(models.torch, models.inputs), models.flax.buffers_after(models.flax_inputs, steps)
+    control = Control(lambda seed: {BUFFERS: carried(*models.torch.moved(models.inputs, seed))}, {BUFFERS: torch})
+    judge = Judge(control, models.limits)
+    names = {path: ", ".join(entry.sources) for entry in entries for path in entry.targets}
+    for path, array in torch.items():
+        tensor = judge.tensor(BUFFERS, path, (array, flax[path]))
+        result.add("buffers", "training", f"{names[path]} → {path}", tensor, f"after {steps} steps")
+    return len(torch)
+
+
+def _control(models: Models, torch: Run, drawn: Drawn, part: Part | None, *, training: bool) -> Control:
+    """How far torch's side strays from itself in this mode, and in the gradients of this part."""
+
+    def run(seed: int) -> Kinds:
+        return kinds(models.torch_run(drawn, training=training, part=part, seed=seed))
+
+    def kinds(of: Run) -> Kinds:
+        return of.kinds | {GRADIENTS: gathered(models.mapping, of.gradients, models.torch.guide.tied)}
+
+    return Control(run, kinds(torch))
+
+
+def _input_gradients(models: Models, torch: Run, flax: Run) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Of each input: torch's name, and both gradients in torch's layout."""
+    theirs, ours = torch.input_gradients, flax.input_gradients
+    if len(theirs) != len(ours):
+        return []  # the Flax inputs were given apart
+    given, flax_given = leaves(models.inputs.tree), leaves(models.flax_inputs.tree)
+    found = []
+    for (name, array), (path, other) in zip(theirs.items(), ours.items(), strict=True):
+        is_as_given = np.array_equal(given[name], flax_given[path])  # Flax's model may take torch's layout itself
+        first = models.layout.to_first(other) if path in models.layout.moved and not is_as_given else other
+        if models.layout.moved and first.shape != array.shape and other.ndim == models.layout.rank:
+            first = models.layout.to_first(other)
+        found.append((name, array, first))
+    return found

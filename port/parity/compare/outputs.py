@@ -1,0 +1,68 @@
+"""The two models' outputs: which is which, and in which layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from port.parity.sides.calls import Arrays, is_inexact
+from port.parity.sides.inputs import Layout
+from port.parity.sides.run import Cotangents
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """torch's outputs and Flax's, matched.
+
+    Attributes:
+        names: torch's name → Flax's.
+        layout: of the inputs.
+        shapes: torch's, by torch's names.
+        why: why they cannot be matched; "" where they are.
+    """
+
+    names: dict[str, str]
+    layout: Layout
+    shapes: dict[str, tuple[int, ...]]
+    why: str = ""
+
+    def in_torchs(self, flax: Arrays) -> Arrays:
+        """Flax's outputs under torch's names, in torch's layout."""
+        return {name: self.layout.in_torchs(flax[path], self.shapes[name]) for name, path in self.names.items()}
+
+    def cotangents(self, torch: Arrays) -> Cotangents:
+        """What is pulled back through Flax's outputs: what torch's were given, in Flax's layout."""
+
+        def in_flaxs(flax: Arrays) -> Arrays:
+            given = {}
+            for name, path in self.names.items():
+                if name in torch and is_inexact(flax[path]):
+                    array, back = flax[path], self.layout.in_torchs(flax[path], self.shapes[name])
+                    if back.shape == self.shapes[name]:
+                        same = back is array
+                        given[path] = torch[name] if same else np.ascontiguousarray(self.layout.to_last(torch[name]))
+            return {path: array.astype(flax[path].dtype) for path, array in given.items()}
+
+        return in_flaxs
+
+
+def match_outputs(torch: Arrays, flax: Arrays, layout: Layout) -> Outputs:
+    """Match by name where the names are the same, else in order.
+
+    Args:
+        torch: torch's outputs by name.
+        flax: Flax's.
+        layout: of the inputs.
+    """
+    shapes = {name: array.shape for name, array in torch.items()}
+    if set(torch) == set(flax):
+        return Outputs({name: name for name in torch}, layout, shapes)
+    if len(torch) == len(flax):
+        return Outputs(dict(zip(torch, flax, strict=True)), layout, shapes)
+    why = f"torch gives {len(torch)} outputs ({_listed(torch)}), Flax {len(flax)} ({_listed(flax)})"
+    return Outputs({}, layout, shapes, why)
+
+
+def _listed(arrays: Arrays) -> str:
+    return ", ".join(f"{name or 'the output'} {array.shape}" for name, array in arrays.items()) or "none"

@@ -1,0 +1,1 @@
+"""What the differences mean: rounding, hints, remarks, and the causes."""

@@ -1,0 +1,193 @@
+"""What Flax's array is of torch's where the two part: a multiple, another order, something left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isclose, prod
+
+import numpy as np
+
+from port.parity.compare.distance import difference
+from port.parity.diagnose.causes.cause import LAYER
+from port.parity.sides.calls import Arrays, Call
+
+_LEAST_VALUES = 8
+"""Fewer values than this have one ratio or one order by chance."""
+_MOST_DROPPED = 0.95
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What one array is of another.
+
+    Attributes:
+        kind: the cause's stable name.
+        why: what Flax's side does, in a sentence.
+        remedy: what to change.
+        cites: ids of notes to choose from, where several name this kind: those of the layer's pair.
+        carried: torch's values, by Flax's paths, with which Flax's side agrees; empty where it is not about values.
+    """
+
+    kind: str
+    why: str
+    remedy: str
+    cites: tuple[str, ...] = ()
+    carried: Arrays = field(default_factory=dict, compare=False)
+
+
+def relations(
+    torch: np.ndarray, flax: np.ndarray, limit: float, *, calls: list[Call], weights: Arrays
+) -> Iterator[Relation]:
+    """How Flax's array comes from torch's; the simplest first.
+
+    Args:
+        torch: the reference, where both sides were the same until then.
+        flax: what Flax has there, in torch's layout.
+        limit: the relative difference up to which two arrays are the same.
+        calls: of torch's layers until then.
+        weights: torch's, by key.
+    """
+    if torch.shape == flax.shape and torch.dtype.kind in "iu" and flax.dtype.kind in "iu":
+        yield from _counted(torch, flax)
+        return
+    if torch.shape != flax.shape or torch.size < _LEAST_VALUES or not np.isfinite([*torch.flat, *flax.flat]).all():
+        return
+    torch, flax = torch.astype(np.float64), flax.astype(np.float64)
+    for found in (_multiple(torch, flax, limit), _dropped(torch, flax, limit)):
+        if found is not None:
+            yield found
+            return
+    yield from _left_out(torch, flax, limit, calls, weights)
+    yield from _reordered(torch, flax, limit, calls)
+
+
+def _counted(torch: np.ndarray, flax: np.ndarray) -> Iterator[Relation]:
+    """Indices that are all off by one number."""
+    apart = flax.astype(np.int64) - torch
+    if apart.size and apart.flat[0] and (apart == apart.flat[0]).all():
+        why = f"Flax's indices are torch's {int(apart.flat[0]):+d}"
+        yield Relation("position-offset", why, "Count from where torch does.")
+
+
+def _multiple(torch: np.ndarray, flax: np.ndarray, limit: float) -> Relation | None:
+    """One number times torch's."""
+    ratio = float((torch * flax).sum() / (torch**2).sum()) if torch.any() else 0.0
+    if ratio == 0 or isclose(ratio, 1, rel_tol=limit) or difference(flax, ratio * torch) > limit:
+        return None
+    said = f"Flax's values are torch's times {ratio:.6g}"
+    for length in sorted(set(torch.shape)):
+        for power, name in ((0.5, "√"), (-0.5, "1/√"), (1.0, ""), (-1.0, "1/")):
+            if length > 1 and isclose(ratio, length**power, rel_tol=max(limit, 1e-12)):
+                said += f", which is {name}{length}"
+                break
+    return Relation("scale", said, "Scale where torch does, and once.")
+
+
+def _dropped(torch: np.ndarray, flax: np.ndarray, limit: float) -> Relation | None:
+    """Zeros for some of torch's, and one number times the others: dropout."""
+    kept = flax != 0
+    share = 1 - kept.mean()
+    if not 0 < share < _MOST_DROPPED or not (torch[~kept] != 0).any():
+        return None
+    ratio = float((torch[kept] * flax[kept]).sum() / (torch[kept] ** 2).sum())
+    if ratio <= 1 or difference(flax[kept], ratio * torch[kept]) > limit:
+        return None
+    rate = 1 - 1 / ratio
+    why = (
+        f"dropout is left on in Flax: {share:.0%} of the values are zero, the others torch's divided by {1 - rate:.3g}"
+    )
+    return Relation("dropout-left-on", why, "Call Flax's model in evaluation: eval(), or deterministic=True.")
+
+
+def _left_out(
+    torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[Call], weights: Arrays
+) -> Iterator[Relation]:
+    """Without something that torch adds, with something that torch does not add, or nothing but what was before."""
+    known: dict[str, np.ndarray] = {}
+    for key, array in weights.items():
+        if array.ndim and array.size > 1:
+            known[key] = array
+    for call in calls:
+        for place, array in enumerate(call.inputs.values()):
+            known.setdefault(f"{call}'s input" + (f" {place}" if place else ""), array)
+        for array in call.outputs.values():
+            known[f"{call}'s output"] = array
+    missing = torch - flax
+    size = float(np.abs(missing).max())
+    for name, array in known.items():
+        fitting = _fitting(array, torch.shape)
+        if fitting is None or not np.isfinite(fitting).all() or not fitting.any():
+            continue
+        if difference(torch, flax + fitting) <= limit < size:
+            kind = "bias-missing" if name.endswith("bias") else "addition-missing"
+            yield Relation(kind, f"Flax does not add {name}", "Add it, as torch does.")
+            return
+        if difference(torch, flax - fitting) <= limit < size:
+            yield Relation("added-twice", f"Flax adds {name} once more than torch", "Add it once.")
+            return
+        if fitting.shape == flax.shape and array.shape == flax.shape and difference(array, flax) <= limit:
+            why = f"Flax has {name} there: what torch does after it is missing"
+            yield Relation("step-missing", why, "Do what torch does between the two.")
+            return
+
+
+def _fitting(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """An array as it is added to one of a shape: along its last axes, or along its channels; longer tables cut."""
+    if array.dtype.kind not in "fiu":
+        return None
+    if array.ndim == 1 and len(shape) > 2 and array.shape[0] == shape[1] != shape[-1]:
+        array = array.reshape(-1, *([1] * (len(shape) - 2)))
+    if array.ndim > len(shape):
+        return None
+    ends = shape[len(shape) - array.ndim :]
+    if any(a < b and a != 1 for a, b in zip(array.shape, ends, strict=True)):
+        return None
+    cut = array[tuple(slice(0, 1 if a == 1 else b) for a, b in zip(array.shape, ends, strict=True))]
+    return np.broadcast_to(cut, shape).astype(np.float64)
+
+
+def _reordered(torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[Call]) -> Iterator[Relation]:
+    """The same slices in another order along one axis."""
+    for axis in range(torch.ndim - 1, 0, -1):
+        theirs, ours = (np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1) for array in (torch, flax))
+        order = _order(theirs, ours, limit)
+        if order is None:
+            continue
+        for shape in _images(calls, len(order)):
+            flat = np.arange(len(order)).reshape(shape)
+            if np.array_equal(order, np.moveaxis(flat, 0, -1).ravel()):
+                why = f"torch flattens {shape} with the channels first, Flax with the channels last"
+                remedy = f'Give fold={{"{LAYER}": {shape}}}, which reorders the inputs of the linear layer behind it.'
+                yield Relation("flatten-order", why, remedy)
+                return
+        first = ", ".join(str(place) for place in order[:8])
+        why = f"Flax has torch's values in another order along axis {axis}: {first}{', …' if len(order) > 8 else ''}"
+        shifted = len(set((order - np.arange(len(order))) % len(order))) == 1
+        kind = "flipped" if np.array_equal(order, np.arange(len(order))[::-1]) else "shifted" if shifted else "order"
+        yield Relation(f"axis-{kind}", why, f"Bring axis {axis} into torch's order.")
+        return
+
+
+def _order(torch: np.ndarray, flax: np.ndarray, limit: float) -> np.ndarray | None:
+    """Which of torch's rows each of Flax's is; None where they are not the same rows, or in the same order."""
+    count = len(torch)
+    if not 2 <= count <= 4096:
+        return None
+    # One number a row, of random weights, so that equal rows alone have the same.
+    weights = np.random.default_rng(0).normal(size=torch.shape[1])
+    keys, sought = torch @ weights, flax @ weights
+    theirs, ours = np.argsort(keys), np.argsort(sought)
+    order = np.empty(count, np.int64)
+    order[ours] = theirs
+    if np.array_equal(order, np.arange(count)) or difference(torch[order], flax) > limit:
+        return None
+    return order
+
+
+def _images(calls: list[Call], count: int) -> Iterator[tuple[int, ...]]:
+    """The shapes, without the batch, of what torch's layers gave that has so many values a sample."""
+    for call in reversed(calls):
+        for array in call.outputs.values():
+            if array.ndim > 2 and prod(array.shape[1:]) == count:
+                yield array.shape[1:]

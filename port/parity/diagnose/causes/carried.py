@@ -1,0 +1,95 @@
+"""Flax's tensors that are not torch's: whether the layer agrees once it has torch's, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from port.errors import WeightsMismatch
+from port.mapping import TORCH_ONLY, Entry
+from port.mapping.mapping import gather
+from port.parity.compare.mode import Models
+from port.parity.compare.weight_changes import Became, became, equal
+from port.parity.diagnose.causes.between import Relation
+from port.parity.diagnose.causes.target import Target, flax_with
+from port.parity.sides.calls import Arrays
+
+_CARRY = 'Load torch\'s weights with port.load; port.check(…, weights="torch") judges the rest alone.'
+_STATISTICS = "batch_stats"
+
+
+def held(target: Target) -> Iterator[Relation]:
+    """The tensors whose values part the two: of the layer itself, or of the model's own code before it."""
+    models = target.models
+    apart = _apart(models)
+    own = _entries_beneath(target)
+    mine = {path: value for path, value in apart.items() if path in own} if own else {}
+    # What belongs to no layer, as a table of positions, is used by the model's own code.
+    homes = {path for match in models.matched.values() for entry in match.entries for path in entry.targets}
+    free = {path: value for path, value in apart.items() if path not in homes}
+    for chosen in (mine, free):
+        if chosen and _agrees_with(target, {path: array for path, (array, _, _) in chosen.items()}):
+            yield from _named(models, chosen)
+            return
+
+
+_Apart = dict[str, tuple[np.ndarray, Entry, Became]]
+
+
+def _apart(models: Models) -> _Apart:
+    """Flax's path → torch's values in its layout, where they are, and what became of them."""
+    carried: Arrays = {}
+    entries: dict[str, Entry] = {}
+    for entry in models.mapping.present(models.torch.weights):
+        if entry.collection == TORCH_ONLY:
+            continue
+        try:
+            arrays = entry(gather(entry, models.torch.weights))
+        except WeightsMismatch:
+            continue
+        carried.update(zip(entry.targets, arrays, strict=True))
+        entries.update(dict.fromkeys(entry.targets, entry))
+    # As they are compared: Flax's own, unless it was given torch's.
+    flax = {path: np.asarray(models.flax.weights[path]) for path in carried}
+    given = {path: np.asarray(models.flax.variables[path]) for path in carried}
+    found = {}
+    for path, array in carried.items():
+        if equal(array.astype(given[path].dtype), given[path]) or equal(array, flax[path]):
+            continue
+        others = {", ".join(entries[other].sources): carried[other] for other in carried if other != path}
+        found[path] = array, entries[path], became(array, flax[path], others)
+    return found
+
+
+def _entries_beneath(target: Target) -> set[str]:
+    if target.torch is None:
+        return set()
+    path = target.torch.path
+    matches = [match for at, match in target.models.matched.items() if at == path or at.startswith(f"{path}.")]
+    return {name for match in matches for entry in match.entries for name in entry.targets}
+
+
+def _agrees_with(target: Target, carried: Arrays) -> bool:
+    models = target.models
+    run = flax_with(models, {**target.carried, **carried}, training=target.training)
+    return target.agrees_with(run, target.limit)
+
+
+def _named(models: Models, chosen: _Apart) -> Iterator[Relation]:
+    """One explanation a kind: that of the tensors that it is true of."""
+    kinds: dict[str, list[str]] = {}
+    cites: dict[str, tuple[str, ...]] = {}
+    carried = {path: array for path, (array, _, _) in chosen.items()}
+    pairs = {path: match.pair for match in models.matched.values() for entry in match.entries for path in entry.targets}
+    for path, (_, entry, what) in chosen.items():
+        kind = what.kind
+        if kind == "weights-not-loaded" and entry.collection == _STATISTICS:
+            kind = "running-statistics-not-loaded"
+        pair = pairs.get(path)
+        cites.setdefault(kind, pair.notes if pair is not None else ())
+        kinds.setdefault(kind, []).append(f"{', '.join(entry.sources)} → {path} ({what.why})")
+    for kind, said in kinds.items():
+        more = f" and {len(said) - 2} more" if len(said) > 2 else ""
+        why = f"with torch's values for them the two agree: {'; '.join(said[:2])}{more}"
+        yield Relation(kind, why, _CARRY, cites[kind], carried)

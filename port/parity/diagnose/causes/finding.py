@@ -1,0 +1,126 @@
+"""Why the two models part: the explanations of each place, tried in turn, the simplest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from port.pairs.notes import note
+from port.parity.compare.findings import Finding
+from port.parity.compare.mode import Models
+from port.parity.compare.mode_result import ModeResult
+from port.parity.diagnose.causes.backwards import arriving
+from port.parity.diagnose.causes.between import Relation, relations
+from port.parity.diagnose.causes.buffers import statistics
+from port.parity.diagnose.causes.carried import held
+from port.parity.diagnose.causes.cause import LAYER, Cause
+from port.parity.diagnose.causes.citing import note_of
+from port.parity.diagnose.causes.kinks import other_gradients
+from port.parity.diagnose.causes.narrow import narrowed
+from port.parity.diagnose.causes.operation import Way
+from port.parity.diagnose.causes.options import options
+from port.parity.diagnose.causes.search import Search
+from port.parity.diagnose.causes.structure import ties, unpaired
+from port.parity.diagnose.causes.target import Target, behind, target_of
+
+Explained = Relation | Way
+"""What a family says: both have a kind, a sentence, a remedy, and what the pairs at hand cite."""
+MOST_PLACES = 3
+"""At so many places at most, one behind the other, causes are looked for."""
+
+
+def causes_of(
+    models: Models, results: Mapping[str, ModeResult], findings: Sequence[Finding], steps: int
+) -> tuple[Cause, ...]:
+    """The explanations that make the two agree at the layer where they part, in each mode and direction.
+
+    Args:
+        models: the two.
+        results: of each mode, as compared.
+        findings: what differs.
+        steps: forward passes before the running statistics were compared.
+    """
+    found: list[Cause] = []
+    for result in results.values():
+        for parting in result.partings:
+            if parting.direction == "forward":
+                found += _forward(target_of(models, result, parting))
+            else:
+                families = [partial(arriving, result, parting), partial(other_gradients, models, result, parting)]
+                found += _told(_first(families), parting.layer, parting.path, parting.mode)
+    # Statistics that differ where nothing before them does: what they are updated with is right.
+    if not any(finding.what == "forward" for finding in findings):
+        keys = {finding.where.partition(" → ")[0] for finding in findings if finding.what == "buffers"}
+        for path, match in models.matched.items():
+            if any(source in keys for entry in match.entries for source in entry.sources):
+                twin = results["training"].flax_layers.get(match.flax.path)
+                explained = _first([partial(statistics, models, match, twin, steps)])
+                found += _told(explained, path, match.flax.path, "training")
+    for torch, flax, said in (*ties(models), *unpaired(models, findings)):
+        # Told once, where trying it has told the same.
+        if (said.kind, torch) not in {(cause.kind, cause.layer) for cause in found}:
+            found += _told([said], torch, flax, "")
+    return tuple(_once(found))
+
+
+def _forward(target: Target) -> list[Cause]:
+    """The causes at one place, and then at those behind it, which are seen once torch's side does as Flax's does."""
+    found: list[Cause] = []
+    at: Target | None = target
+    for _ in range(MOST_PLACES):
+        if at is None:
+            break
+        search = Search(at)
+        families = [partial(family, at) for family in (held, options, narrowed)]
+        explained = _first([*families, search.alone, partial(_between, at), search.together])
+        found += _told(explained, at.parting.layer, at.parting.path, at.parting.mode)
+        at = behind(at, explained[0]) if explained else None
+    return found
+
+
+def _first(families: Sequence[Callable[[], Iterator[Explained]]]) -> list[Explained]:
+    """What the first family says that says anything: those that are tried on the fewest runs and say the most come
+    first. A family that fails on what it did not foresee says nothing."""
+    for family in families:
+        found: list[Explained] = []
+        with suppress(Exception):
+            for each in family():
+                found.append(each)
+        if found:
+            return found
+    return []
+
+
+def _told(explained: Sequence[Explained], layer: str, path: str, mode: str) -> Iterator[Cause]:
+    """Explanations as causes: of a layer (torch's path, and Flax's) in a mode."""
+    for each in explained:
+        id = note_of(each.kind, each.cites)
+        remedy = each.remedy or (note(id).remedy if id else "")
+        yield Cause(each.kind, layer, path, each.why, remedy.replace(LAYER, layer), id, mode)
+
+
+def _between(target: Target) -> Iterator[Explained]:
+    """What Flax's array there is of torch's."""
+    calls = []
+    for call in target.result.calls[0]:
+        if target.torch is not None and call.key == target.torch.key:
+            break
+        calls.append(call)
+    if target.torch is not None and target.parting.itself is True:
+        calls.append(replace(target.torch, output=None))  # what the layer adds to its input may be missing
+    for theirs, ours in target.arrays():
+        if theirs.dtype.kind in "fiu":
+            weights = target.models.torch.weights
+            yield from relations(theirs, ours, target.limit, calls=calls, weights=weights)
+
+
+def _once(causes: list[Cause]) -> Iterator[Cause]:
+    """Without what a second mode says again of the same layer."""
+    told: set[tuple[str, str, str]] = set()
+    for cause in causes:
+        key = (cause.kind, cause.layer, cause.why)
+        if key not in told:
+            told.add(key)
+            yield cause

@@ -1,0 +1,115 @@
+"""Gradients that differ where the values do not: at a kink, and of a row that torch does not train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from port.parity.compare.distance import difference, largest
+from port.parity.compare.findings import Parting
+from port.parity.compare.gradients import gathered, gradients_in_torchs
+from port.parity.compare.mode import Models
+from port.parity.compare.mode_result import ModeResult
+from port.parity.compare.outputs import match_outputs
+from port.parity.diagnose.causes.between import Relation
+from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, having, instead
+from port.parity.diagnose.causes.rerun import instrumented
+from port.parity.sides.cotangents import Drawn
+from port.parity.sides.run import Run as Pass
+
+_ABS = "jnp.abs has gradient 1 at zero, torch 0"
+_CLIP = "jnp.clip has gradient ½ at its edges, torch 0 or 1"
+_HARD = "jax.nn.hard_tanh has gradient 1 at its edges, torch 0"
+_RELU = "jnp.maximum(x, 0) has gradient ½ at zero, torch's relu 0"
+_MOST = "jnp.max shares the gradient among equal values, torch gives one of them all of it"
+
+
+def other_gradients(models: Models, result: ModeResult, parting: Parting) -> Iterator[Relation]:
+    """The functions with which torch has Flax's gradients, once they have jax's where torch's differ.
+
+    Args:
+        models: the two.
+        result: of the mode, whose outputs agree.
+        parting: where the two part, going back.
+    """
+    training = parting.mode == "training"
+    drawn, loss = Drawn(), models.losses
+
+    def torch_run(ways: dict[int, Way]) -> tuple[Pass, list[Operation]]:
+        with instrumented({number: way.run for number, way in ways.items()}) as operations:
+            return models.torch.run(models.inputs, drawn, training=training, loss=loss[0]), operations
+
+    first, operations = torch_run({})
+    groups: dict[tuple[str, str], dict[int, Way]] = {}
+    for operation in operations:
+        for explanation in EXPLANATIONS:
+            for way in explanation(operation):
+                groups.setdefault((way.kind, way.why), {})[operation.number] = way
+    if not groups:
+        return
+    cotangents = match_outputs(first.outputs, result.outputs[1], models.layout).cotangents(drawn.drawn)
+    flax = models.flax.run(models.flax_inputs, cotangents, training=training, loss=loss[1])
+    for group in groups.values():
+        if _agree(models, torch_run(group)[0], flax):
+            way = next(iter(group.values()))
+            yield Relation(way.kind, way.why, way.remedy)
+            return
+
+
+def _agree(models: Models, torch: Pass, flax: Pass) -> bool:
+    """Whether every parameter has the same gradient on both sides, and every input where that can be seen."""
+    theirs = gathered(models.mapping, torch.gradients, models.torch.guide.tied)
+    ours = gradients_in_torchs(models.mapping, flax.gradients)
+    pairs = [(theirs[key], ours[key]) for key in ours if key in theirs]
+    inputs = zip(torch.input_gradients.values(), flax.input_gradients.values(), strict=False)
+    pairs += [(a, models.layout.in_torchs(b, a.shape)) for a, b in inputs]
+    scale = models.limits.share * largest(torch.gradients)
+    return bool(pairs) and all(
+        a.shape == b.shape and difference(a, b, scale=scale) <= models.limits.gradient for a, b in pairs
+    )
+
+
+def kinks(operation: Operation) -> Iterator[Way]:
+    """jax's gradient at a kink; the values are the same."""
+    name, arguments = operation.name, operation.arguments
+    if name == "abs":
+        yield Way("gradient-at-a-kink", _ABS, instead(lambda x: torch.where(x >= 0, x, -x)))
+    if name == "clamp":
+        bounds = arguments.get("min"), arguments.get("max")
+        yield Way("gradient-at-a-kink", _CLIP, instead(lambda x: _clipped(x, *bounds)))
+    if name == "hardtanh":
+        low, high = arguments.get("min_val", -1.0), arguments.get("max_val", 1.0)
+        hard = instead(lambda x: torch.where(x > high, high, torch.where(x < low, low, x)))
+        yield Way("gradient-at-a-kink", _HARD, hard)
+        yield Way("gradient-at-a-kink", _CLIP, instead(lambda x: _clipped(x, low, high)))
+    if name == "relu":
+        yield Way("gradient-at-a-kink", _RELU, instead(lambda x: _clipped(x, 0.0, None)))
+    if name == "max" and len(arguments) > 1:
+        yield Way("gradient-at-a-kink", _MOST, _shared)
+
+
+def _clipped(x: torch.Tensor, low: float | None, high: float | None) -> torch.Tensor:
+    """By tensors: then the gradient is shared where they are equal, as jnp.minimum and jnp.maximum share it."""
+    for bound, function in ((low, torch.maximum), (high, torch.minimum)):
+        x = x if bound is None else function(x, torch.as_tensor(bound, dtype=x.dtype).expand_as(x))
+    return x
+
+
+def _shared(function: Any, arguments: Arguments) -> Any:
+    x, dim, *more = arguments.values()
+    whole = torch.max(x, dim, *more)
+    return type(whole)((torch.amax(x, dim, *more), whole.indices))
+
+
+def padding_row(operation: Operation) -> Iterator[Way]:
+    """An embedding whose padding row is trained as the others are."""
+    if operation.name == "embedding" and operation.arguments.get("padding_idx") is not None:
+        row = operation.arguments["padding_idx"]
+        why = f"Flax's embedding trains row {row}, which torch leaves as it is (padding_idx)"
+        remedy = f"Take port.nn.Embedding(padding_idx={row})."
+        yield Way("padding-row-trained", why, having(padding_idx=None), remedy)
+
+
+EXPLANATIONS: tuple[Explanation, ...] = (kinks, padding_row)

@@ -1,0 +1,212 @@
+"""torch's run with its operations done in other ways, one explanation after another, until it gives what Flax gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import combinations
+from math import inf
+
+from port.parity.diagnose.causes import (
+    activations,
+    attention,
+    gated,
+    heads,
+    kernels,
+    losses,
+    normalisation,
+    parametrized,
+    positions,
+    recurrent,
+    spatial,
+)
+from port.parity.diagnose.causes.citing import cited_by
+from port.parity.diagnose.causes.operation import Explanation, Operation, Way, having, together
+from port.parity.diagnose.causes.rerun import Rerun, rerun
+from port.parity.diagnose.causes.target import Target
+
+EXPLANATIONS: tuple[Explanation, ...] = (
+    *normalisation.EXPLANATIONS,
+    *activations.EXPLANATIONS,
+    *kernels.EXPLANATIONS,
+    *spatial.EXPLANATIONS,
+    *attention.EXPLANATIONS,
+    *positions.EXPLANATIONS,
+    *heads.EXPLANATIONS,
+    *recurrent.EXPLANATIONS,
+    *gated.EXPLANATIONS,
+    *parametrized.EXPLANATIONS,
+    *losses.EXPLANATIONS,
+)
+MOST_RUNS, LEAST_RUNS = 600, 40
+"""So many times at most torch's model runs for one place where the two part; and so many where it is large."""
+MOST_NUMBERS = 2e9
+"""So many numbers at most are given to operations in all of these runs together."""
+MOST_EXCHANGED = 6
+"""So many linear layers at most, counted back from there, are tried in each other's places."""
+NEAREST = 64
+"""So many operations at most, counted back from that place, are done in other ways."""
+MOST_BEGUN = 8
+"""So many of the explanations that bring the two nearer are tried with a second one."""
+
+Chosen = dict[int, Way]
+"""Operations that are done in another way, by their numbers."""
+
+
+class Search:
+    """The ways in which torch's run may be done to give what Flax gave, tried at one place.
+
+    Args:
+        target: the place.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._tried: list[tuple[float, Chosen]] = []
+        self._left = 0
+
+    def alone(self) -> Iterator[Way]:
+        """The explanations that make the two agree; all those of the lowest rank that has any."""
+        first = self._run({})
+        if first is None:
+            return
+        ways = [
+            (operation.number, way)
+            for operation in _candidates(self.target, first)
+            for explanation in EXPLANATIONS
+            for way in _of(explanation, operation)
+        ]
+        self._left = most = max(LEAST_RUNS, min(MOST_RUNS, int(MOST_NUMBERS / max(1, first.numbers))))
+        for rank in sorted({way.rank for _, way in ways}):
+            groups: dict[tuple[str, str], Chosen] = {}
+            for number, way in ways:
+                if way.rank == rank:
+                    groups.setdefault((way.kind, way.why), {})[number] = way
+            found: set[str] = set()
+            for (kind, _), group in groups.items():
+                # Of what comes to the same, one is told.
+                for numbers in _subsets(group) if kind not in found else ():
+                    chosen = {number: group[number] for number in numbers}
+                    if self._agrees(chosen):
+                        yield _done(chosen[numbers[0]], chosen)
+                        found.add(kind)
+                        break
+            if found:
+                return
+        for way, chosen in _exchanged(self.target, first):
+            if self._agrees(chosen):
+                yield _done(way, chosen)
+                return
+        self._left = most  # for pairs of them
+
+    def together(self) -> Iterator[Way]:
+        """Two explanations that make the two agree together, one of which alone brings them nearer."""
+        start = self._apart({})
+        tried = sorted((each for each in self._tried if each[0] not in (start, inf)), key=lambda each: each[0])
+        for apart, one in tried[:MOST_BEGUN]:
+            if apart >= start:
+                return
+            for _, other in tried:
+                kinds = {way.kind for way in (*one.values(), *other.values())}
+                # Of one operation, the way that changes its arguments has to come first.
+                orders = (_both(one, other), _both(other, one)) if one.keys() & other.keys() else (_both(one, other),)
+                for both in orders if len(kinds) > 1 else ():
+                    if self._agrees(both):
+                        yield _done(next(iter(one.values())), both)
+                        yield _done(next(iter(other.values())), both)
+                        return
+
+    def _agrees(self, chosen: Chosen) -> bool:
+        apart = self._apart(chosen)
+        self._tried.append((apart, chosen))
+        return apart <= self.target.limit
+
+    def _apart(self, chosen: Chosen) -> float:
+        """How far apart the two then are; infinity where an operation cannot be done so, or enough was tried."""
+        self._left -= 1
+        done = self._run(chosen) if self._left > 0 else None
+        if done is None:
+            return inf
+        try:
+            return self.target.apart(done)
+        except Exception:
+            return inf
+
+    def _run(self, chosen: Chosen) -> Rerun | None:
+        """None where an operation cannot be done in that way, as for the shapes that it gives."""
+        models, until = self.target.models, None if self.target.torch is None else self.target.torch.key
+        ways = {number: way.run for number, way in _both(self.target.ways, chosen).items()}
+        try:
+            return rerun(models.torch, models.inputs, training=self.target.training, until=until, ways=ways)
+        except Exception:
+            return None
+
+
+def _done(way: Way, chosen: Chosen) -> Way:
+    """A way with all that was done in the run that agreed."""
+    return replace(way, chosen=chosen)
+
+
+def _both(one: Mapping[int, Way], other: Mapping[int, Way]) -> Chosen:
+    """Two sets of ways at once."""
+    shared = {number: replace(one[number], run=together((one[number], other[number]))) for number in one.keys() & other}
+    return {**one, **other, **shared}
+
+
+def _exchanged(target: Target, first: Rerun) -> Iterator[tuple[Way, Chosen]]:
+    """Two linear layers of one shape, each in the other's place: both are right, and it is their results that are not
+    taken as torch takes them."""
+    until = first.started if target.torch is not None else len(first.operations)
+    linear = [op for op in first.operations[:until] if op.name == "linear" and op.layer][-MOST_EXCHANGED:]
+    for one, other in combinations(linear, 2):
+        weights = [(op.arguments["weight"], op.arguments.get("bias")) for op in (one, other)]
+        if weights[0][0].shape == weights[1][0].shape and one.input.shape == other.input.shape:
+            why = f"Flax takes the result of {one.layer} for that of {other.layer}, and the other way round"
+            remedy = "Exchange the two where they are used."
+            ways = [
+                Way("layers-exchanged", why, having(weight=weight, bias=bias), remedy)
+                for weight, bias in reversed(weights)
+            ]
+            yield ways[0], {one.number: ways[0], other.number: ways[1]}
+
+
+def _of(explanation: Explanation, operation: Operation) -> Iterator[Way]:
+    """An explanation's ways; none where it fails on what it did not foresee."""
+    with suppress(Exception):
+        for way in explanation(operation):
+            yield replace(way, cites=operation.cites)
+
+
+def _subsets(group: Chosen) -> Iterator[tuple[int, ...]]:
+    """All of the operations, the last alone, the one before it, …, then some of them together."""
+    numbers = tuple(sorted(group, reverse=True))
+    yield numbers
+    most = max(way.together for way in group.values())
+    for count in range(1, most + 1):
+        if count < len(numbers):
+            yield from combinations(numbers, count)
+
+
+def _candidates(target: Target, run: Rerun) -> list[Operation]:
+    """The operations that may be at fault: what lies between the layers that are right and the one that parts."""
+    limit = target.limit
+    is_right: dict[str, bool] = {}
+    for row in target.result.rows:
+        path = row.layer.partition(" (call ")[0]
+        is_right[path] = is_right.get(path, True) and row.output is not None and row.output <= limit
+    right = [path for path, holds in is_right.items() if holds]
+    own = target.parting.itself
+    twins = target.result.flax_layers
+    chosen = []
+    for operation in run.operations:
+        inside = target.torch is not None and operation.number >= run.started
+        if (own is True and not inside) or (own is False and inside):
+            continue
+        if any(operation.layer == path or operation.layer.startswith(f"{path}.") for path in right):
+            continue
+        match = target.models.matched.get(operation.layer)
+        twin = twins.get(match.flax.path) if match is not None else None
+        cites = cited_by(operation.name, match.pair if match is not None else None)
+        chosen.append(replace(operation, twin=twin, cites=cites))
+    return chosen[-NEAREST:]

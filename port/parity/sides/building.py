@@ -1,0 +1,56 @@
+"""The Flax side that belongs to what a person gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from port.errors import UsageError, described
+from port.parity.sides.flax_side import FlaxSide
+from port.parity.sides.inputs import Inputs
+from port.weights.sources import is_torch
+
+Keywords = tuple[Mapping[str, Any], Mapping[str, Any]]
+
+
+def see_that_they_are_models(torch_module: Any, flax_module: Any) -> None:
+    """Refuse what is no torch module, and two models that were given the wrong way round.
+
+    Raises:
+        UsageError: says which of the two it is.
+    """
+    if is_torch(torch_module):
+        return
+    if is_torch(flax_module):
+        raise UsageError(
+            "the two models are the wrong way round: port.check(torch_module, flax_module, inputs); got "
+            f"{described(torch_module)} first, and {described(flax_module)}, which is torch's, second"
+        )
+    raise UsageError(f"expected a torch.nn.Module first, got {described(torch_module)}")
+
+
+def flax_side(module: Any, precision: str, inputs: Inputs, keywords: Keywords | None) -> FlaxSide:
+    """The copy of an nnx module, or of a Linen module with its variables.
+
+    Args:
+        module: an nnx module, or (Linen module, variables).
+        precision: the dtype's name that the copy is cast to.
+        inputs: in Flax's layout.
+        keywords: of the model's call in evaluation and in training.
+
+    Raises:
+        UsageError: something else; a Linen module without variables.
+    """
+    from flax import linen, nnx
+
+    if isinstance(module, nnx.Module):
+        from port.parity.sides.nnx_side import NnxSide
+
+        return NnxSide(module, precision, keywords)
+    if isinstance(module, linen.Module):
+        raise UsageError("a Linen module has no weights of its own: give (module, variables)")
+    if isinstance(module, tuple) and len(module) == 2 and isinstance(module[0], linen.Module):
+        from port.parity.sides.linen_side import LinenSide
+
+        return LinenSide(*module, precision, inputs, keywords)
+    raise UsageError(f"expected a flax.nnx.Module or (Linen module, variables), got {described(module)}")

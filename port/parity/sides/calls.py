@@ -1,0 +1,77 @@
+"""What is written down of each call of a layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from port.parity.sides.structure import leaves
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass
+class Call:
+    """One call of one layer, in its own side's layout.
+
+    Attributes:
+        path: the layer's path in its model.
+        number: which call of this layer it is, from 0.
+        args: positional arguments, as the side has them.
+        kwargs: keyword arguments.
+        output: what it gave.
+        cotangents: the gradient that arrived at each floating output, by the output's name.
+        layer: the layer itself, where the side needs it to run it alone.
+    """
+
+    path: str
+    number: int
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any = None
+    cotangents: Arrays = field(default_factory=dict)
+    layer: Any = None
+
+    @property
+    def key(self) -> str:
+        """One name for this call: a cotangent's address."""
+        return f"{self.path}#{self.number}"
+
+    @property
+    def inputs(self) -> Arrays:
+        """Its arrays among the arguments, by name, on numpy."""
+        return numpy_leaves((*self.args, self.kwargs))
+
+    @property
+    def outputs(self) -> Arrays:
+        """Its arrays among the outputs, by name, on numpy."""
+        return numpy_leaves(self.output)
+
+    def __str__(self) -> str:
+        return self.path if self.number == 0 else f"{self.path} (call {self.number + 1})"
+
+
+def numpy_leaves(value: Any) -> Arrays:
+    """The arrays of a structure as numpy arrays, by name."""
+    return {name: as_array(leaf) for name, leaf in leaves(value).items()}
+
+
+def as_array(value: Any) -> np.ndarray:
+    """A tensor or an array as numpy's."""
+    if hasattr(value, "detach"):
+        from port.weights.torch import as_numpy
+
+        return as_numpy(value)
+    return np.asarray(value)
+
+
+def is_floating(array: Any) -> bool:
+    """Whether an array is of floating numbers, half precision too."""
+    return "float" in str(array.dtype)
+
+
+def is_inexact(array: Any) -> bool:
+    """Whether an array is of floating or of complex numbers: it may have a gradient."""
+    return is_floating(array) or "complex" in str(array.dtype)

@@ -1,0 +1,84 @@
+"""One forward and backward pass of a function of arrays, as JAX differentiates it, in torch's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from port.errors import UsageError
+from port.parity.sides.calls import Arrays
+from port.parity.sides.compiling import run_once
+
+Forward = Callable[..., tuple[dict[str, jax.Array], Any]]
+"""Trees of arrays → outputs by name, and whatever else there is to keep of the pass."""
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What a pass gave.
+
+    Attributes:
+        outputs: by name.
+        kept: the second thing that the function gives.
+        gradients: by each argument, in its structure.
+    """
+
+    outputs: Arrays
+    kept: Any
+    gradients: tuple[Any, ...]
+
+
+def flax_pass(
+    forward: Forward,
+    cotangents: Mapping[str, np.ndarray],
+    *arguments: Any,
+    constants: tuple[Any, ...] = (),
+    jit: bool = False,
+) -> Pulled:
+    """Run a function forward, and pull cotangents back through its outputs.
+
+    Of complex numbers torch's gradient is ∂L/∂re + i ∂L/∂im, and JAX's its conjugate: cotangents go in, and gradients
+    come out, conjugated.
+
+    Args:
+        forward: pure.
+        cotangents: by the outputs' names, as torch has them; an output that is not among them has none.
+        arguments: trees of floating arrays: what gradients are taken of.
+        constants: what the function takes after them.
+        jit: compile it; else operation by operation.
+
+    Raises:
+        OtherShape: an output has not its cotangent's shape.
+    """
+
+    def run(arguments: Any, constants: Any, wanted: Any) -> tuple[dict[str, jax.Array], Any, tuple[Any, ...]]:
+        outputs, pull, kept = jax.vjp(lambda *floating: forward(*floating, *constants), *arguments, has_aux=True)
+        return outputs, kept, pull({name: _cotangent(name, leaf, wanted) for name, leaf in outputs.items()})
+
+    wanted = {name: jnp.asarray(np.conj(array)) for name, array in cotangents.items()}
+    given = (arguments, constants, wanted)
+    outputs, kept, gradients = run_once(run, *given) if jit else run(*given)
+    as_torch = jax.tree.map(lambda leaf: np.conj(leaf) if jnp.iscomplexobj(leaf) else np.asarray(leaf), gradients)
+    return Pulled({name: np.asarray(leaf) for name, leaf in outputs.items()}, kept, as_torch)
+
+
+class OtherShape(UsageError):
+    """An output of one side has not the shape of the other's."""
+
+    def __init__(self, name: str, ours: tuple[int, ...], theirs: tuple[int, ...]) -> None:
+        super().__init__(f"{name or 'the output'} has shape {ours}, and the original's has {theirs}")
+
+
+def _cotangent(name: str, output: jax.Array, cotangents: Mapping[str, jax.Array]) -> Any:
+    if not jnp.issubdtype(output.dtype, jnp.inexact):
+        return np.zeros(output.shape, jax.dtypes.float0)
+    if name not in cotangents:
+        return jnp.zeros_like(output)
+    if cotangents[name].shape != output.shape:
+        raise OtherShape(name, output.shape, cotangents[name].shape)
+    return cotangents[name].astype(output.dtype)

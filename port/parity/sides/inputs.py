@@ -1,0 +1,132 @@
+"""The inputs, and their layout: torch takes channels first, Flax channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from port.parity.sides.calls import Call, as_array, is_floating
+from port.parity.sides.structure import is_array, leaves, rebuilt
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a model is called with; arrays are numpy's."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @property
+    def tree(self) -> tuple[Any, ...]:
+        """Both in one structure, so that every array has a name."""
+        return (*self.args, self.kwargs)
+
+    @property
+    def described(self) -> str:
+        """Names, dtypes and shapes, for a message."""
+        return ", ".join(f"{array.dtype} {tuple(array.shape)}" for array in leaves(self.tree).values()) or "no array"
+
+
+def inputs_from(given: Any, dtype: Any) -> Inputs:
+    """Arguments as a person gives them: one array, a tuple of positional ones, or a dict of keywords.
+
+    Args:
+        given: torch, jax or numpy arrays, and anything else that a model takes.
+        dtype: of all floating arrays.
+    """
+
+    def converted(name: str, leaf: Any) -> np.ndarray:
+        array = as_array(leaf)
+        return array.astype(dtype) if is_floating(array) else array
+
+    if isinstance(given, Inputs):
+        return given
+    if isinstance(given, Mapping):
+        return Inputs((), {str(name): rebuilt(value, converted) for name, value in given.items()})
+    args = given if type(given) is tuple else (given,)
+    return Inputs(tuple(rebuilt(value, converted) for value in args), {})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the first spatial layer has its channels, and whether Flax's model is given them last.
+
+    Attributes:
+        rank: how many axes its input has.
+        axis: which of them torch has the channels on.
+        channels: how many there are; None where a person said that they are to be moved whatever their number.
+        moved: names of the inputs whose channels are moved last for Flax.
+    """
+
+    rank: int
+    axis: int
+    channels: int | None
+    moved: tuple[str, ...] = ()
+
+    def to_last(self, array: Any) -> Any:
+        """torch's layout → Flax's."""
+        return np.moveaxis(array, self.axis, -1)
+
+    def to_first(self, array: Any) -> Any:
+        """Flax's layout → torch's."""
+        return np.moveaxis(array, -1, self.axis)
+
+    def in_torchs(self, array: np.ndarray, like: tuple[int, ...]) -> np.ndarray:
+        """A Flax output in torch's layout.
+
+        Where the inputs were moved, an output with as many axes as they have is channels last; where only the shape as
+        it is fits, it is taken as it is.
+        """
+        if self.moved and array.ndim == self.rank:
+            first = self.to_first(array)
+            if first.shape == like or array.shape != like:
+                return first
+        return array
+
+
+AS_IT_IS = Layout(0, 0, None)
+"""Both sides take the same layout."""
+
+
+def layout_of(inputs: Inputs, first: Call | None, axis: int | None, *, channels_last: bool | None) -> Layout:
+    """The layout of a model's inputs, from its first spatial layer.
+
+    Args:
+        inputs: torch's.
+        first: the first call of a spatial layer; None where there is none.
+        axis: torch's channel axis in that call's input.
+        channels_last: what a person says: True moves every input of the layer's rank, False none; None moves those
+            that have as many channels on that axis as the layer's input has.
+    """
+    if first is None or axis is None:
+        rank = max((array.ndim for array in leaves(inputs.tree).values()), default=0)
+        layout = Layout(rank, 1, None)
+        if not channels_last or rank < 3:
+            return AS_IT_IS
+    else:
+        seen = next(iter(first.inputs.values()))
+        layout = Layout(seen.ndim, axis, None if channels_last else seen.shape[axis])
+    if channels_last is False:
+        return layout
+    moved = tuple(name for name, array in leaves(inputs.tree).items() if _is_spatial(array, layout))
+    return Layout(layout.rank, layout.axis, layout.channels, moved)
+
+
+def for_flax(inputs: Inputs, layout: Layout) -> Inputs:
+    """The same inputs in Flax's layout."""
+
+    def moved(name: str, array: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(layout.to_last(array)) if name in layout.moved else array
+
+    *args, kwargs = rebuilt(inputs.tree, moved)
+    return Inputs(tuple(args), kwargs)
+
+
+def _is_spatial(array: Any, layout: Layout) -> bool:
+    # A mask's axes are no channels.
+    if not is_array(array) or array.ndim != layout.rank or array.dtype == bool:
+        return False
+    return layout.channels is None or array.shape[layout.axis] == layout.channels

@@ -1,0 +1,64 @@
+"""The variables of a Linen module: drawn for an example input, or read from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from port.errors import BrokenWeights, UsageError
+
+
+def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
+    """A Linen module's variables for torch's inputs, in Flax's layout; or in torch's, where it takes only that.
+
+    Args:
+        module: the Linen module, unbound.
+        torch_module: torch's model, which tells the inputs' layout.
+        inputs: torch's, as `port.check` takes them.
+
+    Raises:
+        UsageError: a model that does not take the inputs; with its own message.
+    """
+    import jax
+
+    from port.parity.sides.cotangents import Drawn
+    from port.parity.sides.flax_side import mode_keywords
+    from port.parity.sides.inputs import AS_IT_IS, for_flax, inputs_from
+    from port.parity.sides.layouts import layout_between
+    from port.parity.sides.torch_side import TorchSide
+
+    given = inputs_from(inputs, "float32")
+    side = TorchSide(torch_module, "float32")
+    layout = layout_between(side, side.run(given, Drawn(), training=False), given, None)
+    keys = dict.fromkeys(("params", "dropout"), jax.random.key(0))
+    failed: Exception | None = None
+    for way in dict.fromkeys((layout, AS_IT_IS)):
+        taken = for_flax(given, way)
+        kwargs = {**mode_keywords(module)[False], **taken.kwargs}
+
+        def init(args: Any, given_kwargs: Any, kwargs: Any = kwargs) -> Any:
+            return module.init(keys, *args, **{**kwargs, **given_kwargs})
+
+        try:
+            return jax.jit(init)(taken.args, taken.kwargs)
+        except Exception as error:
+            failed = failed or error
+    raise UsageError(
+        f"the Flax model does not take the inputs ({given.described}): {type(failed).__name__}: {failed}"
+    ) from failed
+
+
+def variables_of_file(path: Path) -> Any:
+    """Variables by collection, as ``port convert`` writes them: ``params.Dense_0.kernel``.
+
+    Raises:
+        BrokenWeights: the file cannot be read, or its names begin with no collection of Flax's.
+    """
+    from port.weights.nesting import nested
+    from port.weights.sources import opened
+
+    with opened(path) as tensors:
+        tree = nested({name: tensors[name] for name in tensors})
+    if "params" not in tree:
+        raise BrokenWeights(f"{path} holds no Linen variables: their names begin with params., got {min(tree)!r}")
+    return tree

@@ -1,0 +1,48 @@
+"""Writing down the calls of a Flax model's layers, and getting at the gradient that arrives at each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jax.extend.core import get_opaque_trace_state
+
+from port.parity.sides.calls import Call, is_inexact
+from port.parity.sides.structure import rebuilt
+
+
+class Tap:
+    """Stands in every call of a layer.
+
+    A layer inside a function that jax transforms (under scan, jit, remat or vmap) is not written down: its values are
+    not there outside.
+
+    Args:
+        perturbations: call → output → an array that is added to that output. It is zero: its gradient is the one that
+            arrives there.
+    """
+
+    def __init__(self, perturbations: dict[str, dict[str, Any]] | None = None) -> None:
+        self.calls: list[Call] = []
+        self.hidden: set[str] = set()
+        self._perturbations = perturbations or {}
+        self._counts: dict[str, int] = {}
+        self._outside = _trace()
+
+    def __call__(self, path: str, layer: Any, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run a layer's call, write it down, and give its output, perturbed."""
+        if _trace() != self._outside:
+            self.hidden.add(path)
+            return run(*args, **kwargs)
+        number = self._counts[path] = self._counts.get(path, -1) + 1
+        call = Call(path, number, tuple(args), dict(kwargs), layer=layer)
+        call.output = run(*args, **kwargs)
+        self.calls.append(call)
+        added = self._perturbations.get(call.key)
+        if not added:
+            return call.output
+        return rebuilt(call.output, lambda name, leaf: leaf + added[name] if is_inexact(leaf) else leaf)
+
+
+def _trace() -> Any:
+    return get_opaque_trace_state(convention="nnx")

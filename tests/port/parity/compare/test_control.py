@@ -1,0 +1,180 @@
+"""What is zero but for rounding is no difference, and a fault in it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from flax import nnx
+from torch import Tensor, nn
+
+import port
+from port.judging import Status
+from port.parity.compare.control import Control, Kinds
+from port.parity.sides.random_rounding import random_rounding
+
+X = torch.randn(4, 3, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+
+
+@pytest.fixture
+def control() -> Control:
+    """Of a run whose outputs are 2 and almost 0, rounded by 1e-15 and 1e-17."""
+
+    def run(seed: int) -> Kinds:
+        sign = 1 - 2 * (seed % 2)
+        return {"outputs": {name: array * (1 + sign * 1e-15) + sign * 1e-17 for name, array in REFERENCE.items()}}
+
+    made = Control(run, {"outputs": REFERENCE})
+    assert made.strayed("outputs", "two") > 0
+    made._runs = (made._runs[0], 2.0)
+    return made
+
+
+REFERENCE = {"two": np.array([2.0, -1.5]), "zero": np.array([3e-18, 0.0])}
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "is_rounding"),
+    [
+        ("zero", [-2e-17, 5e-18], True),
+        ("zero", [1e-12, 0.0], False),
+        ("zero", [float("nan"), 0.0], False),
+        ("zero", [0.0, 0.0, 0.0], False),
+        ("two", [2.0 + 4e-15, -1.5], True),
+        ("two", [2.0 + 1e-12, -1.5], False),
+        ("nothing", [1.0], False),
+    ],
+)
+def test_rounding_is_known_by_its_size(control: Control, name: str, ours: list[float], is_rounding: bool) -> None:
+    judged = control.judge("outputs", name, np.array(ours), 1e-9)
+    assert (judged.is_rounding, judged.why) == (is_rounding, "")
+
+
+def test_what_the_original_does_not_repeat_cannot_be_judged() -> None:
+    reference = {"outputs": {"lost": np.array([1.0, 2.0])}}
+    control = Control(lambda seed: {"outputs": {"lost": np.array([1.0 + 0.1 * (seed + 1), 2.0])}}, reference)
+    judged = control.judge("outputs", "lost", np.array([1.2, 2.0]), 1e-9)
+    assert not judged.is_rounding and "lost differs by 2.0e-01, and the original strays by 3.0e-01" in judged.why
+    assert control.judge("outputs", "lost", np.array([9.0, 2.0]), 1e-9).why == "", "that far it does not stray"
+
+
+def test_a_control_that_fails_excuses_nothing() -> None:
+    def run(seed: int) -> Kinds:
+        raise RuntimeError("an index is out of range")
+
+    assert not Control(run, {"outputs": REFERENCE}).judge("outputs", "zero", np.array([1e-16, 0.0]), 1e-9).is_rounding
+
+
+# %% Rounding at random
+
+
+@pytest.mark.parametrize(
+    ("function", "cancels"),
+    [
+        (lambda x: x.softmax(-1).sum(-1) - 1, True),
+        (lambda x: (x - x.mean(-1, keepdim=True)).sum(-1), True),
+        (lambda x: nn.functional.gelu(x - 8), True),
+        (lambda x: torch.floor(x.round() / 2) + torch.arange(6), False),
+        (lambda x: torch.relu(x) - torch.relu(x), False),
+        (lambda x: (x > 0).to(x.dtype).cumsum(-1), False),
+    ],
+)
+def test_results_are_rounded_and_copies_and_whole_numbers_are_not(
+    function: Callable[[Tensor], Tensor], cancels: bool
+) -> None:
+    exact = function(X)
+    with random_rounding(0, units=4):
+        rounded = function(X)
+    strayed = (exact - rounded).abs().max().item()
+    assert (strayed > 0) == cancels and strayed < 1e-13
+
+
+def test_gradients_and_changes_in_place_are_rounded_too() -> None:
+    def run() -> tuple[Tensor, Tensor]:
+        x = X.clone().requires_grad_()
+        y = (x * 1.1).sin_().mul_(3)
+        y.sum().backward()
+        assert x.grad is not None
+        return y.detach(), x.grad
+
+    exact = run()
+    with random_rounding(0, units=4):
+        rounded = run()
+    for a, b in zip(exact, rounded, strict=True):
+        assert 0 < (a - b).abs().max() < 1e-13
+
+
+# %% In a check
+
+
+class Mean(nn.Module):
+    """A mean behind a LayerNorm: zero in exact arithmetic; and its bias has a gradient, the scalar before it none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.tensor(0.7))
+        self.norm = nn.LayerNorm(6, elementwise_affine=False)
+        self.linear = nn.Linear(6, 5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.norm(x + self.shift)
+        return self.linear(y), y.mean(-1)
+
+
+class FlaxMean(nnx.Module):
+    def __init__(self, fault: str = "", *, rngs: nnx.Rngs) -> None:
+        self.shift = nnx.Param(jnp.array(0.1))
+        self.norm = nnx.LayerNorm(6, epsilon=1e-5, use_bias=False, use_scale=False, rngs=rngs)
+        self.linear = nnx.Linear(6, 5, rngs=rngs)
+        self.fault = fault
+
+    def __call__(self, x: jnp.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
+        y = self.norm(x + self.shift[...])
+        mean = y.mean(-1)
+        if self.fault == "millionth":
+            mean = mean + 1e-6
+        if self.fault == "other axis":
+            mean = y[..., :4].mean(-1)
+        if self.fault == "gradient":
+            mean = mean + 1e-6 * (self.shift[...] - self.shift[...] ** 1)
+            y = y + 1e-4 * self.shift[...]
+        return self.linear(y), mean
+
+
+@pytest.mark.parametrize("fault", ["", "millionth", "other axis", "gradient"])
+def test_a_mean_behind_a_norm(fault: str) -> None:
+    report = port.check(Mean(), FlaxMean(fault, rngs=nnx.Rngs(0)), X, weights="torch")
+    assert report.status is (Status.DIFFER if fault else Status.AGREE), str(report)
+    if not fault:
+        assert any("zero but for rounding" in remark and "1" in remark for remark in report.remarks)
+
+
+class Rounds(nn.Module):
+    """A sum whose digits are all lost, made large again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        return (y.softmax(-1).sum(-1) - 1) * 1e16
+
+
+class FlaxRounds(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.linear = nnx.Linear(6, 5, rngs=rngs)
+
+    def __call__(self, x: jnp.ndarray) -> jnp.ndarray:
+        y = self.linear(x)
+        return (nnx.softmax(y).sum(-1) - 1) * 1e16
+
+
+def test_what_is_all_rounding_cannot_be_judged() -> None:
+    report = port.check(Rounds(), FlaxRounds(nnx.Rngs(0)), X, weights="torch")
+    assert report.status is Status.CANNOT_JUDGE and not report.agree and not report.findings
+    assert "Whether the two models agree cannot be judged in float64" in str(report)
+    assert "the original strays by" in report.sentence
