@@ -13,6 +13,7 @@ import numpy as np
 
 from port.mapping import TORCH_ONLY, Mapping
 from port.mapping.entry import gather
+from port.parity.sides.duration import TIME_LIMIT, time_limit_of
 from port.translation.both_runs import BothRuns, Runs, both_runs
 from port.translation.boundary import Boundary, outputs_of
 from port.translation.carrying import mapping_of
@@ -57,6 +58,8 @@ def translate(
     construct: Callable[[], torch.nn.Module] | None = None,
     remat: Sequence[str] | str = (),
     standalone: bool = False,
+    time_limit: float = TIME_LIMIT,
+    tell: Callable[[str], Any] | None = None,
 ) -> Translation:
     """Write the Flax module that a person would have written, and prove that it is the same.
 
@@ -79,6 +82,9 @@ def translate(
             (``nnx.remat``, gradient checkpointing): less memory for one more forward pass of them.
         standalone: whether what the source takes from ``port`` is copied into it, so that it needs only JAX, Flax,
             safetensors and numpy.
+        time_limit: seconds that comparing both sides may take, as estimated beforehand; what would take longer is
+            compared at smaller lengths, or not at all, and the proof says so.
+        tell: is told beforehand how long that takes, if it is long.
 
     Returns:
         the source, the module with its weights, the mapping, the notes and the proof.
@@ -91,6 +97,7 @@ def translate(
     """
     from port.translation.alone import as_root
 
+    time_limit = time_limit_of(time_limit)
     run = partial(both_runs, module, args, kwargs, remat=bool(remat))
     captured = run(free=()) if static else captured_with_free_lengths(run)
     seen = watched(captured.root, None if construct is None else lambda: as_root(construct()))
@@ -106,7 +113,7 @@ def translate(
     # A new one, since the code of the source without checks is kept in the other.
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
     if check and not made.unwritten:
-        made.proof = prove(captured.root, made, captured.args, captured.kwargs)
+        made.proof = prove(captured.root, made, captured.args, captured.kwargs, time_limit=time_limit, tell=tell)
     return made
 
 

@@ -66,6 +66,7 @@ def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: boo
     for mode, result in results.items():
         if result.no_gradient and not models.unfit:
             remarks.append(f"gradients in {mode} were not compared, since torch has none: {result.no_gradient}")
+    remarks += [remark for result in results.values() for remark in result.remarks]
     layout = models.layout
     if layout.moved:
         names = ", ".join(name or "0" for name in layout.moved)

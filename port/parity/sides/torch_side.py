@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -16,7 +16,7 @@ from port.errors import UsageError, explained
 from port.mapping.torch_guide import torch_guide, unwrapped
 from port.parity.sides.calls import Arrays, Call
 from port.parity.sides.copies import copied
-from port.parity.sides.fitting import unfit
+from port.parity.sides.cost import Cost, cost_of
 from port.parity.sides.inputs import Inputs
 from port.parity.sides.moved import moved
 from port.parity.sides.run import Cotangents, Run
@@ -63,8 +63,18 @@ class TorchSide:
             parameter.requires_grad_(parameter.is_floating_point())
         self.silenced = tuple(path for path, layer in self.modules.items() if silence(layer))
 
-    def run(self, inputs: Inputs, cotangents: Cotangents | None, *, training: bool, loss: Any = None) -> Run:
+    def run(
+        self,
+        inputs: Inputs,
+        cotangents: Cotangents | None,
+        *,
+        training: bool,
+        loss: Any = None,
+        part: Collection[str] | None = None,
+    ) -> Run:
         """A forward and a backward pass, of a fresh copy; without cotangents, forward alone.
+
+        Of the parameters' gradients those of a part are kept, by name; by default all are.
 
         Raises:
             UsageError: the model does not take the inputs; with its own message.
@@ -85,9 +95,14 @@ class TorchSide:
                 return {"loss": loss(output)}
 
         with self._alone(inputs):
-            run = torch_pass(fresh, call, leaves(self.tensors(inputs)), cotangents)
+            run = torch_pass(fresh, call, leaves(self.tensors(inputs)), cotangents, part)
         run.calls = calls
         return run
+
+    @property
+    def parameter_sizes(self) -> dict[str, int]:
+        """The parameters' sizes in bytes, a tied one's under each of its names."""
+        return {name: tensor.nbytes for name, tensor in self._module.named_parameters(remove_duplicate=False)}
 
     def moved(self, inputs: Inputs, seed: int) -> tuple[TorchSide, Inputs]:
         """The same side and inputs, their numbers moved in their last places: a control's."""
@@ -95,10 +110,10 @@ class TorchSide:
         other._module, (args, kwargs) = moved(self._module, (inputs.args, inputs.kwargs), seed)
         return other, Inputs(args, kwargs)
 
-    def unfit(self, inputs: Inputs, *, gradients: bool) -> str:
-        """Why a comparison with these inputs does not fit into the memory that is free; empty if it does."""
+    def cost(self, inputs: Inputs) -> Cost:
+        """What a forward pass with these inputs costs."""
         *args, kwargs = self.tensors(inputs)
-        return unfit(self._module, (args, kwargs), gradients=gradients)
+        return cost_of(self._module, (args, kwargs))
 
     def is_random(self, inputs: Inputs) -> bool:
         """Whether two runs in training mode differ: something draws random numbers that is no dropout layer."""

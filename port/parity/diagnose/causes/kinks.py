@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from port.parity.compare.distance import difference, largest
+from port.parity.compare.distance import difference
 from port.parity.compare.findings import Parting
 from port.parity.compare.gradients import gathered, gradients_in_torchs
 from port.parity.compare.mode import Models
@@ -16,6 +16,7 @@ from port.parity.compare.outputs import match_outputs
 from port.parity.diagnose.causes.between import Relation
 from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, having, instead
 from port.parity.diagnose.causes.rerun import instrumented
+from port.parity.sides.calls import largest
 from port.parity.sides.cotangents import Drawn
 from port.parity.sides.run import Run as Pass
 
