@@ -15,6 +15,7 @@ from port.parity.sides.fitting import SMALLER, did_not_fit, fits, shortage
 from port.parity.sides.flax_pass import OtherShape
 from port.parity.sides.parts import Part, least_parts, parts_of, said_of
 from port.parity.sides.precision import cpu_precision
+from port.parity.sides.run import Run
 from port.translation.double import twice, why_not
 from port.translation.input_lengths import Lengths
 from port.translation.loading import LABEL
@@ -195,7 +196,7 @@ class _Proving:
             except Exception as error:
                 if did_not_fit(error):
                     raise
-                return _error_of(error)
+                return self.without_gradients(given, training, theirs, error)
             judge = sides.judge(theirs, given, training=training, part=part)
             self.rows += compared(theirs, ours, translation, training, judge)
             others = () if theirs.no_gradient else self.parts[1:]
@@ -215,6 +216,29 @@ class _Proving:
         ours = self.flax(given, training, theirs, part)
         judge = self.sides.judge(theirs, given, training=training, part=part)
         return compared_gradients(theirs, ours, self.translation, training, judge)
+
+    def without_gradients(self, given: Any, training: bool, theirs: Run, error: Exception) -> str:
+        """Where the written module does not run with gradients, what it gives without; why that is a failure, if so.
+
+        Args:
+            given: (args, kwargs).
+            training: the mode.
+            theirs: torch's run.
+            error: what JAX raised.
+        """
+        mode = "training" if training else "evaluation"
+        try:
+            row = self.sides.compared(given, "", training=training)
+        except Exception as without:
+            if did_not_fit(without):
+                raise
+            return _error_of(error)
+        self.rows += [] if row is None else [row]
+        said = _said_by(error)
+        if theirs.no_gradient:
+            self.remarks[f"nor has JAX a gradient in {mode}, where buffers were not compared either{said}"] = None
+            return ""
+        return _NO_GRADIENT.format(mode, said)
 
     def outputs_alone(self, given: Any, why: Beyond) -> Proof:
         """Where a backward pass does not fit: what both sides give forward, as far as that does."""
@@ -289,6 +313,10 @@ _UNFIT = f"the run {{}} did not fit into memory: translate with {SMALLER}, or a 
 _TOO_LONG = f"the run {{}} was left out: translate with {SMALLER}, a part alone (--submodule), or a longer --time-limit"
 _LATE = "that would go beyond the time limit of {} (--time-limit)"
 _UNTRAINED = "training mode was not compared, since the original does not run in it: {}"
+_NO_GRADIENT = (
+    "the written module runs in {}, and JAX cannot differentiate it, where PyTorch differentiates the original: it can "
+    "be used, and not be trained{}"
+)
 _UNREAD = "the written module does not read {}, and what the original gives changes with it"
 _OWN = (
     "{}: a backward pass of its own, which is not written; the gradients are those of its forward. "
@@ -300,9 +328,14 @@ _X64 = (
 
 
 def _error_of(error: Exception) -> str:
-    """Why the written module does not run: the error's first line, and the line of the source."""
+    """Why the written module does not run."""
+    return f"the written module does not run{_said_by(error)}"
+
+
+def _said_by(error: Exception) -> str:
+    """The line of the source, and the error's first line."""
     frames = traceback.extract_tb(error.__traceback__)
     text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
     own = [frame for frame in frames if LABEL in frame.filename]
     where = f" in `{own[-1].line}`" if own else f" ({frames[-1].name})"
-    return f"the written module does not run{where}: {text}"
+    return f"{where}: {text}"
