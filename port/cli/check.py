@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.cli.guarding import guarded
+from port.cli.guarding import guarded, said_beforehand
 from port.cli.inputs import inputs_from_options
 from port.cli.models import built_flax_model, built_torch_model, register_pairs
 from port.cli.rules import fold_of, rules_from
@@ -65,6 +65,8 @@ class Arguments:
     """below this absolute difference anything is equal"""
     steps: int = 3
     """forward passes in training before running statistics are compared"""
+    time_limit: Annotated[float, arg(metavar="SECONDS")] = 900.0
+    """that the comparison may take, as estimated: where it would take longer, gradients are left out, or all is"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own layers' pairs"""
     json: bool = False
@@ -104,6 +106,8 @@ def main(arguments: Sequence[str]) -> int:
         rtol=given.rtol,
         atol=given.atol,
         steps=given.steps,
+        time_limit=given.time_limit,
+        tell=said_beforehand,
     )
     report = guarded(compare, "the models could not be compared")
     if given.json:

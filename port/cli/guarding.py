@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -36,3 +37,8 @@ def guarded(work: Callable[[], Made], what: str, advice: str = "") -> Made:
             f"{lines[0][:300] if lines else 'no message'} ({Path(last.filename).name}:{last.lineno}). "
             f"{advice}please report it"
         ) from error
+
+
+def said_beforehand(what: str) -> None:
+    """Say what is to come, beside what the command prints for programs."""
+    print(f"{what} …", file=sys.stderr, flush=True)

@@ -47,7 +47,7 @@ class Arguments:
     inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
     """in its place, a function that gives them: a tensor, a tuple, or a dict of those by name"""
     mapping: Annotated[Path | None, arg(metavar="FILE")] = None
-    """a mapping file (TOML) with what you know: [[rename]], [fold], [[rule]]; it comes first"""
+    """a mapping file (TOML) with what you know: [[rename]], [fold], [[rule]], keep; it comes first"""
     rename: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PATTERN=NAME")] = ()
     """the same of torch's names, by a regular expression, as in 'blocks\\.(\\d+)=layers.\\1'"""
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE")] = None

@@ -29,9 +29,9 @@ def rules_from(mapping: Path | None, rename: Sequence[str], fold: Sequence[str])
             raise UsageError(f"{mapping} is a whole mapping: --rename and --fold have nothing to add to it")
         return rules
     renames = dict(_split(text, "--rename", "PATTERN=NAME") for text in rename)
-    if not (renames or rules.rename or rules.fold or rules.rules):
+    if not (renames or rules.rename or rules.fold or rules.rules or rules.keep):
         return None
-    return Rules({**rules.rename, **renames}, rules.fold, rules.rules)
+    return Rules({**rules.rename, **renames}, rules.fold, rules.rules, rules.keep)
 
 
 def fold_of(text: str) -> tuple[str, tuple[int, ...]]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.cli.guarding import Made, guarded
+from port.cli.guarding import Made, guarded, said_beforehand
 from port.cli.models import built_torch_model, called, register_pairs
 from port.errors import UnknownChoice, UsageError
 from port.judging import Status
@@ -54,6 +54,8 @@ class Arguments:
     """a class of the model's whose activations are computed again in the backward pass (nnx.remat); once for each"""
     standalone: bool = False
     """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
+    time_limit: Annotated[float, arg(metavar="SECONDS")] = 900.0
+    """that comparing both sides may take, as estimated: what would take longer is compared at smaller lengths"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own layers' pairs"""
     dry_run: bool = False
@@ -133,6 +135,7 @@ def _translate(given: Arguments, module: Any, args: Any, kwargs: Any, out: Path,
 
     construct = _construct(given)
     options: dict[str, Any] = {"static": given.static, "remat": given.remat, "standalone": given.standalone}
+    options |= {"time_limit": given.time_limit, "tell": said_beforehand}
     done = _guarded(lambda: translate(module, args, kwargs, name=name, construct=construct, **options), given.target)
     original = _original(given)
     report = translation_report(done, module, name=name, original=original)

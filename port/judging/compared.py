@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from port.judging.status import Status
 
@@ -46,6 +47,16 @@ class Compared:
     def agrees(self) -> bool:
         return self.status is Status.AGREE
 
+    def joined(self, other: Compared) -> Compared:
+        """The row of both rows' tensors, which are of one kind."""
+        worst = self if self.difference >= other.difference else other
+        return replace(
+            worst,
+            count=self.count + other.count,
+            rounded=self.rounded + other.rounded,
+            unjudged=self.unjudged or other.unjudged,
+        )
+
     def __str__(self) -> str:
         differs = self.status is Status.DIFFER
         where = f" at {self.where}" if differs and self.where else ""
@@ -56,3 +67,9 @@ class Compared:
             return f"{self.what}: equal to the last bit {counted}{unjudged}"
         limit = "" if math.isnan(self.limit) else f" {'>' if differs else '≤'} {self.limit:.0e}"
         return f"{self.what}: {self.difference:.1e}{limit} {counted}{unjudged}"
+
+
+def with_row(rows: Iterable[Compared], row: Compared) -> list[Compared]:
+    """Rows with one more, which is joined to the one of the same name."""
+    found = [old.joined(row) if old.what == row.what else old for old in rows]
+    return found if not row.count or any(old.what == row.what for old in found) else [*found, row]

@@ -6,6 +6,7 @@ import json
 import os
 import tomllib
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,7 +14,7 @@ from uuid import uuid4
 from port.errors import BrokenWeights, UsageError, WeightsMismatch
 from port.mapping.entry import Entry
 from port.mapping.mapping import Mapping
-from port.mapping.rules import Rules, names_from, rules_from
+from port.mapping.rules import Rules, kept_from, names_from, rules_from
 from port.moves.move import Shapes
 from port.moves.spec import moves_from, spec_of
 
@@ -55,6 +56,8 @@ def encoded_mapping(mapping: Mapping) -> bytes:
         BrokenWeights: a name that no file can hold.
     """
     text = "\n".join(map(_written, tables_of(mapping))) or "entry = []\n"
+    if mapping.kept:
+        text = f"keep = {toml_value(list(mapping.kept))}\n\n{text}"
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -62,7 +65,8 @@ def encoded_mapping(mapping: Mapping) -> bytes:
 
 
 def read_mapping(path: Path | str) -> Mapping | Rules:
-    """Read a mapping file: a whole mapping (``[[entry]]`` tables), or rules (``[[rename]]``, ``[fold]``, ``[[rule]]``).
+    """Read a mapping file: a whole mapping (``[[entry]]`` tables), or rules (``[[rename]]``, ``[fold]``,
+    ``[[rule]]``, ``keep``).
 
     Raises:
         UsageError: not there, no TOML, or tables that are not understood; says where.
@@ -75,9 +79,9 @@ def read_mapping(path: Path | str) -> Mapping | Rules:
         raise UsageError(f"the mapping {path} is not TOML: {error}") from error
     if "entry" not in data:
         return rules_from(data, str(path))
-    if others := sorted(set(data) - {"entry"}):
+    if others := sorted(set(data) - {"entry", "keep"}):
         raise UsageError(f"{path}: entries are a whole mapping, which {', '.join(others)} cannot be added to")
-    return mapping_from(data["entry"], str(path))
+    return replace(mapping_from(data["entry"], str(path)), kept=kept_from(data, str(path)))
 
 
 def tables_of(mapping: Mapping) -> list[dict[str, Any]]:

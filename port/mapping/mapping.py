@@ -22,11 +22,16 @@ class Mapping:
     Called with named arrays it carries them over; it has an inverse, composes (``first.then(second)``), prints, and
     is saved and read as TOML (`port.mapping.save_mapping`, `port.mapping.read_mapping`).
 
+    Attributes:
+        entries: as said.
+        kept: Flax's paths that no entry gives: they have no twin, and keep the values that they have.
+
     Raises:
         WeightsMismatch: a source or a target that stands in it twice.
     """
 
     entries: tuple[Entry, ...]
+    kept: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         counts = {

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from port.errors import UsageError, described
+from port.errors import UsageError, WeightsMismatch, described
 from port.mapping.entry import FROZEN, Entry
 from port.mapping.file import read_mapping
 from port.mapping.folding import folded, folds
@@ -16,6 +16,7 @@ from port.mapping.given import checked
 from port.mapping.guide import Guide
 from port.mapping.linen_guide import linen_guide, tree_guide
 from port.mapping.mapping import Mapping
+from port.mapping.names import nearest
 from port.mapping.nnx_guide import nnx_guide
 from port.mapping.one_sided import one_sided, tree_of_twins
 from port.mapping.renaming import Renaming
@@ -57,12 +58,24 @@ def between(
     rules, fold = rules_of(rename), folds(fold)
     left = None if torch is None else guide_of_torch(torch)
     right = None if flax is None else guide_of_flax(flax, inputs)
+    kept = rules.kept if isinstance(rules, Mapping) else rules.keep
+    right = _without(right, kept)
     if isinstance(rules, Mapping):
         if fold:
             raise UsageError("a mapping of entries is whole: write the fold among its moves")
-        return Mapping(tuple(_in_their_kinds(checked(rules, left, right).entries, right)))
+        return Mapping(tuple(_in_their_kinds(checked(rules, left, right).entries, right)), kept)
     entries = _in_their_kinds(_entries(left, right, rules, spare=spare), right)
-    return Mapping(tuple(folded(entries, {**rules.fold, **fold})))
+    return Mapping(tuple(folded(entries, {**rules.fold, **fold})), kept)
+
+
+def _without(flax: Guide | None, kept: tuple[str, ...]) -> Guide | None:
+    """Flax's guide without what keeps its value, of which no mapping speaks."""
+    if flax is None or not kept:
+        return flax
+    if absent := [path for path in kept if path not in flax.leaves]:
+        lines = [f"Flax has no {path}, which the mapping keeps{nearest(path, flax.leaves)}" for path in absent]
+        raise WeightsMismatch("the mapping does not fit the models:\n  " + "\n  ".join(lines))
+    return replace(flax, leaves={path: leaf for path, leaf in flax.leaves.items() if path not in kept})
 
 
 def _in_their_kinds(entries: Iterable[Entry], flax: Guide | None) -> list[Entry]:

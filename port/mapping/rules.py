@@ -43,11 +43,13 @@ class Rules:
         rename: pattern → replacement, applied to torch's keys.
         fold: path of a linear layer → the (channels, *spatial) features that were flattened before it.
         rules: entries with moves of their own; what they speak of is settled.
+        keep: Flax's paths that have no twin, and keep the values that they have.
     """
 
     rename: dict[str, str] = field(default_factory=dict)
     fold: dict[str, tuple[int, ...]] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
+    keep: tuple[str, ...] = ()
 
     def entries(self, torch: Guide, flax: Guide | None) -> tuple[Entry, ...]:
         """The rules' entries for these two models.
@@ -73,7 +75,7 @@ def rules_from(data: dict[str, Any], where: str) -> Rules:
     Raises:
         UsageError: a table that is not understood; says where.
     """
-    known = ("rename", "fold", "rule")
+    known = ("rename", "fold", "rule", "keep")
     if unknown := sorted(set(data) - {*known}):
         raise UsageError(f"{where}: there is no {', '.join(unknown)}; there are {', '.join(known)}, and entry")
     rename = dict(_each(data, "rename", where, _rename))
@@ -81,7 +83,19 @@ def rules_from(data: dict[str, Any], where: str) -> Rules:
     if not isinstance(fold, dict) or not all(map(_is_shape, fold.values())):
         raise UsageError(f"{where}, fold: it says layer = [channels, height, width], as in fc = [512, 7, 7]")
     shapes = {path: tuple(shape) for path, shape in fold.items()}
-    return Rules(rename, shapes, tuple(_each(data, "rule", where, _rule)))
+    return Rules(rename, shapes, tuple(_each(data, "rule", where, _rule)), kept_from(data, where))
+
+
+def kept_from(data: dict[str, Any], where: str) -> tuple[str, ...]:
+    """Flax's paths that a mapping file says keep their values.
+
+    Raises:
+        UsageError: something else than paths.
+    """
+    keep = data.get("keep", [])
+    if not isinstance(keep, list) or not all(isinstance(path, str) for path in keep):
+        raise UsageError(f"{where}: keep is a list of Flax's paths, which have no twin and keep their values")
+    return tuple(keep)
 
 
 def names_from(value: Any) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ EXACTLY = 1e-8
 def undecided(runs: StateRuns, state: State) -> dict[Node, list[Node]]:
     """Nodes that nothing tells apart: another state agrees as well, or nothing can be seen of them.
 
-    Names, and a user's rules, do tell; so they are not asked again.
+    Names, and a user's rules, do tell; so they are not asked again. Where the two models do not agree anyway, a module
+    tells as well: its own parameters belong to the module in which all that is called inside it has its twins.
 
     Returns:
         Flax's node → torch's nodes that it could be.
@@ -34,10 +35,34 @@ def undecided(runs: StateRuns, state: State) -> dict[Node, list[Node]]:
             if other == flax or pair in asked or state.decisions[other].by in ("name", "your rule") or runs.are_spent:
                 continue
             asked.add(pair)
+            if not shown.agree and are_at_home(state, flax, other):
+                continue
             for node, twins in _as_good(runs, state, shown, (flax, other)).items():
                 known = found.setdefault(node, [])
                 known += [twin for twin in twins if twin not in known]
     return found
+
+
+def are_at_home(state: State, *nodes: Node) -> bool:
+    """Whether each of these parameters is held by a module of its own, and its twin by that module's twin.
+
+    What is called inside a module tells its twin: all of it has twins inside one module, which has nothing else.
+    """
+    holders = [(state.decisions[flax].option.torch[0].path, flax[0].path) for flax in nodes]
+    return len(set(holders)) == len(nodes) and all(_are_twins(state, *pair) for pair in holders)
+
+
+def _are_twins(state: State, theirs: str, ours: str) -> bool:
+    called = [
+        (_is_inside(made.option.torch[0].path, theirs), _is_inside(flax[0].path, ours))
+        for flax, made in state.decisions.items()
+        if flax[0].seen != (None, None)
+    ]
+    return bool(theirs and ours) and (True, True) in called and not {(True, False), (False, True)} & {*called}
+
+
+def _is_inside(path: str, module: str) -> bool:
+    return path.startswith(f"{module}.")
 
 
 def _as_good(runs: StateRuns, state: State, shown: Shown, pair: tuple[Node, Node]) -> dict[Node, list[Node]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import combinations
 from math import prod
 
 from port.matching.activations import Activations, alike
@@ -15,7 +16,9 @@ def flattened_shapes(run: Run, units: Iterable[Unit], shown: Activations) -> dic
     """torch's linear layers → the (channels, *spatial) features that may have been flattened before them.
 
     A shape that some layer before it was given or gave comes first; then, for a pooling that is no layer, those that
-    the channels of the last spatial layer leave, the nearest to its height and width in proportion first.
+    the channels of the last spatial layer leave, the nearest to its height and width in proportion first. A layer has
+    as many rows as there are samples; or samples times positions, where some of the spatial axes are kept, as the time
+    is where frequencies and channels are flattened. A layer over the channels of every position has no flatten.
 
     Args:
         run: torch's.
@@ -23,23 +26,51 @@ def flattened_shapes(run: Run, units: Iterable[Unit], shown: Activations) -> dic
         shown: what the run shows.
     """
     spatial: list[tuple[int, Shape]] = []
+    sizes: dict[str, int] = {}
     for place, call in enumerate(run.calls):
         # What a layer was given was there before anything inside it was called; it is at most as late as this.
         for array in (*call.inputs.values(), *call.outputs.values()):
             if array.ndim > 2 and array.shape[1] > 1:
-                spatial.append((place, tuple(array.shape[1:])))
+                spatial.append((place, tuple(array.shape)))
+        first = next(iter(call.inputs.values()), None)
+        if call.number == 0 and first is not None:
+            sizes[call.path] = first.size
+    units = list(units)
+    channels = {unit.shapes["weight"][0] for unit in units if unit.family == "conv" and "weight" in unit.shapes}
     found: dict[str, tuple[Shape, ...]] = {}
     linear = [unit for unit in units if unit.family == "linear" and "weight" in unit.shapes]
     for unit in linear:
         inputs, called = unit.shapes["weight"][1], shown.place(unit)
+        # Of a layer whose call is not seen nothing is known.
+        rows = sizes[unit.path] // inputs if unit.path in sizes else None
         before = [(place, shape) for place, shape in reversed(spatial) if place < called]
         if not before or _is_behind(unit, linear, before[0][0], shown):
             continue
-        exact = [shape for _, shape in before if prod(shape) == inputs and prod(shape[1:]) > 1]
+        exact = [flat for _, shape in before for flat in _flattened(shape, rows, channels) if prod(flat) == inputs]
         # The order depends on the number of channels alone.
         by_channels = {shape[0]: shape for shape in reversed(exact)}
-        found[unit.path] = tuple(by_channels.values()) or _pooled(before[0][1], inputs)
+        samples, *last = before[0][1]
+        pooled = _pooled(tuple(last), inputs) if rows in (None, samples) else ()
+        found[unit.path] = tuple(by_channels.values()) or pooled
     return {path: shapes for path, shapes in found.items() if shapes}
+
+
+def _flattened(shape: Shape, rows: int | None, convolved: set[int]) -> Iterator[Shape]:
+    """What of (samples, channels, *spatial) may be in one row: the channels, with those spatial axes not kept.
+
+    Args:
+        shape: of an array.
+        rows: of the linear layer's input; None where it is not seen.
+        convolved: as many channels as convolutions give; of others, as heads are, all is in a row, or nothing.
+    """
+    samples, channels, *spatial = shape
+    for count in range(len(spatial), 0, -1):
+        for chosen in combinations(range(len(spatial)), count):
+            flat = tuple(spatial[axis] for axis in chosen)
+            kept = prod(size for axis, size in enumerate(spatial) if axis not in chosen)
+            is_whole = kept == 1 and rows in (None, samples)
+            if prod(flat) > 1 and (is_whole or (rows == samples * kept and channels in convolved)):
+                yield (channels, *flat)
 
 
 def _is_behind(unit: Unit, linear: list[Unit], last: int, shown: Activations) -> bool:

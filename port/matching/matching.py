@@ -16,14 +16,16 @@ from port.mapping.renaming import Renaming
 from port.mapping.slots import is_extra_state
 from port.matching.activations import EXACT, NARROWED, Activations, torch_activations
 from port.matching.ambiguity import other_ways, undecided
+from port.matching.idle import flax_outputs, idle, torch_outputs
 from port.matching.improving import improved
+from port.matching.options import Node
 from port.matching.patterns import rules_of_entries, written
 from port.matching.posing import given_alike, posed, with_tied
 from port.matching.problem import Problem
 from port.matching.proposing import proposed
 from port.matching.proving import ROUNDED, proved
 from port.matching.result import Match, Row
-from port.matching.rows import rows_of
+from port.matching.rows import left_over, rows_of
 from port.matching.running import StateRuns, outputs_apart
 from port.matching.sides import Sides, both_sides
 from port.matching.state import State
@@ -86,7 +88,8 @@ def match(
 def _given_whole(sides: Sides, mapping: Mapping) -> Match:
     """A mapping of the user's that is whole already: it is only proved."""
     rows = tuple(Row(entry.sources, entry.targets, "your rule") for entry in mapping.entries)
-    text = written(rules_of_entries(mapping.entries, sides.torch.guide, sides.flax.guide))
+    made = rules_of_entries(mapping.entries, sides.torch.guide, sides.flax.guide)
+    text = written(replace(made, keep=mapping.kept))
     return proved(sides, mapping, rows, text)
 
 
@@ -94,7 +97,7 @@ def _matched(sides: Sides, rules: Rules) -> Match:
     torch, flax = sides.torch.guide, sides.flax.guide
     given = rules.entries(torch, flax)
     torch = _without(torch, {name for entry in given for name in entry.sources})
-    flax = _without(flax, {name for entry in given for name in entry.targets})
+    flax = _without(flax, {*rules.keep, *(name for entry in given for name in entry.targets)})
     shown = torch_activations(sides.run)
     problem = posed(sides, torch, flax, shown, rules)
     renaming = Renaming(rules.rename)
@@ -106,19 +109,23 @@ def _matched(sides: Sides, rules: Rules) -> Match:
     agrees = runs(state).agree
     sure = state.without(set(open_nodes) | set(open_ways))
     aside = _aside(problem, state, torch)
+    idle_torch, idle_flax = _idle(sides, problem, state, aside)
+    aside += [Found((name,), (name,), (), TORCH_ONLY, True) for name in sorted(idle_torch)]
     found = [match for made in sure.decisions.values() for match in made.option.found] + aside
     complaints = Complaints(torch, flax)
     entries = [*given, *entries_of(found, sides.torch.guide, flax, complaints)]
     entries = folded(entries, {path: shape for path, shape in rules.fold.items() if _holds(entries, path)})
     order = {name: place for place, name in enumerate(sides.torch.guide.leaves)}
     entries.sort(key=lambda entry: order.get(entry.sources[0], len(order)))
-    mapping = Mapping(tuple(entries))
-    rows = rows_of(problem, state, given, aside, open_nodes, open_ways, torch, flax)
+    kept = (*rules.keep, *sorted(idle_flax))
+    mapping = Mapping(tuple(entries), kept)
+    rows = rows_of(problem, state, given, aside, open_nodes, open_ways, torch, flax, (idle_torch, idle_flax))
     remarks = [*complaints.lines, *renaming.idle(sides.torch.guide.leaves)]
     if runs.are_spent:
         remarks.append("more hypotheses could have been tried: names or rules of yours would make it sure")
     is_open = any(row.by == "open" for row in rows) or bool(complaints.lines)
-    text = written(rules_of_entries(entries, sides.torch.guide, sides.flax.guide), _comments(rows))
+    made = replace(rules_of_entries(entries, sides.torch.guide, sides.flax.guide), keep=kept)
+    text = written(made, _comments(rows))
     if is_open:
         if not agrees and not open_nodes:
             remarks.append("the two models do not agree with what is matched so far")
@@ -155,6 +162,22 @@ def _aside(problem: Problem, state: State, torch: Guide) -> list[Found]:
         n for n, leaf in torch.leaves.items() if leaf.collection == "buffers" or (leaf.is_frozen and is_trained)
     }
     return [Found((name,), (name,), (), TORCH_ONLY, True) for name in names if name in constant]
+
+
+def _idle(sides: Sides, problem: Problem, state: State, aside: list[Found]) -> tuple[frozenset[str], frozenset[str]]:
+    """Parameters of torch's and of Flax's that have no twin, and take no part in what the models compute."""
+    theirs, ours = left_over(problem, state, {name for found in aside for name in found.torch})
+    alone = [node for node in theirs if not any(problem.between(node, other) for other in ours)]
+    others = [node for node in ours if not any(problem.between(other, node) for other in theirs)]
+    return (
+        idle(torch_outputs(sides), _parameters(sides.torch.guide, alone)),
+        idle(flax_outputs(sides), _parameters(sides.flax.guide, others)),
+    )
+
+
+def _parameters(guide: Guide, nodes: list[Node]) -> list[str]:
+    names = [name for node in nodes for unit in node for name in unit.tensors]
+    return [name for name in names if guide.leaves[name].collection == "params" and "float" in guide.leaves[name].dtype]
 
 
 def _without(guide: Guide, names: set[str]) -> Guide:

@@ -133,6 +133,8 @@ def written(rules: Rules, remarks: Iterable[str] = ()) -> str:
     """
     comments = "".join(f"# {line}\n" for remark in remarks for line in remark.splitlines())
     tables = [_table(rule) for rule in rules.rules]
+    if rules.keep:
+        tables.insert(0, f"keep = {toml_value(list(rules.keep))}\n")
     return "\n".join([*([comments] if comments else []), *tables]) or "rule = []\n"
 
 

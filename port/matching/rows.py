@@ -22,6 +22,7 @@ def rows_of(
     other_ways: dict[Node, list[Option]],
     torch: Guide,
     flax: Guide,
+    idle: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
 ) -> tuple[Row, ...]:
     """All rows, in torch's order; what is open last.
 
@@ -34,9 +35,12 @@ def rows_of(
         other_ways: Flax's node → the ways its weights could be moved.
         torch: torch's guide, without what the rules speak of.
         flax: Flax's.
+        idle: parameters of torch's and of Flax's that take no part in what the models compute.
     """
     sure = [Row(entry.sources, entry.targets, "your rule") for entry in given]
-    sure += [Row(found.torch, (), "no twin needed", "a constant, kept aside for the way back") for found in aside]
+    for found in aside:
+        why = _IDLE if idle[0].issuperset(found.torch) else "a constant"
+        sure.append(Row(found.torch, (), "no twin needed", f"{why}, kept aside for the way back"))
     unclear: list[Row] = []
     for node, made in state.decisions.items():
         theirs, ours = _tensors(made.option.torch), _tensors(node)
@@ -48,22 +52,41 @@ def rows_of(
             unclear.append(Row(theirs, ours, "open", "its weights could be moved in several ways", ways))
         else:
             sure.append(Row(theirs, ours, made.by, made.option.note))
-    unclear += _left(problem, state, aside, torch, flax)
+    unclear += _left(problem, state, aside, torch, flax, idle[1])
     order = {name: place for place, name in enumerate(torch.leaves)}
     sure.sort(key=lambda row: order.get(row.torch[0], len(order)))
+    sure += [Row((), (name,), "no twin needed", f"{_IDLE}, and keeps its value") for name in sorted(idle[1])]
     return (*sure, *unclear)
 
 
-def _left(problem: Problem, state: State, aside: list[Found], torch: Guide, flax: Guide) -> list[Row]:
-    """What has no twin at all, with what it could be."""
+_IDLE = "takes no part in what the model computes with these inputs"
+
+
+def left_over(problem: Problem, state: State, spared: set[str]) -> tuple[list[Node], list[Node]]:
+    """torch's nodes and Flax's that have no twin.
+
+    Args:
+        problem: the nodes.
+        state: what was decided.
+        spared: torch's tensors that need none.
+    """
     used = {made.option.torch for made in state.decisions.values()}
+    theirs = [node for node in problem.torch if node not in used and not spared.issuperset(_tensors(node))]
+    return theirs, [node for node in problem.flax if node not in state.decisions]
+
+
+def _left(
+    problem: Problem, state: State, aside: list[Found], torch: Guide, flax: Guide, idle: frozenset[str]
+) -> list[Row]:
+    """What has no twin at all, with what it could be."""
     spared = {name for found in aside for name in found.torch} | {n for n in torch.leaves if is_extra_state(n)}
     spared |= set(torch.tied)
-    theirs = [node for node in problem.torch if node not in used and not spared.issuperset(_tensors(node))]
+    theirs, ours = left_over(problem, state, spared)
     ours = [
         node
-        for node in problem.flax
-        if node not in state.decisions and any(flax.leaves[name].collection != BUFFER for name in _tensors(node))
+        for node in ours
+        if not idle.issuperset(_tensors(node))
+        and any(flax.leaves[name].collection != BUFFER for name in _tensors(node))
     ]
     rows = []
     for node in ours:

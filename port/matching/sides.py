@@ -30,6 +30,7 @@ class Sides:
         flax_module: as it was given.
         run: torch's.
         given: torch's inputs.
+        flax_given: Flax's.
         runs: of Flax's side.
         own: what Flax's first run showed, with its own weights.
         layout: of the inputs.
@@ -44,6 +45,7 @@ class Sides:
     flax_module: Any
     run: Run
     given: Inputs
+    flax_given: Inputs
     runs: FlaxRuns
     own: Activations
     layout: Layout
@@ -101,7 +103,7 @@ def both_sides(
         options["flax_inputs"] = flax_inputs
     narrowed = torch.narrowed(given) or torch.widened(given) or flax.narrowed(theirs) or flax.widened(theirs)
     narrowed = narrowed or _has_tables(torch)
-    return Sides(module, torch, flax, flax_module, run, given, runs, own, layout, narrowed, options)
+    return Sides(module, torch, flax, flax_module, run, given, theirs, runs, own, layout, narrowed, options)
 
 
 def _has_tables(torch: TorchSide) -> bool:

@@ -21,14 +21,18 @@ from port.parity.comparison import Comparison
 from port.parity.report import CheckReport
 from port.parity.sides.building import Keywords, flax_side, see_that_they_are_models
 from port.parity.sides.cotangents import Drawn
+from port.parity.sides.duration import TIME_LIMIT, announcement, overtime, seconds_one_by_one, time_limit_of
+from port.parity.sides.fitting import SMALLER, unfit
 from port.parity.sides.inputs import Inputs, for_flax, inputs_from
 from port.parity.sides.layouts import layout_between
+from port.parity.sides.parts import least_parts, parts_of, said_of
 from port.parity.sides.precision import cpu_precision
 from port.parity.sides.structure import leaves
 
 if TYPE_CHECKING:
     import torch
 
+    from port.parity.sides.cost import Cost
     from port.parity.sides.torch_side import TorchSide
 
 PRECISIONS = ("float64", "float32")
@@ -51,6 +55,8 @@ def check(
     steps: int = 3,
     loss: tuple[Callable[[Any], Any], Callable[[Any], Any]] | None = None,
     single_step: bool = True,
+    time_limit: float = TIME_LIMIT,
+    tell: Callable[[str], Any] | None = None,
 ) -> CheckReport:
     """Whether a Flax module is the same model as a torch one, and where they part if not.
 
@@ -80,6 +86,9 @@ def check(
         steps: forward passes in training mode before the running statistics are compared.
         loss: of torch's output, and of Flax's; then its gradients are compared.
         single_step: run each layer alone where the two differ.
+        time_limit: seconds that it may take, as estimated beforehand: of what would take longer, gradients are not
+            compared, or nothing is, and the report says so.
+        tell: is told beforehand how long it takes, if that is long.
 
     Returns:
         the report; it is true where the two agree, and prints its verdict.
@@ -96,6 +105,7 @@ def check(
         raise UnknownChoice("weights", weights, ("own", "torch"))
     if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
         raise UsageError(f"steps is a whole number from 1; got {steps!r}")
+    time_limit = time_limit_of(time_limit)
     see_that_they_are_models(torch_module, flax_module)
     rules, fold = rules_of(rename), folds(fold)
     renaming = Renaming({} if isinstance(rules, Mapping) else rules.rename)
@@ -106,11 +116,19 @@ def check(
         side = TorchSide(torch_module, precision)
         given = inputs_from(inputs, precision)
         _see_that_something_is_there(given)
-        unfit = side.unfit(given, gradients=True)
-        if unfit and side.unfit(given, gradients=False):
-            return CheckReport(Status.CANNOT_JUDGE, (), (), {}, precision=precision, unjudged=(unfit,))
+        cost = side.cost(given)
+        too_much, count = beyond(cost, steps, time_limit, gradients=True), 1
+        if too_much:
+            count = least_parts(lambda parts: not beyond(cost, steps, time_limit, gradients=True, parts=parts))
+            too_much, why = "" if count else too_much, too_much
+        if too_much and beyond(cost, steps, time_limit, gradients=False):
+            return CheckReport(Status.CANNOT_JUDGE, (), (), {}, precision=precision, unjudged=(too_much,))
+        said = announcement(seconds_one_by_one(cost, steps=steps, gradients=not too_much, parts=max(1, count)))
+        if tell is not None and said:
+            tell(said)
         drawn, losses = Drawn(), loss or (None, None)
-        evaluated = side.run(given, None if unfit else drawn, training=False, loss=losses[0])
+        # In parts, gradients are taken once it is known which parameters belong together.
+        evaluated = side.run(given, drawn if count == 1 else None, training=False, loss=losses[0])
         layout = layout_between(side, evaluated, given, channels_last)
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
@@ -122,8 +140,13 @@ def check(
             _carry(mapping, side, flax, precision)
         guide = renamed(side.guide, renaming)
         matched = match_layers(guide, flax.guide, mapping)
-        models = Models(side, flax, mapping, matched, given, theirs, layout, limits, losses, single_step, unfit)
-        comparison = Comparison(models, drawn, findings, steps, renaming.idle(side.guide.leaves))
+        models = Models(side, flax, mapping, matched, given, theirs, layout, limits, losses, single_step, too_much)
+        remarks = renaming.idle(side.guide.leaves)
+        if count > 1:
+            models = replace(models, parts=parts_of(mapping.entries, side.parameter_sizes, count))
+            remarks.append(f"{said_of(len(models.parts))}: {why}")
+            evaluated = models.torch_run(drawn, training=False, part=models.parts[0])
+        comparison = Comparison(models, drawn, findings, steps, remarks)
         comparison.run(evaluated)
         return comparison.report(weights_compared=weights == "own")
 
@@ -149,6 +172,24 @@ def _see_that_something_is_there(inputs: Inputs) -> None:
     for name, array in leaves(inputs.tree).items():
         if array.ndim and not array.shape[0]:
             raise UsageError(f"input {name} has shape {array.shape}: there is nothing in it to compare; give a batch")
+
+
+def beyond(cost: Cost, steps: int, time_limit: float, *, gradients: bool, parts: int = 1) -> str:
+    """Why a comparison is not run, and what to do; empty if it is.
+
+    Args:
+        cost: of a forward pass of torch's side.
+        steps: forward passes in training before buffers are compared.
+        time_limit: seconds that it may take.
+        gradients: whether there are backward passes.
+        parts: in how many parts the gradients of the parameters are taken.
+    """
+    if why := unfit(cost, gradients=gradients, parts=parts):
+        return why
+    long = overtime(seconds_one_by_one(cost, steps=steps, gradients=gradients, parts=parts), time_limit)
+    of = "with gradients " if gradients else ""
+    what = f"give {SMALLER}, check a part alone, or give a longer --time-limit"
+    return f"the comparison {of}was left out ({long}): {what}" if long else ""
 
 
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:

@@ -58,11 +58,11 @@ class Comparison:
             self.ended = UNFIT
 
     def _modes(self, evaluated: Run) -> None:
-        models, cotangents = self.models, None if self.models.unfit else self.drawn
+        models = self.models
         self.results["evaluation"] = compare_mode(models, evaluated, self.drawn, training=False)
         self.is_random = models.torch.is_random(models.inputs)
         if not self.is_random:
-            trained = models.torch.run(models.inputs, cotangents, training=True, loss=models.losses[0])
+            trained = models.torch_run(self.drawn, training=True, part=models.parts[0])
             self.results["training"] = compare_mode(models, trained, self.drawn, training=True)
             compare_buffers(models, self.steps, self.results["training"])
         for mode, result in self.results.items():

@@ -14,6 +14,7 @@ import numpy as np
 from port.mapping import FROZEN, TORCH_ONLY, Mapping
 from port.mapping.entry import gather
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
+from port.parity.sides.duration import TIME_LIMIT, time_limit_of
 from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.artifact.weight_map import mapping_of
 from port.translation.artifact.written_module import variables_of_source
@@ -60,6 +61,8 @@ def translate(
     construct: Callable[[], torch.nn.Module] | None = None,
     remat: Sequence[str] | str = (),
     standalone: bool = False,
+    time_limit: float = TIME_LIMIT,
+    tell: Callable[[str], Any] | None = None,
 ) -> Translation:
     """Write the Flax module that a person would have written, and prove that it is the same.
 
@@ -82,6 +85,9 @@ def translate(
             (``nnx.remat``, gradient checkpointing): less memory for one more forward pass of them.
         standalone: whether what the source takes from ``port`` is copied into it, so that it needs only JAX, Flax,
             safetensors and numpy.
+        time_limit: seconds that comparing both sides may take, as estimated beforehand; what would take longer is
+            compared at smaller lengths, or not at all, and the proof says so.
+        tell: is told beforehand how long that takes, if it is long.
 
     Returns:
         the source, the module with its weights, the mapping, the notes and the proof.
@@ -94,6 +100,7 @@ def translate(
     """
     from port.translation.frontend.single_layer import as_root
 
+    time_limit = time_limit_of(time_limit)
     run = partial(both_runs, module, args, kwargs, remat=bool(remat))
     captured = run(free=()) if static else captured_with_free_lengths(run)
     seen = watched(captured.root, None if construct is None else lambda: as_root(construct()))
@@ -108,7 +115,8 @@ def translate(
     text = source(checks=expectations(placed.graph, placed.layouts, made.lengths, list(made.boundary.parameters)))
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
     if check and not made.unwritten:
-        made = replace(made, proof=prove(captured.root, made, captured.args, captured.kwargs))
+        proof = prove(captured.root, made, captured.args, captured.kwargs, time_limit=time_limit, tell=tell)
+        made = replace(made, proof=proof)
     return made
 
 

@@ -25,7 +25,7 @@ from port.nn.functional.binary_losses import (
 from port.nn.functional.classification_losses import cross_entropy, nll_loss
 from port.nn.functional.convolution import conv, conv_transpose
 from port.nn.functional.ctc import ctc_loss
-from port.nn.functional.decompositions import svd
+from port.nn.functional.decompositions import full_svd, matrix_rank, svd
 from port.nn.functional.distance import cosine_similarity, pairwise_distance
 from port.nn.functional.embedding_losses import (
     cosine_embedding_loss,
@@ -54,6 +54,7 @@ from port.nn.functional.shape import unflatten
 from port.nn.functional.short_time import istft, stft
 from port.nn.functional.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from port.nn.functional.slopes import sloped
+from port.nn.functional.special import zeta
 
 __all__ = [
     "adaptive_avg_pool",
@@ -77,6 +78,7 @@ __all__ = [
     "expect",
     "fold",
     "fractional_max_pool",
+    "full_svd",
     "gaussian_nll_loss",
     "grid_sample",
     "group_norm",
@@ -98,6 +100,7 @@ __all__ = [
     "log_softmax",
     "lp_pool",
     "margin_ranking_loss",
+    "matrix_rank",
     "max_pool",
     "max_unpool",
     "mode",
@@ -131,4 +134,5 @@ __all__ = [
     "unfold",
     "unpool",
     "vector_norm",
+    "zeta",
 ]

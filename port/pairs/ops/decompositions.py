@@ -14,6 +14,16 @@ PAIRS: tuple[OperatorPair, ...] = (
         "aten.linalg_svd",
         "torch.linalg.svd(A, full_matrices)",
         "jnp.linalg.svd(A, full_matrices)",
+        only_if="not full_matrices or A.shape[-2] == A.shape[-1]",
+        left_out={"full_matrices": True},
+    ),
+    # JAX has no gradient of what completes a basis; nor has torch, which has that of all else.
+    OperatorPair(
+        "torch.linalg.svd",
+        "aten.linalg_svd",
+        "torch.linalg.svd(A, full_matrices)",
+        "F.full_svd(A)",
+        only_if="full_matrices and A.shape[-2] != A.shape[-1]",
         left_out={"full_matrices": True},
     ),
     # The older one gives V, and has the sizes of `full_matrices=False`.

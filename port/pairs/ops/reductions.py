@@ -249,6 +249,15 @@ PAIRS: tuple[OperatorPair, ...] = (
         "aten.histc",
         "torch.histc(input, bins, min, max)",
         "jnp.histogram(input, bins, None if min == max == 0 else (min, max))[0].astype(input.dtype)",
+        only_if="0 not in input.shape",
+        left_out={"bins": 100, "min": 0, "max": 0},
+    ),
+    OperatorPair(
+        "torch.histc",
+        "aten.histc",
+        "torch.histc(input, bins, min, max)",
+        "jnp.zeros(bins, input.dtype)",
+        only_if="0 in input.shape",
         left_out={"bins": 100, "min": 0, "max": 0},
     ),
 )

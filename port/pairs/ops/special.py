@@ -33,7 +33,13 @@ PAIRS: tuple[OperatorPair, ...] = (
     elementwise_of_two(
         "xlog1py", f"{_SPECIAL}xlog1py(input, other)", module="torch.special", aten="aten.special_xlog1py"
     ),
-    elementwise_of_two("zeta", f"{_SPECIAL}zeta(input, other)", module="torch.special", aten="aten.special_zeta"),
+    elementwise_of_two(
+        "zeta",
+        "F.zeta(input, other)",
+        module="torch.special",
+        aten="aten.special_zeta",
+        other_gradient="jnp.any((other <= 0) & (other == jnp.floor(other)))",
+    ),
     # jax.scipy.special.polygamma of more is wrong in the fourth digit where its input is below zero.
     OperatorPair(
         "torch.polygamma",

@@ -8,14 +8,17 @@ from port.pairs.ops.operator_pair import OperatorPair, elementwise, of_one
 _F = "torch.fft."
 
 
-def _transform(name: str, *, several: str = "", default: object = None) -> OperatorPair:
-    """A transform along one axis, or along ``several``: two, or any number."""
+def _transform(
+    name: str, *, several: str = "", default: object = None, written: str = "", only_if: str = ""
+) -> OperatorPair:
+    """A transform along one axis, or along ``several``: two, or any number; in JAX called as ``written``, or alike."""
     length, axis = ("s", "axes") if several else ("n", "axis")
     return OperatorPair(
         f"{_F}{name}",
         f"aten.fft_{name}",
         f"{_F}{name}(input, {length}, dim, norm)",
-        f"jnp.fft.{name}(input, {length}, {axis}=dim, norm=norm)",
+        f"jnp.fft.{written or name}(input, {length}, {axis}=dim, norm=norm)",
+        only_if=only_if,
         left_out={length: None, "dim": default, "norm": None},
         axes=None if several == "any" else Along("dim"),
     )
@@ -23,7 +26,12 @@ def _transform(name: str, *, several: str = "", default: object = None) -> Opera
 
 PAIRS: tuple[OperatorPair, ...] = (
     *(_transform(name, default=-1) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")),
-    *(_transform(name, several="two", default=(-2, -1)) for name in ("fft2", "ifft2", "rfft2", "irfft2")),
+    # torch's take one axis, or three, as well; JAX's do not.
+    *(
+        _transform(name, several="two", default=(-2, -1), written=written, only_if=f"len(dim) {sign} 2")
+        for name in ("fft2", "ifft2", "rfft2", "irfft2")
+        for sign, written in (("==", name), ("!=", f"{name[:-1]}n"))
+    ),
     *(_transform(name, several="any") for name in ("fftn", "ifftn", "rfftn", "irfftn")),
     *(
         OperatorPair(

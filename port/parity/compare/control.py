@@ -20,7 +20,7 @@ from port.judging.limits import CONTROL_FACTOR, CONTROL_RUNS, CONTROL_UNITS, MAS
 from port.parity.compare.distance import gap
 from port.parity.sides.calls import Arrays
 from port.parity.sides.random_rounding import random_rounding
-from port.parity.sides.run import Kinds, is_gradient
+from port.parity.sides.run import OUTPUTS, Kinds, is_gradient
 
 if TYPE_CHECKING:
     pass
@@ -72,6 +72,12 @@ class Control:
                 "numbers are moved in their last places; try other inputs, or fewer layers"
             )
         return Judged()
+
+    @property
+    def gives_nan(self) -> bool:
+        """Whether an output of the original holds NaN."""
+        outputs = self._reference.get(OUTPUTS, {}).values()
+        return any(bool(np.isnan(array).any()) for array in outputs if np.issubdtype(array.dtype, np.inexact))
 
     def strayed(self, kind: str, name: str) -> float:
         """The largest absolute difference of a tensor of the original's from itself; 0 if it is not finite."""

@@ -66,12 +66,6 @@ def difference(a: np.ndarray, b: np.ndarray, *, scale: float = 0.0) -> float:
     return 0.0
 
 
-def largest(arrays: dict[str, np.ndarray]) -> float:
-    """The largest finite magnitude of several arrays; 0 of none."""
-    sizes = [np.abs(array[np.isfinite(array)]) for array in arrays.values()]
-    return max((float(size.max()) for size in sizes if size.size), default=0.0)
-
-
 def gap(a: np.ndarray, b: np.ndarray) -> float:
     """The largest |a − b|, not in relation to anything; infinity as for `difference`."""
     relative = difference(a, b, scale=1.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from port.judging import Compared, Limits, Status
 from port.parity.compare.control import Control
-from port.parity.compare.distance import difference, gap
+from port.parity.compare.distance import NOT_A_NUMBER, difference, gap
 from port.parity.sides.run import is_gradient
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -68,8 +68,24 @@ class Judge:
         apart = difference(*pair, scale=self.limits.share * most)
         if apart <= limit or gap(*pair) <= self.limits.absolute:
             return ComparedTensor(name, min(apart, limit), limit)
+        if apart is NOT_A_NUMBER and is_gradient(kind) and self.control.gives_nan:
+            return self._behind_nan(kind, name, pair, most)
         judged = self.control.judge(kind, name, pair[1], limit)
         return ComparedTensor(name, apart, limit, judged.is_rounding, judged.why)
+
+    def _behind_nan(self, kind: str, name: str, pair: Pair, most: float) -> ComparedTensor:
+        """A gradient behind an output that is NaN: where torch's is NaN for that, it says nothing of the other side's.
+
+        XLA makes 0 of NaN · 0 where it sees that the factor came from a comparison, and with jit alone.
+        """
+        theirs, ours = pair
+        lost = np.isnan(theirs)
+        if np.isnan(ours[lost]).all():  # it is the other side's NaN that has nothing beside it
+            return ComparedTensor(name, NOT_A_NUMBER, self.limits.gradient)
+        rest = self.tensor(kind, name, (theirs, np.where(lost, theirs, ours)), most=most)
+        if rest.status is not Status.AGREE:
+            return rest
+        return ComparedTensor(name, rest.difference, rest.limit, unjudged=_BEHIND_NAN.format(name))
 
     def row(self, what: str, kind: str, pairs: Mapping[str, Pair], *, most: float = 0.0) -> Compared:
         """All tensors of a kind in one row: the largest difference of those that can be judged.
@@ -103,3 +119,9 @@ def row_of(what: str, tensors: Sequence[ComparedTensor], limit: float) -> Compar
         sum(tensor.is_rounding for tensor in tensors),
         next((tensor.unjudged for tensor in tensors if tensor.unjudged), ""),
     )
+
+
+_BEHIND_NAN = (
+    "the original's outputs hold NaN, and so does its gradient of {}: what flows back through NaN is 0 or NaN as the "
+    "compiler has it; try inputs for which the outputs are numbers"
+)

@@ -56,7 +56,9 @@ class Matched:
     def in_torchs(self, array: np.ndarray, like: tuple[int, ...], layout: Layout, *, place: int | None) -> np.ndarray:
         """A Flax array in torch's layout; ``like`` is the shape that torch's has."""
         if array.ndim != len(like):
-            return array
+            # torch.nn.LSTM's states have an axis of layers, which one by hand has not.
+            ours, theirs = (shape[_leading_ones(shape) :] for shape in (array.shape, like))
+            return array.reshape(like) if self.pair is None and ours == theirs else array
         axis = self.channel_axis(like, layout, place=place)
         if axis is not None:
             moved = np.moveaxis(array, -1, axis)
@@ -79,6 +81,10 @@ class Matched:
     def _fold_of(self, array: np.ndarray) -> Fold:
         assert self.fold is not None
         return replace(self.fold, axis=array.ndim - 1)
+
+
+def _leading_ones(shape: tuple[int, ...]) -> int:
+    return next((place for place, length in enumerate(shape) if length != 1), len(shape))
 
 
 def match_layers(torch: Guide, flax: Guide, mapping: Mapping) -> dict[str, Matched]:

@@ -9,11 +9,11 @@ import numpy as np
 
 from port.judging import Limits
 from port.mapping import Mapping
-from port.parity.compare.distance import difference, largest
+from port.parity.compare.distance import difference
 from port.parity.compare.findings import LayerRow
 from port.parity.compare.gradients import gradients_in_torchs
 from port.parity.compare.layer_matching import Matched
-from port.parity.sides.calls import Arrays, Call, is_floating
+from port.parity.sides.calls import Arrays, Call, is_floating, largest
 from port.parity.sides.flax_side import FlaxSide
 from port.parity.sides.inputs import Inputs, Layout
 from port.parity.sides.run import Run

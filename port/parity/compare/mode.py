@@ -10,7 +10,7 @@ import numpy as np
 from port.judging import Limits
 from port.mapping import TORCH_ONLY, Mapping
 from port.parity.compare.control import Control
-from port.parity.compare.distance import difference, largest, why_of
+from port.parity.compare.distance import difference, why_of
 from port.parity.compare.findings import Finding, LayerRow
 from port.parity.compare.first_divergence import part_backward, part_forward
 from port.parity.compare.gradients import gathered, gradients_in_torchs
@@ -19,11 +19,12 @@ from port.parity.compare.layer_matching import Matched
 from port.parity.compare.layers import LayerPairing, packs
 from port.parity.compare.mode_result import ModeResult
 from port.parity.compare.outputs import match_outputs
-from port.parity.sides.calls import Arrays, Call
+from port.parity.sides.calls import Arrays, Call, largest
 from port.parity.sides.cotangents import Drawn
 from port.parity.sides.flax_side import FlaxSide
 from port.parity.sides.inputs import Inputs, Layout
-from port.parity.sides.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Kinds, Run
+from port.parity.sides.parts import Part
+from port.parity.sides.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Cotangents, Kinds, Run
 from port.parity.sides.structure import leaves
 from port.parity.sides.torch_side import TorchSide
 
@@ -44,6 +45,7 @@ class Models:
         losses: of torch's outputs and of Flax's, if not the outputs themselves are pulled back.
         single_step: whether layers are run alone where the two sides differ.
         unfit: why gradients do not fit into memory, and are not compared; empty if they do.
+        parts: of the parameters, whose gradients are taken one part after the other; None is one of all.
     """
 
     torch: TorchSide
@@ -57,6 +59,26 @@ class Models:
     losses: tuple[Any, Any] = (None, None)
     single_step: bool = True
     unfit: str = ""
+    parts: tuple[Part | None, ...] = (None,)
+
+    def torch_run(self, cotangents: Drawn, *, training: bool, part: Part | None, seed: int | None = None) -> Run:
+        """torch's run with the gradients of a part, if they fit.
+
+        Args:
+            cotangents: what is pulled back.
+            training: the mode.
+            part: of the parameters.
+            seed: of a control's run, from numbers that are moved; None of the run itself.
+        """
+        own = (self.torch, self.inputs)
+        side, inputs = own if seed is None else self.torch.moved(self.inputs, seed)
+        pulled, names = None if self.unfit else cotangents, None if part is None else part.torch
+        return side.run(inputs, pulled, training=training, loss=self.losses[0], part=names)
+
+    def flax_run(self, pulled: Cotangents, *, training: bool, part: Part | None) -> Run:
+        """Flax's run with the gradients of a part; arguments as of `torch_run`."""
+        paths = None if part is None else part.flax
+        return self.flax.run(self.flax_inputs, pulled, training=training, loss=self.losses[1], part=paths)
 
 
 def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) -> ModeResult:
@@ -64,7 +86,7 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
 
     Args:
         models: the two.
-        torch: torch's run in this mode.
+        torch: torch's run in this mode, with the gradients of the first part.
         drawn: what was pulled back through torch's outputs.
         training: the mode.
     """
@@ -75,14 +97,14 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
         seen["outputs"] = match_outputs(torch.outputs, {**outputs}, models.layout)
         return seen["outputs"].cotangents(drawn.drawn)(outputs)
 
-    flax = models.flax.run(models.flax_inputs, pulled, training=training, loss=models.losses[1])
+    flax = models.flax_run(pulled, training=training, part=models.parts[0])
     matched = match_outputs(torch.outputs, flax.outputs, models.layout)
     result = ModeResult((torch.calls, flax.calls), (torch.outputs, flax.outputs))
     result.no_gradient = torch.no_gradient or models.unfit
     result.flax_layers = {call.path: call.layer for call in flax.calls}
     if matched.why:
         result.findings.append(Finding("forward", "the outputs", float("inf"), 0.0, matched.why, mode))
-    judge = Judge(_control(models, torch, drawn, training=training), models.limits)
+    judge = Judge(_control(models, torch, drawn, models.parts[0], training=training), models.limits)
     for name, array in matched.in_torchs(flax.outputs).items():
         tensor = judge.tensor(OUTPUTS, name, (torch.outputs[name], array))
         shapes = f"torch gives shape {torch.outputs[name].shape}, Flax {array.shape}"
@@ -90,9 +112,15 @@ def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) ->
         result.add("forward", mode, name or "the output", tensor, why)
     forward = bool(result.findings)
 
-    apart, most = {}, largest(torch.gradients)
+    apart, most = {}, largest(torch.gradients | torch.let_go)
     if not result.no_gradient:
         apart = _compare_gradients(models, torch, flax, judge, result, mode, most, outputs_match=not matched.why)
+        _compare_input_gradients(models, torch, flax, judge, result, mode, outputs_match=not matched.why)
+        for other in models.parts[1:]:
+            theirs = models.torch_run(drawn, training=training, part=other)
+            ours = models.flax_run(pulled, training=training, part=other)
+            judge = Judge(_control(models, theirs, drawn, other, training=training), models.limits)
+            apart |= _compare_gradients(models, theirs, ours, judge, result, mode, most, outputs_match=not matched.why)
 
     result.pairing = pairing = LayerPairing(
         models.matched, models.layout, models.limits, apart, most, packs(torch.calls)
@@ -120,7 +148,7 @@ def _compare_gradients(
     *,
     outputs_match: bool,
 ) -> dict[str, float]:
-    """The gradients of parameters and inputs; gives those of parameters, by torch's keys, as differences.
+    """The gradients of parameters, of those that torch's run has; gives them by torch's keys, as differences.
 
     Where the outputs cannot be matched, gradients are of other things: they find nothing.
     """
@@ -134,11 +162,20 @@ def _compare_gradients(
             continue
         tensor = judge.tensor(GRADIENTS, key, (own[key], carried[key]), most=most)
         apart[key] = result.add("backward", mode, f"{key} → {paths[key]}", tensor)
+    return apart
+
+
+def _compare_input_gradients(
+    models: Models, torch: Run, flax: Run, judge: Judge, result: ModeResult, mode: str, *, outputs_match: bool
+) -> None:
+    """The gradients of the inputs."""
+    if len(torch.input_gradients) != len(flax.input_gradients):
+        counts = f"torch has {len(torch.input_gradients)}, Flax {len(flax.input_gradients)}"
+        result.remarks.append(f"gradients of the inputs in {mode} were not compared, as they have no twins: {counts}")
     into = largest(torch.input_gradients)
     for name, *pair in _input_gradients(models, torch, flax) if outputs_match else ():
         tensor = judge.tensor(INPUT_GRADIENTS, name, (pair[0], pair[1]), most=into)
         result.add("input gradient", mode, f"input {name}", tensor)
-    return apart
 
 
 def _alone(pairing: LayerPairing, models: Models, row: LayerRow, torch: Call, flax: Call, training: bool) -> LayerRow:
@@ -172,12 +209,11 @@ def compare_buffers(models: Models, steps: int, result: ModeResult) -> None:
         result.add("buffers", "training", f"{names[path]} → {path}", tensor, f"after {steps} steps")
 
 
-def _control(models: Models, torch: Run, drawn: Drawn, *, training: bool) -> Control:
-    """How far torch's side strays from itself in this mode."""
+def _control(models: Models, torch: Run, drawn: Drawn, part: Part | None, *, training: bool) -> Control:
+    """How far torch's side strays from itself in this mode, and in the gradients of this part."""
 
     def run(seed: int) -> Kinds:
-        side, inputs = models.torch.moved(models.inputs, seed)
-        return kinds(side.run(inputs, None if models.unfit else drawn, training=training, loss=models.losses[0]))
+        return kinds(models.torch_run(drawn, training=training, part=part, seed=seed))
 
     def kinds(of: Run) -> Kinds:
         return of.kinds | {GRADIENTS: gathered(models.mapping, of.gradients, models.torch.guide.tied)}

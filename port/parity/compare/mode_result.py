@@ -29,6 +29,7 @@ class ModeResult:
         zeros: what differs by rounding alone, as the control shows: it is zero in exact arithmetic.
         unjudged: what cannot be judged, and why.
         no_gradient: why torch has no gradients; empty if it has.
+        remarks: what was not compared.
     """
 
     calls: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))
@@ -43,6 +44,7 @@ class ModeResult:
     zeros: list[str] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
     no_gradient: str = ""
+    remarks: list[str] = field(default_factory=list)
 
     def add(self, what: What, mode: str, where: str, tensor: ComparedTensor, why: str = "") -> float:
         """Take in one compared tensor.

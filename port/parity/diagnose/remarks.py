@@ -10,6 +10,8 @@ from port.parity.compare.findings import Finding, Parting
 from port.parity.compare.mode import Models
 from port.parity.compare.mode_result import ModeResult
 from port.parity.diagnose.causes.cause import Cause
+from port.parity.diagnose.causes.target import target_of
+from port.parity.diagnose.causes.unexplained import seen_there
 from port.parity.diagnose.hints import hints_between, hints_of, hints_of_weights
 from port.parity.diagnose.rounding import narrow_layers
 from port.parity.sides.calls import Call
@@ -42,6 +44,8 @@ def all_hints(
         if parting.itself is not True:
             hints += hints_between(_unmatched_before(models, result, parting))
         hints += _of_order(models, result)
+        if parting.direction == "forward":
+            hints += seen_there(target_of(models, result, parting))
     for finding in findings:
         if finding.what == "buffers":
             for path, match in models.matched.items():
@@ -66,6 +70,7 @@ def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: boo
     for mode, result in results.items():
         if result.no_gradient and not models.unfit:
             remarks.append(f"gradients in {mode} were not compared, since torch has none: {result.no_gradient}")
+    remarks += [remark for result in results.values() for remark in result.remarks]
     layout = models.layout
     if layout.moved:
         names = ", ".join(name or "0" for name in layout.moved)

@@ -75,3 +75,9 @@ def is_floating(array: Any) -> bool:
 def is_inexact(array: Any) -> bool:
     """Whether an array is of floating or of complex numbers: it may have a gradient."""
     return is_floating(array) or "complex" in str(array.dtype)
+
+
+def largest(arrays: Arrays) -> float:
+    """The largest finite magnitude of several arrays; 0 of none."""
+    sizes = [np.abs(array[np.isfinite(array)]) for array in arrays.values()]
+    return max((float(size.max()) for size in sizes if size.size), default=0.0)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from port.parity.sides.copies import copied
-
-if TYPE_CHECKING:
-    import torch
+from port.parity.sides.cost import Cost
 
 _COPIES, _COPIES_WITH_GRADIENTS = 4, 6
 """How many times the parameters are in memory at most: torch's copy that runs, JAX's, numpy's between the two; with
@@ -23,63 +18,18 @@ SMALLER = "a smaller batch, smaller images or a shorter sequence"
 _SIGNS = ("RESOURCE_EXHAUSTED", "Out of memory", "can't allocate memory", "not enough memory")
 
 
-def bytes_needed(module: torch.nn.Module, given: Any, *, gradients: bool) -> int:
-    """How much memory both sides take beside the module itself, estimated; 0 where that cannot be told.
-
-    The module runs on tensors without numbers, and the sizes of what its operators give are added.
+def bytes_needed(cost: Cost, *, gradients: bool, parts: int = 1) -> float:
+    """How much memory both sides take beside the module itself, estimated.
 
     Args:
-        module: the original, in the precision of the comparison.
-        given: (args, kwargs).
+        cost: of the original's forward pass, in the precision of the comparison.
         gradients: whether there is a backward pass.
+        parts: in how many parts the gradients of the parameters are taken.
     """
-    from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
-    from torch.utils import _pytree as pytree
-
-    try:
-        held = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
-        fake = FakeTensorMode(allow_non_fake_inputs=True)
-        # A copy: what the module keeps of a run, as its last attention weights, would have no numbers either.
-        with FakeCopyMode(fake):
-            without_numbers = copied(module).eval()
-        with fake, _counted() as counted:
-            args, kwargs = pytree.tree_map(lambda leaf: _faked(fake, leaf), given)
-            without_numbers(*args, **kwargs)
-    except Exception:  # it looks at its numbers, or holds sparse ones
-        return 0
-    if gradients:
-        return _COPIES_WITH_GRADIENTS * held + _ACTIVATIONS_WITH_GRADIENTS * sum(counted)
-    return _COPIES * held + _ACTIVATIONS * sum(counted)
-
-
-def _faked(fake: Any, leaf: Any) -> Any:
-    import torch
-
-    return fake.from_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
-
-
-def _counted() -> Any:
-    """Within it, the size in bytes of each new result of an operator is collected."""
-    import torch
-    from torch.utils import _pytree as pytree
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Counting(TorchDispatchMode):
-        def __init__(self) -> None:
-            super().__init__()
-            self.sizes: list[int] = []
-
-        def __enter__(self) -> list[int]:  # type: ignore[override]
-            super().__enter__()
-            return self.sizes
-
-        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = operator(*args, **(kwargs or {}))
-            if not operator.is_view and not operator._schema.is_mutable:
-                self.sizes += [leaf.nbytes for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-            return result
-
-    return Counting()
+    if not gradients:
+        return _COPIES * cost.held + _ACTIVATIONS * cost.results
+    copies = _COPIES + (_COPIES_WITH_GRADIENTS - _COPIES) / parts
+    return copies * cost.held + _ACTIVATIONS_WITH_GRADIENTS * cost.results
 
 
 def bytes_free() -> int:
@@ -95,9 +45,9 @@ def bytes_free() -> int:
     return free if most == resource.RLIM_INFINITY else min(free, most - psutil.Process().memory_info().vms)
 
 
-def fits(module: torch.nn.Module, given: Any, *, gradients: bool) -> bool:
+def fits(cost: Cost, *, gradients: bool, parts: int = 1) -> bool:
     """Whether both sides run in the memory that is free; arguments as of `bytes_needed`."""
-    return bytes_needed(module, given, gradients=gradients) <= _BEYOND * bytes_free()
+    return bytes_needed(cost, gradients=gradients, parts=parts) <= _BEYOND * bytes_free()
 
 
 def did_not_fit(error: BaseException) -> bool:
@@ -112,18 +62,18 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e9:.1f} GB"
 
 
-def shortage(module: torch.nn.Module, given: Any, *, gradients: bool) -> str:
+def shortage(cost: Cost, *, gradients: bool) -> str:
     """How much both sides need and how much is free, in words; arguments as of `bytes_needed`."""
-    needed = gigabytes(bytes_needed(module, given, gradients=gradients))
+    needed = gigabytes(bytes_needed(cost, gradients=gradients))
     return f"about {needed} are needed, and {gigabytes(bytes_free())} are free"
 
 
-def unfit(module: torch.nn.Module, given: Any, *, gradients: bool) -> str:
+def unfit(cost: Cost, *, gradients: bool, parts: int = 1) -> str:
     """Why both sides do not run in the memory that is free, and what to do; empty if they do.
 
     Arguments as of `bytes_needed`.
     """
-    if fits(module, given, gradients=gradients):
+    if fits(cost, gradients=gradients, parts=parts):
         return ""
-    of, how_much = "with gradients " if gradients else "", shortage(module, given, gradients=gradients)
+    of, how_much = "with gradients " if gradients else "", shortage(cost, gradients=gradients)
     return f"the comparison {of}does not fit into memory ({how_much}): give {SMALLER}, or check a part alone"

@@ -12,6 +12,7 @@ import numpy as np
 
 from port.errors import UsageError
 from port.parity.sides.calls import Arrays
+from port.parity.sides.compiling import run_once
 
 Forward = Callable[..., tuple[dict[str, jax.Array], Any]]
 """Trees of arrays → outputs by name, and whatever else there is to keep of the pass."""
@@ -60,7 +61,8 @@ def flax_pass(
         return outputs, kept, pull({name: _cotangent(name, leaf, wanted) for name, leaf in outputs.items()})
 
     wanted = {name: jnp.asarray(np.conj(array)) for name, array in cotangents.items()}
-    outputs, kept, gradients = (jax.jit(run) if jit else run)(arguments, constants, wanted)
+    given = (arguments, constants, wanted)
+    outputs, kept, gradients = run_once(run, *given) if jit else run(*given)
     as_torch = jax.tree.map(lambda leaf: np.conj(leaf) if jnp.iscomplexobj(leaf) else np.asarray(leaf), gradients)
     return Pulled({name: np.asarray(leaf) for name, leaf in outputs.items()}, kept, as_torch)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -51,8 +51,18 @@ class FlaxSide(ABC):
     def call_layer(self, call: Call, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
         """The output of one layer alone."""
 
-    def run(self, inputs: Inputs, cotangents: Cotangents, *, training: bool, loss: Any = None) -> Run:
+    def run(
+        self,
+        inputs: Inputs,
+        cotangents: Cotangents,
+        *,
+        training: bool,
+        loss: Any = None,
+        part: Collection[str] | None = None,
+    ) -> Run:
         """A forward pass, and a backward one where there are cotangents.
+
+        Gradients are taken of a part of the parameters, by path; by default of all.
 
         Raises:
             UsageError: the model does not take the inputs; with its own message.
@@ -72,11 +82,12 @@ class FlaxSide(ABC):
             output, _ = self._forward({**self.variables, **params}, changed, training, Tap(added))
             return leaves(_lost(output, loss)), None
 
-        pulled = flax_pass(forward, wanted, self._floating(), _floating(inputs), arriving)
+        params = {path: value for path, value in self._floating().items() if part is None or path in part}
+        pulled = flax_pass(forward, wanted, params, _floating(inputs), arriving)
         gradients, input_gradients, arrived = pulled.gradients
         for call in tap.calls:
             call.cotangents = arrived.get(call.key, {})
-        return Run(outputs, tap.calls, gradients, input_gradients, cotangents=wanted)
+        return Run(outputs, tap.calls, gradients=gradients, input_gradients=input_gradients, cotangents=wanted)
 
     def forward(self, variables: Variables, inputs: Inputs, tap: Tap) -> Any:
         """The model's output in evaluation, with other variables than its own; may be traced.
@@ -121,7 +132,7 @@ class FlaxSide(ABC):
 
         pulled = flax_pass(forward, cotangents, params, _floating(inputs))
         gradients, input_gradients = pulled.gradients
-        return Run(pulled.outputs, [], gradients, input_gradients)
+        return Run(pulled.outputs, gradients=gradients, input_gradients=input_gradients)
 
     def _forward(self, variables: Variables, inputs: Inputs, training: bool, tap: Tap) -> tuple[Any, Variables]:
         # Some models ask whether they are given jax's arrays.

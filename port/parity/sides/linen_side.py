@@ -53,7 +53,9 @@ class LinenSide(FlaxSide):
         self._silenced: dict[str, None] = {}
         self._options: dict[str, dict[str, Any]] = {}
         own = self._nested(self.variables)
-        called: Any = _Called(module, own, {**self.keywords[False], **inputs.kwargs}, self._prepare)
+        # jax's arrays, as they are in a run: some models ask.
+        given = rebuilt(inputs.kwargs, lambda name, leaf: jnp.asarray(leaf))
+        called: Any = _Called(module, own, {**self.keywords[False], **given}, self._prepare)
         self.guide = linen_guide(called, inputs.args)
         self._kept = (_STATISTICS,) if self._leaves_statistics(inputs) else ()
 

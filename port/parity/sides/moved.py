@@ -42,7 +42,18 @@ def moved(module: torch.nn.Module, given: Any, seed: int) -> tuple[torch.nn.Modu
         return torch.where((leaf == 0) | ~leaf.isfinite(), leaf, leaf + CONTROL_UNITS * torch.where(up, unit, -unit))
 
     other = copied(module)
+    # A constant of whole numbers is exact, as a mask is that is made with it; running statistics are none.
+    counted = {id(held) for name, held in other.named_buffers() if not _is_statistic(name) and _is_whole(held)}
     for tensor in {id(held): held for held in (*other.parameters(), *other.buffers())}.values():
-        tensor.data = move(tensor.data)
+        if id(tensor) not in counted:
+            tensor.data = move(tensor.data)
     # A mask that is given as floating numbers is compared with one.
     return other, pytree.tree_map(lambda leaf: leaf if is_mask(leaf) else move(leaf), given)
+
+
+def _is_statistic(name: str) -> bool:
+    return name.rpartition(".")[2] in ("running_mean", "running_var")
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and bool((tensor == tensor.round()).all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeVar
 
 from port.parity.sides.calls import Arrays, Call
@@ -15,6 +15,9 @@ OUTPUTS, GRADIENTS, INPUT_GRADIENTS, BUFFERS = "outputs", "gradients", "gradient
 """The kinds of things that are compared."""
 COTANGENTS = "gradients of the outputs"
 """What gradients are made from: they count as something that went into one."""
+
+LET_GO = "gradients that were let go"
+"""Where gradients are taken in parts, the largest magnitude of each that was not kept: it went into the others."""
 
 Kinds = dict[str, Arrays]
 """What a run gives, by kind and by name."""
@@ -28,6 +31,7 @@ class Run:
         outputs: the model's outputs by name.
         calls: the layers' calls in the order in which they finished, where they were watched.
         gradients: of the parameters, by the side's own names.
+        let_go: of the parameters whose gradients were not kept, since they are taken in parts: the largest magnitude.
         input_gradients: of the floating inputs, by name.
         cotangents: what was pulled back, by the output's name.
         buffers: what they, and parameters that are not trained, hold afterwards, by the side's own names.
@@ -38,7 +42,9 @@ class Run:
 
     outputs: Arrays
     calls: list[Call] = field(default_factory=list)
+    _: KW_ONLY
     gradients: Arrays = field(default_factory=dict)
+    let_go: Arrays = field(default_factory=dict)
     input_gradients: Arrays = field(default_factory=dict)
     cotangents: Arrays = field(default_factory=dict)
     buffers: Arrays = field(default_factory=dict)
@@ -52,6 +58,7 @@ class Run:
         return {
             OUTPUTS: self.outputs,
             GRADIENTS: self.gradients,
+            LET_GO: self.let_go,
             INPUT_GRADIENTS: self.input_gradients,
             COTANGENTS: self.cotangents,
             BUFFERS: self.buffers,
@@ -60,7 +67,7 @@ class Run:
 
 def is_gradient(kind: str) -> bool:
     """Whether things of a kind are gradients."""
-    return kind in (GRADIENTS, INPUT_GRADIENTS, COTANGENTS)
+    return kind in (GRADIENTS, LET_GO, INPUT_GRADIENTS, COTANGENTS)
 
 
 T = TypeVar("T")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
+from port.parity.sides.calls import Arrays, largest
 from port.parity.sides.run import Cotangents, Run
 from port.weights.torch_arrays import as_numpy, as_torch
 
@@ -20,6 +23,7 @@ def torch_pass(
     call: Callable[[nn.Module, Tensors], Tensors],
     inputs: Mapping[str, torch.Tensor],
     cotangents: Cotangents | None,
+    part: Collection[str] | None = None,
 ) -> Run:
     """Run a module forward and backward; or forward alone.
 
@@ -31,6 +35,7 @@ def torch_pass(
         call: the module, and tensors of its own by the inputs' names → its output tensors by name.
         inputs: stay as they are.
         cotangents: from the outputs to what is pulled back through each; None of a run that is forward alone.
+        part: names of the parameters whose gradients are kept, all by default; the others' are let go as they come.
 
     Raises:
         Exception: whatever the module raises without gradients, too.
@@ -41,7 +46,7 @@ def torch_pass(
         return Run({name: as_numpy(tensor) for name, tensor in outputs.items()})
 
     def run(by: Callable[[str], bool]) -> Run:
-        return _differentiated(fresh(), call, inputs, cotangents, by)
+        return _differentiated(fresh(), call, inputs, cotangents, by, part)
 
     try:
         return run(lambda name: True)
@@ -84,7 +89,12 @@ def pull_back(outputs: Tensors, wanted: Mapping[str, Any]) -> Tensors:
 
 
 def _differentiated(
-    module: nn.Module, call: Any, inputs: Mapping[str, torch.Tensor], cotangents: Cotangents, by: Callable[[str], bool]
+    module: nn.Module,
+    call: Any,
+    inputs: Mapping[str, torch.Tensor],
+    cotangents: Cotangents,
+    by: Callable[[str], bool],
+    part: Collection[str] | None = None,
 ) -> Run:
     """The run with the gradients by the inputs of these names."""
     leaves = {name: tensor.detach().clone() for name, tensor in inputs.items()}
@@ -92,20 +102,39 @@ def _differentiated(
         leaf.requires_grad_((leaf.is_floating_point() or leaf.is_complex()) and by(name))
     # Clones: a leaf may not be changed in place, as ReLU(inplace=True) does.
     outputs = call(module, {name: leaf.clone() for name, leaf in leaves.items()})
-    run = Run({name: as_numpy(tensor) for name, tensor in outputs.items()})
+    named = dict(module.named_parameters(remove_duplicate=False))
+    kept_in = set(named) if part is None else set(part)
+    run = Run({name: as_numpy(tensor) for name, tensor in outputs.items()}, let_go=_let_go(named, kept_in))
     try:
         pulled = pull_back(outputs, cotangents(run.outputs))
         run.cotangents = {name: as_numpy(tensor) for name, tensor in pulled.items()}
     except RuntimeError as error:
         # torch itself has no gradient there: nothing to compare with.
         run.no_gradient = _first_line(error)
-    named = dict(module.named_parameters(remove_duplicate=False))
     run.trained = _trained(module)
-    run.gradients = {name: as_numpy(gradient_of(p)) for name, p in named.items() if p.requires_grad}
+    run.gradients = {name: as_numpy(gradient_of(p)) for name, p in named.items() if p.requires_grad and name in kept_in}
     run.input_gradients = {name: as_numpy(gradient_of(leaf)) for name, leaf in leaves.items() if leaf.requires_grad}
     kept = {**dict(module.named_buffers()), **{name: p for name, p in named.items() if not p.requires_grad}}
     run.buffers = {name: as_numpy(tensor) for name, tensor in kept.items()}
     return run
+
+
+def _let_go(named: Mapping[str, nn.Parameter], kept: Collection[str]) -> Arrays:
+    """Let the gradients of all parameters but some go as soon as they are there; their largest magnitudes come here."""
+    sizes: Arrays = {}
+    stay = {id(named[name]) for name in kept if name in named}
+
+    def arrived(name: str, parameter: torch.Tensor) -> None:
+        # More than once where a part of the backward pass is one of its own, as in torch's reentrant checkpoints.
+        before = float(sizes.get(name, 0.0))
+        sizes[name] = np.array(max(before, largest({name: as_numpy(gradient_of(parameter))})))
+        parameter.grad = None
+
+    for name, parameter in named.items():
+        if parameter.requires_grad and parameter.is_leaf and id(parameter) not in stay:
+            parameter.register_post_accumulate_grad_hook(partial(arrived, name))
+            stay.add(id(parameter))
+    return sizes
 
 
 def _not_differentiated(fresh: Any, call: Any, inputs: Any, cotangents: Cotangents, error: RuntimeError) -> Run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -16,7 +16,7 @@ from port.errors import UsageError, explained
 from port.mapping.torch_guide import torch_guide, unwrapped
 from port.parity.sides.calls import Arrays, Call
 from port.parity.sides.copies import copied
-from port.parity.sides.fitting import unfit
+from port.parity.sides.cost import Cost, cost_of
 from port.parity.sides.inputs import Inputs
 from port.parity.sides.moved import moved
 from port.parity.sides.run import Cotangents, Run
@@ -64,8 +64,18 @@ class TorchSide:
             parameter.requires_grad_(parameter.is_floating_point())
         self.silenced = tuple(path for path, layer in self.modules.items() if silence(layer))
 
-    def run(self, inputs: Inputs, cotangents: Cotangents | None, *, training: bool, loss: Any = None) -> Run:
+    def run(
+        self,
+        inputs: Inputs,
+        cotangents: Cotangents | None,
+        *,
+        training: bool,
+        loss: Any = None,
+        part: Collection[str] | None = None,
+    ) -> Run:
         """A forward and a backward pass, of a fresh copy; without cotangents, forward alone.
+
+        Of the parameters' gradients those of a part are kept, by name; by default all are.
 
         Raises:
             UsageError: the model does not take the inputs; with its own message.
@@ -85,10 +95,15 @@ class TorchSide:
             with explained("the loss does not take the torch model's output"):
                 return {"loss": loss(output)}
 
-        with _alone(inputs):
-            run = torch_pass(fresh, call, leaves(self.tensors(inputs)), cotangents)
+        with self._alone(inputs):
+            run = torch_pass(fresh, call, leaves(self.tensors(inputs)), cotangents, part)
         run.calls = calls
         return run
+
+    @property
+    def parameter_sizes(self) -> dict[str, int]:
+        """The parameters' sizes in bytes, a tied one's under each of its names."""
+        return {name: tensor.nbytes for name, tensor in self._module.named_parameters(remove_duplicate=False)}
 
     def moved(self, inputs: Inputs, seed: int) -> tuple[TorchSide, Inputs]:
         """The same side and inputs, their numbers moved in their last places: a control's."""
@@ -96,14 +111,14 @@ class TorchSide:
         other._module, (args, kwargs) = moved(self._module, (inputs.args, inputs.kwargs), seed)
         return other, Inputs(args, kwargs)
 
-    def unfit(self, inputs: Inputs, *, gradients: bool) -> str:
-        """Why a comparison with these inputs does not fit into the memory that is free; empty if it does."""
+    def cost(self, inputs: Inputs) -> Cost:
+        """What a forward pass with these inputs costs."""
         *args, kwargs = self.tensors(inputs)
-        return unfit(self._module, (args, kwargs), gradients=gradients)
+        return cost_of(self._module, (args, kwargs))
 
     def is_random(self, inputs: Inputs) -> bool:
         """Whether two runs in training mode differ: something draws random numbers that is no dropout layer."""
-        with _alone(inputs):
+        with self._alone(inputs):
             first, second = (leaves(_called(self.fresh(training=True), self.tensors(inputs))) for _ in range(2))
         return any(not torch.equal(first[name].nan_to_num(), second[name].nan_to_num()) for name in first)
 
@@ -128,6 +143,15 @@ class TorchSide:
             self._forward(module, inputs)
         return arrays_of(module)
 
+    def outputs_with(self, weights: Mapping[str, float], inputs: Inputs, *, training: bool) -> Arrays:
+        """The outputs where each of these tensors holds one number throughout."""
+        module = self.fresh(training)
+        named = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers())}
+        with torch.no_grad():
+            for name, number in weights.items():
+                named[name].fill_(number)
+            return {name: as_numpy(leaf) for name, leaf in leaves(self._forward(module, inputs)).items()}
+
     def run_layer(self, call: Call, *, training: bool) -> Run:
         """One layer alone, called as it was in a run, with that call's own cotangents pulled back."""
 
@@ -140,7 +164,8 @@ class TorchSide:
             *args, kwargs = rebuilt((*call.args, call.kwargs), lambda name, _: tensors[name])
             return leaves(layer(*args, **kwargs))
 
-        return torch_pass(fresh, called, leaves((*call.args, call.kwargs)), lambda outputs: call.cotangents)
+        with self.in_precision():
+            return torch_pass(fresh, called, leaves((*call.args, call.kwargs)), lambda outputs: call.cotangents)
 
     def fresh(self, training: bool) -> nn.Module:
         """A copy of the copy, in a mode."""
@@ -149,22 +174,35 @@ class TorchSide:
         return module
 
     def _forward(self, module: nn.Module, inputs: Inputs) -> Any:
-        with _alone(inputs):
+        with self._alone(inputs):
             return _called(module, self.tensors(inputs))
 
     def tensors(self, inputs: Inputs) -> tuple[Any, ...]:
         """The inputs as tensors of their own: positional arguments, and a dict of keywords last."""
         return rebuilt(inputs.tree, lambda name, array: as_torch(array))
 
+    @contextmanager
+    def _alone(self, inputs: Inputs) -> Iterator[None]:
+        """Within it the model runs: the caller's random generator stays as it is, and errors say what it was given."""
+        with (
+            explained(f"the torch model does not take the inputs ({inputs.described})"),
+            torch.random.fork_rng(devices=[]),
+            self.in_precision(),
+        ):
+            yield
 
-@contextmanager
-def _alone(inputs: Inputs) -> Iterator[None]:
-    """Within it the model runs: the caller's random generator stays as it is, and errors say what it was given."""
-    with (
-        explained(f"the torch model does not take the inputs ({inputs.described})"),
-        torch.random.fork_rng(devices=[]),
-    ):
-        yield
+    @contextmanager
+    def in_precision(self) -> Iterator[None]:
+        """Within it, tensors that the model makes without a dtype, as its masks, are in the copy's precision too.
+
+        The lowest number of float64, with which a mask is filled, does not fit into float32.
+        """
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(getattr(torch, self.precision))
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(before)
 
 
 def _called(module: nn.Module, given: tuple[Any, ...]) -> Any:

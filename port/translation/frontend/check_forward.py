@@ -14,6 +14,7 @@ from port.errors import PortError, UsageError
 from port.parity.sides.copies import copied_with_memo
 from port.parity.sides.reachable import reached
 from port.translation.frontend.source_locations import assigned_at, is_users
+from port.translation.frontend.uninitialized import filled_at_random
 
 _METHODS = (
     *("modules", "named_modules", "children", "named_children", "get_submodule"),
@@ -48,16 +49,32 @@ def _see_that_a_copy_is_the_same(module: Any, args: tuple[Any, ...], kwargs: dic
     with _as_it_was(module, memo):
         theirs = _run(module, args, kwargs, f"{name} does not take the example inputs")
     own = f"{name} runs, but what is translated and proven are runs of copies, and a copy of it"
-    with _reads(module) as read:
+    with _reads(module) as read, filled_at_random(0) as places:
         ours = _run(made, args, kwargs, f"{own} fails: it may tell its parts by what no copy has, as id()")
     if read:
         raise UsageError(f"{own} reads {read[0]} of the original: a global, or a class, holds it; use self")
     number = next((k for k, (one, other) in enumerate(zip(theirs, ours, strict=False)) if not _same(one, other)), None)
     if len(theirs) != len(ours) or number is not None:
+        if places and _is_of_memory(module, args, kwargs, ours):
+            raise UsageError(
+                f"{name} gives memory as it happens to be (output {number or 0}): {places[0]} makes a tensor that "
+                "nothing fills; torch.zeros in place of torch.empty makes it the same at every run"
+            )
         raise UsageError(
             f"{own} gives something else (output {number or 0}): it draws numbers that no seed of torch's decides, "
             "keeps a state that is no tensor and cannot be copied, or tells its parts by what no copy has, as id()"
         )
+
+
+def _is_of_memory(module: Any, args: Any, kwargs: Any, ours: list[Any]) -> bool:
+    """Whether copies of a module give what `ours` is where memory is filled alike, and something else where not."""
+    runs = []
+    for seed in (0, 1):
+        made, _ = copied_with_memo(module)
+        with filled_at_random(seed):
+            runs.append(_run(made, args, kwargs, "a copy does not run again"))
+    alike = [len(ours) == len(run) and all(map(_same, ours, run)) for run in runs]
+    return alike == [True, False]
 
 
 def see_that_no_method_is_hidden(module: Any) -> None:

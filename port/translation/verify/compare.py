@@ -9,9 +9,8 @@ import numpy as np
 
 from port.judging import Compared
 from port.mapping import TORCH_ONLY
-from port.parity.compare.distance import largest
 from port.parity.compare.judge import Judge, Pair
-from port.parity.sides.calls import Arrays
+from port.parity.sides.calls import Arrays, largest
 from port.parity.sides.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Run
 from port.translation.verify.trained_alike import frozen_alike
 
@@ -33,19 +32,26 @@ def compared(theirs: Run, ours: Run, translation: WrittenModule, training: bool,
     outputs = {name: (array, ours.outputs[name]) for name, array in theirs.outputs.items()}
     found = [judge.row(f"{OUTPUTS} in {mode}", OUTPUTS, outputs)]
     if not theirs.no_gradient:
-        gradients = _carried(translation, ours.gradients, theirs.gradients)
-        gradients = _with_lacking(translation, gradients, theirs.gradients)
+        found.append(compared_gradients(theirs, ours, translation, training, judge))
         into = {
             name: (array, ours.input_gradients.get(name, np.zeros_like(array)))
             for name, array in theirs.input_gradients.items()
         }
-        most, most_into = largest(theirs.gradients), largest(theirs.input_gradients)
-        found.append(judge.row(f"{GRADIENTS} in {mode}", GRADIENTS, gradients, most=most))
+        most_into = largest(theirs.input_gradients)
         found.append(judge.row(f"{INPUT_GRADIENTS} in {mode}", INPUT_GRADIENTS, into, most=most_into))
     if not training:
         found.append(frozen_alike(theirs.trained, ours.trained, translation))
     found.append(judge.row(f"{BUFFERS} after {mode}", BUFFERS, _carried(translation, ours.buffers, theirs.buffers)))
     return [replace(row, where=row.where.removeprefix(translation.prefix)) for row in found if row.count]
+
+
+def compared_gradients(theirs: Run, ours: Run, translation: WrittenModule, training: bool, judge: Judge) -> Compared:
+    """What of the parameters' gradients was compared, of those that torch's run has; arguments as of `compared`."""
+    pairs = _carried(translation, ours.gradients, theirs.gradients)
+    pairs = _with_lacking(translation, pairs, theirs.gradients)
+    most = largest(theirs.gradients | theirs.let_go)
+    row = judge.row(f"{GRADIENTS} in {'training' if training else 'evaluation'}", GRADIENTS, pairs, most=most)
+    return replace(row, where=row.where.removeprefix(translation.prefix))
 
 
 def _carried(translation: WrittenModule, ours: Arrays, theirs: Arrays) -> dict[str, Pair]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.parity.sides.calls import Arrays
+from port.parity.sides.compiling import run_once
 from port.parity.sides.flax_side import silence
 from port.parity.sides.run import Run, numbered
 from port.translation.ir.layout import Drawn, Layout
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 
 
 def flax_run(
-    translation: WrittenModule, precision: str, given: Any, training: bool, cotangents: Arrays, seed: int
+    translation: WrittenModule,
+    precision: str,
+    given: Any,
+    training: bool,
+    cotangents: Arrays,
+    seed: int,
+    part: Collection[str] | None = None,
 ) -> Run:
     """Run the written module, forward and backward.
 
@@ -33,6 +40,7 @@ def flax_run(
         training: the mode.
         cotangents: of the outputs, in torch's layout.
         seed: of the numbers that both sides draw.
+        part: paths of the parameters that gradients are taken of; by default of all.
 
     Returns:
         the run: outputs and inputs in torch's layout and under the names that `torch_run` gives them, the rest by
@@ -45,7 +53,11 @@ def flax_run(
 
     from port.parity.sides.flax_pass import flax_pass
 
-    graph, params, rest = nnx.split(_built(translation, precision, training), nnx.Param, ...)  # type: ignore[misc]
+    module = _built(translation, precision, training)
+    trained = dict.fromkeys(_paths(nnx.state(module, nnx.Param)), True)
+    chosen = nnx.Param if part is None else nnx.All(nnx.Param, lambda path, _: ".".join(map(str, path)) in part)
+    graph, params, rest = nnx.split(module, chosen, ...)  # type: ignore[misc]
+    del module
     arguments = _Arguments.of(translation, given)
 
     def forward(params: Any, floating: Sequence[Any], rest: Any) -> Any:
@@ -58,7 +70,6 @@ def flax_run(
         pulled = flax_pass(forward, cotangents, params, arguments.floating, constants=(rest,), jit=True)
     gradients = _flat(pulled.gradients[0])
     buffers = _flat(pulled.kept)
-    trained = dict.fromkeys(gradients, True) | dict.fromkeys(buffers, False)
     into = arguments.in_torchs(translation, given, pulled.gradients[1])
     return Run(
         pulled.outputs,
@@ -66,26 +77,24 @@ def flax_run(
         input_gradients=into,
         cotangents=cotangents,
         buffers=buffers,
-        trained=trained,
+        trained=trained | dict.fromkeys(buffers, False),
     )
 
 
 def flax_outputs(translation: WrittenModule, precision: str, given: Any, training: bool, seed: int) -> list[np.ndarray]:
     """What the written module gives, forward alone; arguments as of `flax_run`."""
-    import jax
     from flax import nnx
 
     graph, state = nnx.split(_built(translation, precision, training))
     arguments = _Arguments.of(translation, given)
 
-    @jax.jit
     def run(state: Any, floating: list[Any]) -> list[Any]:
         model = nnx.merge(graph, state, copy=True)
         results = translation.boundary.call(model, arguments.filled(floating))
         return arrays_in(results, translation.boundary.outputs[training])
 
     with _drawing(translation, translation.draws[training], seed):
-        return list(map(np.asarray, run(state, arguments.floating)))
+        return list(map(np.asarray, run_once(run, state, arguments.floating)))
 
 
 @contextmanager
@@ -220,6 +229,13 @@ def arrays_in(results: Any, outputs: Any) -> list[Any]:
         case tuple() | list():
             return [array for item, layout in zip(results, outputs, strict=True) for array in arrays_in(item, layout)]
     return []
+
+
+def _paths(state: Any) -> list[str]:
+    """A state's dotted paths."""
+    from flax import nnx
+
+    return [".".join(map(str, path)) for path, _ in nnx.to_flat_state(state)]
 
 
 def _flat(state: Any) -> Arrays:

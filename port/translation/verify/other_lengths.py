@@ -14,7 +14,10 @@ from port.parity.compare.control import Control
 from port.parity.compare.judge import Judge
 from port.parity.sides.calls import Arrays
 from port.parity.sides.copies import copied
+from port.parity.sides.cost import Cost, cost_of
+from port.parity.sides.duration import seconds_compiled
 from port.parity.sides.moved import moved
+from port.parity.sides.parts import Part
 from port.parity.sides.precision import cpu_precision
 from port.parity.sides.run import OUTPUTS, Kinds, Run, numbered
 from port.translation.frontend.free_lengths import Trials
@@ -122,18 +125,37 @@ class Sides:
         what = f"{OUTPUTS} in {'training' if training else 'evaluation'}{f' at {where}' if where else ''}"
         return Judge(control, self.limits).row(what, OUTPUTS, pairs)
 
-    def torch(self, module: Any, given: Any, *, training: bool) -> Run:
-        """torch's run, forward and backward."""
+    def torch(self, module: Any, given: Any, *, training: bool, part: Part | None = None) -> Run:
+        """torch's run, forward and backward; gradients of a part of the parameters alone, if one is given."""
         with self.torch_dtype():
-            return torch_run(module, given, training, self.seed)
+            return torch_run(module, given, training, self.seed, None if part is None else part.torch)
 
-    def judge(self, theirs: Run, given: Any, *, training: bool) -> Judge:
+    def judge(self, theirs: Run, given: Any, *, training: bool, part: Part | None = None) -> Judge:
         """The judge of what is compared with a run of torch's."""
 
         def run(seed: int) -> Kinds:
-            return self.torch(*moved(self.module, given, seed), training=training).kinds
+            return self.torch(*moved(self.module, given, seed), training=training, part=part).kinds
 
         return Judge(Control(run, theirs.kinds), self.limits)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What a forward pass of the original costs at the example's lengths."""
+        return cost_of(self.module, (self.args, self.kwargs))
+
+    def cost_of(self, given: Any) -> Cost:
+        """What one costs on (args, kwargs)."""
+        is_example = given[0] is self.args and given[1] is self.kwargs
+        return self.cost if is_example else cost_of(self.module, given)
+
+    def seconds(self, sizes: Lengths | None = None) -> float:
+        """How long it takes to compare both modes at the example's lengths, or what is compared at others."""
+        if sizes is None:
+            return 2 * seconds_compiled(self.cost, gradients=True)
+        elements = self.lengths.elements
+        cost = self.cost.scaled(elements(sizes) / max(1, elements(self.example)))
+        in_training = seconds_compiled(cost, gradients=self.is_small) if self.trains_at(sizes) else 0.0
+        return seconds_compiled(cost, gradients=False) + in_training
 
     def torch_dtype(self) -> AbstractContextManager[None]:
         """Within it, torch makes tensors in the proof's precision."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
 import traceback
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from port.judging import Compared, Status
+from port.judging import Status
+from port.judging.compared import Compared, with_row
+from port.parity.sides.duration import TIME_LIMIT, announcement, duration, overtime, seconds_compiled
 from port.parity.sides.fitting import SMALLER, did_not_fit, fits, shortage
 from port.parity.sides.flax_pass import OtherShape
+from port.parity.sides.parts import Part, least_parts, parts_of, said_of
 from port.parity.sides.precision import cpu_precision
+from port.parity.sides.run import Run
 from port.translation.codegen.module_of_source import LABEL
 from port.translation.frontend.input_lengths import Lengths
 from port.translation.frontend.precision import twice, why_not
-from port.translation.verify.compare import compared
+from port.translation.verify.compare import compared, compared_gradients
 from port.translation.verify.explain import explanation_of
 from port.translation.verify.flax_run import flax_run
 from port.translation.verify.other_lengths import Sides, words
@@ -24,10 +30,20 @@ from port.translation.verify.unread import unread_and_felt
 if TYPE_CHECKING:
     import torch
 
+    from port.parity.sides.run import Run
     from port.translation.artifact.written_module import WrittenModule
 
 
-def prove(module: torch.nn.Module, translation: WrittenModule, args: Any, kwargs: Any, *, seed: int = 0) -> Proof:
+def prove(
+    module: torch.nn.Module,
+    translation: WrittenModule,
+    args: Any,
+    kwargs: Any,
+    *,
+    seed: int = 0,
+    time_limit: float = TIME_LIMIT,
+    tell: Callable[[str], Any] | None = None,
+) -> Proof:
     """Run both sides on the inputs and compare: in float64, or where the original does not run so, in float32.
 
     What the code itself draws at random, dropout masks too, is the same on both sides.
@@ -38,6 +54,9 @@ def prove(module: torch.nn.Module, translation: WrittenModule, args: Any, kwargs
         args: inputs.
         kwargs: those by name.
         seed: of the random cotangents and of what both sides draw.
+        time_limit: seconds that it may take, as estimated beforehand; what would take longer is compared at smaller
+            lengths, or not at all, and the proof says so.
+        tell: is told beforehand how long it takes, if that is long.
     """
     try:
         sides = Sides(module, translation, args, kwargs, seed=seed)
@@ -45,7 +64,10 @@ def prove(module: torch.nn.Module, translation: WrittenModule, args: Any, kwargs
         if not did_not_fit(error):
             raise
         return Proof((), unjudged=_UNFIT.format("of a copy of the original in float64"))
-    proving = _Proving(sides)
+    proving = _Proving(sides, time_limit)
+    said = announcement(min(time_limit, sides.seconds() + sum(map(sides.seconds, translation.lengths.tried))))
+    if tell is not None and said:
+        tell(said)
     try:
         return proving.proof()
     except KeyboardInterrupt:
@@ -58,10 +80,14 @@ class _Proving:
 
     Args:
         sides: the original and the written module.
+        time_limit: seconds that it may take.
     """
 
-    def __init__(self, sides: Sides) -> None:
+    def __init__(self, sides: Sides, time_limit: float = TIME_LIMIT) -> None:
         self.sides, self.translation = sides, sides.translation
+        self.time_limit, self.began = time_limit, time.monotonic()
+        self.parts: tuple[Part | None, ...] = (None,)  # one of all parameters
+        self.undivided = ""  # why they are not taken at once
         self.rows: list[Compared] = []
         self.ran_at: Lengths = {}  # empty: the example's own
         self.others: list[Lengths] = []
@@ -88,13 +114,13 @@ class _Proving:
     def proof(self) -> Proof:
         """Run all of it."""
         sides, given = self.sides, (self.sides.args, self.sides.kwargs)
-        if not fits(sides.module, given, gradients=True):
-            sizes = smaller(sides, lambda sizes: fits(sides.module, sides.given_at(sizes), gradients=True))
-            where = shortage(sides.module, given, gradients=True)
-            if sizes is None:
-                return self.outputs_alone(given, where)
-            given, self.ran_at = sides.given_at(sizes), sizes
-            self.remarks[f"compared at {words(sizes)} in place of the example's lengths: {where}"] = None
+        if (excess := self.beyond(given, gradients=True)) is not None:
+            sizes = smaller(sides, lambda sizes: self.beyond(sides.given_at(sizes), gradients=True) is None)
+            if sizes is not None:
+                given, self.ran_at = sides.given_at(sizes), sizes
+                self.remarks[f"compared at {words(sizes)} in place of the example's lengths: {excess.how_much}"] = None
+            elif not self.divide(given, excess.how_much):
+                return self.outputs_alone(given, excess)
         for training in (False, True):
             mode = "training" if training else "evaluation"
             if training:
@@ -106,21 +132,53 @@ class _Proving:
                         if why_not(sides.module, *given, training=True):
                             self.remarks[_UNTRAINED.format(why)] = None
                             break
-            try:
-                failed = self.mode(given, training, mode)
-            except Exception as error:
-                if not did_not_fit(error):
-                    raise
-                return self.outputs_alone(given, f"the run in {mode} did not fit")
+            failed = self.mode_that_fits(given, training, mode)
+            if isinstance(failed, Beyond):
+                return self.outputs_alone(given, failed)
             if failed:
                 return self.ended(failed)
         return self.at_other_lengths()
+
+    def beyond(self, given: Any, *, gradients: bool, parts: int = 1) -> Beyond | None:
+        """Why both modes are not to be run on (args, kwargs); None if they are."""
+        cost = self.sides.cost_of(given)
+        if not fits(cost, gradients=gradients, parts=parts):
+            return Beyond(_UNFIT, shortage(cost, gradients=gradients))
+        long = overtime(2 * parts * seconds_compiled(cost, gradients=gradients), self.time_limit)
+        return Beyond(_TOO_LONG, long) if long else None
+
+    def divide(self, given: Any, why: str) -> bool:
+        """Have gradients taken in parts, as few as fit; whether there are so many that do."""
+        count = least_parts(lambda count: self.beyond(given, gradients=True, parts=count) is None)
+        sizes = {name: p.nbytes for name, p in self.sides.module.named_parameters(remove_duplicate=False)}
+        mapping, prefix = self.translation.mapping, self.translation.prefix
+        parts = parts_of(mapping.entries, sizes, count, prefix=prefix) if count else ()
+        if len(parts) < 2:
+            return False
+        self.parts, self.undivided = parts, why
+        return True
+
+    def mode_that_fits(self, given: Any, training: bool, mode: str) -> str | Beyond:
+        """Compare one mode, in parts where it does not fit; why it cannot be compared, if it cannot."""
+        while True:
+            try:
+                failed = self.mode(given, training, mode)
+                if len(self.parts) > 1:
+                    self.remarks[f"{said_of(len(self.parts))}: {self.undivided}"] = None
+                return failed
+            except Exception as error:
+                if not did_not_fit(error):
+                    raise
+            why = f"the run in {mode} did not fit"
+            if len(self.parts) > 1 or not self.divide(given, why):
+                return Beyond(_UNFIT, why)
 
     def mode(self, given: Any, training: bool, mode: str) -> str:
         """Compare one mode; why the written module cannot be compared, if it cannot."""
         sides, translation = self.sides, self.translation
         with cpu_precision(sides.precision == "float64" or translation.needs_x64):
-            theirs = sides.torch(sides.module, given, training=training)
+            part = self.parts[0]
+            theirs = sides.torch(sides.module, given, training=training, part=part)
             with sides.torch_dtype():
                 unread = unread_and_felt(sides.module, translation, given, training, sides.seed, theirs.outputs)
             if unread:
@@ -132,38 +190,83 @@ class _Proving:
             if training and theirs.silenced:
                 self.remarks[f"dropout was off inside {', '.join(theirs.silenced)}"] = None
             try:
-                ours = flax_run(translation, sides.precision, given, training, theirs.cotangents, sides.seed)
+                ours = self.flax(given, training, theirs, part)
             except OtherShape as error:
                 return str(error)
             except Exception as error:
                 if did_not_fit(error):
                     raise
-                return _error_of(error)
-            self.rows += compared(theirs, ours, translation, training, sides.judge(theirs, given, training=training))
+                return self.without_gradients(given, training, theirs, error)
+            judge = sides.judge(theirs, given, training=training, part=part)
+            self.rows += compared(theirs, ours, translation, training, judge)
+            others = () if theirs.no_gradient else self.parts[1:]
+            del theirs, ours, judge  # one part is in memory at a time
+            for part in others:
+                self.rows = with_row(self.rows, self.gradients_of(part, given, training))
         return ""
 
-    def outputs_alone(self, given: Any, why: str) -> Proof:
+    def flax(self, given: Any, training: bool, theirs: Run, part: Part | None) -> Run:
+        """Flax's run, as torch's was."""
+        paths, precision = None if part is None else part.flax, self.sides.precision
+        return flax_run(self.translation, precision, given, training, theirs.cotangents, self.sides.seed, paths)
+
+    def gradients_of(self, part: Part | None, given: Any, training: bool) -> Compared:
+        """Compare the gradients of one more part of the parameters, and let them go."""
+        theirs = self.sides.torch(self.sides.module, given, training=training, part=part)
+        ours = self.flax(given, training, theirs, part)
+        judge = self.sides.judge(theirs, given, training=training, part=part)
+        return compared_gradients(theirs, ours, self.translation, training, judge)
+
+    def without_gradients(self, given: Any, training: bool, theirs: Run, error: Exception) -> str:
+        """Where the written module does not run with gradients, what it gives without; why that is a failure, if so.
+
+        Args:
+            given: (args, kwargs).
+            training: the mode.
+            theirs: torch's run.
+            error: what JAX raised.
+        """
+        mode = "training" if training else "evaluation"
+        try:
+            row = self.sides.compared(given, "", training=training)
+        except Exception as without:
+            if did_not_fit(without):
+                raise
+            return _error_of(error)
+        self.rows += [] if row is None else [row]
+        said = _said_by(error)
+        if theirs.no_gradient:
+            self.remarks[f"nor has JAX a gradient in {mode}, where buffers were not compared either{said}"] = None
+            return ""
+        return _NO_GRADIENT.format(mode, said)
+
+    def outputs_alone(self, given: Any, why: Beyond) -> Proof:
         """Where a backward pass does not fit: what both sides give forward, as far as that does."""
+        unfit = Beyond(_UNFIT, why.how_much)
         done = {row.what for row in self.rows}
         for mode, training in (("evaluation", False), ("training", True)):
             if f"outputs in {mode}" in done:
                 continue
             try:
-                if not fits(self.sides.module, given, gradients=False):
-                    return self.ended(unjudged=_UNFIT.format(f"in {mode} ({why})"))
+                if (forward := self.beyond(given, gradients=False)) is not None:
+                    return self.ended(unjudged=forward.of(f"in {mode}"))
                 row = self.sides.compared(given, "", training=training)
             except Exception as error:
                 if not did_not_fit(error):
                     return self.ended(_error_of(error))
-                return self.ended(unjudged=_UNFIT.format(f"in {mode} ({why})"))
+                return self.ended(unjudged=unfit.of(f"in {mode}"))
             self.rows += [] if row is None else [replace(row, what=f"outputs in {mode}")]
-        return self.ended(unjudged=_UNFIT.format(f"with gradients ({why})"))
+        return self.ended(unjudged=why.of("with gradients"))
 
     def at_other_lengths(self) -> Proof:
         """Compare at the other lengths that the translation takes."""
         for sizes in self.translation.lengths.tried:
-            if self.ran_at and not fits(self.sides.module, self.sides.given_at(sizes), gradients=True):
+            is_short_of_memory = self.ran_at or len(self.parts) > 1
+            if is_short_of_memory and not fits(self.sides.cost_of(self.sides.given_at(sizes)), gradients=True):
                 continue  # they are as long as what did not fit
+            if time.monotonic() - self.began + self.sides.seconds(sizes) > self.time_limit:
+                self.remarks[f"not compared at {words(sizes)}: {_LATE.format(duration(self.time_limit))}"] = None
+                continue
             self.others.append(sizes)
             try:
                 modes = (False, True) if self.sides.trains_at(sizes) else (False,)
@@ -178,17 +281,42 @@ class _Proving:
         return self.explained()
 
 
+@dataclass(frozen=True)
+class Beyond:
+    """Why something was not run.
+
+    Attributes:
+        sentence: what did not fit, and what to do.
+        how_much: what it needs, and what there is.
+    """
+
+    sentence: str
+    how_much: str
+
+    def of(self, run: str) -> str:
+        """The sentence of a run."""
+        return self.sentence.format(f"{run} ({self.how_much})")
+
+
 def _compared_at(translation: WrittenModule, ran_at: Lengths, others: list[Lengths]) -> str:
     """The lengths of the inputs at which both sides ran."""
     if not translation.lengths.names:
         return "the example's lengths alone, which are fixed, and checked where they come in"
     first = words(ran_at) if ran_at else "the example's lengths"
     tried = "; ".join(map(words, others))
-    return f"{first}; {tried}" if tried else f"{first} alone: the original ran at no others"
+    if tried:
+        return f"{first}; {tried}"
+    return f"{first} alone" if translation.lengths.tried else f"{first} alone: the original ran at no others"
 
 
 _UNFIT = f"the run {{}} did not fit into memory: translate with {SMALLER}, or a part alone (--submodule)"
+_TOO_LONG = f"the run {{}} was left out: translate with {SMALLER}, a part alone (--submodule), or a longer --time-limit"
+_LATE = "that would go beyond the time limit of {} (--time-limit)"
 _UNTRAINED = "training mode was not compared, since the original does not run in it: {}"
+_NO_GRADIENT = (
+    "the written module runs in {}, and JAX cannot differentiate it, where PyTorch differentiates the original: it can "
+    "be used, and not be trained{}"
+)
 _UNREAD = "the written module does not read {}, and what the original gives changes with it"
 _OWN = (
     "{}: a backward pass of its own, which is not written; the gradients are those of its forward. "
@@ -200,9 +328,14 @@ _X64 = (
 
 
 def _error_of(error: Exception) -> str:
-    """Why the written module does not run: the error's first line, and the line of the source."""
+    """Why the written module does not run."""
+    return f"the written module does not run{_said_by(error)}"
+
+
+def _said_by(error: Exception) -> str:
+    """The line of the source, and the error's first line."""
     frames = traceback.extract_tb(error.__traceback__)
     text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
     own = [frame for frame in frames if LABEL in frame.filename]
     where = f" in `{own[-1].line}`" if own else f" ({frames[-1].name})"
-    return f"the written module does not run{where}: {text}"
+    return f"{where}: {text}"

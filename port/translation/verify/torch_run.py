@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,9 @@ OUTPUT, INPUT = "output", "input"
 """Tensors that go in and come out are called by these and their numbers, in the order of torch's leaves."""
 
 
-def torch_run(module: torch.nn.Module, given: Any, training: bool, seed: int) -> Run:
+def torch_run(
+    module: torch.nn.Module, given: Any, training: bool, seed: int, part: Collection[str] | None = None
+) -> Run:
     """Run the original, forward and backward.
 
     Args:
@@ -30,6 +33,7 @@ def torch_run(module: torch.nn.Module, given: Any, training: bool, seed: int) ->
         given: (args, kwargs).
         training: the mode.
         seed: of all that is drawn: the cotangents, and the numbers that both sides draw.
+        part: names of the parameters whose gradients are kept; by default all are.
 
     Returns:
         the run: ``output 0``, ``input 0`` and so on in the order of torch's leaves.
@@ -52,7 +56,7 @@ def torch_run(module: torch.nn.Module, given: Any, training: bool, seed: int) ->
         results, silenced = _results(fresh, args, kwargs, seed)
         return numbered(OUTPUT, results)
 
-    run = torch_pass(lambda: copied(module).train(training), called, numbered(INPUT, tensors), Drawn(seed))
+    run = torch_pass(lambda: copied(module).train(training), called, numbered(INPUT, tensors), Drawn(seed), part)
     run.silenced = silenced
     if not run.cotangents and not run.no_gradient:
         run.no_gradient = "no output of the original depends smoothly on anything"

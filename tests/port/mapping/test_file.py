@@ -69,6 +69,14 @@ def test_what_is_changed_in_the_file_is_changed_when_it_is_read(tmp_path):
     assert read_mapping(tmp_path / "m.toml") == Mapping((Entry(("a",), ("b",), (Permute((1, 2, 0)),)),))
 
 
+def test_what_keeps_its_value_is_read_back(tmp_path):
+    mapping = Mapping((Entry(("a",), ("b",)),), ("mask.embedding",))
+    save_mapping(mapping, tmp_path / "m.toml")
+    assert read_mapping(tmp_path / "m.toml") == mapping
+    (tmp_path / "m.toml").write_text("keep = ['mask.embedding']")
+    assert read_mapping(tmp_path / "m.toml") == Rules(keep=("mask.embedding",))
+
+
 def test_a_person_can_read_it(tmp_path):
     entry = Entry(("fc.weight",), ("fc.kernel",), (Permute((1, 0)),), "params", ((3, 2),))
     save_mapping(Mapping((entry, Entry(("n",), ("n",), collection=TORCH_ONLY, optional=True))), tmp_path / "m.toml")
@@ -168,7 +176,7 @@ def test_tables_that_make_no_sense_are_refused_by_the_file_s_name(kind, tables, 
         ),
         ("[[entry]]\nsource = 'a'\ntarget = 'b'\n[[entry]]\nsource = 'c'\ntarget = 'b'", "twice: target b"),
         ("[[entry]]\nsource = 'a'\ntarget = 'b'\n[fold]\nfc = [1, 2, 3]", "which fold cannot be added to"),
-        ("[renam]\na = 1", "there is no renam; there are rename, fold, rule, and entry"),
+        ("[renam]\na = 1", "there is no renam; there are rename, fold, rule, keep, and entry"),
         ("[[rename]]\nfrom = 'a'", "rename 1: to is missing"),
         ("[[rename]]\nfrom = '('\nto = 'a'", "rename 1: missing )"),
         ("[rename]\na = 'b'", "each rename is a table of its own, under [[rename]]"),
@@ -176,6 +184,8 @@ def test_tables_that_make_no_sense_are_refused_by_the_file_s_name(kind, tables, 
         ("[[rule]]\nsource = 'a'\ntarget = 'a'\n[[rule]]\ntarget = 'a'", "rule 2: source is missing"),
         ("[[rule]]\nsource = 'a'\ntarget = 'a'\nmoves = 3", "rule 1: moves are a list"),
         ("[fold]\nfc = 3", "fold: it says layer = [channels, height, width]"),
+        ("keep = 'a'", "keep is a list of Flax's paths"),
+        ("keep = [3]\n[[entry]]\nsource = 'a'\ntarget = 'b'", "keep is a list of Flax's paths"),
         ("x = " + "[" * 3000, "is not TOML"),
         ("a = 1\na = 2", "is not TOML"),
     ],

@@ -15,7 +15,7 @@ from flax import linen, nnx
 
 from models.frozen import FlaxBands, FlaxPlain, TorchBands, TorchOpen
 from port.errors import NoPair, UsageError, WeightsMismatch
-from port.mapping import FROZEN, TORCH_ONLY, Entry, Mapping, between, guide_of_flax, guide_of_torch, save_mapping
+from port.mapping import FROZEN, TORCH_ONLY, Entry, Mapping, Rules, between, guide_of_flax, guide_of_torch, save_mapping
 from port.mapping.nnx_guide import dotted, weights_filter
 
 WIDTH = 5
@@ -230,6 +230,20 @@ def test_what_is_written_is_the_whole_mapping_and_is_seen_to_fit(tmp_path):
         between(torch.nn.Linear(2, 3), rename=mapping)
     with pytest.raises(WeightsMismatch, match=r"Flax: missing: heads\.a\.kernel"):
         between(torch_net(), nnx.Linear(2, 3, rngs=nnx.Rngs(0)), rename=mapping)
+
+
+def test_what_has_no_twin_keeps_its_value_where_the_rules_say_so():
+    model, twin = torch.nn.Linear(2, 3), nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+    twin.mask = nnx.Param(jnp.zeros(4))
+    with pytest.raises(WeightsMismatch, match="mask"):
+        between(model, twin)
+    mapping = between(model, twin, rename=Rules(keep=("mask",)))
+    assert mapping == between(model, twin, rename=mapping)
+    assert mapping.kept == ("mask",) and {entry.targets for entry in mapping.entries} == {("kernel",), ("bias",)}
+    with pytest.raises(WeightsMismatch, match="Flax: unexpected: mask"):
+        between(model, twin, rename=Mapping(mapping.entries))
+    with pytest.raises(WeightsMismatch, match=r"Flax has no masks, which the mapping keeps \(nearest: mask\)"):
+        between(model, twin, rename=Rules(keep=("masks",)))
 
 
 def test_a_mapping_without_shapes_is_held_against_those_of_the_models():

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from port.matching.ambiguity import other_ways, undecided
+from port.matching.ambiguity import are_at_home, other_ways, undecided
+from port.matching.options import Node, Option
 from port.matching.problem import Problem
+from port.matching.state import Decision, State
+from port.matching.units import Unit
 
-from .chains import Chain
+from .chains import Chain, unit
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -57,3 +60,32 @@ def test_where_float32_lets_both_agree_the_far_nearer_is_meant() -> None:
     right, swapped = chain.runs(chain.right), chain.runs(chain.state(1, 0, 2))
     assert right.agree and swapped.agree and right.apart < 1e-12 < 1e-3 < swapped.apart
     assert undecided(chain.runs, chain.right) == {}
+
+
+def _held(module: str, name: str) -> Node:
+    """A parameter that a module of a person's own holds beside its layers; its use is not seen."""
+    return (Unit(module, "Block", {name: f"{module}.{name}"}, {name: (3,)}, "own"),)
+
+
+def _blocks(fc: tuple[str, str]) -> tuple[State, list[Node]]:
+    """Two blocks with a layer scale and a linear layer each; the linear layers have these twins."""
+    scales = [_held("f0", "gamma"), _held("f1", "gamma")]
+    layers: list[Node] = [(unit(f"{block}.fc", kernel=(3, 3)),) for block in ("f0", "f1")]
+    twins: list[Node] = [_held("t0", "scale"), _held("t1", "scale"), *((unit(path, weight=(3, 3)),) for path in fc)]
+    made = {
+        flax: Decision(Option(torch, flax, ()), "order") for flax, torch in zip([*scales, *layers], twins, strict=True)
+    }
+    return State(made), scales
+
+
+def test_a_module_tells_whose_its_own_parameters_are() -> None:
+    state, scales = _blocks(("t0.fc", "t1.fc"))
+    assert are_at_home(state, *scales)
+    crossed, scales = _blocks(("t1.fc", "t0.fc"))
+    assert not are_at_home(crossed, *scales)
+    beside, scales = _blocks(("t0.fc", "t0.other"))
+    assert not are_at_home(beside, *scales)
+    alone = State({flax: made for flax, made in state.decisions.items() if flax in scales})
+    assert not are_at_home(alone, *scales), "nothing is called inside"
+    state, scales = _blocks(("t0.fc", "t1.fc"))
+    assert not are_at_home(state, scales[0], scales[0]), "two of one module's may be exchanged"

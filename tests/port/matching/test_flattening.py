@@ -41,3 +41,34 @@ def test_a_pooling_that_is_no_layer_keeps_the_proportion() -> None:
 
 def test_one_number_a_channel_needs_no_fold() -> None:
     assert found(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 5)) == {}
+
+
+class OverPositions(torch.nn.Module):
+    """A linear layer over the channels of every position, which a row of positions divides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.fc = torch.nn.Conv2d(3, 6, 1), torch.nn.LayerNorm(6), torch.nn.Linear(6, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.norm(self.conv(x).permute(0, 2, 3, 1)))
+
+
+def test_a_layer_over_channels_last_has_no_flatten() -> None:
+    assert found(torch.nn.AdaptiveAvgPool2d((3, 3)), OverPositions()) == {}
+    assert found(torch.nn.AdaptiveAvgPool2d((2, 3)), OverPositions()) == {}
+
+
+class OverTime(torch.nn.Module):
+    """Channels and frequencies in one row for each moment, as speech has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(18, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x.permute(0, 2, 1, 3).flatten(2))
+
+
+def test_what_is_kept_beside_the_row_is_not_in_it() -> None:
+    assert found(OverTime()) == {"1.fc": ((3, 6),)}

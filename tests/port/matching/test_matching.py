@@ -247,6 +247,42 @@ def test_a_parameter_that_is_not_trained_needs_no_twin() -> None:
     assert [row.torch for row in port.match(Shifted(trained=True), flax, inputs).open] == [("shift",)]
 
 
+class Spare(Chain):
+    """With an embedding for what is masked, which only pre-training uses."""
+
+    def __init__(self, *, used: bool = False) -> None:
+        super().__init__()
+        self.mask_token, self.used = torch.nn.Parameter(torch.rand(7)), used
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) + (self.mask_token.sum() if self.used and self.training else 0.0)
+
+
+class LinenSpare(linen.Module):
+    used: bool = False
+
+    @linen.compact
+    def __call__(self, x: Any, train: bool = False) -> Any:
+        spare = self.param("masked_embed", linen.initializers.normal(), (9,))
+        return LinenChain(name="chain")(x) + (spare.sum() if self.used and train else 0.0)
+
+
+def test_a_parameter_that_takes_no_part_needs_no_twin(tmp_path: Path) -> None:
+    inputs = drawn(3, 4)
+    plain, spare = with_variables(LinenChain(), inputs), with_variables(LinenSpare(), inputs)
+    found = port.match(Spare(), plain, inputs)
+    assert found and [row.torch for row in found.rows if row.by == "no twin needed"] == [("mask_token",)]
+    found = port.match(Chain(), spare, inputs)
+    assert found and [row.flax for row in found.rows if row.by == "no twin needed"] == [("masked_embed",)]
+    found.save(tmp_path / "m.toml")
+    assert port.check(Chain(), spare, inputs, rename=tmp_path / "m.toml", weights="torch")
+    assert [row.torch for row in port.match(Spare(used=True), plain, inputs).open] == [("mask_token",)]
+    used = with_variables(LinenSpare(used=True), inputs)
+    assert [row.flax for row in port.match(Chain(), used, inputs).open] == [("masked_embed",)]
+    found = port.match(Chain(), used, inputs, rename=Rules(keep=("masked_embed",)))
+    assert not found.open and not found, "what the user keeps has no twin, and a part in training"
+
+
 def test_a_layer_too_many_stays_open() -> None:
     inputs = drawn(3, 4)
     found = port.match(Chain(), with_variables(LinenChain(extra=True), inputs), inputs)

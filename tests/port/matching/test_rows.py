@@ -62,3 +62,14 @@ def test_a_constant_needs_no_twin() -> None:
     rows = rows_of(PROBLEM, state(x="b", y="a"), (), aside, {}, {}, *GUIDES)
     assert [row.torch for row in rows if row.by == "no twin needed"] == [("c.weight",)]
     assert not any(row.by == "open" and row.torch for row in rows)
+
+
+def test_what_takes_no_part_needs_no_twin() -> None:
+    aside = [Found(("c.weight",), ("c.weight",), (), "torch_only", True)]
+    idle = frozenset({"c.weight"}), frozenset({"z.kernel"})
+    rows = rows_of(PROBLEM, state(x="b", y="a"), (), aside, {}, {}, *GUIDES, idle)
+    assert not any(row.by == "open" for row in rows)
+    ours, theirs = (row for row in reversed(rows) if row.by == "no twin needed")
+    assert (theirs.torch, theirs.flax, ours.torch, ours.flax) == (("c.weight",), (), (), ("z.kernel",))
+    assert theirs.note == "takes no part in what the model computes with these inputs, kept aside for the way back"
+    assert ours.note == "takes no part in what the model computes with these inputs, and keeps its value"

@@ -41,7 +41,8 @@ class NnxNet(nnx.Module):
     [
         (None, None, False),
         (lambda: torch.ones(4), lambda: jnp.ones(4), False),  # whole numbers; float64 in Flax
-        (lambda: torch.sin(torch.arange(4.0)), None, True),
+        (lambda: torch.sin(torch.arange(4.0)), None, False),  # in the model's precision, as all that it makes
+        (lambda: torch.sin(torch.arange(4, dtype=torch.float32)), None, True),
         (None, lambda: jnp.sin(jnp.arange(4, dtype=jnp.float32)), True),
     ],
 )

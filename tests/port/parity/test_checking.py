@@ -137,6 +137,23 @@ def test_layers_told_their_dtype_are_widened() -> None:
     assert port.check(theirs, ours, X)
 
 
+def test_what_a_model_makes_without_a_dtype_is_in_the_precision_too() -> None:
+    """As a mask that is filled with the lowest number of the input's dtype, which float32 cannot hold."""
+
+    class Masked(Model):
+        def forward(self, x: Any, *args: Any) -> Any:
+            mask = torch.full((x.shape[-1],), torch.finfo(x.dtype).min).exp()
+            assert mask.dtype == torch.tensor(0.5).dtype == x.dtype
+            return super().forward(x + mask, *args)
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        theirs, ours = Masked(), FlaxModel()
+    port.load(ours, theirs)
+    assert port.check(theirs, ours, X)
+    assert torch.get_default_dtype() == torch.float32
+
+
 @pytest.mark.sweep
 def test_in_float32() -> None:
     theirs, ours = pair()

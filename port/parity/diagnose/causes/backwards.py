@@ -35,7 +35,7 @@ def arriving(result: ModeResult, parting: Parting) -> Iterator[Relation]:
                 yield Relation("gradient-stopped", why, "Take jax.lax.stop_gradient out, or detach in torch too.")
                 return
             ratio = float((a * b).sum() / (a * a).sum())
-            if difference(b, ratio * a) <= limit:
+            if f"{ratio:.6g}" != "1" and difference(b, ratio * a) <= limit:
                 why = f"the gradient that arrives in Flax is torch's times {ratio:.6g}"
                 yield Relation("gradient-scale", why, "Look for a scale, or a partly stopped gradient, behind it.")
                 return

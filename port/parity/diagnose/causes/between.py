@@ -91,7 +91,8 @@ def _dropped(torch: np.ndarray, flax: np.ndarray, limit: float) -> Relation | No
     if not 0 < share < _MOST_DROPPED or not (torch[~kept] != 0).any():
         return None
     ratio = float((torch[kept] * flax[kept]).sum() / (torch[kept] ** 2).sum())
-    if ratio <= 1 or difference(flax[kept], ratio * torch[kept]) > limit:
+    # As often as not what is left is torch's own: then it is what a relu leaves.
+    if ratio <= 1 + max(limit, 1e-12) or difference(flax[kept], ratio * torch[kept]) > limit:
         return None
     rate = 1 - 1 / ratio
     why = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from port.pairs.notes import note
@@ -43,10 +43,11 @@ def causes_of(
         steps: forward passes before the running statistics were compared.
     """
     found: list[Cause] = []
+    searched = Searched()
     for result in results.values():
         for parting in result.partings:
             if parting.direction == "forward":
-                found += _forward(target_of(models, result, parting))
+                found += _forward(target_of(models, result, parting), searched)
             else:
                 families = [partial(arriving, result, parting), partial(other_gradients, models, result, parting)]
                 found += _told(_first(families), parting.layer, parting.path, parting.mode)
@@ -65,16 +66,41 @@ def causes_of(
     return tuple(_once(found))
 
 
-def _forward(target: Target) -> list[Cause]:
+@dataclass
+class Searched:
+    """What was searched in one mode, so that another mode that parts at the same places need not do it again.
+
+    Attributes:
+        told: the ways that were found.
+        vain: the places where nothing was: torch's path of the layer, and whether it is at fault itself.
+    """
+
+    told: list[Way] = field(default_factory=list)
+    vain: set[tuple[str, bool | None]] = field(default_factory=set)
+
+
+def _forward(target: Target, searched: Searched) -> list[Cause]:
     """The causes at one place, and then at those behind it, which are seen once torch's side does as Flax's does."""
     found: list[Cause] = []
     at: Target | None = target
     for _ in range(MOST_PLACES):
         if at is None:
             break
-        search = Search(at)
-        families = [partial(family, at) for family in (held, options, narrowed)]
-        explained = _first([*families, search.alone, partial(_between, at), search.together])
+        search, place = Search(at), (at.parting.layer, at.parting.itself)
+        families: list[Callable[[], Iterator[Explained]]] = [
+            partial(held, at),
+            partial(options, at),
+            partial(narrowed, at),
+            partial(search.again, searched.told),
+        ]
+        between: Callable[[], Iterator[Explained]] = partial(_between, at)
+        searches: list[Callable[[], Iterator[Explained]]] = [between]
+        if place not in searched.vain:
+            searches = [search.alone, between, search.general, search.further, search.together]
+        explained = _first([*families, *searches])
+        searched.told += [each for each in explained if isinstance(each, Way) and each.chosen]
+        if not explained:
+            searched.vain.add(place)
         found += _told(explained, at.parting.layer, at.parting.path, at.parting.mode)
         at = behind(at, explained[0]) if explained else None
     return found
@@ -98,7 +124,8 @@ def _told(explained: Sequence[Explained], layer: str, path: str, mode: str) -> I
     for each in explained:
         id = note_of(each.kind, each.cites)
         remedy = each.remedy or (note(id).remedy if id else "")
-        yield Cause(each.kind, layer, path, each.why, remedy.replace(LAYER, layer), id, mode)
+        why = each.why + (each.where if isinstance(each, Way) else "")
+        yield Cause(each.kind, layer, path, why, remedy.replace(LAYER, layer), id, mode)
 
 
 def _between(target: Target) -> Iterator[Explained]:

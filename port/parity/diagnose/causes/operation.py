@@ -52,6 +52,18 @@ _BUILTINS = {
     "sum": "input dim keepdim dtype",
     "var": "input dim correction keepdim",
     "std": "input dim correction keepdim",
+    "amax": "input dim keepdim",
+    "amin": "input dim keepdim",
+    "logsumexp": "input dim keepdim",
+    "argmax": "input dim keepdim",
+    "argmin": "input dim keepdim",
+    "topk": "input k dim largest sorted",
+    "repeat_interleave": "input repeats dim",
+    "cumsum": "input dim dtype",
+    "stack": "tensors dim",
+    "tril": "input diagonal",
+    "triu": "input diagonal",
+    "unbind": "input dim",
 }
 """Argument names of what has no signature to read: it is not written in Python, or chosen by an argument."""
 _METHODS = {"softmax": "input dim dtype", "log_softmax": "input dim dtype"}
@@ -66,6 +78,29 @@ _SAME = {
 }
 
 
+_OPERATORS = {
+    "radd": "add",
+    "iadd": "add",
+    "isub": "sub",
+    "rmul": "mul",
+    "imul": "mul",
+    "truediv": "div",
+    "itruediv": "div",
+    "rtruediv": "rdiv",
+    "ipow": "pow",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "not_equal": "ne",
+}
+"""What an operator's function is called, by the names that it has without its underscores."""
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "detach") and hasattr(value, "numel")
+
+
 @dataclass(frozen=True)
 class Operation:
     """One call of a torch function in a run.
@@ -77,6 +112,9 @@ class Operation:
         layer: the path of the module that called it.
         twin: Flax's layer for that module, where there is one.
         cites: ids of the notes that the pairs of the function and of that module cite.
+        result: what it gave.
+        function: what was called.
+        line: where in the model's own source it is called, and what that line says; "" where that is not known.
     """
 
     number: int
@@ -85,6 +123,31 @@ class Operation:
     layer: str
     twin: Any = None
     cites: tuple[str, ...] = ()
+    result: Any = field(default=None, compare=False, repr=False)
+    function: Any = field(default=None, compare=False, repr=False)
+    line: str = ""
+
+    @property
+    def base(self) -> str:
+        """The function's name without what says that it is an operator: "add" for ``__radd__``'s sum, "div" too."""
+        name = self.name.strip("_")
+        return _OPERATORS.get(name, name)
+
+    @property
+    def reads(self) -> bool:
+        """Whether it only looks at a tensor, as ``x.shape`` does, and is no step of the model."""
+        return self.name in ("__get__", "__set__")
+
+    @property
+    def operands(self) -> dict[str, Any]:
+        """Its tensors, by the argument's name."""
+        return {key: value for key, value in self.arguments.items() if _is_tensor(value)}
+
+    @property
+    def said(self) -> str:
+        """Where a person finds it: behind a sentence."""
+        where = f" in {self.layer}" if self.layer else ""
+        return f"{where}, torch's line {self.line}" if self.line else where
 
     @property
     def input(self) -> Any:
@@ -106,6 +169,7 @@ class Way:
         rank: how far-fetched it is: simpler explanations come first.
         together: of how many of a run's operations at once it may be true, beside all of them and one of them.
         cites: ids of notes to choose from, where several name this kind: those of the operation's pairs.
+        where: where in torch's code that is, behind the sentence; "" where the sentence says it.
         chosen: the operations of the run in which this made the two agree, and how each was done; empty before that.
     """
 
@@ -116,6 +180,7 @@ class Way:
     rank: int = 0
     together: int = 1
     cites: tuple[str, ...] = ()
+    where: str = ""
     chosen: Mapping[int, Way] = field(default_factory=dict, compare=False)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +22,12 @@ from port.parity.sides.structure import rebuilt
 from port.parity.sides.torch_side import TorchSide
 from port.weights.torch import arrays_of
 
+_NOT_THE_MODELS = str(Path(torch.__file__).parent), str(Path(__file__).parents[2])
+"""Where the source of torch and of this package is."""
+_LONGEST_LINE = 80
+CALL = "call"
+"""The name of the operation that a layer's call is."""
+
 
 @dataclass
 class Rerun:
@@ -26,6 +35,8 @@ class Rerun:
 
     Attributes:
         operations: its operations, in their order; those of the layer itself too.
+        layers: the calls of layers as operations, whose numbers count down from −1, in the order in which they began.
+        begun: the number of a layer's call → how many operations there were before it.
         call: of the layer that it went as far as; None of a whole run.
         calls: of all layers, in the order in which they finished; of a whole run where they are asked for.
         numbers: how many numbers its operations were given.
@@ -35,6 +46,8 @@ class Rerun:
     """
 
     operations: list[Operation] = field(default_factory=list)
+    layers: list[Operation] = field(default_factory=list)
+    begun: dict[int, int] = field(default_factory=dict)
     numbers: int = 0
     call: Call | None = None
     calls: list[Call] = field(default_factory=list)
@@ -50,9 +63,9 @@ class _Reached(Exception):
 class _Stand(TorchFunctionMode):
     """Stands in every call of a torch function: numbers it, and does it in another way where one is given."""
 
-    def __init__(self, rerun: Rerun, ways: Mapping[int, Run], layers: list[str]) -> None:
+    def __init__(self, rerun: Rerun, ways: Mapping[int, Run], layers: list[str], *, located: bool = False) -> None:
         super().__init__()
-        self._rerun, self._ways, self._layers = rerun, ways, layers
+        self._rerun, self._ways, self._layers, self._located = rerun, ways, layers, located
         self._count = 0
 
     def __torch_function__(
@@ -61,10 +74,27 @@ class _Stand(TorchFunctionMode):
         number, self._count = self._count, self._count + 1
         name = name_of(function)
         arguments = arguments_of(function, args, kwargs or {})
-        self._rerun.operations.append(Operation(number, name, arguments, self._layers[-1] if self._layers else ""))
+        layer = self._layers[-1] if self._layers else ""
         self._rerun.numbers += sum(value.numel() for value in arguments.values() if isinstance(value, torch.Tensor))
         way = self._ways.get(number)
-        return function(*args, **(kwargs or {})) if way is None else way(function, arguments)
+        result = function(*args, **(kwargs or {})) if way is None else way(function, arguments)
+        line = _line() if self._located else ""
+        self._rerun.operations.append(
+            Operation(number, name, arguments, layer, result=result, function=function, line=line)
+        )
+        return result
+
+
+def _line() -> str:
+    """The line of the model's own source that is running: the file's name, the line's number, and what it says."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_MODELS):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None or not frame.f_code.co_filename.endswith(".py"):
+        return ""
+    said = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    said = said if len(said) <= _LONGEST_LINE else f"{said[:_LONGEST_LINE]}…"
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}: {said}" if said else ""
 
 
 def rerun(
@@ -76,6 +106,7 @@ def rerun(
     ways: Mapping[int, Run] | None = None,
     steps: int = 1,
     watch: bool = False,
+    located: bool = False,
 ) -> Rerun:
     """Run a fresh copy of torch's model.
 
@@ -84,22 +115,24 @@ def rerun(
         inputs: as the model takes them.
         training: the mode.
         until: the call that it goes as far as, by its key; None for the whole model.
-        ways: the operation's number → how it is done. Of several steps, in each.
+        ways: the operation's number → how it is done; a layer's call has one below zero. Of several steps, in each.
         steps: how many times the model is called.
         watch: write down every layer's call.
+        located: say where in the model's source each operation is called.
 
     Raises:
         Exception: whatever the model, or an operation done in another way, raises.
     """
     done, layers, output = Rerun(), list[str](), None
     module = side.fresh(training)
-    _follow(module, done, layers, until, watch=watch)
-    with torch.random.fork_rng(devices=[]):
+    _follow(module, done, layers, until, ways or {}, watch=watch)
+    with torch.random.fork_rng(devices=[]), side.in_precision():
         for _ in range(steps):
             *args, kwargs = side.tensors(inputs)
             done.operations.clear()
+            done.layers.clear()
             try:
-                with _Stand(done, ways or {}, layers):
+                with _Stand(done, ways or {}, layers, located=located):
                     output = module(*args, **kwargs)
             except _Reached:
                 return done
@@ -109,28 +142,49 @@ def rerun(
 
 
 @contextmanager
-def instrumented(ways: Mapping[int, Run]) -> Iterator[list[Operation]]:
+def instrumented(ways: Mapping[int, Run], *, located: bool = False) -> Iterator[list[Operation]]:
     """Do operations in other ways in whatever of torch's is run meanwhile; gives all of them, in their order."""
     done = Rerun()
-    with _Stand(done, ways, []):
+    with _Stand(done, ways, [], located=located):
         yield done.operations
 
 
-def _follow(module: nn.Module, done: Rerun, layers: list[str], until: str | None, *, watch: bool) -> None:
+def _follow(
+    module: nn.Module, done: Rerun, layers: list[str], until: str | None, ways: Mapping[int, Run], *, watch: bool
+) -> None:
     """Keep the path of the module that runs in ``layers``, and end the run when the one that it goes to is done."""
     counts: dict[str, int] = {}
     running: list[Call] = []
+    numbers: list[int] = []
+    inside: list[int] = []
 
     def before(path: str, layer: nn.Module, args: Any, kwargs: Any) -> None:
+        if inside:
+            return
         layers.append(path)
         number = counts[path] = counts.get(path, -1) + 1
+        numbers.append(-1 - len(done.layers))
+        done.begun[numbers[-1]] = len(done.operations)
+        arguments = {**{str(place): value for place, value in enumerate(args)}, **kwargs}
+        done.layers.append(Operation(numbers[-1], CALL, arguments, path, function=layer.forward))
         if f"{path}#{number}" == until or watch:
             done.started = len(done.operations)
             *positional, named = _kept((*args, kwargs))
             running.append(Call(path, number, tuple(positional), named))
 
-    def after(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        path = layers.pop()
+    def after(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+        if inside:
+            return None
+        path, number = layers.pop(), numbers.pop()
+        started = done.layers[-1 - number]
+        way = ways.get(number)
+        if way is not None:
+            inside.append(number)
+            with torch._C.DisableTorchFunction():
+                # What it gave already is not computed again.
+                output = way(_given(layer, output, args), started.arguments)
+            inside.pop()
+        done.layers[-1 - number] = replace(started, result=output)
         if f"{path}#{counts[path]}" == until:
             done.call = running.pop()
             done.call.output = _kept(output)
@@ -138,11 +192,22 @@ def _follow(module: nn.Module, done: Rerun, layers: list[str], until: str | None
         if watch:
             done.calls.append(running.pop())
             done.calls[-1].output = _kept(output)
+        return None if way is None else output
 
     for path, layer in module.named_modules():
         if path:
             layer.register_forward_pre_hook(partial(before, path), with_kwargs=True)
             layer.register_forward_hook(after, with_kwargs=True)
+
+
+def _given(layer: nn.Module, output: Any, args: tuple[Any, ...]) -> Any:
+    """A layer as a function, which has been called once already."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        same = len(given) == len(args) and all(a is b for a, b in zip(given, args, strict=True))
+        return output if same else layer.forward(*given, **named)
+
+    return call
 
 
 def _kept(value: Any) -> Any:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from itertools import combinations
 from math import inf
 
 from port.parity.diagnose.causes import (
     activations,
     attention,
+    functions,
     gated,
     heads,
     kernels,
@@ -20,7 +22,9 @@ from port.parity.diagnose.causes import (
     positions,
     recurrent,
     spatial,
+    steps,
 )
+from port.parity.diagnose.causes.broad import Chosen, broad
 from port.parity.diagnose.causes.citing import cited_by
 from port.parity.diagnose.causes.operation import Explanation, Operation, Way, having, together
 from port.parity.diagnose.causes.rerun import Rerun, rerun
@@ -38,6 +42,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     *gated.EXPLANATIONS,
     *parametrized.EXPLANATIONS,
     *losses.EXPLANATIONS,
+    *steps.EXPLANATIONS,
+    *functions.EXPLANATIONS,
 )
 MOST_RUNS, LEAST_RUNS = 600, 40
 """So many times at most torch's model runs for one place where the two part; and so many where it is large."""
@@ -49,9 +55,6 @@ NEAREST = 64
 """So many operations at most, counted back from that place, are done in other ways."""
 MOST_BEGUN = 8
 """So many of the explanations that bring the two nearer are tried with a second one."""
-
-Chosen = dict[int, Way]
-"""Operations that are done in another way, by their numbers."""
 
 
 class Search:
@@ -66,18 +69,34 @@ class Search:
         self._tried: list[tuple[float, Chosen]] = []
         self._left = 0
 
+    def again(self, told: Sequence[Way]) -> Iterator[Way]:
+        """What was told of this place in another mode, where it makes the two agree in this one."""
+        self._left = len(told) + 1
+        for way in told:
+            if self._apart({**way.chosen}) <= self.target.limit:
+                yield way
+                return
+
     def alone(self) -> Iterator[Way]:
-        """The explanations that make the two agree; all those of the lowest rank that has any."""
-        first = self._run({})
+        """The known mistakes that make the two agree; all those of the lowest rank that has any."""
+        return self._ranked(general=False)
+
+    def general(self) -> Iterator[Way]:
+        """A step left out, another function or axis: what may be at any step and is told by one that agrees."""
+        return self._ranked(general=True)
+
+    def _ranked(self, *, general: bool) -> Iterator[Way]:
+        first = self._first
         if first is None:
             return
         ways = [
             (operation.number, way)
-            for operation in _candidates(self.target, first)
+            for operation in candidates(self.target, first)
             for explanation in EXPLANATIONS
             for way in _of(explanation, operation)
+            if (way.rank >= steps.RANK) is general
         ]
-        self._left = most = max(LEAST_RUNS, min(MOST_RUNS, int(MOST_NUMBERS / max(1, first.numbers))))
+        self._left = most = self._most(first)
         for rank in sorted({way.rank for _, way in ways}):
             groups: dict[tuple[str, str], Chosen] = {}
             for number, way in ways:
@@ -92,13 +111,29 @@ class Search:
                         yield _done(chosen[numbers[0]], chosen)
                         found.add(kind)
                         break
+                if found and general:
+                    break  # of what may be anything, one that agrees is enough
             if found:
                 return
-        for way, chosen in _exchanged(self.target, first):
+        for way, chosen in _exchanged(self.target, first) if not general else ():
             if self._agrees(chosen):
                 yield _done(way, chosen)
                 return
         self._left = most  # for pairs of them
+
+    def further(self) -> Iterator[Way]:
+        """What may be done differently at any step, where no known mistake makes the two agree: the first that does."""
+        first = self._first
+        if first is None:
+            return
+        self._left = 2 * self._most(first)
+        for chosen in broad(self.target, first, candidates(self.target, first), self._run):
+            if self._left <= 0:
+                break
+            if self._apart(chosen) <= self.target.limit:
+                yield _done(next(iter(chosen.values())), chosen)
+                return
+        self._left = self._most(first)  # for pairs of what was tried before
 
     def together(self) -> Iterator[Way]:
         """Two explanations that make the two agree together, one of which alone brings them nearer."""
@@ -117,6 +152,15 @@ class Search:
                         yield _done(next(iter(other.values())), both)
                         return
 
+    @cached_property
+    def _first(self) -> Rerun | None:
+        """torch's run as it is."""
+        return self._run({}, located=True)
+
+    def _most(self, first: Rerun) -> int:
+        """How often torch's model may be run."""
+        return max(LEAST_RUNS, min(MOST_RUNS, int(MOST_NUMBERS / max(1, first.numbers))))
+
     def _agrees(self, chosen: Chosen) -> bool:
         apart = self._apart(chosen)
         self._tried.append((apart, chosen))
@@ -133,12 +177,13 @@ class Search:
         except Exception:
             return inf
 
-    def _run(self, chosen: Chosen) -> Rerun | None:
+    def _run(self, chosen: Chosen, *, located: bool = False) -> Rerun | None:
         """None where an operation cannot be done in that way, as for the shapes that it gives."""
         models, until = self.target.models, None if self.target.torch is None else self.target.torch.key
         ways = {number: way.run for number, way in _both(self.target.ways, chosen).items()}
         try:
-            return rerun(models.torch, models.inputs, training=self.target.training, until=until, ways=ways)
+            inputs, training = models.inputs, self.target.training
+            return rerun(models.torch, inputs, training=training, until=until, ways=ways, located=located)
         except Exception:
             return None
 
@@ -175,7 +220,7 @@ def _of(explanation: Explanation, operation: Operation) -> Iterator[Way]:
     """An explanation's ways; none where it fails on what it did not foresee."""
     with suppress(Exception):
         for way in explanation(operation):
-            yield replace(way, cites=operation.cites)
+            yield replace(way, cites=operation.cites, where=operation.said if operation.line else "")
 
 
 def _subsets(group: Chosen) -> Iterator[tuple[int, ...]]:
@@ -188,7 +233,7 @@ def _subsets(group: Chosen) -> Iterator[tuple[int, ...]]:
             yield from combinations(numbers, count)
 
 
-def _candidates(target: Target, run: Rerun) -> list[Operation]:
+def candidates(target: Target, run: Rerun) -> list[Operation]:
     """The operations that may be at fault: what lies between the layers that are right and the one that parts."""
     limit = target.limit
     is_right: dict[str, bool] = {}
@@ -201,7 +246,7 @@ def _candidates(target: Target, run: Rerun) -> list[Operation]:
     chosen = []
     for operation in run.operations:
         inside = target.torch is not None and operation.number >= run.started
-        if (own is True and not inside) or (own is False and inside):
+        if operation.reads or (own is True and not inside) or (own is False and inside):
             continue
         if any(operation.layer == path or operation.layer.startswith(f"{path}.") for path in right):
             continue

@@ -35,6 +35,9 @@ def padding(operation: Operation) -> Iterator[Way]:
         same = having(dilation=1, padding=tuple(p // d for p, d in zip(_each(told, rank), dilations, strict=True)))
         yield Way("dilation-missing", why, same, remedy=remedy)
         yield Way("dilation-missing", f"{why}, with torch's padding", having(dilation=1), remedy=remedy)
+    for other in {(1,) * rank, (2,) * rank} - {strides}:
+        why = f"torch's stride is {strides}, Flax's {other}"
+        yield Way("stride", why, having(stride=other), f"Give Flax's layer strides={strides}.")
     if any(step != 1 for step in strides):
         why = f"Flax takes its strides' last places, torch their first, of {strides}"
         yield Way("stride-offset", why, _from_the_end, "Pad in numbers, as torch does.", rank=2)
@@ -115,6 +118,8 @@ def pools(operation: Operation) -> Iterator[Way]:
             yield Way("count-include-pad", why, having(count_include_pad=not counts), remedy)
     elif padded:
         yield Way("pool-padded-with-zeros", "Flax pads the max pool with zeros, torch with −∞", _zero_padded)
+        why = f"Flax pads the pool by 'SAME', torch by {arguments['padding']}: at a stride they are not the same"
+        yield Way("padding-at-a-stride", why, _pool_padded_same, "Pad in numbers, as torch does.")
     other = getattr(F, ("avg" if is_max else "max") + operation.name[3:])
 
     def as_other(function: Any, given: Arguments) -> Any:
@@ -130,6 +135,17 @@ def _zero_padded(function: Any, arguments: Arguments) -> Any:
     rank = arguments["input"].ndim - 2
     pads = [pad for pad in reversed(_each(arguments.get("padding", 0), rank)) for _ in range(2)]
     return do(function, {**arguments, "input": F.pad(arguments["input"], pads), "padding": 0})
+
+
+def _pool_padded_same(function: Any, arguments: Arguments) -> Any:
+    x, rank = arguments["input"], arguments["input"].ndim - 2
+    sizes = _each(arguments["kernel_size"], rank)
+    strides = _each(arguments.get("stride") or arguments["kernel_size"], rank)
+    pads: list[int] = []
+    for length, size, stride in zip(x.shape[2:], sizes, strides, strict=True):
+        total = max((-(-length // stride) - 1) * stride + size - length, 0)
+        pads = [total // 2, total - total // 2, *pads]
+    return do(function, {**arguments, "input": F.pad(x, pads, value=-torch.inf), "padding": 0})
 
 
 def resizing(operation: Operation) -> Iterator[Way]:

@@ -70,6 +70,36 @@ class Target:
             return outputs_apart(self.models, rerun.outputs, self.result.outputs[1])
         return inf if rerun.call is None else self._calls_apart(rerun.call, self.flax)
 
+    def residual(self, rerun: Rerun) -> np.ndarray | None:
+        """What Flax has there less what another run of torch's has, in torch's layout and one row, each array in
+        relation to Flax's largest number, which is the same for every run; None where they are not of one shape, or
+        not finite."""
+        parts = []
+        for a, b in self._pairs(rerun):
+            if a.shape != b.shape or not np.isfinite(a).all() or not np.isfinite(b).all():
+                return None
+            apart = b.astype(np.float64) - a
+            parts.append(apart.ravel() / (float(np.abs(b).max(initial=0.0)) or 1.0))
+        return np.concatenate(parts) if parts else None
+
+    def _pairs(self, rerun: Rerun) -> list[tuple[np.ndarray, np.ndarray]]:
+        """What is compared there, torch's and Flax's, in torch's layout."""
+        layout = self.models.layout
+        if self.torch is None or self.flax is None or self.match is None:
+            ours = match_outputs(rerun.outputs, self.result.outputs[1], layout).in_torchs(self.result.outputs[1])
+            return [(rerun.outputs[name], ours[name]) for name in ours]
+        if rerun.call is None:
+            return []
+        pairs = []
+        for theirs, ours, is_input in (
+            (rerun.call.inputs, self.flax.inputs, True),
+            (rerun.call.outputs, self.flax.outputs, False),
+        ):
+            for place, (a, b) in enumerate(zip(theirs.values(), ours.values(), strict=False)):
+                if a.dtype.kind == "f":
+                    pairs.append((a, self.match.in_torchs(b, a.shape, layout, place=place if is_input else None)))
+        return pairs
+
     def agrees_with(self, flax: Run, limit: float) -> bool:
         """Whether another run of Flax's gives what torch's gave."""
         if self.torch is None or self.flax is None:
@@ -131,8 +161,11 @@ def behind(target: Target, told: Relation | Way) -> Target | None:
     if (ways, carried) == (target.ways, target.carried):
         return None
     runs = {number: way.run for number, way in ways.items()}
-    torch = rerun(models.torch, models.inputs, training=training, ways=runs, watch=True)
-    flax = flax_with(models, carried, training=training)
+    try:
+        torch = rerun(models.torch, models.inputs, training=training, ways=runs, watch=True)
+        flax = flax_with(models, carried, training=training)
+    except Exception:
+        return None  # as where a stride is right for what is before it, and of another size for what is behind it
     if outputs_apart(models, torch.outputs, flax.outputs) <= models.limits.forward:
         return None
     alone = {row.layer: row.alone for row in target.result.rows}

@@ -142,6 +142,7 @@ OTHER_GRADIENTS: tuple[tuple[str, Values], ...] = (
     ("torch.nanmedian", {"input": ZEROS}),
     ("torch.linalg.matrix_norm", {"A": ZEROS[None], "ord": 1}),
     ("torch.polygamma", {"n": 0, "input": ZEROS - 8.3}),
+    ("torch.special.zeta", {"input": ZEROS + 2, "other": ZEROS - 3}),
     ("torch.cholesky_solve", {"B": x(3, 2), "L": x(3, 3).tril() + 3 * torch.eye(3)}),
 )
 

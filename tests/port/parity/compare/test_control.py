@@ -12,9 +12,13 @@ from flax import nnx
 from torch import Tensor, nn
 
 import port
-from port.judging import Status
+from port.judging import TENSORS, Status
+from port.nn import BatchNorm
 from port.parity.compare.control import Control, Kinds
+from port.parity.compare.judge import Judge
+from port.parity.sides.moved import moved
 from port.parity.sides.random_rounding import random_rounding
+from port.parity.sides.run import GRADIENTS, OUTPUTS
 
 X = torch.randn(4, 3, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
 
@@ -107,6 +111,16 @@ def test_gradients_and_changes_in_place_are_rounded_too() -> None:
         assert 0 < (a - b).abs().max() < 1e-13
 
 
+def test_whole_numbers_of_a_models_own_are_exact_as_masks_are() -> None:
+    model = nn.BatchNorm1d(3)
+    model.register_buffer("window", torch.ones(1, 1, 1))
+    model.register_buffer("table", torch.tensor([0.5, 1.0]))
+    other, given = moved(model, {"x": X, "mask": torch.ones(2)}, 0)
+    assert torch.equal(other.window, model.window) and torch.equal(given["mask"], torch.ones(2))
+    assert not torch.equal(other.table, model.table) and not torch.equal(other.running_var, model.running_var)
+    assert not torch.equal(other.weight, model.weight) and not torch.equal(given["x"], X)
+
+
 # %% In a check
 
 
@@ -178,3 +192,73 @@ def test_what_is_all_rounding_cannot_be_judged() -> None:
     assert report.status is Status.CANNOT_JUDGE and not report.agree and not report.findings
     assert "Whether the two models agree cannot be judged in float64" in str(report)
     assert "the original strays by" in report.sentence
+
+
+class NormConvNorm(nn.Module):
+    """LeViT's: the running mean of the second norm is zero in exact arithmetic, its convolution having no bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.BatchNorm1d(3)
+        self.conv = nn.Conv1d(3, 5, 1, bias=False)
+        self.second = nn.BatchNorm1d(5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.conv(self.first(x)))
+
+
+class FlaxNormConvNorm(nnx.Module):
+    """Takes channels last; a fault adds a number to what the second norm sees in training."""
+
+    def __init__(self, fault: float = 0.0, *, rngs: nnx.Rngs) -> None:
+        self.first = BatchNorm(3, rngs=rngs)
+        self.conv = nnx.Conv(3, 5, kernel_size=(1,), use_bias=False, rngs=rngs)
+        self.second = BatchNorm(5, rngs=rngs)
+        self.fault = fault
+
+    def __call__(self, x: jnp.ndarray) -> jnp.ndarray:
+        y = self.conv(self.first(x))
+        return self.second(y + jnp.where(self.second.use_running_average, 0.0, self.fault))
+
+
+@pytest.mark.parametrize("fault", [0.0, 1e-5, 0.3])
+def test_a_running_mean_that_is_zero_in_exact_arithmetic(fault: float) -> None:
+    report = port.check(NormConvNorm(), FlaxNormConvNorm(fault, rngs=nnx.Rngs(0)), X, weights="torch")
+    assert report.status is (Status.DIFFER if fault else Status.AGREE), str(report)
+    found = [finding.where for finding in report.findings]
+    assert found == (["second.running_mean → second.mean"] if fault else [])
+
+
+# %% Behind an output that is NaN
+
+
+@pytest.mark.parametrize(
+    ("outputs", "ours", "status"),
+    [
+        ([np.nan, 1.0], [0.0, 0.0, 2.0], Status.CANNOT_JUDGE),
+        ([np.nan, 1.0], [np.nan, 0.0, 2.0], Status.CANNOT_JUDGE),
+        ([np.nan, 1.0], [np.nan, np.nan, 2.0], Status.AGREE),
+        ([np.nan, 1.0], [0.0, 0.0, 2.1], Status.DIFFER),
+        ([np.nan, 1.0], [np.nan, np.nan, np.nan], Status.DIFFER),
+        ([np.nan, 1.0], [0.0, 0.0, np.nan], Status.DIFFER),
+        ([np.nan, 1.0], [0.0, 0.0, np.inf], Status.DIFFER),
+        ([3.0, 1.0], [0.0, 0.0, 2.0], Status.DIFFER),
+        ([np.inf, 1.0], [0.0, 0.0, 2.0], Status.DIFFER),
+    ],
+)
+def test_a_gradient_behind_nan(outputs: list[float], ours: list[float], status: Status) -> None:
+    theirs = np.array([np.nan, np.nan, 2.0])
+    reference: Kinds = {OUTPUTS: {"output": np.array(outputs)}, GRADIENTS: {"weight": theirs}}
+    judge = Judge(Control(lambda seed: reference, reference), TENSORS["float64"])
+    tensor = judge.tensor(GRADIENTS, "weight", (theirs, np.array(ours)), most=2.0)
+    assert tensor.status is status
+    assert ("outputs hold NaN" in tensor.unjudged) is (status is Status.CANNOT_JUDGE)
+    row = judge.row("gradients", GRADIENTS, {"weight": (theirs, np.array(ours))}, most=2.0)
+    assert row.status is status
+
+
+def test_an_output_that_is_nan_on_one_side_differs() -> None:
+    theirs = np.array([np.nan, 1.0])
+    reference: Kinds = {OUTPUTS: {"output": theirs}}
+    judge = Judge(Control(lambda seed: reference, reference), TENSORS["float64"])
+    assert judge.tensor(OUTPUTS, "output", (theirs, np.array([0.0, 1.0]))).status is Status.DIFFER

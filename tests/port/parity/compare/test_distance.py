@@ -7,7 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from port.parity.compare.distance import difference, gap, largest, why_of
+from port.parity.compare.distance import difference, gap, why_of
+from port.parity.sides.calls import largest
 
 
 def test_it_is_relative_to_the_reference() -> None:

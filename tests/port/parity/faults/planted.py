@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     encoder,
+    formula,
     gpt,
     gru,
     images,
@@ -35,6 +36,7 @@ TWINS: tuple[Twin, ...] = (
     score.SCORE,
     norms.NORMS,
     masks.MASKS,
+    formula.FORMULA,
     linen_mlp.MLP,
     linen_gpt.GPT_TWIN,
 )
@@ -52,6 +54,7 @@ FAULTS: tuple[Fault, ...] = (
     *score.FAULTS,
     *norms.FAULTS,
     *masks.FAULTS,
+    *formula.FAULTS,
     *linen_mlp.FAULTS,
     *linen_gpt.FAULTS,
     *linen_resnet.FAULTS,

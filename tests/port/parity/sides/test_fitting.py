@@ -13,8 +13,9 @@ from torch import Tensor, nn
 import port
 from models.keeping import Keeping, X
 from port.judging import Status
-from port.parity import CheckReport, comparison
-from port.parity.sides import fitting, torch_side
+from port.parity import CheckReport, checking, comparison
+from port.parity.sides import fitting
+from port.parity.sides.cost import Cost, cost_of
 
 from ...translation.false_alarms.undifferentiable import ChangedForBackward
 
@@ -37,20 +38,21 @@ def checked(scale: float = 1.0) -> CheckReport:
 
 
 def test_the_estimate_grows_with_batch_and_parameters_and_leaves_the_module_alone() -> None:
-    small, large = (fitting.bytes_needed(MODULE, ((x,), {}), gradients=True) for x in (X[:2], X))
+    small, large = (fitting.bytes_needed(cost_of(MODULE, ((x,), {})), gradients=True) for x in (X[:2], X))
     assert 2.5 * small < large < 3.5 * small
-    assert fitting.bytes_needed(MODULE, ((X,), {}), gradients=False) < large / 1.5
-    wide = fitting.bytes_needed(nn.Linear(400, 300), ((torch.zeros(1, 400),), {}), gradients=False)
+    assert fitting.bytes_needed(cost_of(MODULE, ((X,), {})), gradients=False) < large / 1.5
+    linear = cost_of(nn.Linear(400, 300), ((torch.zeros(1, 400),), {}))
+    wide = fitting.bytes_needed(linear, gradients=False)
     assert 4 * 4 * 400 * 300 < wide < 5 * 4 * 400 * 300
     assert type(MODULE.last) is Tensor and MODULE.training
     assert fitting.bytes_free() > 10**7
 
 
 def test_without_gradients_the_outputs_and_buffers_are_judged_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unfit(module: Any, given: Any, *, gradients: bool) -> str:
+    def unfit(cost: Cost, *, gradients: bool, parts: int = 1) -> str:
         return "it does not fit" if gradients else ""
 
-    monkeypatch.setattr(torch_side, "unfit", unfit)
+    monkeypatch.setattr(checking, "unfit", unfit)
     report = checked()
     assert report.status is Status.CANNOT_JUDGE and report.unjudged == ("it does not fit",)
     assert report.compared["outputs"] == 2 and report.compared["buffers"] and "gradients" not in report.compared
@@ -108,3 +110,22 @@ def test_where_torch_has_no_gradient_it_is_said_and_the_rest_is_judged() -> None
     assert report.status is Status.AGREE, str(report)
     assert any("since torch has none: one of the variables" in remark for remark in report.remarks)
     assert port.check(ChangedForBackward(), FlaxChanged(1.5), x, weights="torch").status is Status.DIFFER
+
+
+def test_what_would_take_too_long_is_compared_without_gradients_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seconds(cost: Cost, *, steps: int, gradients: bool, parts: int = 1) -> float:
+        return 1000.0 if gradients else 100.0
+
+    monkeypatch.setattr(checking, "seconds_one_by_one", seconds)
+    told: list[str] = []
+    report = port.check(MODULE, FlaxNet(), X, weights="torch", time_limit=600, tell=told.append)
+    assert told == ["comparing takes about 2 minutes"]
+    assert report.status is Status.CANNOT_JUDGE and "give a longer --time-limit" in report.unjudged[0]
+    assert report.compared["outputs"] == 2 and "gradients" not in report.compared
+    assert port.check(MODULE, FlaxNet(1.5), X, weights="torch", time_limit=600).status is Status.DIFFER
+    report = port.check(MODULE, FlaxNet(), X, weights="torch", time_limit=60, tell=told.append)
+    assert report.status is Status.CANNOT_JUDGE and not report.compared and len(told) == 1
+    assert "it would take about 17 minutes, and the time limit is 60 seconds" in report.unjudged[0]
+    told.clear()
+    assert port.check(MODULE, FlaxNet(), X, weights="torch", time_limit=2000, tell=told.append).agree
+    assert told == ["comparing takes about 17 minutes"]

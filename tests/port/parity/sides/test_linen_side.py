@@ -40,6 +40,24 @@ class Float32Beside(linen.Module):
         return x * scale
 
 
+class Asks(linen.Module):
+    """It makes an array of what is none of jax's."""
+
+    @linen.compact
+    def __call__(self, x: Any, times: Any) -> Any:
+        times = times if isinstance(times, jax.Array) else jnp.asarray([times])
+        return x * linen.Dense(3)(times[:, None].astype(x.dtype))
+
+
+def test_keywords_are_jaxs_arrays_too() -> None:
+    given = {"x": INPUTS, "times": np.arange(5)}
+    with jax.enable_x64(True):
+        variables = jax.jit(Asks().init)(jax.random.key(0), jnp.asarray(INPUTS), jnp.arange(5))
+        side = LinenSide(Asks(), variables, "float64", inputs := inputs_from(given, "float64"), None)
+        assert side.guide.leaves["Dense_0.kernel"].shape == (1, 3)
+        assert side.forward(side.variables, inputs, Tap()).shape == (5, 3)
+
+
 def run(module: linen.Module, *, training: bool) -> np.ndarray:
     variables = jax.jit(module.init)(jax.random.key(0), jnp.asarray(INPUTS, jnp.float32))
     with jax.enable_x64(True):

@@ -85,6 +85,7 @@ BASES = {
     "erf at 3": _saturated(torch.erf, 3.0),
     "BatchNorms": Base(lambda: _with_random_state(wholes.NormConvNorm(6, 9)), (4, 6, 5, 4)),
     "fresh BatchNorms": Base(lambda: wholes.NormConvNorm(6, 9), (4, 6, 5, 4)),
+    "LeViT": Base(lambda: wholes.Levit(6, 8, 2), (4, 6, 5, 4)),
     "BatchNorm of a mean": Base(lambda: wholes.NormPoolNorm(6), (4, 6, 5, 4)),
     "keys' bias": Base(lambda: wholes.KeyBiasAlone(8, 2), SEQUENCE),
     "scalar alone": Base(lambda: wholes.ScalarAlone(8), SEQUENCE),

@@ -136,6 +136,16 @@ FAULTS = {
     ),
     "bias behind the norm dropped": Fault("BatchNorms", "second.bias", np.zeros_like),
     "epsilon of BatchNorm": Fault("BatchNorms", "BatchNorm(9, ", "BatchNorm(9, eps=1e-6, "),
+    "LeViT: running mean 1e-6": Fault(
+        "LeViT",
+        "qkv = self.qkv(x)",
+        "qkv = self.qkv(x + jnp.where(self.qkv.norm.use_running_average, 0.0, 1e-5))",
+    ),
+    "LeViT: running mean of another tensor": Fault(
+        "LeViT",
+        "qkv = self.qkv(x)",
+        "qkv = self.qkv(x + jnp.where(self.qkv.norm.use_running_average, 0.0, jnp.mean(x[0, 0])))",
+    ),
     "mean behind InstanceNorm 1e-6": Fault(
         "BatchNorm of a mean", "axis=(1, 2))", "axis=(1, 2)) + 1e-6 * jnp.max(x, axis=(1, 2))"
     ),

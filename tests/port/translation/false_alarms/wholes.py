@@ -76,6 +76,39 @@ class NormPoolNorm(nn.Module):
         return self.second(self.first(x).mean((2, 3)))
 
 
+class NormedLinear(nn.Module):
+    """A bias-free linear layer and its BatchNorm, as LeViT has them."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, inner, bias=False)
+        self.norm = nn.BatchNorm1d(inner)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        return self.norm(y.flatten(0, 1)).reshape_as(y)
+
+
+class Levit(nn.Module):
+    """LeViT's first block: its stem ends with a BatchNorm, and that of queries, keys and values sees a mean of zero."""
+
+    def __init__(self, channels: int, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, 2, 1, bias=False), nn.BatchNorm2d(width))
+        self.qkv = NormedLinear(width, 3 * width)
+        self.project = NormedLinear(width, width)
+        self.head = nn.Linear(width, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x).flatten(2).transpose(1, 2)
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        weights = (q @ k.transpose(-2, -1) * (width // self.heads) ** -0.5).softmax(-1)
+        y = (weights @ v).transpose(1, 2).reshape(batch, length, width)
+        return self.head((x + self.project(F.hardswish(y))).mean(1))
+
+
 class KeyBiasAlone(nn.Module):
     """Attention whose keys' bias alone is trained: no output depends on it."""
 
@@ -264,4 +297,5 @@ WHOLES = (
     Whole("finite difference", lambda: EulerStep(8), _SEQUENCE),
     Whole("length of a rotated vector", lambda: RotaryNorm(8), _SEQUENCE),
     Whole("post-norm block", lambda: PostNormBlock(8), _SEQUENCE),
+    Whole("first block of LeViT", lambda: Levit(6, 8, 2), _IMAGE),
 )

@@ -169,6 +169,48 @@ def test_a_copy_that_is_another_model(module: nn.Module, why: str) -> None:
         see_that_it_runs(module, (torch.randn(2, 4),), {})
 
 
+class Unfilled(nn.Module):
+    """Gives memory that nothing has filled; or fills it, or none of its results depends on it."""
+
+    def __init__(self, fill: str) -> None:
+        super().__init__()
+        self.fill = fill
+        self.held = [torch.ones(5)]  # a copy of it is made in new memory as well
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = torch.empty(3, 4) if self.fill != "like" else torch.empty_like(x)
+        if self.fill == "strided":
+            made = torch.empty_strided((3, 4), (1, 0))
+        if self.fill == "copied":
+            made.copy_(x[:3])
+        if self.fill == "half":
+            made[:, :2] = 1
+        return made if self.fill != "unused" else x
+
+
+@pytest.mark.parametrize("fill", ["nothing", "like", "half", "strided"])
+def test_memory_that_nothing_fills(fill: str) -> None:
+    with pytest.raises(
+        UsageError, match=r"^Unfilled gives memory as it happens to be \(output 0\): .*test_trial.py:\d+"
+    ):
+        see_that_it_runs(Unfilled(fill), (torch.randn(3, 4),), {})
+
+
+@pytest.mark.parametrize("fill", ["copied", "unused"])
+def test_memory_that_is_filled_or_not_read(fill: str) -> None:
+    see_that_it_runs(Unfilled(fill), (torch.randn(3, 4),), {})
+
+
+class DrawingAndUnfilled(Drawing):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(torch.empty_like(x).copy_(x))
+
+
+def test_memory_is_not_blamed_for_what_is_drawn() -> None:
+    with pytest.raises(UsageError, match="draws numbers that no seed"):
+        see_that_it_runs(DrawingAndUnfilled(), (torch.randn(3, 4),), {})
+
+
 class Noisy(nn.Module):
     """Draws in evaluation too, from torch's generator; not a number among its results."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 import port
+from port.judging import Status
 from port.translation import Translation
 from port.translation.verify import Proof, prove
 
@@ -148,6 +150,44 @@ def test_a_planted_fault_is_caught(name: str) -> None:
         return
     assert not proof.failed, proof.failed
     assert fault.seen in [row.what for row in proof.rows if not row.agrees], str(proof)
+
+
+# A loop of which JAX does not know how often it runs has no gradient.
+LOOPED = "jax.lax.while_loop(lambda x: jnp.any(x != x), lambda x: x, {})"
+
+
+@pytest.mark.sweep
+def test_what_jax_cannot_differentiate_is_said() -> None:
+    translation = translated(Attention)[1]
+    before = "return x + self.out(y)"
+    source = translation.source.replace(before, f"return {LOOPED.format('x + self.out(y)')}")
+    proof = proof_of(Attention, replace(translation, source=source))
+    assert proof.status is Status.DIFFER and [row.what for row in proof.rows] == [IN_EVALUATION]
+    assert proof.rows[0].agrees
+    assert re.match(
+        r"the written module runs in evaluation, and JAX cannot differentiate it, .*while_loop", proof.failed
+    )
+    source = source.replace("x + self.out(y)", "1.1 * x + self.out(y)")
+    assert not proof_of(Attention, replace(translation, source=source)).rows[0].agrees
+
+
+class Constant(nn.Module):
+    """torch has no gradient of it either."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.special.zeta(x.exp() + 1.5, torch.full((6,), 1.5, dtype=x.dtype))
+
+
+@pytest.mark.parametrize("fault", ["", pytest.param("1.00001 * ", marks=pytest.mark.sweep)])
+def test_what_neither_side_differentiates_has_its_outputs_compared(fault: str) -> None:
+    module, x = Constant(), torch.randn(3, 6)
+    translation = port.translate(module, x, static=True, check=False)
+    (line,) = (line for line in translation.source.splitlines() if "return F.zeta(" in line)
+    given = line.partition("return ")[2]
+    source = translation.source.replace(given, f"{fault}{LOOPED.format(given)}")
+    proof = prove(module, replace(translation, source=source), (x,), {})
+    assert not proof.failed and proof.status is (Status.DIFFER if fault else Status.AGREE), str(proof)
+    assert any("nor has JAX a gradient" in remark for remark in proof.remarks)
 
 
 @pytest.mark.sweep

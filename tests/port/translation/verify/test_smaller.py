@@ -11,8 +11,9 @@ import pytest
 import port
 from models.keeping import Keeping, X
 from port.judging import Status
+from port.parity.sides.cost import Cost, cost_of
 from port.translation import Translation
-from port.translation.verify import prove, proving
+from port.translation.verify import Sides, prove, proving
 
 MODULE = Keeping()
 
@@ -28,8 +29,10 @@ def proof(translation: Translation, monkeypatch: pytest.MonkeyPatch, fits: Calla
 
 
 def test_at_smaller_lengths_it_is_judged_and_says_so(translation: Translation, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fits(module: Any, given: Any, *, gradients: bool) -> bool:
-        return given[0][0].numel() <= X.numel() // 8
+    results = cost_of(MODULE, ((X,), {})).results
+
+    def fits(cost: Cost, *, gradients: bool, parts: int = 1) -> bool:
+        return cost.results <= results / 4
 
     found = proof(translation, monkeypatch, fits)
     assert found.status is Status.AGREE
@@ -43,7 +46,7 @@ def test_at_smaller_lengths_it_is_judged_and_says_so(translation: Translation, m
 def test_without_gradients_the_outputs_are_judged_alone(
     translation: Translation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fits(module: Any, given: Any, *, gradients: bool) -> bool:
+    def fits(cost: Cost, *, gradients: bool, parts: int = 1) -> bool:
         return not gradients
 
     found = proof(translation, monkeypatch, fits)
@@ -83,3 +86,52 @@ def test_an_interruption_gives_what_was_compared(translation: Translation, monke
     found = prove(MODULE, translation, (X,), {})
     assert found.status is Status.CANNOT_JUDGE and "interrupted" in found.unjudged
     assert {row.what for row in found.rows} >= {"outputs in evaluation", "gradients in evaluation"}
+
+
+@pytest.mark.sweep
+def test_what_would_take_too_long_is_compared_at_smaller_lengths(
+    translation: Translation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = 2 * cost_of(MODULE, ((X,), {})).results  # float64's
+
+    def seconds(cost: Cost, *, gradients: bool) -> float:
+        return 1000 * cost.results / results
+
+    monkeypatch.setattr(proving, "seconds_compiled", seconds)
+    monkeypatch.setattr(Sides, "seconds", lambda sides, sizes=None: 1.0)
+    found = prove(MODULE, translation, (X,), {}, time_limit=600)
+    assert found.status is Status.AGREE and found.lengths.startswith("n = ")
+    said = "in place of the example's lengths: it would take about 33 minutes, and the time limit is 10 minutes"
+    assert any(said in remark for remark in found.remarks), found.remarks
+    wrong = replace(translation, source=translation.source.replace("nnx.relu(", "nnx.relu6(1.1 * "))
+    assert prove(MODULE, wrong, (X,), {}, time_limit=600).status is Status.DIFFER
+
+
+def test_where_only_the_forward_pass_is_short_enough_outputs_are_judged_alone(
+    translation: Translation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proving, "seconds_compiled", lambda cost, *, gradients: 1000.0 if gradients else 1.0)
+    found = prove(MODULE, translation, (X,), {}, time_limit=600)
+    assert found.status is Status.CANNOT_JUDGE and "a longer --time-limit" in found.unjudged
+    assert [row.what for row in found.rows] == ["outputs in evaluation", "outputs in training"]
+    wrong = replace(translation, source=translation.source.replace("nnx.relu(", "nnx.relu6(1.1 * "))
+    assert prove(MODULE, wrong, (X,), {}, time_limit=600).status is Status.DIFFER, "what is there is judged"
+    monkeypatch.setattr(proving, "seconds_compiled", lambda cost, *, gradients: 1000.0)
+    found = prove(MODULE, translation, (X,), {}, time_limit=600)
+    assert found.status is Status.CANNOT_JUDGE and not found.rows and "it would take about 33 minutes" in found.unjudged
+
+
+def test_other_lengths_are_left_out_that_would_take_too_long(
+    translation: Translation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled = replace(translation, lengths=replace(translation.lengths, tried=({"n": 2}, {"n": 3})))
+    told: list[str] = []
+    monkeypatch.setattr(Sides, "seconds", lambda sides, sizes=None: 300.0 if sizes == {"n": 3} else 10.0)
+    found = prove(MODULE, settled, (X,), {}, time_limit=200, tell=told.append)
+    assert told == ["comparing takes about 3 minutes"], "no more than it may"
+    assert found.status is Status.AGREE and found.lengths == "the example's lengths; n = 2"
+    assert "not compared at n = 3: that would go beyond the time limit of 3 minutes (--time-limit)" in found.remarks
+    told.clear()
+    monkeypatch.setattr(Sides, "seconds", lambda sides, sizes=None: 10.0)
+    found = prove(MODULE, settled, (X,), {}, tell=told.append)
+    assert not told and found.lengths == "the example's lengths; n = 2; n = 3"

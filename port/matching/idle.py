@@ -1,0 +1,69 @@
+"""Idle parameters: those that take no part in what a model computes with its inputs, in evaluation or in training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from port.matching.sides import Sides
+    from port.parity.sides.calls import Arrays
+
+FEW = 8
+"""Up to how many are asked after one by one."""
+
+_FILLS = (float("nan"), 0.75)
+"""What they are filled with: NaN goes through all arithmetic, the other number through what drops NaN."""
+
+Outputs = Callable[[dict[str, float], bool], "Arrays"]
+"""A model's outputs where some of its tensors hold one number throughout; in training or not."""
+
+
+def idle(outputs: Outputs, names: Collection[str]) -> frozenset[str]:
+    """Those of some tensors that can hold any numbers without a change of the model's outputs in either mode.
+
+    Args:
+        outputs: the model's.
+        names: of floating tensors.
+    """
+    if not names:
+        return frozenset()
+    usual = {training: outputs({}, training) for training in (False, True)}
+
+    def is_idle(chosen: Collection[str]) -> bool:
+        return all(
+            _same(outputs(dict.fromkeys(chosen, number), training), before)
+            for training, before in usual.items()
+            for number in _FILLS
+        )
+
+    if is_idle(names):
+        return frozenset(names)
+    # Of many that are left over most are such as lack their twin.
+    return frozenset(name for name in names if is_idle((name,))) if 1 < len(names) <= FEW else frozenset()
+
+
+def _same(one: Arrays, other: Arrays) -> bool:
+    return one.keys() == other.keys() and all(
+        np.array_equal(array, other[name], equal_nan=array.dtype.kind in "fc") for name, array in one.items()
+    )
+
+
+def torch_outputs(sides: Sides) -> Outputs:
+    """torch's outputs, for `idle`."""
+    return lambda filled, training: sides.torch.outputs_with(filled, sides.given, training=training)
+
+
+def flax_outputs(sides: Sides) -> Outputs:
+    """Flax's outputs, for `idle`."""
+    side = sides.flax
+
+    def outputs(filled: dict[str, float], training: bool) -> Arrays:
+        import jax.numpy as jnp
+
+        values = {path: jnp.full_like(side.variables[path], number) for path, number in filled.items()}
+        return side.calls_with(values, sides.flax_given, training=training).outputs
+
+    return outputs

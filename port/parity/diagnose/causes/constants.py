@@ -1,0 +1,175 @@
+"""Numbers of torch's code that Flax has otherwise: the number with which the two agree is computed, not guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, sqrt
+from typing import Any
+
+import numpy as np
+import torch
+
+from port.parity.diagnose.causes.operation import Arguments, Operation, Way, do, having, together
+
+_ARITHMETIC = ("add", "sub", "rsub", "mul", "div", "rdiv", "pow", "rpow", "clamp", "masked_fill", "where", "full")
+_COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
+_NOT_NUMBERS = ("p", "dropout_p", "momentum", "dropout")
+_MOST_STEPS = 12
+LEAST_VALUES = 8
+"""Fewer values than this any number could be made to fit."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of torch's code, wherever it stands.
+
+    Attributes:
+        value: it.
+        places: the operation, its argument, and whether it is this number there, 1, or less this number, −1.
+    """
+
+    value: float
+    places: tuple[tuple[Operation, str, int], ...]
+
+    @property
+    def is_a_bound(self) -> bool:
+        """Whether the result may not depend on it until it is another: that of a comparison, or of a clamp."""
+        return all(operation.base in (*_COMPARED, "clamp") for operation, _, _ in self.places)
+
+    def ways(self, other: float) -> dict[int, Way]:
+        """The operations that have it, with another."""
+        last = self.places[-1][0]
+        both = "±" if any(sign < 0 for _, _, sign in self.places) else ""
+        what = f"{self.places[-1][1]}=" if not self.places[-1][1].isdecimal() else ""
+        if what in ("input=", "other=", "value=", "exponent="):
+            what = ""
+        why = f"torch has {what}{both}{said(self.value)} in {last.base}, Flax {both}{said(other)}"
+        made: dict[int, Way] = {}
+        for operation, key, sign in self.places:
+            run = _with(key, sign * other if isinstance(self.value, float) or other % 1 else sign * int(other))
+            before = made.get(operation.number)
+            way = Way("another-number", why, run, f"Take {said(self.value)}.", where=last.said)
+            made[operation.number] = way if before is None else replace(way, run=together((before, way)))
+        return made
+
+
+def said(value: float) -> str:
+    """A number as a person would write it."""
+    return f"{value:.6g}"
+
+
+def numbers_of(operations: Sequence[Operation], *, alone: bool = False) -> Iterator[Number]:
+    """The numbers that operations are called with.
+
+    Args:
+        operations: calls of functions.
+        alone: those that stand in several places in one of them, the last first; otherwise each wherever it stands.
+    """
+    found: dict[float, list[tuple[Operation, str, int]]] = {}
+    computed = {id(operation.result) for operation in operations if operation.operands}
+    for operation in operations:
+        for key, value in operation.arguments.items():
+            if id(value) in computed and torch.is_tensor(value):
+                continue  # a mean, say: no number that is written anywhere
+            number = value.item() if torch.is_tensor(value) and value.ndim == 0 and not value.requires_grad else value
+            if not isinstance(number, int | float) or isinstance(number, bool) or not isfinite(number):
+                continue
+            is_counted = operation.base in (*_ARITHMETIC, *_COMPARED)
+            if key not in _NOT_NUMBERS and (is_counted or (isinstance(number, float) and not torch.is_tensor(value))):
+                found.setdefault(number, []).append((operation, key, 1))
+    for value, places in found.items():
+        if not alone:
+            yield Number(value, tuple(places))
+            if value > 0 and -value in found:  # as both bounds of a clamp
+                below = [(operation, key, -1) for operation, key, _ in found[-value]]
+                yield Number(value, (*below, *places))
+            continue
+        for place in reversed(places) if len(places) > 1 else ():
+            yield Number(value, (place,))
+
+
+def usual(number: Number) -> list[float]:
+    """What stands in a number's place by mistake."""
+    own = number.value
+    if any(operation.base in _COMPARED for operation, _, _ in number.places) or isinstance(own, int):
+        near = [own + step for step in (1, -1, 2, -2)]
+    else:
+        near = []
+    if any(operation.base in _COMPARED for operation, _, _ in number.places):
+        return near
+    more = [0.0, 1.0, -own, own * 2, own / 2, own * own, own * 10, own / 10, own * 100, own / 100]
+    more += [sqrt(own), 1 / own, 1 / sqrt(own)] if own > 0 else [1 / own] if own else []
+    return [value for value in dict.fromkeys([*near, *more]) if value != own and isfinite(value)]
+
+
+def bearing(number: Number, residual: Callable[[float], np.ndarray | None], start: np.ndarray) -> float | None:
+    """Which share of the difference lies in the direction in which a number moves the result: 1 is all of it.
+
+    Args:
+        number: torch's.
+        residual: what is left with another number; None where that cannot be run.
+        start: what is left with torch's.
+    """
+    after = residual(number.value + 1e-4 * (abs(number.value) or 1.0))
+    if after is None or after.shape != start.shape:
+        return None
+    slope = after - start
+    size = float(slope @ slope) * float(start @ start)
+    return float(slope @ start) ** 2 / size if size else 0.0
+
+
+def solved(number: Number, residual: Callable[[float], np.ndarray | None], start: np.ndarray) -> Iterator[float]:
+    """Numbers that bring the two together, each nearer than the one before: Gauss-Newton steps by secants.
+
+    Args:
+        number: torch's.
+        residual: what is left with another number; None where that cannot be run.
+        start: what is left with torch's.
+    """
+    at, left = float(number.value), start
+    step = 1e-4 * (abs(at) or 1.0)
+    other = at + step
+    for _ in range(_MOST_STEPS):
+        after = residual(other)
+        if after is None or after.shape != left.shape or other == at:
+            return
+        slope = (after - left) / (other - at)
+        size = float(slope @ slope)
+        along = float(slope @ after)
+        if not size:
+            return
+        at, left, other = other, after, other - along / size
+        yield other
+
+
+def _with(key: str, value: float) -> Any:
+    def run(function: Any, arguments: Arguments) -> Any:
+        own = arguments[key]
+        new = torch.as_tensor(value, dtype=own.dtype) if torch.is_tensor(own) else value
+        return do(function, {**arguments, key: new})
+
+    return run
+
+
+@dataclass(frozen=True)
+class Factor(Number):
+    """A number by which Flax multiplies what torch takes as it is: torch's is 1."""
+
+    def ways(self, other: float) -> dict[int, Way]:
+        """The operation that takes it, with another."""
+        ((operation, key, _),) = self.places
+        value = operation.operands[key]
+        part = "its first operand" if key == next(iter(operation.arguments)) else "its second operand"
+        factor = f"1/{round(1 / other)}" if 0 < other < 1 and abs(1 / other - round(1 / other)) < 1e-6 else said(other)
+        why = f"Flax multiplies {part} by {factor} before {operation.base}, torch does not"
+        run = having(**{key: value.detach() * other})
+        return {operation.number: Way("scale-added", why, run, "Leave the factor out.", where=operation.said)}
+
+
+def factors_of(operations: Sequence[Operation]) -> Iterator[Factor]:
+    """A factor of 1 for each floating operand, the last first."""
+    for operation in reversed(operations):
+        for key, value in operation.operands.items():
+            if value.is_floating_point() and value.numel() > 1:
+                yield Factor(1.0, ((operation, key, 1),))

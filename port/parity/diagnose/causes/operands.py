@@ -1,0 +1,138 @@
+"""Another tensor than the one that torch takes, two steps in the other order, a step that torch does not do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from port.parity.diagnose.causes.operation import Arguments, Operation, Way, do, having, then
+from port.parity.sides.structure import leaves
+
+Named = tuple[str, torch.Tensor]
+_STEPS: dict[str, Any] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu's tanh approximation": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "softmax": partial(torch.softmax, dim=-1),
+    "log_softmax": partial(torch.log_softmax, dim=-1),
+    "exp": torch.exp,
+    "the square": torch.square,
+    "the root": torch.sqrt,
+}
+_NEAREST, _MOST_OTHERS, _MOST_ADDED = 32, 24, 16
+
+
+def exchanged(steps: Sequence[Operation]) -> Iterator[tuple[int, Way]]:
+    """Two steps, one of which takes what the other gives, in the other order; the last first.
+
+    Args:
+        steps: calls of functions and of layers.
+    """
+    makers = {id(step.result): step for step in steps if torch.is_tensor(step.result)}
+    for step in reversed(steps):
+        for key, taken in step.operands.items():
+            before = makers.get(id(taken))
+            if before is None or before is step or before.function is None:
+                continue
+            for other in before.operands:
+                if before.operands[other] is not taken and before.operands[other].is_floating_point():
+                    why = f"Flax does {_called(step)} first and then {_called(before)}, torch the other way round"
+                    run = _turned(before, other, key)
+                    yield step.number, Way("order-of-steps", why, run, "Do them in torch's order.")
+
+
+def _turned(before: Operation, other: str, key: str) -> Any:
+    """The step done to what the one before it is given, and that one to its result."""
+
+    def run(function: Any, arguments: Arguments) -> Any:
+        inner = do(function, {**arguments, key: before.arguments[other]})
+        return do(before.function, {**before.arguments, other: inner})
+
+    return run
+
+
+def others(steps: Sequence[Operation], before: Sequence[Operation], weights: Sequence[Named]) -> Iterator[Any]:
+    """Another tensor of the same shape for one that an operation takes; the last operation first.
+
+    Args:
+        steps: those that may take another.
+        before: all that were done, in their order.
+        weights: the model's parameters, by name.
+    """
+    known = [*_known(before), *((name, -1, tensor) for name, tensor in weights)]
+    for step in list(reversed(steps))[:_NEAREST]:
+        done = {id(tensor) for tensor in _tensors(step.result)}
+        begun = _place(step, before)
+        for key, taken in step.operands.items():
+            if not taken.ndim or taken.numel() < 2:
+                continue
+            tried = {id(taken), *done}
+            fitting = []
+            for name, place, tensor in reversed(known):
+                alike = tensor.shape == taken.shape and tensor.dtype == taken.dtype and place < begun
+                if alike and id(tensor) not in tried:
+                    tried.add(id(tensor))
+                    fitting.append((name, tensor))
+            own = next((name for name, _, tensor in known if tensor is taken), "another tensor")
+            for name, tensor in fitting[:_MOST_OTHERS]:
+                why = f"Flax takes {name} where torch takes {own}, in {_called(step)}"
+                yield step.number, Way("another-operand", why, having(**{key: tensor.detach()}), f"Take {own}.")
+
+
+def added(steps: Sequence[Operation], layers: Sequence[Operation]) -> Iterator[tuple[int, Way]]:
+    """A step done to a result that torch takes as it is: a function, or one of the model's layers.
+
+    Args:
+        steps: those whose results may go through it.
+        layers: calls of layers.
+    """
+    for step in list(reversed(steps))[:_MOST_ADDED]:
+        result = step.result
+        if not torch.is_tensor(result) or not result.is_floating_point() or not result.ndim:
+            continue
+        for name, function in _STEPS.items():
+            why = f"Flax takes {name} of what {_called(step)} gives, torch does not"
+            yield step.number, Way("step-added", why, then(function), "Leave it out.")
+        for call in {call.layer: call for call in layers if call.layer != step.layer}.values():
+            given = next(iter(call.operands.values()), None)
+            if given is None or not torch.is_tensor(call.result) or call.result.shape != given.shape:
+                continue
+            if given.shape[-1:] == result.shape[-1:] and given.ndim == result.ndim:
+                why = f"Flax calls {call.layer} on what {_called(step)} gives, torch does not"
+                yield step.number, Way("step-added", why, then(call.function), "Leave it out.")
+
+
+def _known(steps: Sequence[Operation]) -> Iterator[tuple[str, int, torch.Tensor]]:
+    """The tensors of a run with what a person calls them, and after which step they are there."""
+    for place, step in enumerate(steps):
+        if step.number < 0:
+            for number, value in enumerate(step.operands.values()):
+                yield f"the input of {step.layer}" if not number else f"input {number} of {step.layer}", -1, value
+        made = list(_tensors(step.result))
+        for number, value in enumerate(made):
+            part = f", part {number}," if len(made) > 1 else ""
+            yield f"what {_called(step)} gives{part}", place, value
+        for value in step.operands.values():
+            yield f"an operand of {_called(step)}", place - 1, value
+
+
+def _place(step: Operation, steps: Sequence[Operation]) -> int:
+    return next((place for place, other in enumerate(steps) if other.number == step.number), len(steps))
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    for leaf in leaves(value).values():
+        if torch.is_tensor(leaf):
+            yield leaf
+
+
+def _called(step: Operation) -> str:
+    """A step as a person finds it."""
+    return step.layer if step.number < 0 else f"{step.base} ({step.line})" if step.line else step.base
