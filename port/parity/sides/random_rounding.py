@@ -21,7 +21,7 @@ reshape roll scalar_tensor scatter select select_backward select_scatter set_ si
 sort split split_with_sizes squeeze stack t threshold_backward _to_copy topk transpose tril triu unbind unfold
 unsqueeze _unsafe_view view where zero_ zeros zeros_like _reshape_alias _unsafe_index reflection_pad1d
 reflection_pad2d replication_pad1d replication_pad2d amax amin upsample_nearest1d upsample_nearest2d
-upsample_nearest3d
+upsample_nearest3d complex conj_physical _conj_physical
 """
 """Operators that copy numbers and round none."""
 
@@ -29,6 +29,11 @@ _SATURATED = """
 erf erf_ sigmoid sigmoid_ tanh tanh_
 """
 """Operators whose result is rounded where it is a whole number, too."""
+
+_TRANSFORMS = """
+_fft_c2c _fft_c2r _fft_r2c
+"""
+"""Operators whose every result is a sum of all: its rounding is as large as the results are together, not as it is."""
 
 _SUMS_WITHIN = """
 _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data batch_norm_backward celu elu elu_backward gelu
@@ -54,19 +59,30 @@ def random_rounding(seed: int, *, units: int) -> Iterator[None]:
 
     generator = torch.Generator().manual_seed(seed)
     exact, saturated = frozenset(_EXACT.split()), frozenset(_SATURATED.split())
+    transforms = frozenset(_TRANSFORMS.split())
+    dtypes = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
-    def moved(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    def signs(like: torch.Tensor) -> torch.Tensor:
+        up = torch.rand(like.shape, generator=generator, dtype=like.dtype) < 0.5
+        return torch.ones_like(like).masked_fill_(up, -1)
+
+    def moved(tensor: torch.Tensor, name: str, args: Any) -> torch.Tensor:
         step = units * torch.finfo(tensor.dtype).eps
-        up = torch.rand(tensor.shape, generator=generator, dtype=tensor.dtype) < 0.5
-        factor = torch.full_like(tensor, 1 + step).masked_fill_(up, 1 - step)
-        if name in saturated:
-            return tensor * factor
-        return torch.where(tensor == tensor.round(), tensor, tensor * factor)
+        size = tensor.abs()
+        if name in transforms:
+            size = size.square().mean(args[1], keepdim=True).sqrt().expand_as(size)
+        if tensor.is_complex():
+            # A product of complex numbers is rounded by its magnitude, in both of its parts.
+            other = tensor + step * torch.complex(size * signs(size), size * signs(size))
+            is_whole = (tensor.real == tensor.real.round()) & (tensor.imag == tensor.imag.round())
+        else:
+            other, is_whole = tensor + step * size * signs(size), tensor == tensor.round()
+        return other if name in saturated or name in transforms else torch.where(is_whole, tensor, other)
 
-    def rounded(result: Any, name: str) -> Any:
+    def rounded(result: Any, name: str, args: Any) -> Any:
         if isinstance(result, torch.Tensor):
-            return moved(result, name) if result.dtype in (torch.float32, torch.float64) else result
-        return type(result)(rounded(part, name) for part in result) if type(result) in (tuple, list) else result
+            return moved(result, name, args) if result.dtype in dtypes else result
+        return type(result)(rounded(part, name, args) for part in result) if type(result) in (tuple, list) else result
 
     class Rounding(TorchDispatchMode):
         def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -83,9 +99,9 @@ def random_rounding(seed: int, *, units: int) -> Iterator[None]:
                     pass
             result = operator(*args, **kwargs)
             if not operator._schema.is_mutable:
-                return rounded(result, name)
-            if isinstance(result, torch.Tensor) and result.dtype in (torch.float32, torch.float64):
-                result.copy_(moved(result, name))
+                return rounded(result, name, args)
+            if isinstance(result, torch.Tensor) and result.dtype in dtypes:
+                result.copy_(moved(result, name, args))
             return result
 
     with Rounding():

@@ -81,6 +81,10 @@ def test_a_control_that_fails_excuses_nothing() -> None:
         (lambda x: x.softmax(-1).sum(-1) - 1, True),
         (lambda x: (x - x.mean(-1, keepdim=True)).sum(-1), True),
         (lambda x: nn.functional.gelu(x - 8), True),
+        (lambda x: torch.fft.ifft(torch.fft.fft(x)).real - x, True),
+        (lambda x: torch.fft.irfft2(torch.fft.rfft2(x)) - x, True),
+        (lambda x: torch.polar(x.abs(), x).abs() - x.abs(), True),
+        (lambda x: torch.view_as_real(torch.complex(x, x).conj_physical()).flip(-1), False),
         (lambda x: torch.floor(x.round() / 2) + torch.arange(6), False),
         (lambda x: torch.relu(x) - torch.relu(x), False),
         (lambda x: (x > 0).to(x.dtype).cumsum(-1), False),
@@ -119,6 +123,16 @@ def test_whole_numbers_of_a_models_own_are_exact_as_masks_are() -> None:
     assert torch.equal(other.window, model.window) and torch.equal(given["mask"], torch.ones(2))
     assert not torch.equal(other.table, model.table) and not torch.equal(other.running_var, model.running_var)
     assert not torch.equal(other.weight, model.weight) and not torch.equal(given["x"], X)
+
+
+def test_a_transform_is_rounded_by_the_size_of_all_that_it_gives() -> None:
+    wave = torch.cos(torch.arange(64, dtype=torch.float64) * 2 * torch.pi * 5 / 64)
+    with random_rounding(0, units=4):
+        spectrum = torch.fft.fft(wave)
+    silent = torch.cat([spectrum[:5], spectrum[6:59], spectrum[60:]])
+    assert 1e-15 < silent.abs().max() < 1e-13, "of a pure wave all others are zero but for rounding"
+    with random_rounding(0, units=4):
+        assert not torch.fft.fft(0 * wave).any()
 
 
 # %% In a check

@@ -76,6 +76,7 @@ BASES = {
     "orthogonal rest": Base(lambda: _of_features(nn.Identity(), consumers.OrthogonalRest()), SEQUENCE),
     "own scale": Base(lambda: _of_features(nn.Identity(), consumers.OwnScale()), SEQUENCE),
     "sine and cosine": Base(lambda: _of_features(nn.Identity(), consumers.Trigonometric()), SEQUENCE),
+    "Fourier round trip": Base(lambda: _of_images(nn.InstanceNorm2d(6), consumers.RoundTrip(), Bias((6, 1, 1))), IMAGE),
     "GELU at -4": _saturated(F.gelu, -4.0),
     "GELU at -6": _saturated(F.gelu, -6.0),
     "sigmoid at 12": _saturated(torch.sigmoid, 12.0),

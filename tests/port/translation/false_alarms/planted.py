@@ -108,6 +108,11 @@ FAULTS = {
         f"return self.consumer(self.producer(x)) + {_without_value('self.consumer.scale[...]')}",
     ),
     "sine and cosine: 1e-6 off": Fault("sine and cosine", "jnp.cos(y)", "jnp.cos(1.000001 * y)"),
+    "Fourier: 1e-6 off": Fault("Fourier round trip", "jnp.fft.fft(y", "1.000001 * jnp.fft.fft(y"),
+    "Fourier: gradient cut": Fault("Fourier round trip", "jnp.fft.fft(y", "jnp.fft.fft(jax.lax.stop_gradient(y)"),
+    "Fourier: bias's gradient 1e-6": Fault(
+        "Fourier round trip", _CALL_BEHIND, f"{_CALL_BEHIND} + {_without_value('self.before.bias[...].sum()')}"
+    ),
     # Saturation.
     "GELU at -4 by tanh": Fault("GELU at -4", "approximate=False", "approximate=True"),
     "GELU at -6 by tanh": Fault("GELU at -6", "approximate=False", "approximate=True"),
