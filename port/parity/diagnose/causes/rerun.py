@@ -71,8 +71,11 @@ class _Stand(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        number, self._count = self._count, self._count + 1
         name = name_of(function)
+        if name.startswith(("_set_", "set_")):
+            # A mode of torch's, as no_grad sets it: to do that otherwise would outlast the run.
+            return function(*args, **(kwargs or {}))
+        number, self._count = self._count, self._count + 1
         arguments = arguments_of(function, args, kwargs or {})
         layer = self._layers[-1] if self._layers else ""
         self._rerun.numbers += sum(value.numel() for value in arguments.values() if isinstance(value, torch.Tensor))
@@ -126,7 +129,7 @@ def rerun(
     done, layers, output = Rerun(), list[str](), None
     module = side.fresh(training)
     _follow(module, done, layers, until, ways or {}, watch=watch)
-    with torch.random.fork_rng(devices=[]), side.in_precision():
+    with torch.random.fork_rng(devices=[]), side.in_precision(), torch.set_grad_enabled(torch.is_grad_enabled()):
         for _ in range(steps):
             *args, kwargs = side.tensors(inputs)
             done.operations.clear()
@@ -145,7 +148,7 @@ def rerun(
 def instrumented(ways: Mapping[int, Run], *, located: bool = False) -> Iterator[list[Operation]]:
     """Do operations in other ways in whatever of torch's is run meanwhile; gives all of them, in their order."""
     done = Rerun()
-    with _Stand(done, ways, [], located=located):
+    with torch.set_grad_enabled(torch.is_grad_enabled()), _Stand(done, ways, [], located=located):
         yield done.operations
 
 

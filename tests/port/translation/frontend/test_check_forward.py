@@ -191,7 +191,7 @@ class Unfilled(nn.Module):
 @pytest.mark.parametrize("fill", ["nothing", "like", "half", "strided"])
 def test_memory_that_nothing_fills(fill: str) -> None:
     with pytest.raises(
-        UsageError, match=r"^Unfilled gives memory as it happens to be \(output 0\): .*test_trial.py:\d+"
+        UsageError, match=r"^Unfilled gives memory as it happens to be \(output 0\): .*test_check_forward.py:\d+"
     ):
         see_that_it_runs(Unfilled(fill), (torch.randn(3, 4),), {})
 
