@@ -26,7 +26,7 @@ upsample_nearest3d complex conj_physical _conj_physical
 """Operators that copy numbers and round none."""
 
 _SATURATED = """
-erf erf_ sigmoid sigmoid_ tanh tanh_
+erf erf_ expm1 expm1_ sigmoid sigmoid_ tanh tanh_
 """
 """Operators whose result is rounded where it is a whole number, too."""
 
@@ -115,4 +115,12 @@ def _in_parts() -> dict[Any, Any]:
     from torch._decomp import get_decompositions
 
     packets = [getattr(torch.ops.aten, name) for name in _SUMS_WITHIN.split() if hasattr(torch.ops.aten, name)]
-    return dict(get_decompositions(packets))
+    found: dict[Any, Any] = dict(get_decompositions(packets))
+    backward = found[torch.ops.aten.elu_backward.default]
+
+    def elu_backward(grad: Any, alpha: float, scale: float, input_scale: float, is_result: bool, given: Any) -> Any:
+        """By what ELU gives, as JAX has it: where that has reached -1, it has lost the derivative's digits."""
+        result = given if is_result else torch.ops.aten.elu(given, alpha, scale, input_scale)
+        return backward(grad, alpha, scale, input_scale, True, result)
+
+    return found | {torch.ops.aten.elu_backward.default: elu_backward}

@@ -123,6 +123,18 @@ def test_whole_numbers_of_a_models_own_are_exact_as_masks_are() -> None:
     assert torch.equal(other.window, model.window) and torch.equal(given["mask"], torch.ones(2))
     assert not torch.equal(other.table, model.table) and not torch.equal(other.running_var, model.running_var)
     assert not torch.equal(other.weight, model.weight) and not torch.equal(given["x"], X)
+@pytest.mark.parametrize("function", [torch.expm1, nn.functional.elu, nn.functional.celu])
+def test_the_derivative_of_what_has_reached_its_end_is_rounding(function: Callable[[Tensor], Tensor]) -> None:
+    def derivative() -> Tensor:
+        x = torch.full((64,), -37.0, dtype=torch.float64, requires_grad=True)
+        function(x).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    exact = derivative()
+    with random_rounding(0, units=4):
+        rounded = derivative()
+    assert 1e-16 < (rounded - exact).abs().max() < 2e-15
 
 
 def test_a_transform_is_rounded_by_the_size_of_all_that_it_gives() -> None:

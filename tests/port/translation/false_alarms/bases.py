@@ -82,6 +82,7 @@ BASES = {
     "sigmoid at 12": _saturated(torch.sigmoid, 12.0),
     "sigmoid at 20": _saturated(torch.sigmoid, 20.0),
     "softplus at -12": _saturated(F.softplus, -12.0),
+    "ELU at -12": _saturated(F.elu, -12.0),
     "tanh at 6": _saturated(torch.tanh, 6.0),
     "erf at 3": _saturated(torch.erf, 3.0),
     "BatchNorms": Base(lambda: _with_random_state(wholes.NormConvNorm(6, 9)), (4, 6, 5, 4)),

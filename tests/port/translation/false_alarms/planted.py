@@ -122,6 +122,10 @@ FAULTS = {
         "sigmoid at 20", "y + 20.0", "2 * jax.lax.stop_gradient(y) - y + 20.0"
     ),
     "softplus at -12 as ReLU": Fault("softplus at -12", "F.softplus(y + -12.0, 1, 20)", "nnx.relu(y + -12.0)"),
+    "ELU at -12: gradient the other way round": Fault(
+        "ELU at -12", "y + -12.0", "2 * jax.lax.stop_gradient(y) - y + -12.0"
+    ),
+    "ELU at -12: 1e-6 off": Fault("ELU at -12", "y + -12.0", "1.000001 * y + -12.0"),
     "tanh at 6: gradient the other way round": Fault("tanh at 6", "y + 6.0", "2 * jax.lax.stop_gradient(y) - y + 6.0"),
     "erf at 3 as tanh": Fault("erf at 3", "jax.scipy.special.erf(", "jnp.tanh("),
     # Running statistics.
