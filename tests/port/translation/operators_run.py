@@ -44,6 +44,7 @@ def row_of(info: Any, seconds: float) -> Row:
         "run": begun,
         "agree": found.agree,
         "elsewhere": found.elsewhere,
+        "unjudged": dict(Counter(map(in_short, found.unjudged))),
         "refused": dict(Counter(map(in_short, found.refused))),
         "wrong": dict(Counter(map(in_short, found.wrong))),
     }

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 import port
 from port.errors import PortError
+from port.judging import Status
 from port.pairs.ops import OperatorPair
 from port.translation.lowering.rules import from_pair as templates
 
@@ -58,12 +59,14 @@ class Outcome:
     Attributes:
         agree: how many samples agree.
         elsewhere: how many of them in their values alone: their pair says that JAX's gradient is another one.
+        unjudged: why those of which the proof says nothing cannot be judged.
         refused: how many were refused, and with what words.
         wrong: what differs or does not run.
     """
 
     agree: int = 0
     elsewhere: int = 0
+    unjudged: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
@@ -71,6 +74,7 @@ class Outcome:
         return Outcome(
             self.agree + other.agree,
             self.elsewhere + other.elsewhere,
+            self.unjudged + other.unjudged,
             self.refused + other.refused,
             self.wrong + other.wrong,
         )
@@ -112,6 +116,8 @@ def outcome(call: Any, samples: list[Any], wrap: Any = Calls) -> Outcome:
         return found
     if gradients_alone and any(pair.other_gradient for pair in used):
         return Outcome(agree=1, elsewhere=1)
+    if found.proof.status is Status.CANNOT_JUDGE:
+        return Outcome(unjudged=[_why_unjudged(found.proof)])
     (sample,) = samples
     return Outcome(wrong=[f"{found.proof}\n{_told(sample)}\n{found.source}"])
 
@@ -133,6 +139,11 @@ def _translated(module: Calls) -> Any:
     if made.unwritten:
         return Outcome(refused=[f"{item.what}: {item.why}" for item in made.unwritten][:1])
     return made
+
+
+def _why_unjudged(proof: Any) -> str:
+    rows = [f"{row.what}: {row.unjudged}" for row in proof.rows if row.unjudged]
+    return str(next(filter(None, [proof.unjudged, *rows, *proof.remarks]), "nothing was compared"))
 
 
 def _told(sample: Any) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from .false_alarms import generator, planted, run
 from .false_alarms.bases import BASES
@@ -58,6 +61,46 @@ def test_what_does_not_fit_into_memory_is_not_called_different() -> None:
     assert enough.strip() == "12: agree"
     for line in scarce:
         assert line.partition(": ")[2].startswith(("agree", "cannot be judged")), line
+
+
+def test_the_kept_table_has_no_right_pair_that_is_called_different() -> None:
+    kept = run.table()
+    names = {right.name for right in run.every([])}
+    assert kept.keys() <= names
+    assert {line["source"] for line in kept.values()} == set(run.SOURCES)
+    assert len(kept) >= 300
+    assert {line["word"] for line in kept.values()} <= {"agree", "cannot be judged", run.REFUSED}
+    for line in kept.values():
+        assert line["why"] or line["word"] == "agree", line
+
+
+def test_the_lines_are_counted_by_source_and_word(tmp_path: Path) -> None:
+    lines = [
+        {"name": "a", "source": "zoo", "word": "agree"},
+        {"name": "b", "source": "zoo", "word": "differ"},
+        {"name": "c", "source": "modules", "word": "agree"},
+        {"name": "d", "source": "zoo", "word": "agree"},
+    ]
+    assert run.counted(lines) == {"zoo": {"agree": 2, "differ": 1}, "modules": {"agree": 1}}
+    file = tmp_path / "lines.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert list(run.written(file)) == ["a", "b", "c", "d"]
+
+
+class Refused(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+
+def test_a_pair_that_is_not_translated_has_a_word_too() -> None:
+    refused = run.line_of(run.Right("refused", "none", lambda: (Refused(), torch.ones(3), {})))
+    assert refused["word"] == run.REFUSED and refused["why"].count(" ") > 3
+
+    def raises() -> Any:
+        raise KeyError("no such module")
+
+    raised = run.line_of(run.Right("raised", "none", raises))
+    assert (raised["word"], raised["why"]) == (run.RAISED, "KeyError: 'no such module'")
 
 
 def test_a_number_gives_the_same_module_every_time() -> None:
