@@ -46,7 +46,8 @@ def torch_pass(
         return Run({name: as_numpy(tensor) for name, tensor in outputs.items()})
 
     def run(by: Callable[[str], bool]) -> Run:
-        return _differentiated(fresh(), call, inputs, cotangents, by, part)
+        with torch.enable_grad():  # also where the caller has turned gradients off
+            return _differentiated(fresh(), call, inputs, cotangents, by, part)
 
     try:
         return run(lambda name: True)

@@ -123,6 +123,8 @@ def test_whole_numbers_of_a_models_own_are_exact_as_masks_are() -> None:
     assert torch.equal(other.window, model.window) and torch.equal(given["mask"], torch.ones(2))
     assert not torch.equal(other.table, model.table) and not torch.equal(other.running_var, model.running_var)
     assert not torch.equal(other.weight, model.weight) and not torch.equal(given["x"], X)
+
+
 @pytest.mark.parametrize("function", [torch.expm1, nn.functional.elu, nn.functional.celu])
 def test_the_derivative_of_what_has_reached_its_end_is_rounding(function: Callable[[Tensor], Tensor]) -> None:
     def derivative() -> Tensor:
