@@ -36,6 +36,7 @@ class NnxNet(nnx.Module):
         return self.layer(x if self.table is None else x + self.table())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("torch_table", "flax_table", "is_narrowed"),
     [

@@ -71,13 +71,13 @@ X = random(20, 5)
 # %% What is left alone
 
 
-@pytest.mark.sweep
 def test_gradients_are_compared_where_the_caller_has_turned_them_off() -> None:
     with torch.no_grad():
         report = port.check(*pair(), X)
     assert report and report.compared["gradients"], str(report)
 
 
+@pytest.mark.sweep
 def test_the_modules_given_stay_as_they_are() -> None:
     theirs, ours = pair()
     theirs.norm.eval()

@@ -33,6 +33,7 @@ def test_operators_and_results_are_counted_and_views_are_not() -> None:
     assert one.scaled(2) == Cost(results=96, operators=1)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_a_loop_is_compiled_once_however_long_it_is(kind: Any) -> None:
     # In float32 torch calls oneDNN's.

@@ -186,6 +186,7 @@ def test_a_proof_in_parts_says_what_it_says_at_once(
     assert differ == ({"norm.bias"} if change is shifted else set())
 
 
+@pytest.mark.sweep
 def test_a_proof_whose_memory_runs_out_goes_on_in_parts(
     translation: Translation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
