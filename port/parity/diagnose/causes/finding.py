@@ -96,7 +96,7 @@ def _forward(target: Target, searched: Searched) -> list[Cause]:
         between: Callable[[], Iterator[Explained]] = partial(_between, at)
         searches: list[Callable[[], Iterator[Explained]]] = [between]
         if place not in searched.vain:
-            searches = [search.alone, between, search.general, search.further, search.together]
+            searches = [search.alone, between, search.together, search.general, search.further]
         explained = _first([*families, *searches])
         searched.told += [each for each in explained if isinstance(each, Way) and each.chosen]
         if not explained:
