@@ -47,7 +47,7 @@ def test_the_layer_and_the_cause_are_named(fault: Fault) -> None:
 
 
 _OPEN = {
-    "GPT: two at one place: scale and mask": "both causes are named in the first block; in the second, one operand that "
+    "GPT: two at one place: scale and mask": "both are named in the first block; in the second, one operand that "
     "is taken for another says the same of both",
 }
 
@@ -58,7 +58,7 @@ def _case(fault: Fault) -> Any:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("fault", map(_case, FAULTS), ids=str)
+@pytest.mark.parametrize("fault", [_case(fault) for fault in FAULTS], ids=str)
 def test_every_layer_and_cause_are_named(fault: Fault) -> None:
     _named(fault)
 
