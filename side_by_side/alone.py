@@ -16,7 +16,7 @@ from port.errors import FolderExists, PortError
 from side_by_side.config import Config
 
 
-def run_alone(train: Callable[[Config, str], None]) -> None:
+def run_alone(train: Callable[[Config, str], None]) -> NoReturn:
     """Read the options, train in each precision that they ask for, and say where the records are."""
     if hasattr(signal, "SIGUSR1"):  # `port train` asks a trainer that makes no more steps where it stands
         faulthandler.register(signal.SIGUSR1, all_threads=True)
@@ -27,16 +27,18 @@ def run_alone(train: Callable[[Config, str], None]) -> None:
     except PortError as error:
         advice = " (--out names another folder)" if isinstance(error, FolderExists) else ""
         print(f"{error}{advice}", file=sys.stderr)
-        _leave(config, error.exit_code)
+        _leave(error.exit_code, at_once=config.processes > 1)
     except Exception:
         traceback.print_exc()
-        _leave(config, 1)
+        _leave(1, at_once=config.processes > 1)
     print(f"the records and weights are in {config.file()}")
+    # A thread of gloo's that lets go of a tensor while the interpreter ends aborts the process: pytorch/pytorch#179291.
+    _leave(0, at_once="TORCHELASTIC_RUN_ID" in os.environ)
 
 
-def _leave(config: Config, code: int) -> NoReturn:
-    if config.processes > 1:
-        # An orderly exit of JAX waits for the other processes, which wait for this one.
+def _leave(code: int, *, at_once: bool) -> NoReturn:
+    """End the process; ``at_once`` where an orderly exit of JAX would wait for the others, which wait for this one."""
+    if at_once:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -22,7 +22,7 @@ BATCH = 32
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """A run of `port train`'s that a record is of.
 
     Attributes:
@@ -47,7 +47,7 @@ def with_causes(outcomes: Sequence[Outcome], config: Config, folder: Path) -> li
         config: of the run.
         folder: of the run, with its initial weights.
     """
-    run = Run(config, folder)
+    run = TrainingRun(config, folder)
     differing = [outcome for outcome in outcomes if outcome.verdict.status is Status.DIFFER]
     if not differing or not run.initial.exists():
         return list(outcomes)
@@ -72,18 +72,18 @@ def with_causes_at_hand(outcome: Outcome) -> Outcome:
     return _told(outcome, hints, causes) if hints else outcome
 
 
-def _run_of(record: Record) -> Run | None:
+def _run_of(record: Record) -> TrainingRun | None:
     """The run that a record is of, as `port.training` lays it out."""
     folder = record.path.resolve().parent.parent
     try:
         told = told_before(folder)
         paths = {name: Path(told[name]) for name in ("data_root", "out") if told.get(name) is not None}
-        return Run(Config(**{**told, **paths}), folder)
+        return TrainingRun(Config(**{**told, **paths}), folder)
     except (PortError, TypeError):  # no run's folder, or another version's
         return None
 
 
-def _between(a: Run, b: Run) -> list[str]:
+def _between(a: TrainingRun, b: TrainingRun) -> list[str]:
     """In what two runs differ before they begin."""
     if a.folder == b.folder:
         return []
@@ -104,7 +104,7 @@ def _shown(option: Any) -> str:
     return "the default" if option is None else str(option)
 
 
-def _checked_hints(torch: Run, jax: Run) -> tuple[list[str], tuple[Any, ...]]:
+def _checked_hints(torch: TrainingRun, jax: TrainingRun) -> tuple[list[str], tuple[Any, ...]]:
     """What a check of one run's PyTorch model and another's (or its own) JAX model says, and the causes it names."""
     try:
         # Whatever fails here, the verdict is there.
@@ -139,7 +139,7 @@ def _told(outcome: Outcome, first: list[str], causes: Sequence[Any]) -> Outcome:
     return replace(outcome, verdict=verdict, causes=tuple(causes))
 
 
-def _checked(torch: Run, jax: Run) -> Any:
+def _checked(torch: TrainingRun, jax: TrainingRun) -> Any:
     """Check both models from the same initial weights, torch's run's, on the training set's first samples.
 
     Raises:

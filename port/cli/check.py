@@ -17,6 +17,7 @@ from port.cli.inputs import inputs_from_options
 from port.cli.models import built_flax_model, built_torch_model, register_pairs
 from port.cli.rules import fold_of, rules_from
 from port.errors import UsageError
+from port.judging.limits import TIME_LIMIT
 from port.named import arguments as keywords
 
 
@@ -65,7 +66,7 @@ class Arguments:
     """below this absolute difference anything is equal"""
     steps: int = 3
     """forward passes in training before running statistics are compared"""
-    time_limit: Annotated[float, arg(metavar="SECONDS")] = 900.0
+    time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
     """that the comparison may take, as estimated: where it would take longer, gradients are left out, or all is"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own layers' pairs"""

@@ -16,6 +16,7 @@ from port.cli.guarding import Made, guarded, said_beforehand
 from port.cli.models import built_torch_model, called, register_pairs
 from port.errors import UnknownChoice, UsageError
 from port.judging import Status
+from port.judging.limits import TIME_LIMIT
 from port.named import arguments as keywords
 from port.named import named, spelled_arguments
 
@@ -54,7 +55,7 @@ class Arguments:
     """a class of the model's whose activations are computed again in the backward pass (nnx.remat); once for each"""
     standalone: bool = False
     """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
-    time_limit: Annotated[float, arg(metavar="SECONDS")] = 900.0
+    time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
     """that comparing both sides may take, as estimated: what would take longer is compared at smaller lengths"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own layers' pairs"""

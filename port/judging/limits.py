@@ -106,3 +106,11 @@ side, at a moment of its own in each run, and the loss jumps by so much."""
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """The spacing of each type's numbers at 1."""
+
+# %% How long a comparison may take
+
+TIME_LIMIT = 900.0
+"""Seconds that a comparison of two modules may take by its estimate, if nothing else is said."""
+
+LONG = 60.0
+"""Seconds from which on a command says beforehand how long a comparison takes."""

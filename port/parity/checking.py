@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from port.errors import UnknownChoice, UsageError
 from port.judging import TENSORS, Limits, Status
+from port.judging.limits import TIME_LIMIT
 from port.mapping import Mapping, Rules, between, rules_of
 from port.mapping.folding import folds
 from port.mapping.renaming import Renaming, renamed
@@ -21,7 +22,7 @@ from port.parity.comparison import Comparison
 from port.parity.report import CheckReport
 from port.parity.sides.building import Keywords, flax_side, see_that_they_are_models
 from port.parity.sides.cotangents import Drawn
-from port.parity.sides.duration import TIME_LIMIT, announcement, overtime, seconds_one_by_one, time_limit_of
+from port.parity.sides.duration import announcement, overtime, seconds_one_by_one, time_limit_of
 from port.parity.sides.fitting import SMALLER, unfit
 from port.parity.sides.inputs import Inputs, for_flax, inputs_from
 from port.parity.sides.layouts import layout_between

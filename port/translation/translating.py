@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from port.judging.limits import TIME_LIMIT
 from port.mapping import FROZEN, TORCH_ONLY, Mapping
 from port.mapping.entry import gather
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
-from port.parity.sides.duration import TIME_LIMIT, time_limit_of
+from port.parity.sides.duration import time_limit_of
 from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.artifact.weight_map import mapping_of
 from port.translation.artifact.written_module import variables_of_source

@@ -28,7 +28,13 @@ PAIRS: tuple[OperatorPair, ...] = (
     *(_transform(name, default=-1) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")),
     # torch's take one axis, or three, as well; JAX's do not.
     *(
-        _transform(name, several="two", default=(-2, -1), written=written, only_if=f"len(dim) {sign} 2")
+        _transform(
+            name,
+            several="two",
+            default=(-2, -1),
+            written=written,
+            only_if=f"isinstance(dim, tuple) and len(dim) {sign} 2",
+        )
         for name in ("fft2", "ifft2", "rfft2", "irfft2")
         for sign, written in (("==", name), ("!=", f"{name[:-1]}n"))
     ),

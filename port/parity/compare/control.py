@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from port.parity.compare.distance import gap
 from port.parity.sides.calls import Arrays
 from port.parity.sides.random_rounding import random_rounding
 from port.parity.sides.run import OUTPUTS, Kinds, is_gradient
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -65,12 +62,21 @@ class Control:
             return Judged()
         strayed, into = self.strayed(kind, name), self._went_into(kind)
         if apart <= max(CONTROL_FACTOR * strayed, ROUNDING_UNITS * np.finfo(theirs.dtype).eps * into):
-            if strayed <= limit * into:
-                return Judged(is_rounding=True)
-            return Judged(
-                why=f"{name} differs by {apart:.1e}, and the original strays by {strayed:.1e} from itself when its "
-                "numbers are moved in their last places; try other inputs, or fewer layers"
+            return (
+                Judged(is_rounding=True)
+                if strayed <= limit * into
+                else Judged(why=_STRAYS.format(name, apart, strayed))
             )
+        # What is zero because rounding errors cancel is zero only where every place that takes them has the same ones.
+        # XLA computes a number anew in each fusion that needs it.
+        if 0 < strayed >= np.abs(theirs).max(initial=0):
+            others = max(
+                self.strayed(kind, each)
+                for each, array in self._reference[kind].items()
+                if np.issubdtype(array.dtype, np.inexact)
+            )
+            if max(apart, limit * into) < others:
+                return Judged(why=_CANCELS.format(name, apart, others))
         return Judged()
 
     @property
@@ -127,6 +133,16 @@ def largest_output() -> Iterator[list[float]]:
         yield found
     finally:
         handle.remove()
+
+
+_STRAYS = (
+    "{} differs by {:.1e}, and the original strays by {:.1e} from itself when its numbers are moved in their last "
+    "places; try other inputs, or fewer layers"
+)
+_CANCELS = (
+    "{} differs by {:.1e}; the original's is zero because rounding errors cancel, and they are as large as {:.1e}; "
+    "try other inputs, or fewer layers"
+)
 
 
 def _largest(arrays: Arrays) -> float:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from port.errors import UsageError
+from port.judging.limits import LONG
 from port.parity.sides.cost import Cost
 
-TIME_LIMIT = 900.0
-"""Seconds that a comparison may take, if nothing else is said."""
-LONG = 60.0
-"""Seconds from which on it is said beforehand how long one takes."""
 _COMPILED, _RUN_ONE_BY_ONE = 0.025, 0.15
 """Seconds of a processor that both passes take an operator of the original's: traced and compiled whole, as a proof
 does; and run one by one in both modes, as `port.check` does. Measured with jaxlib 0.10.2 on an AMD EPYC (Zen 3)."""

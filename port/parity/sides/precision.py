@@ -1,4 +1,4 @@
-"""Where and how exactly JAX runs when it is compared."""
+"""Where and how exactly both frameworks run when they are compared."""
 
 from __future__ import annotations
 
@@ -21,3 +21,20 @@ def cpu_precision(x64: bool) -> Iterator[None]:
         jax.default_matmul_precision("highest"),
     ):
         yield
+
+
+@contextmanager
+def default_dtype(precision: str) -> Iterator[None]:
+    """Within it, what torch makes without a dtype, as a model's masks, is in a precision.
+
+    Args:
+        precision: the dtype's name, as "float64".
+    """
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, precision))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

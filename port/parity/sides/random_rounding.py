@@ -37,11 +37,13 @@ _fft_c2c _fft_c2r _fft_r2c
 
 _SUMS_WITHIN = """
 _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data batch_norm_backward celu elu elu_backward gelu
-gelu_backward log_sigmoid_backward log_sigmoid_forward logsumexp mish mish_backward native_batch_norm
-native_batch_norm_backward native_group_norm native_group_norm_backward native_layer_norm native_layer_norm_backward
-selu sigmoid_backward silu silu_backward softplus softplus_backward std std_mean tanh_backward var var_mean
+gelu_backward hardsigmoid_backward log_sigmoid_backward log_sigmoid_forward logsumexp mish mish_backward
+native_batch_norm native_batch_norm_backward native_group_norm native_group_norm_backward native_layer_norm
+native_layer_norm_backward selu sigmoid_backward silu silu_backward softplus softplus_backward std std_mean
+tanh_backward var var_mean
 """
-"""Operators that round on the way, which their own result does not show: they run in parts."""
+"""Operators that round on the way, which their own result does not show: they run in parts. hardsigmoid_backward's own
+slope is 1/6 in float32, whatever the tensor's dtype; its parts have the exact one."""
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from port.parity.sides.copies import copied
 from port.parity.sides.cost import Cost, cost_of
 from port.parity.sides.inputs import Inputs
 from port.parity.sides.moved import moved
+from port.parity.sides.precision import default_dtype
 from port.parity.sides.run import Cotangents, Run
 from port.parity.sides.structure import leaves, rebuilt
 from port.parity.sides.torch_pass import Tensors, torch_pass
@@ -191,18 +192,12 @@ class TorchSide:
         ):
             yield
 
-    @contextmanager
-    def in_precision(self) -> Iterator[None]:
+    def in_precision(self) -> AbstractContextManager[None]:
         """Within it, tensors that the model makes without a dtype, as its masks, are in the copy's precision too.
 
         The lowest number of float64, with which a mask is filled, does not fit into float32.
         """
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(getattr(torch, self.precision))
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(before)
+        return default_dtype(self.precision)
 
 
 def _called(module: nn.Module, given: tuple[Any, ...]) -> Any:

@@ -11,10 +11,11 @@ from io import StringIO
 from typing import Any
 
 from port.errors import NoPair, PortError
+from port.parity.sides.precision import default_dtype
 from port.translation.frontend.export import capture
 from port.translation.frontend.free_lengths import FreeLength, Trials, several_sizes
 from port.translation.frontend.long_formulas import LongLength
-from port.translation.frontend.precision import default_float64, in_double
+from port.translation.frontend.precision import in_double
 from port.translation.frontend.resized_inputs import Axis, Sizes, resized, tensors_of
 from port.translation.frontend.source_locations import is_users
 from port.translation.frontend.stepped_lengths import short_sizes, walked_lengths
@@ -53,7 +54,7 @@ def both_modes(
     wide = in_double(module, args, kwargs)
     if wide is not None:
         try:
-            with default_float64():
+            with default_dtype("float64"):
                 return True, _both(*wide, layers=layers, free=free)
         except PortError:
             pass

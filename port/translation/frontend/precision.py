@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from port.parity.sides.copies import copied
+from port.parity.sides.precision import default_dtype
 
 
 def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | None:
@@ -17,7 +16,7 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     wide = copied(module, lambda tensor: double(tensor.cpu()))
     given = pytree.tree_map(double, (args, kwargs))
     try:
-        with torch.no_grad(), default_float64():
+        with torch.no_grad(), default_dtype("float64"):
             results = copied(wide).eval()(*given[0], **given[1])
     except Exception:
         return None
@@ -26,7 +25,7 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     ]
     if any(leaf.dtype != torch.float64 for leaf in floats):
         return None
-    with default_float64():
+    with default_dtype("float64"):
         trains = runs(wide, *given, training=True)
     return (wide, *given) if trains or not runs(module, args, kwargs, training=True) else None
 
@@ -58,19 +57,6 @@ def double(leaf: Any) -> Any:
     if leaf.is_floating_point():
         return copied.double()
     return copied.to(torch.complex128) if leaf.is_complex() else copied
-
-
-@contextmanager
-def default_float64() -> Iterator[None]:
-    """Within it, what torch makes without being told a dtype is float64."""
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def twice(args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -109,6 +109,12 @@ class LoweringContext:
             value = self.follows[value][0]
         return value if value in self.sources else None
 
+    def constant(self, value: Value) -> Any:
+        """The tensor of numbers that a value is, maybe under another name; None if it is none."""
+        expression = self._ref(value)
+        named = ((self.literals.get(constant), tensor) for constant, tensor in self.graph.constants.items())
+        return next((tensor for literal, tensor in named if literal is expression), None)
+
     # %% What rules tell
 
     def give(

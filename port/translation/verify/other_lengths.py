@@ -18,11 +18,11 @@ from port.parity.sides.cost import Cost, cost_of
 from port.parity.sides.duration import seconds_compiled
 from port.parity.sides.moved import moved
 from port.parity.sides.parts import Part
-from port.parity.sides.precision import cpu_precision
+from port.parity.sides.precision import cpu_precision, default_dtype
 from port.parity.sides.run import OUTPUTS, Kinds, Run, numbered
 from port.translation.frontend.free_lengths import Trials
 from port.translation.frontend.input_lengths import Lengths
-from port.translation.frontend.precision import default_float64, in_double
+from port.translation.frontend.precision import in_double
 from port.translation.frontend.resized_inputs import resized
 from port.translation.verify.compare import compared
 from port.translation.verify.flax_run import flax_outputs, flax_run
@@ -159,7 +159,7 @@ class Sides:
 
     def torch_dtype(self) -> AbstractContextManager[None]:
         """Within it, torch makes tensors in the proof's precision."""
-        return default_float64() if self.precision == "float64" else nullcontext()
+        return default_dtype(self.precision) if self.precision == "float64" else nullcontext()
 
     def flax(self, given: Any, *, training: bool = False) -> list[np.ndarray]:
         """What the written module gives for (args, kwargs), in torch's layout."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from port.judging import Status
 from port.judging.compared import Compared, with_row
-from port.parity.sides.duration import TIME_LIMIT, announcement, duration, overtime, seconds_compiled
+from port.judging.limits import TIME_LIMIT
+from port.parity.sides.duration import announcement, duration, overtime, seconds_compiled
 from port.parity.sides.fitting import SMALLER, did_not_fit, fits, shortage
 from port.parity.sides.flax_pass import OtherShape
 from port.parity.sides.parts import Part, least_parts, parts_of, said_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -46,19 +45,8 @@ def test_the_layer_and_the_cause_are_named(fault: Fault) -> None:
     _named(fault)
 
 
-_OPEN = {
-    "GPT: two at one place: scale and mask": "both are named in the first block; in the second, one operand that "
-    "is taken for another says the same of both",
-}
-
-
-def _case(fault: Fault) -> Any:
-    reason = _OPEN.get(str(fault))
-    return fault if reason is None else pytest.param(fault, marks=pytest.mark.xfail(reason=reason, strict=True))
-
-
 @pytest.mark.sweep
-@pytest.mark.parametrize("fault", [_case(fault) for fault in FAULTS], ids=str)
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_every_layer_and_cause_are_named(fault: Fault) -> None:
     _named(fault)
 

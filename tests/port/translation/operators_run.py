@@ -21,7 +21,7 @@ from typing import Any
 from .sampled import Outcome, outcome, samples_of
 
 TABLE = Path(__file__).with_name("operators_table.json")
-TOGETHER = 32  # samples that one module has
+TOGETHER = 16  # samples that one module has
 TRIED = 6  # where all of so many are refused, the others are not tried
 Row = dict[str, Any]
 

@@ -104,7 +104,12 @@ def run_torch(name: str, dtype: torch.dtype, *, autocast: bool = False, training
         silence_torch(layer)
     given = narrowed(EXAMPLES[name][1](3), dtype)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        output = first(module(given))
+        try:
+            output = first(module(given))
+        except RuntimeError as error:
+            if "could not create a primitive" not in str(error):
+                raise
+            pytest.skip("torch's LSTM computes in bfloat16 on processors with AVX-512 alone")
     output.double().square().mean().backward()
     named = dict(module.named_parameters(remove_duplicate=False))
     return Run(

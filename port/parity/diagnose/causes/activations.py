@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from port.parity.diagnose.causes.operation import Explanation, Operation, Way, having, instead
 
-_KNOWN: dict[str, Callable[[Any], Any]] = {
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu's tanh approximation": partial(F.gelu, approximate="tanh"),
@@ -58,10 +58,10 @@ def slope(operation: Operation) -> Iterator[Way]:
 def another(operation: Operation) -> Iterator[Way]:
     """Another function, or none."""
     own = _IN_JAX.get(operation.name, operation.name)
-    if own not in _KNOWN:
+    if own not in ACTIVATIONS:
         return
     remedy = f"Call jax.nn.{own}" + (" with approximate=False." if own == "gelu" else ".")
-    for name, function in _KNOWN.items():
+    for name, function in ACTIVATIONS.items():
         if name != own:
             why = f"torch calls {operation.name} there, Flax {name}"
             yield Way("another-activation", why, instead(function), remedy=remedy, rank=1)

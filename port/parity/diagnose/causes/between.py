@@ -54,6 +54,8 @@ def relations(
     if torch.shape != flax.shape or torch.size < _LEAST_VALUES or not np.isfinite([*torch.flat, *flax.flat]).all():
         return
     torch, flax = torch.astype(np.float64), flax.astype(np.float64)
+    if not flax.any():
+        return  # zeros are torch's array less itself, whatever made them
     for found in (_multiple(torch, flax, limit), _dropped(torch, flax, limit)):
         if found is not None:
             yield found

@@ -83,20 +83,23 @@ def _forward(target: Target, searched: Searched) -> list[Cause]:
     """The causes at one place, and then at those behind it, which are seen once torch's side does as Flax's does."""
     found: list[Cause] = []
     at: Target | None = target
+    explained: list[Explained] = []
     for _ in range(MOST_PLACES):
         if at is None:
             break
+        before = [each for each in explained if isinstance(each, Way)]
         search, place = Search(at), (at.parting.layer, at.parting.itself)
         families: list[Callable[[], Iterator[Explained]]] = [
             partial(held, at),
             partial(options, at),
             partial(narrowed, at),
             partial(search.again, searched.told),
+            partial(search.alike, before),
         ]
         between: Callable[[], Iterator[Explained]] = partial(_between, at)
         searches: list[Callable[[], Iterator[Explained]]] = [between]
         if place not in searched.vain:
-            searches = [search.alone, between, search.together, search.general, search.further]
+            searches = [search.alone, between, search.together, search.general, search.further, search.together]
         explained = _first([*families, *searches])
         searched.told += [each for each in explained if isinstance(each, Way) and each.chosen]
         if not explained:

@@ -22,7 +22,6 @@ from port.parity.sides.run import Run as Pass
 
 _ABS = "jnp.abs has gradient 1 at zero, torch 0"
 _CLIP = "jnp.clip has gradient ½ at its edges, torch 0 or 1"
-_SIXTH = "torch's own hardsigmoid goes back by 1/6 in float32: Flax's gradient is the exact one"
 _MOST_STOPPED = 160
 """So many operands at most, counted back from the output, are tried without their gradient."""
 _HARD = "jax.nn.hard_tanh has gradient 1 at its edges, torch 0"
@@ -96,9 +95,6 @@ def kinks(operation: Operation) -> Iterator[Way]:
     if name == "clamp":
         bounds = arguments.get("min"), arguments.get("max")
         yield Way("gradient-at-a-kink", _CLIP, instead(lambda x: _clipped(x, *bounds)))
-    if name == "hardsigmoid":
-        remedy = "Nothing is wrong in Flax: compare with rtol=1e-8."
-        yield Way("gradient-in-float32", _SIXTH, instead(lambda x: (x + 3).clamp(0, 6) / 6), remedy)
     if name == "hardtanh":
         low, high = arguments.get("min_val", -1.0), arguments.get("max_val", 1.0)
         hard = instead(lambda x: torch.where(x > high, high, torch.where(x < low, low, x)))

@@ -7,19 +7,14 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 
+from port.parity.diagnose.causes.activations import ACTIVATIONS
 from port.parity.diagnose.causes.operation import Arguments, Operation, Way, do, having, then
 from port.parity.sides.structure import leaves
 
 Named = tuple[str, torch.Tensor]
 _STEPS: dict[str, Any] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu's tanh approximation": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
+    **{name: ACTIVATIONS[name] for name in ("relu", "gelu", "gelu's tanh approximation", "silu", "tanh", "sigmoid")},
     "softmax": partial(torch.softmax, dim=-1),
     "log_softmax": partial(torch.log_softmax, dim=-1),
     "exp": torch.exp,

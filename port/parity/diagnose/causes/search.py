@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 from math import inf
 
 from port.parity.diagnose.causes import (
@@ -67,6 +67,7 @@ class Search:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._tried: list[tuple[float, Chosen]] = []
+        self._paired = 0  # so many of these were tried in pairs
         self._left = 0
 
     def again(self, told: Sequence[Way]) -> Iterator[Way]:
@@ -75,6 +76,25 @@ class Search:
         for way in told:
             if self._apart({**way.chosen}) <= self.target.limit:
                 yield way
+                return
+
+    def alike(self, told: Sequence[Way]) -> Iterator[Way]:
+        """The mistakes that were told together at the place before, made here too: by itself neither need be nearer."""
+        kinds = dict.fromkeys(way.kind for way in told)
+        first = self._first if len(kinds) > 1 else None
+        if first is None:
+            return
+        found: dict[str, list[tuple[int, Way]]] = {kind: [] for kind in kinds}
+        for number, way in self._ways(first):
+            if way.kind in found:
+                found[way.kind].append((number, way))
+        self._left = self._most(first)
+        for each in product(*found.values()):
+            chosen: Chosen = {}
+            for number, way in each:
+                chosen = _both(chosen, {number: way})
+            if self._apart(chosen) <= self.target.limit:
+                yield from (_done(way, chosen) for _, way in each)
                 return
 
     def alone(self) -> Iterator[Way]:
@@ -89,13 +109,7 @@ class Search:
         first = self._first
         if first is None:
             return
-        ways = [
-            (operation.number, way)
-            for operation in candidates(self.target, first)
-            for explanation in EXPLANATIONS
-            for way in _of(explanation, operation)
-            if (way.rank >= steps.RANK) is general
-        ]
+        ways = [each for each in self._ways(first) if (each[1].rank >= steps.RANK) is general]
         self._left = most = self._most(first)
         for rank in sorted({way.rank for _, way in ways}):
             groups: dict[tuple[str, str], Chosen] = {}
@@ -121,6 +135,13 @@ class Search:
                 return
         self._left = most  # for pairs of them
 
+    def _ways(self, first: Rerun) -> Iterator[tuple[int, Way]]:
+        """All that the explanations say of each operation that may be at fault, by its number."""
+        for operation in candidates(self.target, first):
+            for explanation in EXPLANATIONS:
+                for way in _of(explanation, operation):
+                    yield operation.number, way
+
     def further(self) -> Iterator[Way]:
         """What may be done differently at any step, where no known mistake makes the two agree: the first that does."""
         first = self._first
@@ -136,18 +157,26 @@ class Search:
         self._left = self._most(first)  # for pairs of what was tried before
 
     def together(self) -> Iterator[Way]:
-        """Two explanations that make the two agree together, one of which alone brings them nearer."""
-        start = self._apart({})
-        tried = sorted((each for each in self._tried if each[0] not in (start, inf)), key=lambda each: each[0])
-        for apart, one in tried[:MOST_BEGUN]:
+        """Two explanations that make the two agree together, one of which alone brings them nearer.
+
+        Called again, it tries pairs with what was tried alone since.
+        """
+        start, paired = self._apart({}), self._paired
+        tried = sorted(
+            (each for each in enumerate(self._tried) if each[1][0] not in (start, inf)), key=lambda each: each[1][0]
+        )
+        self._paired = len(self._tried)
+        for place, (apart, one) in tried[:MOST_BEGUN]:
             if apart >= start:
                 return
-            for _, other in tried:
+            for other_place, (_, other) in tried:
+                if max(place, other_place) < paired:
+                    continue
                 kinds = {way.kind for way in (*one.values(), *other.values())}
                 # Of one operation, the way that changes its arguments has to come first.
                 orders = (_both(one, other), _both(other, one)) if one.keys() & other.keys() else (_both(one, other),)
                 for both in orders if len(kinds) > 1 else ():
-                    if self._agrees(both):
+                    if self._apart(both) <= self.target.limit:
                         yield _done(next(iter(one.values())), both)
                         yield _done(next(iter(other.values())), both)
                         return

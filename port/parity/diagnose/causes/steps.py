@@ -35,7 +35,8 @@ def left_out(operation: Operation) -> Iterator[Way]:
         def run(_: Any, arguments: Arguments, key: str = key) -> Any:
             return arguments[key].expand(result.shape)
 
-        yield Way("step-missing", why, run, "Do what torch does there.", rank=RANK)
+        kind = "addition-missing" if operation.base == "add" else "step-missing"
+        yield Way(kind, why, run, "Do what torch does there.", rank=RANK)
 
 
 def _fits(value: torch.Tensor, result: torch.Tensor) -> bool:

@@ -73,12 +73,16 @@ def _write(stage: LoweringContext, operation: Operation, part: Any) -> None:
 def _filled_with(stage: LoweringContext, source: Value) -> ast.expr | None:
     """The number that a whole part is set to, if it is one."""
     operation = stage.producers.get(source)
-    if operation is None or operation.operator not in ("aten.fill.Scalar", "aten.copy.default"):
+    if operation is None or operation.operator not in ("aten.fill.Scalar", "aten.fill.Tensor", "aten.copy.default"):
         return None
-    if operation.operator == "aten.fill.Scalar":
-        return literal(stage.ref(operation.arguments["value"]))
-    other = operation.arguments["src"]
-    return stage.ref(other) if other.rank == 0 else None
+    number = operation.arguments["src" if operation.operator == "aten.copy.default" else "value"]
+    return _number(stage, number) if not isinstance(number, Value) or number.rank == 0 else None
+
+
+def _number(stage: LoweringContext, number: Any) -> ast.expr:
+    """What an array is filled with; its own dtype says nothing, the array's holds."""
+    constant = stage.constant(number) if isinstance(number, Value) else None
+    return literal(stage.ref(number) if constant is None else constant.item())
 
 
 def _copy(stage: LoweringContext, operation: Operation) -> None:
@@ -94,8 +98,9 @@ def _copy(stage: LoweringContext, operation: Operation) -> None:
 
 def _fill(stage: LoweringContext, operation: Operation) -> None:
     value, result = operation.arguments["self"], operation.results[0]
-    number = stage.ref(operation.arguments["value"])
-    expression = code("jnp.full_like(x, number)", x=stage.ref(value), number=number)
+    expression = code(
+        "jnp.full_like(x, number)", x=stage.ref(value), number=_number(stage, operation.arguments["value"])
+    )
     stage.give(result, expression, stage.layout(value), follows=value)
 
 

@@ -119,6 +119,7 @@ _CONSTANT = {
     "torch.nn.functional.batch_norm": ("running_mean", "running_var"),
     "torch.ops.aten._native_batch_norm_legit_no_training.default": ("running_mean", "running_var"),
     "torch.nn.functional.soft_margin_loss": ("target",),
+    "torch.special.zeta": ("input",),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -63,6 +64,29 @@ def test_what_the_original_does_not_repeat_cannot_be_judged() -> None:
     judged = control.judge("outputs", "lost", np.array([1.2, 2.0]), 1e-9)
     assert not judged.is_rounding and "lost differs by 2.0e-01, and the original strays by 3.0e-01" in judged.why
     assert control.judge("outputs", "lost", np.array([9.0, 2.0]), 1e-9).why == "", "that far it does not stray"
+
+
+@pytest.mark.parametrize(
+    ("ours", "judged"),
+    [
+        (3e-8, "zero because rounding errors cancel, and they are as large as 1.0e-06"),
+        (2e-6, ""),  # so large they are not
+    ],
+)
+@pytest.mark.parametrize("noise", [1e-6, 1e-12])
+def test_errors_that_cancel_in_one_place_need_not_in_another(ours: float, judged: str, noise: float) -> None:
+    # The gradient of a scale before a BatchNorm, where what flows back is rounding alone.
+    reference = {GRADIENTS: {"shift": np.array([4e-8, -1e-8]), "scale": np.array([6e-13, 0.0])}}
+
+    def run(seed: int) -> Kinds:
+        return {GRADIENTS: {"shift": reference[GRADIENTS]["shift"] + noise, "scale": np.array([6e-13, 4e-12])}}
+
+    control = Control(run, reference)
+    control._runs = (control._runs[0], 1.0)
+    why = control.judge(GRADIENTS, "scale", np.array([ours, 0.0]), 1e-7).why
+    assert judged in why if noise > 1e-7 and judged else why == ""
+    # What is not zero is compared for itself.
+    assert control.judge(GRADIENTS, "shift", np.array([2e-4, 0.0]), 1e-7).why == ""
 
 
 def test_a_control_that_fails_excuses_nothing() -> None:
@@ -290,3 +314,41 @@ def test_an_output_that_is_nan_on_one_side_differs() -> None:
     reference: Kinds = {OUTPUTS: {"output": theirs}}
     judge = Judge(Control(lambda seed: reference, reference), TENSORS["float64"])
     assert judge.tensor(OUTPUTS, "output", (theirs, np.array([0.0, 1.0]))).status is Status.DIFFER
+
+
+class Gate(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(5, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(nn.functional.hardsigmoid(self.a(x)))
+
+
+class FlaxGate(nnx.Module):
+    def __init__(self, gate: Callable[[jax.Array], jax.Array]) -> None:
+        rngs = nnx.Rngs(0)
+        self.a, self.b, self.gate = nnx.Linear(5, 6, rngs=rngs), nnx.Linear(6, 3, rngs=rngs), gate
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.b(self.gate(self.a(x)))
+
+
+@pytest.mark.parametrize(
+    ("gate", "status"),
+    [
+        (port.nn.functional.hardsigmoid, Status.AGREE),  # with torch's slope
+        (jax.nn.hard_sigmoid, Status.CANNOT_JUDGE),  # with the exact one
+        (lambda x: jax.nn.hard_sigmoid(x) + 1e-6 * jax.lax.stop_gradient(x), Status.DIFFER),
+        (lambda x: (y := jax.nn.hard_sigmoid(x)) + 1e-6 * (y - jax.lax.stop_gradient(y)), Status.DIFFER),
+    ],
+    ids=["torch's slope", "the exact slope", "another output", "another gradient"],
+)
+def test_a_slope_that_torch_has_in_float32(gate: Callable[[jax.Array], jax.Array], status: Status) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        theirs, x = Gate(), torch.randn(7, 5)
+    ours = FlaxGate(gate)
+    port.load(ours, theirs)
+    report = port.check(theirs, ours, x)
+    assert report.status is status, str(report)
