@@ -76,7 +76,9 @@ class InstanceNorm(nnx.Module):
 
     def __call__(self, x: jax.Array, *, use_running_average: bool | None = None) -> jax.Array:
         """Normalise ``x`` (…, *spatial, num_features)."""
-        if x.ndim <= self.spatial or x.shape[-1] != self.num_features:
+        # Without anything to hold per channel there may be any number of them, as in torch, which warns.
+        counts = (self.scale, self.mean) != (None, None)
+        if x.ndim <= self.spatial or (counts and x.shape[-1] != self.num_features):
             raise UsageError(
                 f"InstanceNorm of {self.num_features} features and {self.spatial} spatial axes got shape {x.shape}"
             )

@@ -88,7 +88,8 @@ class BatchNorm(nnx.Module):
         positions, which cannot be refused when traced, keeps its running statistics and its variance counts as 1.
         """
         axis = self.axis % x.ndim
-        if x.shape[axis] != self.num_features:
+        # Without anything to hold per channel there may be any number of them, as in torch.
+        if x.shape[axis] != self.num_features and (self.scale, self.bias, self.mean) != (None, None, None):
             raise UsageError(f"BatchNorm of {self.num_features} features got shape {x.shape}, axis {axis}")
         evaluating = self.use_running_average if use_running_average is None else use_running_average
         per_channel = tuple(size if a == axis else 1 for a, size in enumerate(x.shape))

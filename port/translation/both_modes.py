@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from port.errors import NoPair, UsageError, described
 from port.translation.frontend.canonical_names import with_canonical_names
-from port.translation.frontend.check_forward import see_that_it_runs
+from port.translation.frontend.check_forward import see_that_it_draws_with_torch, see_that_it_runs
 from port.translation.frontend.diagnostics import both_modes
 from port.translation.frontend.free_lengths import FreeLength, free_lengths
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.output_sizes import in_spatial_sizes
+from port.translation.frontend.python_random import same_numbers_afterwards, states
 from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
 from port.translation.ir.lowered import LoweredGraph
@@ -91,7 +92,11 @@ def both_runs(
         free = free_lengths(root, args, kwargs)
     while True:
         try:
-            doubled, graphs = both_modes(root, args, kwargs, layers=layers, free=free)
+            with same_numbers_afterwards():
+                before = states()
+                doubled, graphs = both_modes(root, args, kwargs, layers=layers, free=free)
+                if states() != before:
+                    see_that_it_draws_with_torch(root, args, kwargs)
             break
         except LongLength as error:
             if not free:

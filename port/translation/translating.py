@@ -33,6 +33,7 @@ from port.translation.free_dimensions import (
 from port.translation.frontend.conditions import conditions
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.long_formulas import LONGEST
+from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.ir.expr import literal, values_in
 from port.translation.ir.graph import ScopeExit, each_value, values_of
 from port.translation.ir.layout import Layout, torchs
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 
 @output_sizes_at_calls()
+@same_numbers_afterwards()
 def translate(
     module: torch.nn.Module,
     args: Any = (),

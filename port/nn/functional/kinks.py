@@ -14,8 +14,8 @@ import jax.numpy as jnp
 
 
 def absolute(x: jax.Array) -> jax.Array:
-    """|x|, of x's shape, with gradient 0 at 0; that of `jnp.abs` is 1 there."""
-    return x * jnp.sign(x)
+    """|x|, of x's shape, with gradient 0 at 0 and at NaN; that of `jnp.abs` is 1 at 0, and that of a NaN is NaN."""
+    return x * ((x > 0).astype(x.dtype) - (x < 0).astype(x.dtype))
 
 
 def vector_norm(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from port.errors import PortError, UsageError
 from port.parity.sides.copies import copied_with_memo
 from port.parity.sides.reachable import reached
+from port.translation.frontend.python_random import same_numbers_afterwards, see_that_torch_draws
 from port.translation.frontend.source_locations import assigned_at, is_users
 from port.translation.frontend.uninitialized import filled_at_random
 
@@ -36,7 +34,7 @@ def see_that_it_runs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         UsageError: it does not take its inputs; an attribute hides a method of torch's; a copy computes something else.
     """
     see_that_no_method_is_hidden(module)
-    with _same_numbers_afterwards():
+    with same_numbers_afterwards():
         _see_that_a_copy_is_the_same(module, args, kwargs)
 
 
@@ -77,6 +75,22 @@ def _is_of_memory(module: Any, args: Any, kwargs: Any, ours: list[Any]) -> bool:
     return alike == [True, False]
 
 
+def see_that_it_draws_with_torch(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Run copies of a module in training; to be called where a run of it has used Python's or numpy's generator.
+
+    Raises:
+        NoPair: what it gives depends on the numbers that these draw.
+    """
+    name = type(module).__qualname__
+    if _is_without_numbers(module):
+        return
+
+    def run() -> list[Any]:
+        return _run(copied_with_memo(module)[0], args, kwargs, f"a copy of {name} fails in training", training=True)
+
+    see_that_torch_draws(run, name, _same)
+
+
 def see_that_no_method_is_hidden(module: Any) -> None:
     """See that torch's own methods can be called on a module and on all inside.
 
@@ -101,8 +115,10 @@ def see_that_no_method_is_hidden(module: Any) -> None:
         waiting += [(f"{path}.{name}" if path else name, child) for name, child in vars(inner)["_modules"].items()]
 
 
-def _run(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fails: str) -> list[Any]:
-    """The tensors that a module gives.
+def _run(
+    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fails: str, *, training: bool = False
+) -> list[Any]:
+    """The tensors that a module gives; in evaluation, or in training.
 
     Raises:
         UsageError: it fails; begins with ``fails``.
@@ -117,7 +133,7 @@ def _run(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fails: str)
         args, kwargs = pytree.tree_map(own, (args, kwargs))
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            results = module.eval()(*args, **kwargs)
+            results = module.train(training)(*args, **kwargs)
     except PortError:
         raise
     except Exception as error:
@@ -191,17 +207,6 @@ def _as_it_was(module: Any, memo: dict[int, Any]) -> Iterator[None]:
                     tensor.data.copy_(copy)
                 if tensor.is_leaf:
                     tensor.grad = gradient
-
-
-@contextmanager
-def _same_numbers_afterwards() -> Iterator[None]:
-    """Within it, Python and numpy may draw numbers; the next ones are those that they would have been."""
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])  # noqa: NPY002
 
 
 def _restore(held: Any, before: Any) -> None:

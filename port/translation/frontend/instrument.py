@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from port.pairs.layers.computed_weight import computing_hooks
 from port.translation.frontend import custom_ops as markers
 from port.translation.frontend.long_formulas import see_that_lengths_are_short
+from port.translation.frontend.opened_objects import opened
 from port.translation.frontend.packed_sequences import given_by_layer, given_to_layer, refuse_traced
 
 _captures = count()
@@ -121,7 +122,7 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         key = f"{notes.prefix}{path}#{call}"
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        arguments, tensors, sizes = emptied(dict(bound.arguments))
+        arguments, tensors, sizes = emptied(opened(dict(bound.arguments)))
         see_that_lengths_are_short(tensors)
         notes.calls[f"{key}>"] = Noted(path, call, module, keywords=arguments)
         notes.marks.append(markers.mark(f"{key}>", tensors, sizes))
@@ -129,7 +130,8 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         results = forward(*args, **kwargs)
         # torch.export itself sees what is written into a buffer, and what is put in its place in the root alone.
         replaced = {name: buffer for name, buffer in module._buffers.items() if buffer is not before.get(name)}
-        (given, buffers), tensors, sizes = emptied((results, replaced))
+        # The root's results are compared with the original's own: objects in them say nothing of what they hold.
+        (given, buffers), tensors, sizes = emptied((opened(results, objects=bool(path)), replaced))
         notes.calls[f"{key}<"] = Noted(path, call, module, keywords=buffers, results=given)
         notes.marks.append(markers.mark(f"{key}<", tensors, sizes))
         return results
@@ -156,6 +158,9 @@ def _layer(
         call = (args, kwargs)
         notes.calls[key] = noted
         outputs = markers.layer(key, fake, tensors, sizes)
+        if any(True for _ in module.buffers()):
+            # It stays in the graph where nobody reads what it gives: a BatchNorm counts its batches.
+            notes.marks += outputs[:1]
         results = _refilled(noted.results, outputs)
         return results if packed is None else given_by_layer(module, results, packed)
 

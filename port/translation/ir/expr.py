@@ -15,6 +15,8 @@ import numpy as np
 from port.translation.ir.graph import Value
 
 VALUE, HELD = "%", "@"
+ITEM = "item_of"
+"""The function that stands for taking an item of a tree, which is no axis of an array: see `item_of`."""
 
 # What torch.finfo told of float64, in which the module was captured, holds of the dtype that it runs in.
 _LIMITS = {sys.float_info.max: "max", sys.float_info.epsilon: "eps", sys.float_info.min: "tiny"}
@@ -28,6 +30,17 @@ def ref(value: Value) -> ast.Name:
 def held(path: str, attribute: str = "") -> ast.Name:
     """What stands for the module at a path of the original, or for an attribute of its twin."""
     return ast.Name(f"{HELD}{path}|{attribute}")
+
+
+def item_of(tree: ast.expr, key: Any) -> ast.expr:
+    """What stands for ``tree[key]`` where the tree is a tuple, a list or a dict, until `with_items`."""
+    return ast.Call(ast.Name(ITEM), [tree, literal(key)], [])
+
+
+def with_items(expression: ast.expr) -> ast.expr:
+    """An expression in which ``tree[key]`` stands for what `item_of` made."""
+    result: ast.expr = _Items().visit(expression)
+    return result
 
 
 def code(template: str, **holes: Any) -> ast.expr:
@@ -114,6 +127,15 @@ def _in_order(tree: ast.AST) -> Iterator[ast.AST]:
     yield tree
     for child in ast.iter_child_nodes(tree):
         yield from _in_order(child)
+
+
+class _Items(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[tree, key]) if name == ITEM:
+                return ast.Subscript(tree, key, ast.Load())
+        return node
 
 
 class _Filling(ast.NodeTransformer):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from port.errors import NoPair
-from port.translation.ir.expr import VALUE, NoSource, held, literal, values_in
-from port.translation.ir.graph import SourceLocation, each_value
+from port.translation.ir.expr import VALUE, NoSource, held, item_of, literal, ref, values_in
+from port.translation.ir.graph import SourceLocation, Value, each_value
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.call_tree import Call, Item, Repeated, made_by
 from port.translation.structure.inline_dce import Made, inlined, needed, tree_with_inlined, with_inlined
 from port.translation.structure.name_hints import hints
 from port.translation.structure.scan import ends_of, made_of_loop, with_inlined_ends, written_loop
-from port.translation.structure.scope import LostLength, Scope, Unreachable
+from port.translation.structure.scope import LostLength, Scope
 from port.translation.structure.source_map import statement_at
 
 
@@ -40,9 +41,29 @@ class Body:
 Bodies = dict[str, Body]
 
 
-def _holds_dict(results: Any) -> bool:
-    parts = results if isinstance(results, tuple | list) else ()
-    return isinstance(results, dict) or any(map(_holds_dict, parts))
+def _unpacks(results: Any, *, inside: bool = False) -> bool:
+    """Whether what a call gives has names of its own at once: ``x = …``, ``x, y = …``; or has no part that has one."""
+    values = [value.name for value in each_value(results)]
+    match results:
+        case None | Value():
+            return True
+        case tuple():
+            plain = len(results) > 1 and all(_unpacks(part, inside=True) for part in results)
+            return (plain and len(values) == len(set(values))) or (not values and not inside)
+        case _:
+            return not values and not inside
+
+
+def _parts(results: Any) -> Iterator[tuple[tuple[Any, ...], Value]]:
+    """The values in what a call gives, by the keys that lead to them."""
+    match results:
+        case Value():
+            yield (), results
+        case dict() | tuple():
+            items = results.items() if isinstance(results, dict) else enumerate(results)
+            for key, item in items:
+                for keys, value in _parts(item):
+                    yield (key, *keys), value
 
 
 def write_body(call: Call, placed: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> Body:
@@ -148,24 +169,36 @@ class _Writer:
                 case Assignment():
                     made.append(Made(item.results, item.expression, statement_at(item.place)))
                 case Call():
-                    made.append(Made(self._as_values(item), self._called(item), statement_at(item.place)))
+                    made += self._made_by_call(item)
                 case Repeated():
                     made.append(made_of_loop(item.scan, self._made(item.items)))
         hints(made)
         return made
 
+    def _made_by_call(self, call: Call) -> Iterator[Made]:
+        """A call: one statement for its results, or one for all that it gives and one for each part."""
+        results, statement = self._as_values(call), statement_at(call.place)
+        acts = bool(self.bodies[call.path].statements)
+        if _unpacks(results):
+            yield Made(results, self._called(call), statement, acts=acts)
+            return
+        parts = {value: keys for keys, value in reversed(list(_parts(results)))}  # the first of those given twice
+        whole = Value(f"{next(iter(parts)).name}_and_others", (), "tree")
+        yield Made(whole, self._called(call), statement, acts=acts)
+        for value, keys in parts.items():
+            expression: ast.expr = ref(whole)
+            for key in keys:
+                expression = item_of(expression, key)
+            yield Made(value, expression, statement, keys=keys)
+
     def _as_values(self, call: Call) -> Any:
-        def value(expression: Any) -> Any:
-            if isinstance(expression, ast.Name) and expression.id.startswith(VALUE):
-                name = expression.id[1:]
-                inner = {value.name for step in call.items for value in made_by(step)}
-                return self.placed.values[name] if name in inner else None
-            return None
+        """What a call gives: its own values, and None for all else, in the tree."""
+        inner = {value.name for step in call.items for value in made_by(step)}
 
         def walk(results: Any) -> Any:
             match results:
-                case ast.expr():
-                    return value(results)
+                case ast.Name(id=name) if name.startswith(VALUE) and name[1:] in inner:
+                    return self.placed.values[name[1:]]
                 case dict():
                     return {key: walk(item) for key, item in results.items()}
                 case tuple() | list():
@@ -173,13 +206,7 @@ class _Writer:
                 case _:
                     return None
 
-        results = walk(call.results)
-        if _holds_dict(results):
-            raise Unreachable(call.path, "gives a dict")
-        found = [value.name for value in each_value(results)]
-        if len(found) != len(set(found)):
-            raise Unreachable(call.path, "gives one array twice")
-        return results
+        return walk(call.results)
 
     def _called(self, call: Call) -> ast.expr:
         arguments: list[ast.expr] = []

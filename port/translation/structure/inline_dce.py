@@ -22,6 +22,8 @@ class Made:
         scan: the loop that it is, if it is one.
         rounds: what a round of it makes.
         inside: values from outside that its rounds read.
+        acts: whether it does something besides making its results, as a call that writes to a buffer.
+        keys: of what only takes a part of what a call gives: the part's, from outside in.
     """
 
     results: Any
@@ -31,6 +33,8 @@ class Made:
     scan: Scan | None = None
     rounds: list[Made] = field(default_factory=list)
     inside: tuple[str, ...] = ()
+    acts: bool = False
+    keys: tuple[Any, ...] = ()
 
     @property
     def reads(self) -> list[str]:
@@ -49,11 +53,7 @@ def needed(made: list[Made], ends: list[str]) -> list[Made]:
     kept: list[Made] = []
     for item in reversed(made):
         results = {value.name for value in each_value(item.results)}
-        calls = any(
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith(HELD)
-            for node in ast.walk(item.expression)
-        )
-        if results & wanted or (calls and results):
+        if results & wanted or (results and _calls_held(item.expression)) or item.acts:
             kept.insert(0, item)
             wanted |= set(item.reads)
     return kept
@@ -75,11 +75,18 @@ def inlined(made: list[Made], ends: list[str]) -> tuple[list[Made], dict[str, as
         item.expression = with_inlined(item.expression, inline)
         single = item.results[0] if isinstance(item.results, tuple) and len(item.results) == 1 else item.results
         is_one = isinstance(single, Value)
-        if is_one and not item.names and (uses[single.name] == 1 or _is_short(item.expression)):
+        is_short = _is_short(item.expression) or (item.keys != () and not _calls_held(item.expression))
+        if is_one and not item.names and (uses[single.name] == 1 or is_short):
             inline[single.name] = item.expression
         else:
             kept.append(item)
     return kept, inline
+
+
+def _calls_held(expression: ast.expr) -> bool:
+    """Whether a layer or a module of the user's is called in it."""
+    calls = (node.func for node in ast.walk(expression) if isinstance(node, ast.Call))
+    return any(isinstance(func, ast.Name) and func.id.startswith(HELD) for func in calls)
 
 
 def with_inlined(expression: ast.expr, inline: dict[str, ast.expr]) -> ast.expr:

@@ -3,41 +3,74 @@
 from __future__ import annotations
 
 import keyword
-from typing import Any
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
 
-from port.translation.ir.graph import Value
+from port.translation.ir.graph import SourceLocation, Value
+from port.translation.structure.source_map import Statement
+
+if TYPE_CHECKING:
+    from port.translation.structure.inline_dce import Made
 
 RESERVED = frozenset(
     (*keyword.kwlist, "self", "jax", "jnp", "np", "nnx", "lax", "F", "partial", "math", "port", "unwritten", "Any", "_")
 )
 
 
-def hints(made: list[Any]) -> None:
+def hints(made: list[Made]) -> None:
     """Give each item of a run the names of the statement that it ends.
 
     Args:
-        made: items with ``results``, ``statement`` and ``names``, which is filled: value → name.
+        made: the items; their ``names`` are filled: value → name.
     """
-    for number, item in enumerate(made):
+    main = [item for item in made if not item.keys]
+    for number, item in enumerate(main):
         statement = item.statement
         if statement is None or statement.targets is None:
             continue
-        following = made[number + 1] if number + 1 < len(made) else None
-        ends = following is None or following.statement is None or following.statement.place != statement.place
-        if ends or (statement.in_loop and _begins_anew(made, number + 1)):
-            _name(item.results, statement.targets, item.names)
+        ends = number + 1 == len(main) or _place(main[number + 1]) != statement.place
+        if ends or (statement.in_loop and _begins_anew(main, number + 1)):
+            _name_item(item, _parts_of(item, made), statement)
 
 
-def _begins_anew(made: list[Any], number: int) -> bool:
+def _parts_of(item: Made, made: list[Made]) -> list[Made]:
+    """The items that take parts of what an item gives: they follow it."""
+    return list(takewhile(lambda each: each.keys, made[made.index(item) + 1 :]))
+
+
+def _name_item(item: Made, parts: list[Made], statement: Statement) -> None:
+    """Name what an item gives, or the parts that are taken of it."""
+    if not parts:
+        _name(item.results, statement.targets, item.names)
+        if isinstance(item.results, tuple) and isinstance(statement.targets, str) and len(item.results) > 1:
+            named = [statement.parts.get((statement.targets, (place,))) for place in range(len(item.results))]
+            _name(item.results, tuple(named), item.names)
+        return
+    if isinstance(statement.targets, str) and not statement.taken:
+        _name(item.results, statement.targets, item.names)
+    for part in parts:
+        match statement.targets:
+            case str() as name if statement.taken:
+                _name(part.results, name if part.keys == statement.taken else None, part.names)
+            case str() as name:
+                _name(part.results, statement.parts.get((name, part.keys)), part.names)
+            case tuple() as names if len(part.keys) == 1 and part.keys[0] in range(len(names)):
+                _name(part.results, names[part.keys[0]], part.names)
+
+
+def _begins_anew(made: list[Made], number: int) -> bool:
     """Whether the statement is carried out again, in the next round of a loop, from this item on."""
-    first = number
-    place = made[number].statement.place
-    while first > 0 and made[first - 1].statement is not None and made[first - 1].statement.place == place:
+    first, place = number, _place(made[number])
+    while first > 0 and place is not None and _place(made[first - 1]) == place:
         first -= 1
     return _kind(made[number]) == _kind(made[first])
 
 
-def _kind(item: Any) -> str:
+def _place(item: Made) -> SourceLocation | None:
+    return None if item.statement is None else item.statement.place
+
+
+def _kind(item: Made) -> str:
     import ast
     import re
 

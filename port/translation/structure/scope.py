@@ -9,7 +9,7 @@ from functools import reduce
 from itertools import combinations
 from typing import Any
 
-from port.translation.ir.expr import HELD, VALUE, code, literal, renamed, values_in
+from port.translation.ir.expr import HELD, ITEM, VALUE, code, literal, renamed, values_in, with_items
 from port.translation.ir.graph import Size, Value, each_value
 from port.translation.ir.length_expr import length
 from port.translation.ir.lowered import LoweredGraph
@@ -137,7 +137,7 @@ class Scope:
 
     def resolved(self, expression: ast.expr) -> ast.expr:
         """An expression with the names that the values have at this moment."""
-        made: ast.expr = renamed(merged_subscripts(expression), self._name_of)
+        made = with_items(renamed(merged_subscripts(expression), self._name_of))
         lengths = {
             name.lstrip("*"): len(given)
             for name, given in self.call.parameters.items()
@@ -274,6 +274,10 @@ def _plain_name(expression: ast.expr) -> str:
     """A name for what has none: what it is called by, or the operator's."""
     callee = expression.func if isinstance(expression, ast.Call) else expression
     match callee:
+        case ast.Name(id=name) if name == ITEM and isinstance(expression, ast.Call):
+            tree, key = expression.args
+            text = key.value if isinstance(key, ast.Constant) else None
+            found = text if isinstance(text, str) else _plain_name(tree)
         case ast.Name(id=name) if name.startswith(HELD):
             found = name[1:].partition("|")[0].rpartition(".")[2]
         case ast.Attribute(attr=name):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ class Statement:
         aliases: in its function, name → the names that it is another name of (``identity = x``).
         comments: the lines of comment right above it.
         text: its source.
+        taken: the keys and attributes that it takes of a call's result: ``x = f(y)["a"]``.
+        parts: in its function, the names of parts of what a name stands for: ``hidden = outputs[0]``.
     """
 
     place: SourceLocation
@@ -32,6 +34,8 @@ class Statement:
     aliases: dict[str, str]
     comments: tuple[str, ...]
     text: str
+    taken: tuple[Any, ...] = ()
+    parts: dict[tuple[str, tuple[Any, ...]], str] = field(default_factory=dict)
 
 
 def statement_at(place: SourceLocation | None) -> Statement | None:
@@ -48,16 +52,16 @@ def _statements(file: str) -> dict[int, Statement]:
         return {}
     found: dict[int, Statement] = {}
     lines = text.splitlines()
-    _collect(tree, file, lines, False, {}, found)
+    _collect(tree, file, lines, False, _Names(), found)
     return found
 
 
 def _collect(
-    node: ast.AST, file: str, lines: list[str], in_loop: bool, aliases: dict[str, str], found: dict[int, Statement]
+    node: ast.AST, file: str, lines: list[str], in_loop: bool, names: _Names, found: dict[int, Statement]
 ) -> None:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            _collect(child, file, lines, False, _aliases(child), found)
+            _collect(child, file, lines, False, _names_in(child), found)
             continue
         repeats = in_loop or isinstance(child, ast.For | ast.While)
         if isinstance(child, ast.stmt):
@@ -69,22 +73,35 @@ def _collect(
                 _targets(child),
                 frozenset(inner.id for inner in ast.walk(child) if isinstance(inner, ast.Name)),
                 repeats,
-                aliases,
+                names.aliases,
                 _comments(lines, child.lineno),
                 "\n".join(lines[child.lineno - 1 : child.end_lineno]).strip() if simple else "",
+                _taken(getattr(child, "value", None)),
+                names.parts,
             )
             for line in range(child.lineno, last + 1):
                 found[line] = statement
-        _collect(child, file, lines, repeats, aliases, found)
+        _collect(child, file, lines, repeats, names, found)
 
 
 def _targets(node: ast.AST) -> Any:
+    if any(isinstance(inner, ast.Lambda) for inner in ast.walk(node)):
+        return None  # what it does is given to the lambda's caller
     match node:
         case ast.Assign(targets=[target]):
             return _names(target)
         case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
             return _names(target)
     return None
+
+
+def _taken(value: Any) -> tuple[Any, ...]:
+    match value:
+        case ast.Subscript(value=of, slice=ast.Constant(value=key)):
+            return (*_taken(of), key)
+        case ast.Attribute(value=of, attr=key):
+            return (*_taken(of), key)
+    return ()
 
 
 def _names(target: ast.expr) -> Any:
@@ -98,12 +115,26 @@ def _names(target: ast.expr) -> Any:
     return None
 
 
-def _aliases(function: ast.AST) -> dict[str, str]:
-    found = {}
+@dataclass(frozen=True)
+class _Names:
+    """What a function calls by other names: see `Statement`."""
+
+    aliases: dict[str, str] = field(default_factory=dict)
+    parts: dict[tuple[str, tuple[Any, ...]], str] = field(default_factory=dict)
+
+
+def _names_in(function: ast.AST) -> _Names:
+    found = _Names()
     for node in ast.walk(function):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=other)):
-                found[name] = other
+                found.aliases[name] = other
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() | ast.Attribute() as value):
+                of = value
+                while isinstance(of, ast.Subscript | ast.Attribute):
+                    of = of.value  # type: ignore[assignment]
+                if isinstance(of, ast.Name) and (keys := _taken(value)):
+                    found.parts.setdefault((of.id, keys), name)
     return found
 
 

@@ -29,6 +29,9 @@ def compared(theirs: Run, ours: Run, translation: WrittenModule, training: bool,
         judge: of torch's run.
     """
     mode = "training" if training else "evaluation"
+    if theirs.outputs.keys() != ours.outputs.keys():
+        told = f"{len(ours.outputs)} of them, where the original gives {len(theirs.outputs)}"
+        return [Compared(f"{OUTPUTS} in {mode}", np.inf, judge.limits.forward, told, len(theirs.outputs))]
     outputs = {name: (array, ours.outputs[name]) for name, array in theirs.outputs.items()}
     found = [judge.row(f"{OUTPUTS} in {mode}", OUTPUTS, outputs)]
     if not theirs.no_gradient:

@@ -79,11 +79,13 @@ def _results(module: nn.Module, args: Any, kwargs: Any, seed: int) -> tuple[list
     import torch
     from torch.utils import _pytree as pytree
 
+    from port.translation.frontend.opened_objects import opened
+
     within, silenced = _silenced(module)
     torch.manual_seed(seed)
     with torch_draws(seed, without_dropout=within):
-        results = [leaf for leaf in pytree.tree_leaves(module(*args, **kwargs)) if isinstance(leaf, torch.Tensor)]
-    return results, silenced
+        results = pytree.tree_leaves(opened(module(*args, **kwargs), objects=False))
+    return [leaf for leaf in results if isinstance(leaf, torch.Tensor)], silenced
 
 
 def _silenced(module: nn.Module) -> tuple[list[nn.Module], tuple[str, ...]]:

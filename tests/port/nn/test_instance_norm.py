@@ -68,7 +68,16 @@ def test_one_value_has_no_statistics_as_in_torch(shape: tuple[int, ...], spatial
 @pytest.mark.parametrize("shape", [(2, 5, 4), (3,), (2, 3)])
 def test_an_input_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(UsageError, match="3 features and 2 spatial axes"):
-        InstanceNorm(3, spatial=2)(jnp.ones(shape))
+        InstanceNorm(3, affine=True, spatial=2)(jnp.ones(shape))
+
+
+def test_without_anything_to_hold_any_number_of_channels_is_taken() -> None:
+    x = random(2, 5, 4)
+    with pytest.warns(UserWarning, match="not used because affine=False"):
+        theirs = torch.nn.InstanceNorm1d(3)(torch.from_numpy(x).mT)
+    assert np.allclose(InstanceNorm(3, spatial=1)(jnp.asarray(x)), theirs.mT.numpy(), atol=1e-5)
+    with pytest.raises(UsageError, match="3 features"):
+        InstanceNorm(3, track_running_stats=True, spatial=1)(jnp.asarray(x))
 
 
 def test_an_empty_batch_stays_empty() -> None:

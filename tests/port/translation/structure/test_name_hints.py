@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from port.translation.ir.graph import SourceLocation, Value
+from port.translation.structure.inline_dce import Made
 from port.translation.structure.name_hints import hints
 from port.translation.structure.source_map import Statement, statement_at
 
@@ -87,14 +87,9 @@ def test_where_there_is_no_statement(file: str, tmp_path: Path) -> None:
     assert statement_at(SourceLocation(str(tmp_path / "broken.py"), 1)) is None
 
 
-@dataclass
-class Item:
+def item(results: Any, statement: Statement | None, expression: ast.expr | None = None, **more: Any) -> Made:
     """What `hints` names: what a statement of the original made, in one of its steps."""
-
-    results: Any
-    statement: Statement | None
-    expression: ast.expr = field(default_factory=lambda: ast.Constant(0))
-    names: dict[str, str] = field(default_factory=dict)
+    return Made(results, expression or ast.Constant(0), statement, **more)
 
 
 def value(name: str) -> Value:
@@ -103,32 +98,70 @@ def value(name: str) -> Value:
 
 def test_the_last_step_of_a_statement_has_its_name(file: str) -> None:
     first, last, other = (
-        Item((value("a"),), at(file, 8)),
-        Item((value("b"),), at(file, 9)),
-        Item((value("c"),), at(file, 13)),
+        item((value("a"),), at(file, 8)),
+        item((value("b"),), at(file, 9)),
+        item((value("c"),), at(file, 13)),
     )
     hints([first, last, other])
     assert (first.names, last.names, other.names) == ({}, {"b": "out"}, {"c": "out"})
 
 
 def test_several_results_have_the_names_in_their_places(file: str) -> None:
-    item = Item((value("a"), (value("b"), value("c"))), at(file, 11))
-    hints([item])
-    assert item.names == {"a": "q", "b": "k", "c": "v"}
+    made = item((value("a"), (value("b"), value("c"))), at(file, 11))
+    hints([made])
+    assert made.names == {"a": "q", "b": "k", "c": "v"}
 
 
 def test_in_a_loop_every_round_has_the_name(file: str) -> None:
-    rounds = [Item((value(f"v{k}"),), at(file, 16), ast.Name(f"%w{k}")) for k in range(3)]
+    rounds = [item((value(f"v{k}"),), at(file, 16), ast.Name(f"%w{k}")) for k in range(3)]
     hints(rounds)
-    assert [item.names for item in rounds] == [{f"v{k}": "out"} for k in range(3)]
+    assert [each.names for each in rounds] == [{f"v{k}": "out"} for k in range(3)]
 
 
 def test_nothing_is_named_without_a_statement_or_by_a_name_that_the_source_needs(file: str, tmp_path: Path) -> None:
     (tmp_path / "reserved.py").write_text("jnp = f(x)\n")
     items = [
-        Item((value("a"),), None),
-        Item((value("b"),), at(file, 19)),
-        Item((value("c"),), at(str(tmp_path / "reserved.py"), 1)),
+        item((value("a"),), None),
+        item((value("b"),), at(file, 19)),
+        item((value("c"),), at(str(tmp_path / "reserved.py"), 1)),
     ]
     hints(items)
-    assert [item.names for item in items] == [{}, {}, {}]
+    assert [each.names for each in items] == [{}, {}, {}]
+
+
+PARTS = """\
+def forward(self, x):
+    outputs = self.layer(x)
+    hidden = outputs[0]
+    score = self.layer(x)["score"]
+    left, right = self.layer(x)
+    both = self.layer(x)
+    first, second = both[0], both["second"]
+    return lambda x: x + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "keys", "whole", "part"),
+    [
+        (2, (0,), "outputs", "hidden"),
+        (2, (1,), "outputs", None),
+        (4, ("score",), None, "score"),
+        (4, ("other",), None, None),
+        (5, (1,), None, "right"),
+        (6, (0,), "both", None),
+    ],
+)
+def test_what_a_call_gives_and_its_parts_have_their_names(
+    line: int, keys: tuple[Any, ...], whole: str | None, part: str | None, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "parts.py")
+    (tmp_path / "parts.py").write_text(PARTS)
+    call, taken = item(value("whole"), at(file, line)), item(value("part"), at(file, line), keys=keys)
+    hints([call, taken])
+    assert (call.names.get("whole"), taken.names.get("part")) == (whole, part)
+
+
+def test_a_lambda_does_not_make_what_its_statement_is_called(tmp_path: Path) -> None:
+    (tmp_path / "swish.py").write_text("swish = lambda x: x * sigmoid(x)\n")
+    assert at(str(tmp_path / "swish.py"), 1).targets is None

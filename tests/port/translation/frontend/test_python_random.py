@@ -1,0 +1,68 @@
+"""What depends on Python's or numpy's random numbers is refused with its line; what only draws them is translated."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import port
+from port.errors import NoPair
+from port.translation.frontend.python_random import states
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Dropping(nn.Module):
+    """Layer drop, as it is often written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6) for _ in range(3)])
+
+    def drawn(self) -> float:
+        return random.uniform(0, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            skipped = self.drawn() < 0.5
+            if self.training and skipped:
+                continue
+            x = x + layer(x).tanh()
+        return x
+
+
+class ByNumpy(Dropping):
+    def drawn(self) -> float:
+        return float(np.random.rand())  # noqa: NPY002
+
+
+class Unused(Dropping):
+    """Draws, and does nothing with it: as a log line that is written now and then."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.drawn() < 0:
+            x = x * 2
+        return self.layers[0](x)
+
+
+@pytest.mark.parametrize(
+    ("build", "line"),
+    [(Dropping, "random.uniform(0, 1)"), pytest.param(ByNumpy, "np.random.rand()", marks=pytest.mark.sweep)],
+)
+def test_what_depends_on_them_is_refused(build: type[nn.Module], line: str) -> None:
+    before = states()
+    with pytest.raises(NoPair, match=r"in training .* depends on numbers that Python or numpy draws") as error:
+        port.translate(build(), torch.randn(3, 6))
+    file, number, _ = str(error.value).split(":", 2)
+    with open(file) as source:
+        assert line in source.readlines()[int(number) - 1]
+    assert states() == before, "the next numbers are those that they would have been"
+
+
+def test_what_only_draws_them_is_translated() -> None:
+    translation = port.translate(Unused(), torch.randn(3, 6))
+    assert translation.proof.agrees, str(translation.proof)
