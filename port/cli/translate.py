@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +39,9 @@ class Arguments:
     what is named, and MODULE:NAME in place of the JSON is a dict or a function that gives one"""
     weights: Annotated[Path | None, arg(metavar="FILE")] = None
     """a checkpoint of the model's (never unpickled beyond tensors); otherwise those that it is built with, seed 0"""
+    meta: bool = False
+    """build the model without its numbers (on the meta device), however large it is: source and mapping are written,
+    and nothing is compared; not with --weights"""
     input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
     """an example input, as in 1,3,224,224 or 1,16:int64; once for each. Integers are drawn from 0 and 1"""
     inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
@@ -79,6 +82,8 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("--json prints a translation's result, and --dry-run makes none: give one of them")
     if bool(given.input) == (given.inputs is not None):
         raise UsageError("say what the model takes: --input 1,3,224,224 for each tensor, or --inputs module:function")
+    if given.meta and given.weights is not None:
+        raise UsageError("--meta builds a model without numbers: leave --weights away, or --meta")
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError as error:
@@ -181,9 +186,15 @@ def _built(given: Arguments) -> tuple[Any, Any, Any]:
     Raises:
         PortError: whatever is wrong with them.
     """
-    from port.translation.frontend.example_inputs import arguments, drawn, inside
+    import torch
 
-    module = built_torch_model(given.target, keywords(given.kwargs, "--kwargs"), "TARGET", files=False)
+    from port.translation.frontend.example_inputs import arguments, drawn, inside
+    from port.translation.frontend.meta_device import on_meta
+
+    with torch.device("meta") if given.meta else nullcontext():
+        module = built_torch_model(given.target, keywords(given.kwargs, "--kwargs"), "TARGET", files=False)
+    if given.meta:
+        module = module.to("meta")
     if given.weights is not None:
         from port.weights import load
 
@@ -192,6 +203,8 @@ def _built(given: Arguments) -> tuple[Any, Any, Any]:
         args, kwargs = drawn(*given.input)
     else:
         args, kwargs = arguments(called(named(given.inputs, "--inputs", files=False), {}, given.inputs, "--inputs"))
+    if given.meta:
+        args, kwargs = on_meta(args, kwargs)
     if given.submodule is not None:
         module, args, kwargs = inside(module, given.submodule, args, kwargs)
     return module, args, kwargs

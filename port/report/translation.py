@@ -31,6 +31,7 @@ def translation_report(translation: Translation, module: Any, *, name: str, orig
             name=name,
             cls=translation.name,
             original=original,
+            has_weights=translation.has_weights,
             proof=translation.proof,
             transposes=translation.transposes,
             unwritten=[{"what": row.what, "why": row.why, "place": place_of(row)} for row in translation.unwritten],

@@ -14,6 +14,7 @@ from port.translation.frontend.diagnostics import both_modes
 from port.translation.frontend.free_lengths import FreeLength, free_lengths
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.long_formulas import LongLength
+from port.translation.frontend.meta_device import is_on_meta, on_meta
 from port.translation.frontend.output_sizes import in_spatial_sizes
 from port.translation.frontend.python_random import same_numbers_afterwards, states
 from port.translation.ir.graph import Graph
@@ -85,6 +86,8 @@ def both_runs(
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"a torch.nn.Module is translated, got {described(module)}")
     args, kwargs = (tuple(args) if isinstance(args, tuple | list) else (args,)), dict(kwargs or {})
+    if is_on_meta(module):
+        args, kwargs = on_meta(args, kwargs)
     root = as_root(module)
     layers = kept_layers(root)
     see_that_it_runs(root, args, kwargs)

@@ -102,7 +102,8 @@ def write_folder(
         translation: made with this ``name``, under which its ``load`` looks for the weights.
         folder: a new one.
         name: of the written module: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py; and
-            NAME.tables.safetensors, where a new module starts with tables.
+            NAME.tables.safetensors, where a new module starts with tables. Of a module on the meta device neither
+            weights nor test.
         original: how the original is built again; without it no test is written.
         report: the text of report.md; without it none is written.
 
@@ -118,14 +119,15 @@ def write_folder(
     with whole(folder, overwrite=False, may_replace=lambda _: False, what="the translation") as temporary:
         temporary.mkdir()
         texts = {f"{name}.py": translation.source}
-        if original is not None:
+        if original is not None and translation.has_weights:
             texts[f"test_{name}.py"] = test_source(name, original)
         if report:
             texts["report.md"] = report
         for file, text in texts.items():
             (temporary / file).write_text(text, "utf-8", newline="\n")
         save_mapping(translation.mapping, temporary / f"{name}.mapping.toml")
-        _write_arrays(temporary / f"{name}.safetensors", translation.values, metadata_of(translation))
+        if translation.has_weights:
+            _write_arrays(temporary / f"{name}.safetensors", translation.values, metadata_of(translation))
         if translation.tables:
             _write_arrays(temporary / f"{name}.tables.safetensors", translation.tables, {"format": "flax"})
     return sorted(folder.iterdir())

@@ -33,6 +33,7 @@ from port.translation.free_dimensions import (
 from port.translation.frontend.conditions import conditions
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.long_formulas import LONGEST
+from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, is_on_meta, see_that_all_is_found
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.ir.expr import literal, values_in
 from port.translation.ir.graph import ScopeExit, each_value, values_of
@@ -45,7 +46,7 @@ from port.translation.structure.classes import Program, program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.remat import checkpointed_classes
 from port.translation.structure.scope import LostLength
-from port.translation.verify import Sides, prove, settled
+from port.translation.verify import Proof, Sides, prove, settled
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +73,7 @@ def translate(
     Parameters that torch does not train (``requires_grad=False``) are `port.nn.Frozen`, which ``nnx.Param`` leaves out.
 
     Args:
-        module: of PyTorch; it stays as it is.
+        module: of PyTorch; it stays as it is. One on the meta device is written without its weights, and not proved.
         args: example inputs: one tensor, or the tuple of positional arguments.
         kwargs: those given by name.
         name: of the file that the source is for; by default the class's, in lower case.
@@ -106,21 +107,26 @@ def translate(
     time_limit = time_limit_of(time_limit)
     run = partial(both_runs, module, args, kwargs, remat=bool(remat))
     captured = run(free=()) if static else captured_with_free_lengths(run)
+    without_weights = is_on_meta(module)
     seen = watched(captured.root, None if construct is None else lambda: as_root(construct()))
     while True:
         captured, program, initial = _programmed(captured, run, seen)
         made, source = _unchecked(captured, program, initial, name=name, remat=remat)
-        made, fewer = _settle_lengths(captured, made, run, check=check)
+        made, fewer = _settle_lengths(captured, made, run, check=check and not without_weights)
         if fewer is None:
             break
         captured = fewer
+    if without_weights:
+        see_that_all_is_found(captured.root, made.without_start)
     placed = captured.runs[True]
     text = source(checks=expectations(placed.graph, placed.layouts, made.lengths, list(made.boundary.parameters)))
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
-    if check and not made.unwritten:
-        proof = prove(captured.root, made, captured.args, captured.kwargs, time_limit=time_limit, tell=tell)
-        made = replace(made, proof=proof)
-    return made
+    if not check or made.unwritten:
+        return made
+    if without_weights:
+        return replace(made, proof=Proof((), unjudged=WITHOUT_WEIGHTS))
+    proof = prove(captured.root, made, captured.args, captured.kwargs, time_limit=time_limit, tell=tell)
+    return replace(made, proof=proof)
 
 
 def _settle_lengths(
@@ -152,7 +158,7 @@ def _unchecked(
         render,
         program,
         title=f"{original.__name__} of PyTorch, in Flax NNX",
-        weights=f"{file}.safetensors",
+        weights=None if is_on_meta(captured.module) else f"{file}.safetensors",
         tables=f"{file}.tables.safetensors",
         doubled=captured.doubled,
         remat=checkpointed,
@@ -264,6 +270,8 @@ def _weights(runs: Runs, tree: ModuleTree, variables: set[str]) -> _Weights:
     from port.weights.torch_arrays import as_numpy
 
     mapping, hidden = mapping_of(runs[True], tree, variables)
+    if is_on_meta(tree.root):
+        return _Weights(mapping, {}, tuple(hidden.values()))
     state = {key: as_numpy(tensor) for key, tensor in tree.root.state_dict().items() if hasattr(tensor, "shape")}
     values: dict[str, np.ndarray] = {}
     for entry in mapping.entries:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from port.mapping import FROZEN, Mapping
+from port.mapping import FROZEN, TORCH_ONLY, Mapping
 from port.translation.artifact.calling_convention import Boundary
 from port.translation.codegen.module_of_source import MODEL, loaded
 from port.translation.frontend.input_lengths import InputLengths
@@ -61,6 +61,11 @@ class WrittenModule:
     def params(self) -> dict[str, np.ndarray]:
         """The weights by Flax's dotted paths."""
         return self.values
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether it has the original's numbers: one of a module on the meta device has none."""
+        return bool(self.values) or all(entry.collection == TORCH_ONLY for entry in self.mapping.entries)
 
     @property
     def frozen(self) -> tuple[str, ...]:

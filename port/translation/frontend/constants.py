@@ -46,7 +46,9 @@ def held_names(module: Any) -> dict[Any, str]:
     tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     found: dict[Any, str] = {}
     for name, tensor in tensors:
-        found.setdefault(memory_of(tensor), name)
+        memory = memory_of(tensor)
+        if memory is not None:
+            found.setdefault(memory, name)
     return found
 
 
@@ -78,6 +80,12 @@ def see_that_they_are_numbers(graph: Graph, module: Any, made: set[str]) -> None
         for value in each_value([getattr(step, "arguments", ()), getattr(step, "keywords", ())]):
             readers.setdefault(value, getattr(step, "place", None))
     for value, tensor in graph.constants.items():
+        if value in readers and tensor.is_meta:
+            where = f"{readers[value]}: " if readers[value] is not None else ""
+            raise NoPair(
+                f"{where}the code makes a tensor of numbers on the model's device, as x[:, [-1]] does: on the meta "
+                "device they are lost. Take a slice (x[:, -1:]), torch.arange, or translate the model with its numbers"
+            )
         if value in readers and value.name not in made:
             _see(tensor, module, readers[value])
 

@@ -13,7 +13,7 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     import torch
     from torch.utils import _pytree as pytree
 
-    wide = copied(module, lambda tensor: double(tensor.cpu()))
+    wide = copied(module, lambda tensor: double(_near(tensor)))
     given = pytree.tree_map(double, (args, kwargs))
     try:
         with torch.no_grad(), default_dtype("float64"):
@@ -41,10 +41,15 @@ def why_not(module: Any, args: Any, kwargs: Any, *, training: bool) -> str:
 
     try:
         with torch.no_grad():
-            copied(module, lambda tensor: tensor.cpu()).train(training)(*args, **kwargs)
+            copied(module, _near).train(training)(*args, **kwargs)
     except Exception as error:
         return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
     return ""
+
+
+def _near(tensor: Any) -> Any:
+    """A tensor in the processor's memory, if it has numbers at all."""
+    return tensor if tensor.is_meta else tensor.cpu()
 
 
 def double(leaf: Any) -> Any:

@@ -97,6 +97,7 @@ class _Writer:
         self.writes = dict(call.writes)
         self.scope = Scope(call, placed, tree)
         self.told: set[SourceLocation] = set()
+        self.wholes: dict[str, Value] = {}  # what calls gave so far as trees
 
     def body(self, *, keeping_lengths: bool = False) -> Body:
         made, inline = inlined(needed(self._made(self.call.items), self._ends()), self._ends())
@@ -185,6 +186,7 @@ class _Writer:
         parts = {value: keys for keys, value in reversed(list(_parts(results)))}  # the first of those given twice
         whole = Value(f"{next(iter(parts)).name}_and_others", (), "tree")
         yield Made(whole, self._called(call), statement, acts=acts)
+        self.wholes[ast.dump(literal(call.results))] = whole
         for value, keys in parts.items():
             expression: ast.expr = ref(whole)
             for key in keys:
@@ -214,12 +216,18 @@ class _Writer:
         for name in self.bodies[call.path].parameters:
             given = call.parameters[name.lstrip("*")]
             if name.startswith("**"):
-                keywords += [ast.keyword(key, literal(item)) for key, item in given.items()]
+                keywords += [ast.keyword(key, self._given(item)) for key, item in given.items()]
             elif name.startswith("*"):
-                arguments += [literal(item) for item in given]
+                arguments += [self._given(item) for item in given]
             else:
-                arguments.append(literal(given))
+                arguments.append(self._given(given))
         return ast.Call(held(call.path), arguments, keywords)
+
+    def _given(self, argument: Any) -> ast.expr:
+        """An argument; where it is all that another call gave, as that."""
+        expression = literal(argument)
+        whole = None if isinstance(argument, ast.expr) else self.wholes.get(ast.dump(expression))
+        return expression if whole is None else ref(whole)
 
     def _gives_something(self) -> bool:
         return self.results is not None

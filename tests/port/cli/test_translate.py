@@ -357,6 +357,16 @@ def test_checkpointed_and_standalone(place: Path, tmp_path: Path, capsys: pytest
     imported(folder / "test_net.py").test_it_is_the_same_model()
 
 
+def test_without_weights(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "large"
+    assert run("translated_models:Net", "--meta", "--input", "2,2,3,3", "-o", str(folder)) == 4
+    assert sorted(file.name for file in folder.iterdir()) == ["net.mapping.toml", "net.py", "report.md"]
+    assert "on the meta device, and has no weights" in capsys.readouterr().out
+    report = (folder / "report.md").read_text("utf-8")
+    assert 'port.load(model, "checkpoint.safetensors", rename="net.mapping.toml")' in report
+    assert "import load" not in report and "test_net.py" not in report
+
+
 # %% What is refused
 
 
@@ -375,6 +385,7 @@ REFUSED = {
     "wrong shape": ((NET, "--input", "2,3,3,3"), "Net does not take the example inputs"),
     "inputs fail": ((NET, "--inputs", "translated_models:fails"), "RuntimeError: no luck today"),
     "no weights": ((NET, *SHAPE, "--weights", "gone.pth"), "gone.pth: there is no such file"),
+    "weights for none": ((NET, *SHAPE, "--weights", "wide.pth", "--meta"), "--meta builds a model without numbers"),
     "other weights": ((NET, *SHAPE, "--weights", "wide.pth"), "head.weight has shape (3, 16), needed is (3, 12)"),
     "no part": ((NET, *SHAPE, "--submodule", "tail"), "unknown part of Net 'tail'; there are: head"),
     "idle part": (("translated_models:Branches", "--input", "2,3", "--submodule", "idle"), "does not call its part"),

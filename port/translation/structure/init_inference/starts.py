@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from port.errors import PortError, UsageError
+from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta
 from port.translation.ir.expr import code
 from port.translation.ir.layout import Layout
 from port.translation.structure.init_inference.constructions import Start, starts_of, unsaid
@@ -141,7 +142,7 @@ def watched(module: Any, construct: Callable[[], Any] | None) -> Seen:
     """
     if construct is not None:
         try:
-            return Seen(starts_of(construct))
+            return Seen(starts_of(constructed_on_meta(construct) if is_on_meta(module) else construct))
         except PortError:
             raise
         except Exception as error:
@@ -149,7 +150,7 @@ def watched(module: Any, construct: Callable[[], Any] | None) -> Seen:
     if not _takes_nothing(type(module)):
         return Seen()
     try:
-        return Seen(starts_of(type(module)))
+        return Seen(starts_of(constructed_on_meta(type(module)) if is_on_meta(module) else type(module)))
     except Exception as error:
         return Seen(why=f"{type(module).__name__}() fails ({type(error).__name__}: {error}): give construct=…")
 

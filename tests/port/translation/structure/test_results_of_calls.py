@@ -280,6 +280,7 @@ def test_an_object_is_handed_on() -> None:
     translation = port.translate(Handing(), torch.randn(3, 5, 8))
     assert translation.proof.agrees, str(translation.proof)
     assert 'return self.head(encoded["hidden"]) + encoded["score"][:, :, :3]' in translation.source
+    assert "return self.decoder(self.encoder(x))" in translation.source
 
 
 def test_the_root_gives_a_dataclass_as_a_dict() -> None:

@@ -1,0 +1,135 @@
+"""A module on the meta device: its source and its mapping are those of the module with numbers; it has none itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flax import nnx
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+import port
+from port.errors import NoPair, UsageError
+from port.judging import Status
+from port.mapping import save_mapping
+from port.translation import Translation
+from port.translation.folder import write_folder
+from port.translation.frontend.meta_device import parameters_on_meta
+
+from .nets import Small, image
+from .zoo.gpt import GPT, VOCABULARY
+from .zoo.llama import Llama
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Rotated(nn.Module):
+    """Has a table that no checkpoint holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", 1e4 ** (-torch.arange(0, 8, 2) / 8), persistent=False)
+        self.dense = nn.Linear(8, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        angles = torch.outer(torch.arange(x.shape[1], device=x.device), self.frequencies)
+        x = x * torch.cat([angles.cos(), angles.sin()], -1)
+        return self.dense(x)
+
+
+EXAMPLES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
+    "a table": (Rotated, lambda: torch.randn(3, 5, 8)),
+    "convnet": (Small, image),
+    "llama": (Llama, lambda: torch.randint(23, (3, 6))),
+}
+ALL = pytest.mark.parametrize(
+    "name", [name if name == "a table" else pytest.param(name, marks=pytest.mark.sweep) for name in EXAMPLES]
+)
+
+
+def on_meta(name: str, **options: Any) -> Translation:
+    build, draw = EXAMPLES[name]
+    with torch.device("meta"):
+        module = build()
+    return port.translate(module, draw(), construct=build, **options)
+
+
+def without_load(source: str) -> str:
+    """A module's classes: without what reads its weights file."""
+    return source.partition("\n\n\ndef load(")[0].partition("\n\n\nclass ")[2]
+
+
+@ALL
+def test_it_is_written_as_with_numbers(name: str) -> None:
+    build, draw = EXAMPLES[name]
+    translation, usual = on_meta(name, check=False), port.translate(build(), draw(), construct=build, check=False)
+    assert without_load(translation.source).rstrip() == without_load(usual.source).rstrip()
+    assert translation.mapping == usual.mapping
+    assert (translation.values, translation.proof) == ({}, None)
+    assert "def load(" not in translation.source
+
+
+@ALL
+def test_it_takes_a_checkpoint_by_the_mapping(name: str, tmp_path: Path) -> None:
+    build, draw = EXAMPLES[name]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        original, x = build().eval(), draw()
+    save_file({key: tensor.clone() for key, tensor in original.state_dict().items()}, tmp_path / "original.safetensors")
+    translation = on_meta(name)
+    save_mapping(translation.mapping, tmp_path / "mapping.toml")
+    module = translation.code.__dict__[translation.name](rngs=nnx.Rngs(0))
+    port.load(module, tmp_path / "original.safetensors", rename=tmp_path / "mapping.toml")
+    module.eval()
+    ours = translation.to_torch(module(*translation.to_flax(x)))
+    theirs = original(x)
+    one, other = (result[0] if isinstance(result, tuple) else result for result in (ours, theirs))
+    assert np.allclose(one.numpy(), other.detach().numpy(), atol=1e-5)
+    assert translation.proof.status is Status.CANNOT_JUDGE
+    assert "no weights to run with" in translation.proof.unjudged
+
+
+def test_no_weights_are_written(tmp_path: Path) -> None:
+    files = write_folder(on_meta("a table"), tmp_path / "out", name="rotated", report="# report")
+    assert [file.name for file in files] == ["report.md", "rotated.mapping.toml", "rotated.py"]
+
+
+class Wider(Rotated):
+    """Its constructor takes an argument: nobody knows which it was given."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.wide = nn.Linear(8, width)
+
+
+def test_a_buffer_that_nobody_can_compute_is_refused() -> None:
+    with torch.device("meta"):
+        module = Wider(7)
+    with pytest.raises(UsageError, match=r"no checkpoint holds its buffer frequencies .* construct=lambda"):
+        port.translate(module, torch.randn(3, 5, 8))
+
+
+@pytest.mark.sweep
+def test_numbers_that_are_lost_there_are_refused() -> None:
+    with torch.device("meta"):
+        module = GPT()
+    with pytest.raises(NoPair, match=r"gpt.py:\d+: the code makes a tensor of numbers on the model's device"):
+        port.translate(module, torch.randint(VOCABULARY, (3, 7)))
+
+
+def test_half_of_a_module_there_is_refused() -> None:
+    module = nn.Sequential(nn.Linear(3, 4, device="meta"), nn.Linear(4, 2))
+    with pytest.raises(UsageError, match=r"in part on the meta device: 0.weight is there, 1.weight is not"):
+        port.translate(module, torch.randn(2, 3))
+
+
+def test_what_is_computed_has_numbers_where_parameters_have_none() -> None:
+    with parameters_on_meta():
+        made = Rotated()
+    assert made.dense.weight.is_meta and made.dense.bias.is_meta
+    assert torch.equal(made.frequencies, Rotated().frequencies)
