@@ -76,19 +76,20 @@ def _is_of_memory(module: Any, args: Any, kwargs: Any, ours: list[Any]) -> bool:
 
 
 def see_that_it_draws_with_torch(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Run copies of a module in training; to be called where a run of it has used Python's or numpy's generator.
+    """Run copies of a module; to be called where a run of it has used Python's or numpy's generator, or may have.
 
     Raises:
         NoPair: what it gives depends on the numbers that these draw.
     """
-    name = type(module).__qualname__
     if _is_without_numbers(module):
         return
+    fails = f"a copy of {type(module).__qualname__} fails"
 
-    def run() -> list[Any]:
-        return _run(copied_with_memo(module)[0], args, kwargs, f"a copy of {name} fails in training", training=True)
+    def run(copy: Any) -> list[Any]:
+        modes = (True, False)  # the first draws are training's: there layers are skipped
+        return [tensor for training in modes for tensor in _run(copy, args, kwargs, fails, training=training)]
 
-    see_that_torch_draws(run, name, _same)
+    see_that_torch_draws(lambda: copied_with_memo(module)[0], run, _same)
 
 
 def see_that_no_method_is_hidden(module: Any) -> None:

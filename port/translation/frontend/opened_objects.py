@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-_CLOSED = (torch.Tensor, torch.SymInt, torch.nn.Module, torch.Generator, type, str, int, float, complex, bool)
+_CLOSED = (
+    *(torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, torch.nn.Module, torch.Generator),
+    *(ModuleType, FunctionType, MethodType, BuiltinFunctionType, type, str, int, float, complex, bool),
+)
 
 
 def opened(tree: Any, *, objects: bool = True) -> Any:
@@ -19,30 +23,36 @@ def opened(tree: Any, *, objects: bool = True) -> Any:
         tree: what a module is given, or gives.
         objects: whether other objects than dataclasses and mappings are opened, as distributions are.
     """
-    return pytree.tree_map(lambda leaf: _opened(leaf, objects, ()), tree)
+    known: dict[int, Any] = {}
+    return pytree.tree_map(lambda leaf: _opened(leaf, objects, known), tree)
 
 
-def _opened(leaf: Any, objects: bool, above: tuple[int, ...]) -> Any:
-    if leaf is None or isinstance(leaf, _CLOSED) or id(leaf) in above:
+def _opened(leaf: Any, objects: bool, known: dict[int, Any]) -> Any:
+    """The same of one leaf; each object is looked at once, and one that holds itself stays where it does."""
+    if leaf is None or isinstance(leaf, _CLOSED):
         return leaf
-    inside = (*above, id(leaf))
+    if id(leaf) not in known:
+        known[id(leaf)] = leaf
+        known[id(leaf)] = _contents(leaf, objects, known)
+    return known[id(leaf)]
+
+
+def _contents(leaf: Any, objects: bool, known: dict[int, Any]) -> Any:
     if isinstance(leaf, Mapping):
-        return {key: _opened(item, objects, inside) for key, item in leaf.items()}
+        return {key: _opened(item, objects, known) for key, item in leaf.items()}
     if isinstance(leaf, tuple | list):
-        return (tuple if isinstance(leaf, tuple) else list)(_opened(item, objects, inside) for item in leaf)
+        return (tuple if isinstance(leaf, tuple) else list)(_opened(item, objects, known) for item in leaf)
     if dataclasses.is_dataclass(leaf):
-        return {each.name: _opened(getattr(leaf, each.name), objects, inside) for each in dataclasses.fields(leaf)}
+        return {each.name: _opened(getattr(leaf, each.name), objects, known) for each in dataclasses.fields(leaf)}
     if not objects or not hasattr(leaf, "__dict__"):
         return leaf
     # What an object's methods use: its public tensors, and those that no public name reaches.
     found: dict[str, Any] = {}
+    tensors: set[int] = set()
     for name in sorted(vars(leaf), key=lambda name: name.startswith("_")):
-        item = _opened(vars(leaf)[name], objects, inside)
-        known = {id(tensor) for tensor in _tensors(found)}
-        if any(id(tensor) not in known for tensor in _tensors(item)):
+        item = _opened(vars(leaf)[name], objects, known)
+        inside = {id(tensor) for tensor in pytree.tree_leaves(item) if isinstance(tensor, torch.Tensor)}
+        if inside - tensors:
             found[name] = item
+            tensors |= inside
     return found or leaf
-
-
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]

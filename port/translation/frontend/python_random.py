@@ -7,12 +7,18 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from port.errors import NoPair
+from port.parity.sides.reachable import reached
 from port.translation.frontend.source_locations import is_users
+
+_RARE, _DRAWS = 0.01, 3
+"""Of the first three draws, numbers that are seen once in a hundred times are tried."""
 
 
 def states() -> tuple[Any, ...]:
@@ -32,34 +38,69 @@ def same_numbers_afterwards() -> Iterator[None]:
         np.random.set_state(before[1])  # noqa: NPY002
 
 
-def see_that_torch_draws(run: Callable[[], list[Any]], name: str, same: Callable[[Any, Any], bool]) -> None:
-    """See that what a module gives in training does not depend on Python's random numbers, or on numpy's.
+def generators_of(module: Any) -> list[Any]:
+    """The generators of Python's and of numpy's that a module reaches."""
+    kinds = (random.Random, np.random.RandomState, np.random.Generator)
+    return [thing for _, thing in reached(module) if isinstance(thing, kinds)]
+
+
+def see_that_torch_draws(
+    fresh: Callable[[], Any], run: Callable[[Any], list[Any]], same: Callable[[Any, Any], bool]
+) -> None:
+    """See that what a module gives does not depend on Python's random numbers, or on numpy's.
 
     Args:
-        run: runs a fresh copy of it, always from torch's same seed, and gives its tensors.
-        name: the module's.
+        fresh: gives a copy of it.
+        run: runs a copy, always from torch's same seed, and gives its tensors.
         same: whether two tensors are equal.
 
     Raises:
         NoPair: it does; names the line that draws.
     """
     with same_numbers_afterwards():
-        first, *others = [_seeded(seed, run) for seed in range(3)]
+        first, *others = [run(_seeded(fresh(), *seeds)) for seeds in _telling_seeds()]
         if all(len(each) == len(first) and all(map(same, first, each)) for each in others):
             return
         with _lines_that_draw() as lines:
-            run()
+            run(fresh())
     where = f"{lines[0]}: " if lines else ""
     raise NoPair(
-        f"{where}in training {name} depends on numbers that Python or numpy draws. They are drawn once, when a JAX "
-        "program is traced, and stay: draw them with torch.rand, and choose by them with torch.where"
+        f"{where}{type(fresh()).__qualname__} depends on numbers that Python or numpy draws. They are drawn once, when "
+        "a JAX program is traced, and stay: draw them with torch.rand, and choose by them with torch.where"
     )
 
 
-def _seeded(seed: int, run: Callable[[], list[Any]]) -> list[Any]:
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
-    return run()
+def _seeded(module: Any, pythons: int, numpys: int) -> Any:
+    """A module, when both global generators, and its own, begin with these seeds."""
+    random.seed(pythons)
+    np.random.seed(numpys)  # noqa: NPY002
+    for generator in generators_of(module):
+        if isinstance(generator, np.random.Generator):
+            generator.bit_generator.state = type(generator.bit_generator)(numpys).state  # type: ignore[call-arg]
+        else:
+            generator.seed(pythons if isinstance(generator, random.Random) else numpys)
+    return module
+
+
+@cache
+def _telling_seeds() -> tuple[tuple[int, int], ...]:
+    """Seeds of Python's generator and of numpy's: some, and those whose first draws are next to 0, and next to 1.
+
+    What is skipped once in a hundred times is skipped with one of them, and done with another.
+    """
+    found = [(seed, seed) for seed in range(4)]
+    for place in range(_DRAWS):
+        for is_extreme in (lambda number: number < _RARE, lambda number: number > 1 - _RARE):
+            generators = (random.Random, np.random.RandomState)  # the global ones are of these kinds
+            found.append(tuple(_first_seed(kind, place, is_extreme) for kind in generators))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+def _first_seed(kind: Any, place: int, is_extreme: Callable[[float], bool]) -> int:
+    """The first seed with which a generator's draw at a place is extreme."""
+    return next(
+        seed for seed in count() if is_extreme([made.random() for made in [kind(seed)] for _ in range(place + 1)][-1])
+    )
 
 
 @contextmanager

@@ -71,22 +71,41 @@ def inlined(made: list[Made], ends: list[str]) -> tuple[list[Made], dict[str, as
         uses.update([*item.reads, *item.inside])
     inline: dict[str, ast.expr] = {}
     kept = []
-    for item in made:
+    for number, item in enumerate(made):
         item.expression = with_inlined(item.expression, inline)
         single = item.results[0] if isinstance(item.results, tuple) and len(item.results) == 1 else item.results
         is_one = isinstance(single, Value)
         is_short = _is_short(item.expression) or (item.keys != () and not _calls_held(item.expression))
-        if is_one and not item.names and (uses[single.name] == 1 or is_short):
+        once = is_one and uses[single.name] == 1 and not _is_overtaken(made, number, single.name, ends)
+        if is_one and not item.names and (once or is_short):
             inline[single.name] = item.expression
         else:
             kept.append(item)
     return kept, inline
 
 
+def _is_overtaken(made: list[Made], number: int, name: str, ends: list[str]) -> bool:
+    """Whether what an item calls would be called behind a later call of the same, which may keep statistics of both."""
+    calls = _held_calls(made[number].expression)
+    reader = next((place for place in range(number + 1, len(made)) if name in made[place].reads), len(made))
+    order = ends if reader == len(made) else made[reader].reads
+    for item in made[number + 1 : reader] if calls else ():
+        later = [value.name for value in each_value(item.results)]
+        in_order = later and all(each in order and order.index(name) < order.index(each) for each in later)
+        if calls & _held_calls(item.expression) and not in_order:
+            return True
+    return False
+
+
 def _calls_held(expression: ast.expr) -> bool:
     """Whether a layer or a module of the user's is called in it."""
+    return bool(_held_calls(expression))
+
+
+def _held_calls(expression: ast.expr) -> set[str]:
+    """The layers and the modules of the user's that are called in it."""
     calls = (node.func for node in ast.walk(expression) if isinstance(node, ast.Call))
-    return any(isinstance(func, ast.Name) and func.id.startswith(HELD) for func in calls)
+    return {func.id for func in calls if isinstance(func, ast.Name) and func.id.startswith(HELD)}
 
 
 def with_inlined(expression: ast.expr, inline: dict[str, ast.expr]) -> ast.expr:

@@ -252,18 +252,33 @@ class Scope:
     def _is_free(self, name: str | None, value: str) -> bool:
         if name is None or name in RESERVED or name in self.kept:
             return False
+        if any(self.last_use.get(part, -1) > self.number for part in self._parts_of(name) if part != value):
+            return False
         holder = self.bound.get(name)
         if holder is None or holder == value or holder in self.outside:
             return True
         return self.last_use.get(holder, -1) <= self.number
 
+    def _parts_of(self, name: str) -> list[str]:
+        """The values that are items of the tree that a variable holds."""
+        return [value for value, called in self.names.items() if _is_item_of(called, name)]
+
     def _bind(self, name: str, value: str) -> None:
+        for part in self._parts_of(name):
+            del self.names[part]
         before = self.bound.get(name)
         if before is not None and before != value and _is_called(self.names.get(before), name):
             del self.names[before]
             self.outside.discard(before)
         self.bound[name] = value
         self.names[value] = ast.Name(name)
+
+
+def _is_item_of(expression: ast.expr, name: str) -> bool:
+    is_item = isinstance(expression, ast.Subscript)
+    while isinstance(expression, ast.Subscript):
+        expression = expression.value
+    return is_item and _is_called(expression, name)
 
 
 def _is_called(expression: ast.expr | None, name: str) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -45,6 +47,19 @@ def test_what_holds_no_tensor_stays() -> None:
     layer, empty = nn.Linear(2, 2), Held(name="x", count=3)
     tree = [layer, empty, 3, "text", None, torch.float32, torch.Size([2]), Tensor]
     assert opened(tree) == tree
+
+
+def test_python_modules_and_functions_are_not_looked_into() -> None:
+    held = Held(x=X, arrays=np, logger=logging.getLogger(), function=torch.sin)
+    assert opened([held]) == [{"x": X}]
+    assert opened([Held(arrays=np)])[0].arrays is np
+
+
+def test_what_is_shared_is_looked_at_once() -> None:
+    shared: Any = Held(x=X)
+    for _ in range(64):
+        shared = Held(one=shared, other=shared)
+    assert opened([shared]) != [shared]
 
 
 def test_what_holds_itself_ends() -> None:

@@ -40,6 +40,35 @@ class ByNumpy(Dropping):
         return float(np.random.rand())  # noqa: NPY002
 
 
+class Rarely(Dropping):
+    """Skips a layer once in a hundred times."""
+
+    def drawn(self) -> float:
+        return random.random() + 0.49
+
+
+class RarelyByNumpy(Dropping):
+    def drawn(self) -> float:
+        return float(np.random.uniform(0, 1)) + 0.49  # noqa: NPY002
+
+
+class Own(Dropping):
+    """Holds its generator: each copy begins where it stands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = random.Random(0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers[0](x) * self.generator.random()
+
+
+class OwnOfNumpy(Own):
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = np.random.default_rng(0)
+
+
 class Unused(Dropping):
     """Draws, and does nothing with it: as a log line that is written now and then."""
 
@@ -55,12 +84,24 @@ class Unused(Dropping):
 )
 def test_what_depends_on_them_is_refused(build: type[nn.Module], line: str) -> None:
     before = states()
-    with pytest.raises(NoPair, match=r"in training .* depends on numbers that Python or numpy draws") as error:
+    with pytest.raises(NoPair, match="depends on numbers that Python or numpy draws") as error:
         port.translate(build(), torch.randn(3, 6))
     file, number, _ = str(error.value).split(":", 2)
     with open(file) as source:
         assert line in source.readlines()[int(number) - 1]
     assert states() == before, "the next numbers are those that they would have been"
+
+
+@pytest.mark.parametrize("build", [Rarely, pytest.param(RarelyByNumpy, marks=pytest.mark.sweep)])
+def test_what_is_seldom_skipped_is_refused(build: type[nn.Module]) -> None:
+    with pytest.raises(NoPair, match="depends on numbers that Python or numpy draws"):
+        port.translate(build(), torch.randn(3, 6))
+
+
+@pytest.mark.parametrize("build", [Own, pytest.param(OwnOfNumpy, marks=pytest.mark.sweep)])
+def test_a_generator_that_the_module_holds_is_seen(build: type[nn.Module]) -> None:
+    with pytest.raises(NoPair, match=f"{build.__name__} depends on numbers that Python or numpy draws"):
+        port.translate(build(), torch.randn(3, 6))
 
 
 def test_what_only_draws_them_is_translated() -> None:

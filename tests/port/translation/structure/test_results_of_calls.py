@@ -294,3 +294,74 @@ def test_the_root_gives_no_other_object() -> None:
         port.translate(
             Encoder(lambda hidden, score: torch.distributions.Normal(hidden, score.exp())), torch.randn(3, 8)
         )
+
+
+class Splits(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        h = self.dense(x)
+        return {"a": h, "b": h.relu()}
+
+
+class TakesItsName(Splits):
+    """Calls another array as the tree that it still reads of."""
+
+    def forward(self, x: Any) -> dict[str, Tensor]:
+        b = x["b"]
+        x = self.dense(x["a"])
+        return {"a": x + b, "b": x}
+
+
+class StoresAnItem(Splits):
+    def forward(self, d: Any) -> dict[str, Tensor]:
+        d = dict(d)
+        d["a"] = self.dense(d["a"])
+        return d
+
+
+class Joined(nn.Module):
+    def __init__(self, second: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = Splits(), second
+
+    def forward(self, x: Tensor) -> Tensor:
+        given = self.second(self.first(x))
+        return given["a"] * given["b"]
+
+
+@pytest.mark.parametrize("second", [TakesItsName, pytest.param(StoresAnItem, marks=pytest.mark.sweep)])
+def test_a_tree_keeps_its_name_while_its_parts_are_read(second: type[nn.Module]) -> None:
+    translation = port.translate(Joined(second()), torch.randn(3, 5, 8))
+    assert translation.proof.agrees, str(translation.proof)
+
+
+class Siamese(nn.Module):
+    """The later result is read first: statistics must have both in the order of the calls."""
+
+    def __init__(self, in_a_dict: bool) -> None:
+        super().__init__()
+        self.norm, self.in_a_dict = Normed() if in_a_dict else nn.BatchNorm1d(5), in_a_dict
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        both = [self.norm(each) for each in (x, y)]
+        if self.in_a_dict:
+            both = [each["x"] for each in both]
+        return both[1] * 2 - both[0]
+
+
+class Normed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(5)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"x": self.norm(x)}
+
+
+@pytest.mark.parametrize("in_a_dict", [False, pytest.param(True, marks=pytest.mark.sweep)])
+def test_calls_of_one_layer_keep_their_order(in_a_dict: bool) -> None:
+    translation = port.translate(Siamese(in_a_dict), (torch.randn(3, 5, 8), torch.randn(3, 5, 8) + 2))
+    assert translation.proof.agrees, str(translation.proof)
