@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -85,3 +86,12 @@ def test_faults_are_seen(against_torch: Callable[..., Any]) -> None:
 def test_not_a_number(float64: None) -> None:
     for p in (1.0, 2.0, 3.0, math.inf):
         assert jnp.isnan(vector_norm(jnp.array([1.0, jnp.nan]), p))
+
+
+def test_the_gradient_at_not_a_number(float64: None) -> None:
+    x = np.array([[1.5, np.nan, -2.0], [0.5, -1.0, 2.0]])
+    theirs = torch.from_numpy(x).requires_grad_()
+    torch.linalg.vector_norm(theirs, 1, -1).sum().backward()
+    ours = jax.grad(lambda x: vector_norm(x, 1, -1).sum())(jnp.asarray(x))
+    np.testing.assert_array_equal(ours, theirs.grad.numpy())
+    assert np.isnan(jax.grad(lambda x: (x * jnp.sign(x)).sum())(jnp.asarray(x))).any(), "what it is for"
