@@ -16,7 +16,7 @@ from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.meta_device import is_on_meta, on_meta
 from port.translation.frontend.output_sizes import in_spatial_sizes
-from port.translation.frontend.python_random import generators_of, same_numbers_afterwards, states
+from port.translation.frontend.python_random import generators_of, states
 from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
 from port.translation.ir.lowered import LoweredGraph
@@ -95,11 +95,10 @@ def both_runs(
         free = free_lengths(root, args, kwargs)
     while True:
         try:
-            with same_numbers_afterwards():
-                before = states()
-                doubled, graphs = both_modes(root, args, kwargs, layers=layers, free=free)
-                if states() != before or generators_of(root):
-                    see_that_it_draws_with_torch(root, args, kwargs)
+            before = states()
+            doubled, graphs = both_modes(root, args, kwargs, layers=layers, free=free)
+            if states() != before or generators_of(root):
+                see_that_it_draws_with_torch(root, args, kwargs)
             break
         except LongLength as error:
             if not free:

@@ -183,7 +183,9 @@ class _Writer:
         if _unpacks(results):
             yield Made(results, self._called(call), statement, acts=acts)
             return
-        parts = {value: keys for keys, value in reversed(list(_parts(results)))}  # the first of those given twice
+        parts: dict[Value, tuple[Any, ...]] = {}
+        for keys, value in _parts(results):
+            parts.setdefault(value, keys)  # of an array that is given twice, the first
         whole = Value(f"{next(iter(parts)).name}_and_others", (), "tree")
         yield Made(whole, self._called(call), statement, acts=acts)
         self.wholes[ast.dump(literal(call.results))] = whole

@@ -22,7 +22,7 @@ class Made:
         scan: the loop that it is, if it is one.
         rounds: what a round of it makes.
         inside: values from outside that its rounds read.
-        acts: whether it does something besides making its results, as a call that writes to a buffer.
+        acts: whether it may do more than make its results, as a call that writes to a buffer does.
         keys: of what only takes a part of what a call gives: the part's, from outside in.
     """
 

@@ -142,7 +142,7 @@ def watched(module: Any, construct: Callable[[], Any] | None) -> Seen:
     """
     if construct is not None:
         try:
-            return Seen(starts_of(constructed_on_meta(construct) if is_on_meta(module) else construct))
+            return Seen(starts_of(_as(module, construct)))
         except PortError:
             raise
         except Exception as error:
@@ -150,9 +150,14 @@ def watched(module: Any, construct: Callable[[], Any] | None) -> Seen:
     if not _takes_nothing(type(module)):
         return Seen()
     try:
-        return Seen(starts_of(constructed_on_meta(type(module)) if is_on_meta(module) else type(module)))
+        return Seen(starts_of(_as(module, type(module))))
     except Exception as error:
         return Seen(why=f"{type(module).__name__}() fails ({type(error).__name__}: {error}): give construct=…")
+
+
+def _as(module: Any, construct: Callable[[], Any]) -> Callable[[], Any]:
+    """A construction that takes no more memory than the module has."""
+    return constructed_on_meta(construct) if is_on_meta(module) else construct
 
 
 def _takes_nothing(cls: type) -> bool:
