@@ -70,8 +70,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ``@pytest.mark.daily(n)``: the long run takes every n-th of its long cases, others every day, all of them in n days;
     or today, with ``--all-days``.
 
-    With ``--by-turns``, for a run that follows on one of all short tests and compiles as users compile: a fourth of the
-    short tests and half of the long ones (of ``daily(n)`` every 2 n-th), others every day.
+    With ``--by-turns``, for a run that follows on one of all short tests and compiles as users compile: an eighth of
+    the short tests and a fourth of the long ones (of ``daily(n)`` every 4 n-th), others every day.
     """
     seen: Counter[str] = Counter()
     for item in items:
@@ -89,9 +89,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         test, daily = item.nodeid.partition("[")[0], item.get_closest_marker("daily")
         if item.get_closest_marker("sweep") is not None:
-            turns = (daily.args[0] if daily is not None else 1) * (2 if by_turns else 1)
+            turns = (daily.args[0] if daily is not None else 1) * (4 if by_turns else 1)
         else:
-            turns = 4 if by_turns else 1
+            turns = 8 if by_turns else 1
         # A test of one case has its own day: its name's.
         if (long[test] + crc32(test.encode())) % turns != day % turns:
             others.append(item)
@@ -111,11 +111,13 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
         gc.collect()
         gc.freeze()
+        # Tracing makes many objects, and few circles of them.
+        gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-days", action="store_true", help="every case of the tests that are marked `daily`")
-    parser.addoption("--by-turns", action="store_true", help="a fourth of the short tests, half of the long ones")
+    parser.addoption("--by-turns", action="store_true", help="an eighth of the short tests, a fourth of the long ones")
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from port.translation.frontend.constants import (
     told_what_is_written,
 )
 from port.translation.frontend.free_lengths import FreeLength
+from port.translation.frontend.functional_form import functional
 from port.translation.frontend.fx_import import read_graph
 from port.translation.frontend.instrument import Notes, wrapped
 from port.translation.frontend.long_formulas import LongLength
@@ -99,8 +100,7 @@ def capture(
         # Private, and the only place where torch says for which lengths the program stands.
         guards = tuple(getattr(program, "_guards_code", None) or ())
         made = made_in_forward(program)
-        # Nothing is decomposed but writing in place, which becomes making anew.
-        program = program.run_decompositions({})
+        program = functional(program)
     graph = read_graph(program, notes, prefix="module.", names=held_names(module))
     see_that_they_are_numbers(graph, module, made)
     graph.own_gradients, graph.guards = tuple(unsaid), guards

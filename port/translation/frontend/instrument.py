@@ -150,12 +150,20 @@ def _layer(
         noted = Noted(path, 0, module, arguments, keywords)
 
         def fake(given: list[Any]) -> list[Any]:
-            numbered = iter(given)
-            filled = pytree.tree_map(lambda leaf: next(numbered) if isinstance(leaf, torch.Tensor) else leaf, call)
-            noted.results, outputs, _ = emptied(_shapes_of(module, forward, hooks, *filled))
-            return [output.clone() for output in outputs]
+            described = _described(given)
+            if described not in known:
+                numbered = iter(given)
+                filled = pytree.tree_map(lambda leaf: next(numbered) if isinstance(leaf, torch.Tensor) else leaf, call)
+                noted.results, outputs, _ = emptied(_shapes_of(module, forward, hooks, *filled))
+                known[described] = [(out.size(), out.stride(), out.dtype, out.device) for out in outputs]
+            return [
+                torch.empty_strided(size, stride, dtype=dtype, device=device)
+                for size, stride, dtype, device in known[described]
+            ]
 
         call = (args, kwargs)
+        # torch.export and what follows on it ask three times.
+        known: dict[Any, list[Any]] = {}
         notes.calls[key] = noted
         outputs = markers.layer(key, fake, tensors, sizes)
         if any(True for _ in module.buffers()):
@@ -165,6 +173,15 @@ def _layer(
         return results if packed is None else given_by_layer(module, results, packed)
 
     return kept
+
+
+def _described(tensors: list[torch.Tensor]) -> tuple[Any, ...]:
+    """What the shapes of a layer's outputs depend on; a symbolic length by its formula, as `==` would be a guard."""
+
+    def said(length: Any) -> Any:
+        return length.node.expr if isinstance(length, torch.SymInt) else length
+
+    return tuple((*map(said, x.size()), *map(said, x.stride()), x.dtype, x.device) for x in tensors)
 
 
 def _refilled(tree: Any, tensors: list[Any]) -> Any:

@@ -9,6 +9,7 @@ import textwrap
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ def is_users(file: str) -> bool:
     return not _is_torchs(file) and not file.startswith(_OURS)
 
 
+@cache
 def _is_torchs(file: str) -> bool:
     parts = Path(file).parts
     return (

@@ -22,9 +22,36 @@ if TYPE_CHECKING:
     from port.translation.artifact.written_module import WrittenModule
 
 
+_SMALL = 2**25
+"""Bytes of weights up to which a module that was built is kept for the next run."""
+
+
+class Written:
+    """The written module in the precision of a proof, taken apart, in either mode.
+
+    Args:
+        translation: whose module.
+        precision: ``"float64"`` or ``"float32"``.
+    """
+
+    def __init__(self, translation: WrittenModule, precision: str) -> None:
+        self.translation, self.precision = translation, precision
+        self._kept: dict[bool, tuple[Any, Any]] = {}
+
+    def parts(self, training: bool) -> tuple[Any, Any]:
+        """Its graph, and its state, whose arrays nobody may donate; a small one is built once in each mode."""
+        from flax import nnx
+
+        if training in self._kept:
+            return self._kept[training]
+        parts = nnx.split(_built(self.translation, self.precision, training))
+        if sum(array.nbytes for array in self.translation.values.values()) <= _SMALL:
+            self._kept[training] = parts
+        return parts
+
+
 def flax_run(
-    translation: WrittenModule,
-    precision: str,
+    written: Written,
     given: Any,
     training: bool,
     cotangents: Arrays,
@@ -34,8 +61,7 @@ def flax_run(
     """Run the written module, forward and backward.
 
     Args:
-        translation: whose module.
-        precision: ``"float64"`` or ``"float32"``.
+        written: the module.
         given: torch's (args, kwargs).
         training: the mode.
         cotangents: of the outputs, in torch's layout.
@@ -53,11 +79,12 @@ def flax_run(
 
     from port.parity.sides.flax_pass import flax_pass
 
-    module = _built(translation, precision, training)
-    trained = dict.fromkeys(_paths(nnx.state(module, nnx.Param)), True)
+    translation = written.translation
+    graph, state = written.parts(training)
+    trained = dict.fromkeys(_paths(nnx.filter_state(state, nnx.Param)), True)
     chosen = nnx.Param if part is None else nnx.All(nnx.Param, lambda path, _: ".".join(map(str, path)) in part)
-    graph, params, rest = nnx.split(module, chosen, ...)  # type: ignore[misc]
-    del module
+    params, rest = nnx.split_state(state, chosen, ...)
+    del state
     arguments = _Arguments.of(translation, given)
 
     def forward(params: Any, floating: Sequence[Any], rest: Any) -> Any:
@@ -81,11 +108,12 @@ def flax_run(
     )
 
 
-def flax_outputs(translation: WrittenModule, precision: str, given: Any, training: bool, seed: int) -> list[np.ndarray]:
+def flax_outputs(written: Written, given: Any, training: bool, seed: int) -> list[np.ndarray]:
     """What the written module gives, forward alone; arguments as of `flax_run`."""
     from flax import nnx
 
-    graph, state = nnx.split(_built(translation, precision, training))
+    translation = written.translation
+    graph, state = written.parts(training)
     arguments = _Arguments.of(translation, given)
 
     def run(state: Any, floating: list[Any]) -> list[Any]:

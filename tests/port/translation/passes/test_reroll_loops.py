@@ -39,6 +39,7 @@ def proved(module: Any, done: Translation, x: torch.Tensor) -> bool:
     return proof.agrees
 
 
+@pytest.mark.sweep
 def test_a_loop_of_any_length() -> None:
     module, done = translated("gated")
     assert "h, _ = lax.scan(step, h, jnp.swapaxes(x, 0, 1))" in done.source

@@ -117,6 +117,7 @@ class Residual(nn.Module):
         return x + self.path(self.fc(x))
 
 
+@pytest.mark.sweep
 def test_a_rate_that_is_zero_in_some() -> None:
     blocks = nn.Sequential(Residual(0.0), Residual(0.1), Residual(0.2))
     translation = port.translate(blocks, torch.randn(9, 4))

@@ -105,6 +105,7 @@ def test_what_torch_does_not_train_is_frozen(make: Callable[[], nn.Module]) -> N
 
 
 @pytest.mark.parametrize("make", CASES)
+@pytest.mark.thin(2)
 def test_an_optimizer_moves_the_same_parameters(make: Callable[[], nn.Module]) -> None:
     module, x, made = translated(make)
     theirs, ours = make(), made.build()
@@ -136,6 +137,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("make", "before", "after", "seen"), FAULTS)
+@pytest.mark.thin(2)
 def test_the_proof_finds_what_one_side_alone_trains(
     make: Callable[[], nn.Module], before: str, after: str, seen: str
 ) -> None:

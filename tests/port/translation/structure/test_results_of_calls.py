@@ -159,6 +159,7 @@ def test_what_a_module_gives_is_given_in_flax(case: str) -> None:
         pytest.param("distribution", '{"loc": ', '{"scale": ', marks=pytest.mark.sweep),
     ],
 )
+@pytest.mark.thin(3)
 def test_another_part_is_seen(case: str, before: str, after: str) -> None:
     module, x, translation = translated(case)
     source = translation.source.replace(before, after)
@@ -207,6 +208,7 @@ class Alternating(Stack):
         (Alternating, "for layer in self.layers:\n            x = layer(x)[0]\n"),
     ],
 )
+@pytest.mark.thin(2)
 def test_a_loop_over_such_layers_stays_a_loop(build: type[nn.Module], loop: str) -> None:
     translation = port.translate(build(), torch.randn(3, 5, 8))
     assert translation.proof.agrees, str(translation.proof)
@@ -276,6 +278,7 @@ class Handing(nn.Module):
         return self.decoder(self.encoder(x))
 
 
+@pytest.mark.sweep
 def test_an_object_is_handed_on() -> None:
     translation = port.translate(Handing(), torch.randn(3, 5, 8))
     assert translation.proof.agrees, str(translation.proof)

@@ -65,7 +65,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-@pytest.mark.thin(3)
+@pytest.mark.sweep
 def test_the_layer_and_the_cause_are_named(kind: str) -> None:
     before, after, layer = FAULTS[kind]
     proof = proof_of(before, after)

@@ -61,7 +61,7 @@ def positions() -> Translation:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 def test_a_number_in_the_place_of_a_length_is_found(name: str, positions: Translation) -> None:
     module, x, length, number = MODELS[name]
     right = positions if name == "positions" else port.translate(module, x, check=False)
@@ -109,6 +109,7 @@ class Windows(nn.Module):
         return self.conv(x).sum(2)[:, picks]
 
 
+@pytest.mark.sweep
 def test_what_the_original_alone_refuses_is_refused() -> None:
     module, given = Windows(), (torch.randn(2, 2, 9), torch.tensor([1, 0, 2]))
     translation = port.translate(module, given)
@@ -194,6 +195,7 @@ class FillsUp(CropsInTraining):
     ("kind", "condition", "length"),
     [(LooksBack, "t <= 22", 25), (LooksFarBack, "t <= 58", 61), (FillsUp, "t >= 13", 8)],
 )
+@pytest.mark.thin(2)
 def test_what_one_length_does_not_need_another_does(kind: type[CropsInTraining], condition: str, length: int) -> None:
     module, x = kind(), torch.randn(2, 20, 4)
     translation = port.translate(module, x)

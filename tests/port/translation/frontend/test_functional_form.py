@@ -1,0 +1,132 @@
+"""Writing in place becomes making anew; what else a program has stays, however few operators torch is told of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.export import exported_program
+from torch.utils import _pytree as pytree
+
+from port.translation.frontend import functional_form
+from port.translation.frontend.functional_form import composite_operators, functional
+
+from ..sampled import samples_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch warns of its own samples
+
+
+class Calls(torch.nn.Module):
+    """A function of tensors."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def exported(function: Callable[..., Any], *args: Any) -> Any:
+    return torch.export.export(Calls(function), args, strict=False)
+
+
+def as_torch_does(program: Any) -> str:
+    return str(program.run_decompositions({}).graph)
+
+
+def written_in_place(x: Any) -> Any:
+    y = x * 2
+    y[:, 1:].mul_(3).relu_()
+    y[0] = 1.5
+    return torch.nn.functional.linear(y.flatten(1), x.reshape(2, -1)).softmax(-1)
+
+
+def test_what_is_written_in_place_is_made_anew() -> None:
+    program = exported(written_in_place, torch.randn(2, 3))
+    made = str(functional(program).graph)
+    assert made == as_torch_does(program)
+    assert "aten.linear" in made and "_." not in made
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.nn.functional.relu6(x + 1, inplace=True),
+        lambda x: torch.nn.functional.selu((x + 1), inplace=True),
+        lambda x: (x + 1).absolute_().float_power(2.0).square_(),
+        lambda x: torch.nn.functional.alpha_dropout(x, 0.5, True),
+        lambda x: torch.nn.functional.dropout(x, 0.5, True),
+        lambda x: torch.linalg.svd(x)[1] + torch.linalg.svdvals(x),
+        lambda x: torch.cartesian_prod(x[0], x[1]),
+        lambda x: torch.nn.functional.batch_norm(x, torch.zeros(3), torch.ones(3), training=True),
+        lambda x: torch.nn.functional.hardshrink(x, 0.3),
+        lambda x: torch.einsum("ij,kj->ik", x, x).kron(x).diff().type_as(x).to(torch.float32),
+    ],
+)
+def test_the_graph_is_that_which_torch_makes(function: Callable[..., Any]) -> None:
+    program = exported(function, torch.randn(2, 3))
+    assert str(functional(program).graph) == as_torch_does(program)
+
+
+def test_a_composite_operator_of_ones_own_stays() -> None:
+    library = torch.library.Library("port_tests_composite", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x * 2, "CompositeImplicitAutograd")
+    program = exported(lambda x: torch.ops.port_tests_composite.twice(x) + 1, torch.randn(2, 3))
+    assert str(functional(program).graph) == as_torch_does(program)
+
+
+def test_torch_is_told_of_few() -> None:
+    program = exported(written_in_place, torch.randn(2, 3))
+    staying = composite_operators(program)
+    assert staying is not None and 1 <= len(staying) < 10
+    assert torch.ops.aten.linear.default in staying
+
+
+def test_what_has_unknown_parts_has_torch_told_of_all() -> None:
+    svd = exported(lambda x: torch.linalg.svd(x), torch.randn(2, 3))
+    selu = exported(lambda x: torch.nn.functional.selu(x + 1, inplace=True), torch.randn(2))
+    assert composite_operators(svd) is not None and composite_operators(selu) is None
+
+
+def test_another_torch_makes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = exported(written_in_place, torch.randn(2, 3))
+    made = str(functional(program).graph)
+    monkeypatch.setattr(functional_form, "_SPLIT", "a_name_that_no_torch_has")
+    assert str(functional(program).graph) == made
+
+
+def test_an_operator_that_is_not_told_is_decomposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = exported(written_in_place, torch.randn(2, 3))
+    monkeypatch.setattr(functional_form, "composite_operators", lambda program: set())
+    assert str(functional(program).graph) != as_torch_does(program)
+    assert hasattr(exported_program, "_special_op_to_preserve_cia")
+
+
+@pytest.mark.sweep
+@pytest.mark.daily(8)
+@pytest.mark.parametrize("part", range(16))
+def test_every_operator_of_torchs_database(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends, "disable_global_flags", lambda: None)
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    compared = 0
+    for info in op_db[part::16]:
+        for sample in samples_of(info, 2) if "jiterator" not in info.name else ():
+            for operator in filter(None, (info.op, info.inplace_variant)):
+
+                def call(x: Any, operator: Any = operator, sample: Any = sample) -> Any:
+                    fresh = pytree.tree_map_only(torch.Tensor, lambda leaf: leaf * 1, x)
+                    return operator(fresh, *sample.args, **sample.kwargs)
+
+                try:
+                    program = exported(call, sample.input)
+                    theirs = as_torch_does(program)
+                except Exception:  # what torch does not export, or refuses in place
+                    continue
+                assert str(functional(program).graph) == theirs, info.name
+                compared += 1
+    assert compared > 20
