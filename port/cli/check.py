@@ -67,7 +67,7 @@ class Arguments:
     steps: int = 3
     """forward passes in training before running statistics are compared"""
     time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
-    """that the comparison may take, as estimated: where it would take longer, gradients are left out, or all is"""
+    """that the comparison may take, as estimated; else a smaller batch is compared, or a part, or nothing"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own layers' pairs"""
     json: bool = False

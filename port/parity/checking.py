@@ -28,6 +28,7 @@ from port.parity.sides.inputs import Inputs, for_flax, inputs_from
 from port.parity.sides.layouts import layout_between
 from port.parity.sides.parts import least_parts, parts_of, said_of
 from port.parity.sides.precision import cpu_precision
+from port.parity.sides.smaller_batch import batch_size, largest_batch, with_batch
 from port.parity.sides.structure import leaves
 
 if TYPE_CHECKING:
@@ -87,8 +88,9 @@ def check(
         steps: forward passes in training mode before the running statistics are compared.
         loss: of torch's output, and of Flax's; then its gradients are compared.
         single_step: run each layer alone where the two differ.
-        time_limit: seconds that it may take, as estimated beforehand: of what would take longer, gradients are not
-            compared, or nothing is, and the report says so.
+        time_limit: seconds that it may take, as estimated beforehand. What would take longer, or does not fit into
+            memory, is compared with a smaller batch, if no loss is given; else without gradients, or not at all. The
+            report says so.
         tell: is told beforehand how long it takes, if that is long.
 
     Returns:
@@ -117,8 +119,16 @@ def check(
         side = TorchSide(torch_module, precision)
         given = inputs_from(inputs, precision)
         _see_that_something_is_there(given)
-        cost = side.cost(given)
+        cost, remarks = side.cost(given), []
+        theirs = None if flax_inputs is None else inputs_from(flax_inputs, precision)
         too_much, count = beyond(cost, steps, time_limit, gradients=True), 1
+        if too_much and loss is None and (theirs is None or batch_size(theirs) == batch_size(given)):
+            fewer = largest_batch(given, side.cost, lambda cost: not beyond(cost, steps, time_limit, gradients=True))
+            if fewer is not None:
+                batches = f"a batch of {fewer.size} in place of {batch_size(given)}"
+                remarks.append(f"compared with {batches}: {_reason(too_much)}")
+                given, cost, too_much = fewer.inputs, fewer.cost, ""
+                theirs = None if theirs is None else with_batch(theirs, fewer.size)
         if too_much:
             count = least_parts(lambda parts: not beyond(cost, steps, time_limit, gradients=True, parts=parts))
             too_much, why = "" if count else too_much, too_much
@@ -131,7 +141,7 @@ def check(
         # In parts, gradients are taken once it is known which parameters belong together.
         evaluated = side.run(given, drawn if count == 1 else None, training=False, loss=losses[0])
         layout = layout_between(side, evaluated, given, channels_last)
-        theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
+        theirs = for_flax(given, layout) if theirs is None else theirs
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
         mapping = between(side.guide, flax.guide, rename=rules, fold=fold, spare=True)
         findings = [] if isinstance(rules, Mapping) else unpaired(mapping, side.guide, flax.guide)
@@ -142,7 +152,7 @@ def check(
         guide = renamed(side.guide, renaming)
         matched = match_layers(guide, flax.guide, mapping)
         models = Models(side, flax, mapping, matched, given, theirs, layout, limits, losses, single_step, too_much)
-        remarks = renaming.idle(side.guide.leaves)
+        remarks += renaming.idle(side.guide.leaves)
         if count > 1:
             models = replace(models, parts=parts_of(mapping.entries, side.parameter_sizes, count))
             remarks.append(f"{said_of(len(models.parts))}: {why}")
@@ -191,6 +201,11 @@ def beyond(cost: Cost, steps: int, time_limit: float, *, gradients: bool, parts:
     of = "with gradients " if gradients else ""
     what = f"give {SMALLER}, check a part alone, or give a longer --time-limit"
     return f"the comparison {of}was left out ({long}): {what}" if long else ""
+
+
+def _reason(too_much: str) -> str:
+    """What `beyond` says, without what to do."""
+    return too_much.partition(": ")[0]
 
 
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:

@@ -155,7 +155,8 @@ def _layer(
                 numbered = iter(given)
                 filled = pytree.tree_map(lambda leaf: next(numbered) if isinstance(leaf, torch.Tensor) else leaf, call)
                 noted.results, outputs, _ = emptied(_shapes_of(module, forward, hooks, *filled))
-                known[described] = [(out.size(), out.stride(), out.dtype, out.device) for out in outputs]
+                copies = [output.clone() for output in outputs]
+                known[described] = [(copy.size(), copy.stride(), copy.dtype, copy.device) for copy in copies]
             return [
                 torch.empty_strided(size, stride, dtype=dtype, device=device)
                 for size, stride, dtype, device in known[described]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from port.errors import NoPair
+from port.translation.frontend import instrument
 from port.translation.frontend.diagnostics import captured
 from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.instrument import Hole, emptied
@@ -200,3 +201,36 @@ def test_trees_are_mapped_leaf_by_leaf(graphs: dict[bool, Graph]) -> None:
 )
 def test_whose_a_file_is(file: str, users: bool) -> None:
     assert is_users(file) == users
+
+
+class Twice(nn.Module):
+    """One layer, called with two shapes; the second call's input has the strides of a transposed one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = nn.AvgPool1d(2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.pool(x), self.pool(x[:, :, 1:].transpose(0, 1)[:, :, :5])
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_a_layer_is_asked_for_its_shapes_once_a_call(free: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    shapes_of = instrument._shapes_of
+
+    def counted(module: nn.Module, *others: Any) -> Any:
+        asked.append(type(module).__name__)
+        return shapes_of(module, *others)
+
+    monkeypatch.setattr(instrument, "_shapes_of", counted)
+    module, x = Twice(), torch.randn(2, 3, 8)
+    lengths = free_lengths(module, (x,), {}) if free else ()
+    graph = captured(module, (x,), {}, training=False, layers=kept_layers(module), free=lengths)
+    assert asked == ["AvgPool1d"] * 2
+    calls = [step for step in graph.steps if isinstance(step, LayerCall)]
+    shapes = [tuple(value.shape) for call in calls for value in each_value(call.results)]
+    if free:
+        assert [len(shape) for shape in shapes] == [3, 3] and any(not isinstance(n, int) for n in shapes[0])
+    else:
+        assert shapes == [tuple(result.shape) for result in module(x)] == [(2, 3, 4), (3, 2, 2)]
