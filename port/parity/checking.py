@@ -23,12 +23,12 @@ from port.parity.report import CheckReport
 from port.parity.sides.building import Keywords, flax_side, see_that_they_are_models
 from port.parity.sides.cotangents import Drawn
 from port.parity.sides.duration import announcement, overtime, seconds_one_by_one, time_limit_of
-from port.parity.sides.fitting import SMALLER, unfit
+from port.parity.sides.fitting import SMALLER, shortage, unfit
 from port.parity.sides.inputs import Inputs, for_flax, inputs_from
 from port.parity.sides.layouts import layout_between
 from port.parity.sides.parts import least_parts, parts_of, said_of
 from port.parity.sides.precision import cpu_precision
-from port.parity.sides.smaller_batch import batch_size, largest_batch, with_batch
+from port.parity.sides.smaller_batch import batch_size, largest_batch
 from port.parity.sides.structure import leaves
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def check(
         loss: of torch's output, and of Flax's; then its gradients are compared.
         single_step: run each layer alone where the two differ.
         time_limit: seconds that it may take, as estimated beforehand. What would take longer, or does not fit into
-            memory, is compared with a smaller batch, if no loss is given; else without gradients, or not at all. The
-            report says so.
+            memory, is compared with a smaller batch, if neither a loss nor Flax's inputs are given; else with its
+            gradients in parts, without them, or not at all. The report says so.
         tell: is told beforehand how long it takes, if that is long.
 
     Returns:
@@ -120,15 +120,14 @@ def check(
         given = inputs_from(inputs, precision)
         _see_that_something_is_there(given)
         cost, remarks = side.cost(given), []
-        theirs = None if flax_inputs is None else inputs_from(flax_inputs, precision)
         too_much, count = beyond(cost, steps, time_limit, gradients=True), 1
-        if too_much and loss is None and (theirs is None or batch_size(theirs) == batch_size(given)):
+        # What a loss or Flax's own inputs have to do with a batch, nobody knows here.
+        if too_much and loss is None and flax_inputs is None:
             fewer = largest_batch(given, side.cost, lambda cost: not beyond(cost, steps, time_limit, gradients=True))
             if fewer is not None:
                 batches = f"a batch of {fewer.size} in place of {batch_size(given)}"
-                remarks.append(f"compared with {batches}: {_reason(too_much)}")
+                remarks.append(f"compared with {batches}: {_excess(cost, steps, time_limit)}")
                 given, cost, too_much = fewer.inputs, fewer.cost, ""
-                theirs = None if theirs is None else with_batch(theirs, fewer.size)
         if too_much:
             count = least_parts(lambda parts: not beyond(cost, steps, time_limit, gradients=True, parts=parts))
             too_much, why = "" if count else too_much, too_much
@@ -141,7 +140,7 @@ def check(
         # In parts, gradients are taken once it is known which parameters belong together.
         evaluated = side.run(given, drawn if count == 1 else None, training=False, loss=losses[0])
         layout = layout_between(side, evaluated, given, channels_last)
-        theirs = for_flax(given, layout) if theirs is None else theirs
+        theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
         mapping = between(side.guide, flax.guide, rename=rules, fold=fold, spare=True)
         findings = [] if isinstance(rules, Mapping) else unpaired(mapping, side.guide, flax.guide)
@@ -203,9 +202,11 @@ def beyond(cost: Cost, steps: int, time_limit: float, *, gradients: bool, parts:
     return f"the comparison {of}was left out ({long}): {what}" if long else ""
 
 
-def _reason(too_much: str) -> str:
-    """What `beyond` says, without what to do."""
-    return too_much.partition(": ")[0]
+def _excess(cost: Cost, steps: int, time_limit: float) -> str:
+    """What a comparison with gradients would take, and what there is."""
+    if unfit(cost, gradients=True):
+        return shortage(cost, gradients=True)
+    return overtime(seconds_one_by_one(cost, steps=steps, gradients=True), time_limit)
 
 
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:

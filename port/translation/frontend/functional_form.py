@@ -8,13 +8,18 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch._export import utils
 from torch.export import exported_program
 
 _SPLIT = "_split_decomp_table_to_cia_and_python_decomp"
-"""What asks, of a table of decompositions, which of torch's composite operators are to stay. Private to torch."""
+"""torch's function that says which composite operators stay under a table of decompositions."""
+_KEEP = "_special_op_to_preserve_cia"
+"""What it says of one that stays."""
+_STAYS = "_is_preservable_cia_op"
+"""torch's function that says whether one may stay. All three are private to torch."""
 
 # fmt: off
-_VIEWS = frozenset([
+_DECOMPOSED = frozenset([
     "adjoint", "broadcast_to", "chunk", "contiguous", "dsplit", "dropout", "expand_as", "flatten", "hsplit",
     "mH", "mT", "matrix_H", "moveaxis", "movedim", "narrow", "numpy_T", "ravel", "reshape", "reshape_as",
     "split", "swapaxes", "swapdims", "tensor_split", "to", "unflatten", "unsafe_chunk", "view_as", "vsplit",
@@ -29,9 +34,9 @@ _WITHIN = ("where",)
 def functional(program: Any) -> Any:
     """The program without operators that write in place.
 
-    By itself torch registers each of its 512 composite operators as one that stays, with twenty kernels each, and takes
+    By itself torch registers each of its 512 composite operators as one that stays, with 22 kernels each, and takes
     them back afterwards: two thirds of the time that a small program takes (torch 2.14.1). Here only those that the
-    program has are registered, if no other can come up. A torch without that private function registers all.
+    program has are registered, if no other can come up. A torch without those private functions registers all.
 
     Args:
         program: a ``torch.export.ExportedProgram``.
@@ -42,7 +47,9 @@ def functional(program: Any) -> Any:
 
 
 def composite_operators(program: Any) -> set[Any] | None:
-    """The composite operators of a program that are to stay; None where one that does not may have others as parts."""
+    """The composite operators of a program that are to stay; None where others may come up, or cannot be known."""
+    if not (hasattr(exported_program, _SPLIT) and hasattr(exported_program, _KEEP) and hasattr(utils, _STAYS)):
+        return None
     packets = [getattr(torch.ops.aten, name) for name in _WITHIN]
     staying = {other for packet in packets for other in _overloads(packet) if _stays(other)}
     for operator in set(_operators(program)):
@@ -53,7 +60,7 @@ def composite_operators(program: Any) -> set[Any] | None:
             staying |= {other for other in _overloads(packet) if name.endswith("_") and _stays(other)}
         elif _stays(operator):
             staying.add(operator)
-        elif name not in _VIEWS:
+        elif name not in _DECOMPOSED:
             return None
     return staying
 
@@ -63,9 +70,7 @@ def _overloads(packet: Any) -> list[Any]:
 
 
 def _stays(operator: Any) -> bool:
-    from torch._export.utils import _is_preservable_cia_op
-
-    return bool(_is_preservable_cia_op(operator))
+    return bool(getattr(utils, _STAYS)(operator))
 
 
 def _operators(program: Any) -> Iterator[Any]:
@@ -79,9 +84,6 @@ def _operators(program: Any) -> Iterator[Any]:
 @contextmanager
 def _staying(operators: set[Any]) -> Iterator[None]:
     """Within it, these are the composite operators that stay."""
-    keep = getattr(exported_program, "_special_op_to_preserve_cia", None)
-    if keep is None or not hasattr(exported_program, _SPLIT):
-        yield
-        return
+    keep = getattr(exported_program, _KEEP)
     with patch.object(exported_program, _SPLIT, lambda table: (dict.fromkeys(operators, keep), table)):
         yield

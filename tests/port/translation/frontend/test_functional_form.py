@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.export import exported_program
 from torch.utils import _pytree as pytree
 
 from port.translation.frontend import functional_form
@@ -92,10 +91,12 @@ def test_what_has_unknown_parts_has_torch_told_of_all() -> None:
     assert composite_operators(svd) is not None and composite_operators(selu) is None
 
 
-def test_another_torch_makes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["_SPLIT", "_KEEP", "_STAYS"])
+def test_another_torch_makes_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = exported(written_in_place, torch.randn(2, 3))
     made = str(functional(program).graph)
-    monkeypatch.setattr(functional_form, "_SPLIT", "a_name_that_no_torch_has")
+    monkeypatch.setattr(functional_form, name, "a_name_that_no_torch_has")
+    assert composite_operators(program) is None
     assert str(functional(program).graph) == made
 
 
@@ -103,7 +104,6 @@ def test_an_operator_that_is_not_told_is_decomposed(monkeypatch: pytest.MonkeyPa
     program = exported(written_in_place, torch.randn(2, 3))
     monkeypatch.setattr(functional_form, "composite_operators", lambda program: set())
     assert str(functional(program).graph) != as_torch_does(program)
-    assert hasattr(exported_program, "_special_op_to_preserve_cia")
 
 
 @pytest.mark.sweep

@@ -82,7 +82,6 @@ class Unused(Dropping):
     ("build", "line"),
     [(Dropping, "random.uniform(0, 1)"), pytest.param(ByNumpy, "np.random.rand()", marks=pytest.mark.sweep)],
 )
-@pytest.mark.thin(4)
 def test_what_depends_on_them_is_refused(build: type[nn.Module], line: str) -> None:
     before = states()
     with pytest.raises(NoPair, match="depends on numbers that Python or numpy draws") as error:
