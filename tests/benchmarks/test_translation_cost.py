@@ -1,0 +1,146 @@
+"""What translating costs, beside the two exports that it stands on, and beside holding the model.
+
+Run with ``pytest -m benchmark -s -n 0``; prints both and the ratio. Time is that of one process, on one thread; what is
+loaded once, and torch's own caches, are there before. The aims: at most 3 times the CPU time of ``torch.export.export``
+in evaluation and in training, and at most 1.3 times the memory.
+"""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torchvision
+from torch import Tensor, nn
+
+import port
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.filterwarnings("ignore")]
+ROUNDS = 3
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention, as BERT's code writes it."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        query, key, value = (
+            layer(x).view(*x.shape[:2], self.heads, -1).transpose(1, 2) for layer in (self.query, self.key, self.value)
+        )
+        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + mask
+        mixed = self.dropout(scores.softmax(-1)) @ value
+        given: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return given
+
+
+class Layer(nn.Module):
+    """One layer of BERT: normalised behind each half."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention, self.attention_norm = Attention(width, heads), nn.LayerNorm(width, eps=1e-12)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm, self.dropout = nn.LayerNorm(width, eps=1e-12), nn.Dropout(0.1)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = self.attention_norm(x + self.dropout(self.attention(x, mask)))
+        given: Tensor = self.norm(x + self.dropout(self.down(nn.functional.gelu(self.up(x)))))
+        return given
+
+
+class Bert(nn.Module):
+    """BERT base: 12 layers, 110 million parameters; its hidden states and what it pools of them."""
+
+    def __init__(self, width: int = 768, heads: int = 12, layers: int = 12, words: int = 30522) -> None:
+        super().__init__()
+        self.words, self.kinds = nn.Embedding(words, width, padding_idx=0), nn.Embedding(2, width)
+        self.positions = nn.Embedding(512, width)
+        self.norm, self.dropout = nn.LayerNorm(width, eps=1e-12), nn.Dropout(0.1)
+        self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
+        self.pooler = nn.Linear(width, width)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        x = self.words(ids) + self.positions(positions) + self.kinds(torch.zeros_like(ids))
+        x = self.dropout(self.norm(x))
+        added = (1.0 - mask[:, None, None].to(x.dtype)) * torch.finfo(x.dtype).min
+        for layer in self.layers:
+            x = layer(x, added)
+        return x, self.pooler(x[:, 0]).tanh()
+
+
+def images() -> tuple[Tensor, ...]:
+    return (torch.randn(2, 3, 224, 224),)
+
+
+def words() -> tuple[Tensor, ...]:
+    return torch.randint(1, 30522, (2, 128)), torch.ones(2, 128, dtype=torch.long)
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[Tensor, ...]]]] = {
+    "resnet50": (torchvision.models.resnet50, images),
+    "vit_b_16": (torchvision.models.vit_b_16, images),
+    "bert": (Bert, words),
+}
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    began = time.process_time()
+    run()
+    return time.process_time() - began
+
+
+def exports(module: nn.Module, args: tuple[Tensor, ...]) -> float:
+    """CPU seconds of exporting in evaluation and in training; making the copies is not counted."""
+    copies = [copy.deepcopy(module).train(training) for training in (False, True)]
+    return sum(seconds(lambda one=one: torch.export.export(one, args)) for one in copies)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_translating_costs_little_more_than_exporting(name: str) -> None:
+    build, draw = MODELS[name]
+    module, args = build(), draw()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        translate = partial(port.translate, module, args, check=False)
+        exports(module, args)
+        translate()
+        times = [(exports(module, args), seconds(translate)) for _ in range(ROUNDS)]
+    finally:
+        torch.set_num_threads(threads)
+    exported, translated = (min(several) for several in zip(*times, strict=True))
+    print(f"\n{name}: translated in {translated:.2f} s of CPU time, exported twice in {exported:.2f} s; ", end="")
+    print(f"ratio of the least {translated / exported:.2f}")
+
+
+HELD = "import sys, torch, torchvision, port, port.translation; torchvision.models.resnet152()"
+TRANSLATED = """
+import sys, torch, torchvision, port
+port.translate(torchvision.models.resnet152(), torch.randn(2, 3, 224, 224), check=False)
+"""
+
+
+def peak(program: str) -> float:
+    """MiB of a process that runs a program."""
+    measured = f"{program}\nimport resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-c", measured], check=True, capture_output=True, text=True)
+    return int(done.stdout.split()[-1]) / 1024
+
+
+def test_translating_takes_little_more_memory_than_holding() -> None:
+    held, translated = peak(HELD), peak(TRANSLATED)
+    print(f"\nresnet152: {translated:.0f} MiB at most to translate, {held:.0f} MiB to hold; ", end="")
+    print(f"ratio {translated / held:.2f}")
