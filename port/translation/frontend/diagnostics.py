@@ -59,8 +59,10 @@ class _Original:
 
     def __init__(self, trials: Trials, *, double: bool = False) -> None:
         self.trials, self.module, self.double = trials, trials.module, double
-        given: tuple[tuple[Any, ...], dict[str, Any]] = (trials.args, trials.kwargs)
-        self.args, self.kwargs = pytree.tree_map(in_float64, given) if double else given
+        self.args: tuple[Any, ...] = trials.args
+        self.kwargs: dict[str, Any] = trials.kwargs
+        if double:
+            self.args, self.kwargs = pytree.tree_map(in_float64, (trials.args, trials.kwargs))
 
     def captured(self, given: tuple[Any, Any], *, training: bool, free: Sequence[FreeLength]) -> Graph:
         """Its graph on inputs."""
