@@ -14,7 +14,7 @@ from port.matching.units import ROLES
 if TYPE_CHECKING:
     from port.parity.sides.building import Keywords
     from port.parity.sides.flax_side import FlaxSide
-    from port.parity.sides.inputs import Inputs, Layout
+    from port.parity.sides.inputs import InputLayout, Inputs
     from port.parity.sides.run import Run
     from port.parity.sides.torch_side import TorchSide
 
@@ -48,7 +48,7 @@ class Sides:
     flax_given: Inputs
     runs: FlaxRuns
     own: Activations
-    layout: Layout
+    layout: InputLayout
     is_narrowed: bool
     options: dict[str, Any]
 
@@ -80,7 +80,7 @@ def both_sides(
     run = torch.run(given, Drawn(), training=False)
     layout = layout_between(torch, run, given, channels_last)
 
-    def side(layout: Layout) -> tuple[FlaxSide, Inputs, FlaxRuns, Activations]:
+    def side(layout: InputLayout) -> tuple[FlaxSide, Inputs, FlaxRuns, Activations]:
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, "float64")
         flax = flax_side(flax_module, "float64", theirs, flax_keywords)
         runs = FlaxRuns(flax, theirs)

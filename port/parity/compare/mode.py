@@ -22,7 +22,7 @@ from port.parity.compare.outputs import match_outputs
 from port.parity.sides.calls import Arrays, Call, largest
 from port.parity.sides.cotangents import Drawn
 from port.parity.sides.flax_side import FlaxSide
-from port.parity.sides.inputs import Inputs, Layout
+from port.parity.sides.inputs import InputLayout, Inputs
 from port.parity.sides.parts import Part
 from port.parity.sides.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Cotangents, Kinds, Run
 from port.parity.sides.structure import leaves
@@ -54,7 +54,7 @@ class Models:
     matched: dict[str, Matched]
     inputs: Inputs
     flax_inputs: Inputs
-    layout: Layout
+    layout: InputLayout
     limits: Limits
     losses: tuple[Any, Any] = (None, None)
     single_step: bool = True

@@ -37,7 +37,7 @@ class Twin:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CheatSheetEntry:
     """A row of the cheat sheet.
 
     Attributes:
@@ -55,7 +55,7 @@ class Entry:
     place: Place
 
 
-def cheat_sheet() -> list[Entry]:
+def cheat_sheet() -> list[CheatSheetEntry]:
     """Every layer, operator, loss, optimizer and schedule that has a pair, in the order in which the pairs stand.
 
     Schedules are read from live schedulers, which takes torch.
@@ -71,13 +71,13 @@ def cheat_sheet() -> list[Entry]:
     ]
 
 
-def _entries(kind: str, pairs: tuple[LayerPair, ...], where: str) -> Iterator[Entry]:
+def _entries(kind: str, pairs: tuple[LayerPair, ...], where: str) -> Iterator[CheatSheetEntry]:
     """The pairs of one class of torch's are one row."""
     for torch in dict.fromkeys(name_of(pair.torch) for pair in pairs):
         its = [pair for pair in pairs if name_of(pair.torch) == torch]
         twins = dict.fromkeys(_twin(pair) for pair in its)
         notes = dict.fromkeys(note for pair in its for note in pair.notes)
-        yield Entry(kind, short(torch), tuple(twins), tuple(notes), place_of(torch, where))
+        yield CheatSheetEntry(kind, short(torch), tuple(twins), tuple(notes), place_of(torch, where))
 
 
 def _twin(pair: LayerPair) -> Twin:
@@ -114,28 +114,28 @@ def _moved(param: ParamPair) -> str:
     return f"{torch} → {jax}" + (f", {moves}" if moves else "")
 
 
-def _operators() -> Iterator[Entry]:
+def _operators() -> Iterator[CheatSheetEntry]:
     for pair in OPERATORS:
         holds = [f"where {pair.only_if}"] if pair.only_if else []
         holds += [f"another gradient where {pair.other_gradient}"] if pair.other_gradient else []
         place = place_of(pair.torch.removeprefix("torch.nn.functional."), "ops")
-        yield Entry("operator", pair.says, (Twin(pair.jax, tuple(holds)),), pair.notes, place)
+        yield CheatSheetEntry("operator", pair.says, (Twin(pair.jax, tuple(holds)),), pair.notes, place)
 
 
-def _functions() -> Iterator[Entry]:
+def _functions() -> Iterator[CheatSheetEntry]:
     for pair in FUNCTIONS:
-        yield Entry("loss", pair.torch, (Twin(pair.jax),), pair.notes, place_of(pair.torch, "losses.py"))
+        yield CheatSheetEntry("loss", pair.torch, (Twin(pair.jax),), pair.notes, place_of(pair.torch, "losses.py"))
 
 
-def _optimizers() -> Iterator[Entry]:
+def _optimizers() -> Iterator[CheatSheetEntry]:
     """What torch's defaults become, or why nothing."""
     for pair in OPTIMIZERS:
         why = pair.refused(pair.defaults)
         twin = Twin("", refused=why) if why else Twin(short(pair.chain(pair.defaults).source(width=WIDTH)))
-        yield Entry("optimizer", short(pair.torch), (twin,), pair.notes, place_of(pair.torch, "optimizers"))
+        yield CheatSheetEntry("optimizer", short(pair.torch), (twin,), pair.notes, place_of(pair.torch, "optimizers"))
 
 
-def _schedules() -> Iterator[Entry]:
+def _schedules() -> Iterator[CheatSheetEntry]:
     import torch
 
     for example in EXAMPLES:
@@ -144,7 +144,7 @@ def _schedules() -> Iterator[Entry]:
         name = example.body.function
         call = short(example.body.source(width=WIDTH + len("torch.optim.")))
         place = place_of(name, "schedules/formulas.py", "schedules/read.py")
-        yield Entry("schedule", call, (Twin(_schedule(scheduler, name)),), (), place)
+        yield CheatSheetEntry("schedule", call, (Twin(_schedule(scheduler, name)),), (), place)
 
 
 def _schedule(scheduler: Any, name: str) -> str:
