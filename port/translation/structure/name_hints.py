@@ -83,6 +83,9 @@ def _kind(item: Made) -> syntax.Expr:
                 return syntax.Attr(_DIGITS.sub("", path), _DIGITS.sub("", attribute))
             case syntax.Const(int() | float() as number) if not isinstance(number, bool):
                 return syntax.Const(type(number)(0))
+            case syntax.Slice(lower, upper, step):
+                # From where to where is a number as well, the start and the end that are left out included.
+                return syntax.Slice(*(None if isinstance(end, syntax.Const) else end for end in (lower, upper, step)))
         return node
 
     return syntax.transformed(item.expression, of)
