@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 from collections.abc import Callable
 from dataclasses import replace
@@ -101,8 +100,7 @@ def _is_constant(node: syntax.Expr) -> bool:
 
 def _worked_out(node: syntax.Expr) -> syntax.Expr:
     try:
-        tree = ast.fix_missing_locations(ast.Expression(syntax.tree_of(node)))
-        made: Any = eval(compile(tree, "constant", "eval"), {"__builtins__": _BUILTINS})
+        made: Any = eval(syntax.compiled(node), {"__builtins__": _BUILTINS})
         return literal(made)
     except Exception:
         return node

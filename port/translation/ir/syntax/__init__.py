@@ -28,7 +28,7 @@ from port.translation.ir.syntax.expressions import (
 )
 from port.translation.ir.syntax.node import Expr, Node, Stmt, children, fields_of, transformed, walk, with_parts
 from port.translation.ir.syntax.reading import parsed
-from port.translation.ir.syntax.source import source, tree_of
+from port.translation.ir.syntax.source import compiled, source
 from port.translation.ir.syntax.statements import (
     AnnAssign,
     Assign,
@@ -85,11 +85,11 @@ __all__ = [
     "UnaryOp",
     "Use",
     "children",
+    "compiled",
     "fields_of",
     "parsed",
     "source",
     "transformed",
-    "tree_of",
     "walk",
     "with_parts",
 ]

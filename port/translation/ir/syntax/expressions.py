@@ -46,7 +46,13 @@ class Hole(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Name(Expr):
+    """A variable's name, and nothing else: what means more has a node of its own."""
+
     id: str
+
+    def __post_init__(self) -> None:
+        if not self.id.isidentifier():
+            raise ValueError(f"{self.id!r} is no name")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

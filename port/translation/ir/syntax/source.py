@@ -1,8 +1,9 @@
-"""Nodes as Python: as its own syntax trees, and as text."""
+"""Nodes as Python: as text, and compiled."""
 
 from __future__ import annotations
 
 import ast
+from types import CodeType
 from typing import Any, TypeVar
 
 from port.translation.ir.syntax import expressions as e
@@ -18,10 +19,15 @@ def source(node: Node) -> str:
 
     What has no name yet is shown as no Python can be: a value as ``%x``, what the module holds as ``@path|attribute``.
     """
-    return ast.unparse(tree_of(node))
+    return ast.unparse(_tree(node))
 
 
-def tree_of(node: Node) -> Any:
+def compiled(expression: Expr) -> CodeType:
+    """An expression for `eval`."""
+    return compile(ast.fix_missing_locations(ast.Expression(_expression(expression))), "<expression>", "eval")
+
+
+def _tree(node: Node) -> Any:
     """Python's own tree of an expression, of a keyword, or of a statement of one line."""
     match node:
         case Expr():

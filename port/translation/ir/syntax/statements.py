@@ -13,6 +13,10 @@ class Comment(Stmt):
 
     text: str
 
+    def __post_init__(self) -> None:
+        if not self.text.startswith("#") or "\n" in self.text:
+            raise ValueError(f"{self.text!r} is no line of comment")
+
 
 @dataclass(frozen=True, slots=True)
 class Docstring(Stmt):
