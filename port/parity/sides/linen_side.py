@@ -10,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen
+from flax.errors import InvalidRngError
 
+from port.errors import UsageError, explained
 from port.mapping.linen_guide import flat, linen_guide
 from port.mapping.nnx_guide import dotted
 from port.parity.sides.calls import Call, is_floating
 from port.parity.sides.flax_side import FlaxSide, Variables, mode_keywords, silence, widen
 from port.parity.sides.inputs import Inputs
-from port.parity.sides.structure import rebuilt
+from port.parity.sides.structure import leaves, rebuilt
 from port.parity.sides.tap import Tap
 
 _STATISTICS = "batch_stats"
@@ -56,7 +58,8 @@ class LinenSide(FlaxSide):
         # jax's arrays, as they are in a run: some models ask.
         given = rebuilt(inputs.kwargs, lambda name, leaf: jnp.asarray(leaf))
         called: Any = _Called(module, own, {**self.keywords[False], **given}, self._prepare)
-        self.guide = linen_guide(called, inputs.args)
+        with explained(f"the Flax model does not take the inputs ({inputs.described})"):
+            self.guide = linen_guide(called, inputs.args)
         self._kept = (_STATISTICS,) if self._leaves_statistics(inputs) else ()
 
     @property
@@ -97,6 +100,13 @@ class LinenSide(FlaxSide):
         except Exception:  # it writes them, which `port.check` finds; or it does not run, which its run says
             return False
         return True
+
+    def is_random(self, inputs: Inputs) -> bool:
+        try:
+            jax.eval_shape(lambda: leaves(self._forward(self.variables, inputs, True, Tap())[0]))
+        except UsageError as error:
+            return isinstance(error.__cause__, InvalidRngError)
+        return False
 
     def call_layer(self, call: Call, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
         own = {

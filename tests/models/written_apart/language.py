@@ -330,3 +330,45 @@ class LinenBloom(linen.Module):
         for _ in range(self.depth):
             x = x + LinenOpaqueAttention(self.heads)(x)
         return x
+
+
+# %% An encoder whose head has the embedding's weights and a bias of its own
+
+
+class TorchMasked(nn.Module):
+    """A head that is a linear layer; dropout is a layer of torch's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.dropout = nn.Embedding(17, 12), nn.Dropout(0.3)
+        self.query, self.key, self.value = (nn.Linear(12, 12) for _ in range(3))
+        self.decoder = nn.Linear(12, 17)
+        self.decoder.weight = self.words.weight
+
+    def forward(self, ids: Any) -> Any:
+        x = self.words(ids)
+        weights = self.dropout((self.query(x) @ self.key(x).mT / 12**0.5).softmax(-1))
+        return self.decoder(x + weights @ self.value(x))
+
+
+class LinenDecoder(linen.Module):
+    """It has the bias, and is given the weights."""
+
+    @linen.compact
+    def __call__(self, x: Any, table: Any) -> Any:
+        return x @ table.T + self.param("bias", linen.initializers.zeros, (17,))
+
+
+class LinenMasked(linen.Module):
+    """It drops attention weights in a function of its own, for which it asks for random numbers."""
+
+    @linen.compact
+    def __call__(self, ids: Any, deterministic: bool = True) -> Any:
+        words = linen.Embed(17, 12, name="words")
+        x = words(ids)
+        query, key, value = (linen.Dense(12, name=name)(x) for name in ("query", "key", "value"))
+        weights = linen.softmax(query @ key.mT / 12**0.5)
+        if not deterministic:
+            kept = jax.random.bernoulli(self.make_rng("dropout"), 0.7, weights.shape)
+            weights = jnp.where(kept, weights / 0.7, 0.0)
+        return LinenDecoder(name="decoder")(x + weights @ value, words.embedding)

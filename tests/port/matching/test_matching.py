@@ -71,6 +71,7 @@ CASES: dict[str, Callable[[], Case]] = {
         with_variables(others.LinenDLRM(), drawn(4, 6), ids(4, 3, most=9)),
         (drawn(4, 6), ids(4, 3, most=9)),
     ),
+    "masked": lambda: (language.TorchMasked(), with_variables(language.LinenMasked(), tokens(17)), tokens(17)),
     "shards": lambda: (pieces.TorchShards(), with_variables(pieces.LinenShards(), tokens(12)), tokens(12)),
     "reader": lambda: (
         pieces.TorchReader(),

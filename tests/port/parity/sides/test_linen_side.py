@@ -83,3 +83,21 @@ def test_statistics_can_be_written_in_training_alone(module: Any, training: bool
 
 def test_a_model_whose_initialiser_gives_another_dtype_runs_with_its_own_variables() -> None:
     np.testing.assert_allclose(run(Float32Beside(), training=False), INPUTS * np.log2(5.0), rtol=1e-6)
+
+
+class DropsItself(linen.Module):
+    """Dropout that no layer is told of; or that of a layer."""
+
+    of_its_own: bool
+
+    @linen.compact
+    def __call__(self, x: Any, deterministic: bool = True) -> Any:
+        if not self.of_its_own or deterministic:
+            return linen.Dropout(0.5)(x, deterministic=deterministic)
+        return jnp.where(jax.random.bernoulli(self.make_rng("dropout"), 0.5, x.shape), x / 0.5, 0.0)
+
+
+@pytest.mark.parametrize("of_its_own", [True, False])
+def test_random_numbers_that_a_model_asks_for_itself_are_seen(of_its_own: bool) -> None:
+    side = LinenSide(DropsItself(of_its_own), {"params": {}}, "float64", inputs := inputs_from(INPUTS, "float64"), None)
+    assert side.is_random(inputs) == of_its_own
