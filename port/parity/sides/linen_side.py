@@ -13,7 +13,7 @@ from flax import linen
 from flax.errors import InvalidRngError
 
 from port.errors import UsageError, explained
-from port.mapping.linen_guide import flat, linen_guide
+from port.mapping.linen_guide import flat, is_bound, linen_guide
 from port.mapping.nnx_guide import dotted
 from port.parity.sides.calls import Call, is_floating
 from port.parity.sides.flax_side import FlaxSide, Variables, mode_keywords, silence, widen
@@ -70,7 +70,7 @@ class LinenSide(FlaxSide):
     def call(self, variables: Variables, inputs: Inputs, *, training: bool, tap: Tap) -> tuple[Any, Variables]:
         def standing_in(run: Any, args: Any, kwargs: Any, context: Any) -> Any:
             self._prepare(context.module)
-            path = dotted(context.module.path)
+            path = dotted(context.module.path) if is_bound(context.module) else ""
             if not path or context.method_name != "__call__":
                 return run(*args, **kwargs)
             return tap(path, context.module.clone(parent=None), run, args, kwargs)
@@ -127,7 +127,7 @@ class LinenSide(FlaxSide):
         widen(layer, self._precision)
         if isinstance(cell := getattr(layer, "cell", None), linen.Module):
             widen(cell, self._precision)  # it makes the first state before it is called
-        if silence(layer):
+        if silence(layer) and is_bound(layer):
             self._silenced[dotted(layer.path)] = None
 
     def _nested(self, variables: Variables) -> dict[str, Any]:

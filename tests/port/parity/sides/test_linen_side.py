@@ -101,3 +101,27 @@ class DropsItself(linen.Module):
 def test_random_numbers_that_a_model_asks_for_itself_are_seen(of_its_own: bool) -> None:
     side = LinenSide(DropsItself(of_its_own), {"params": {}}, "float64", inputs := inputs_from(INPUTS, "float64"), None)
     assert side.is_random(inputs) == of_its_own
+
+
+class Nothing(linen.Module):
+    """It is constructed in a way of its own, and stands in no other module."""
+
+    def __init__(self, *args: Any) -> None:
+        pass
+
+    def __call__(self, x: Any) -> Any:
+        return x
+
+
+class CallsNothing(linen.Module):
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        return linen.Dense(2)(Nothing(3)(x))
+
+
+def test_a_module_without_a_place_is_called_as_it_is() -> None:
+    with jax.enable_x64(True):
+        variables = CallsNothing().init(jax.random.key(0), jnp.asarray(INPUTS))
+        side = LinenSide(CallsNothing(), variables, "float64", inputs := inputs_from(INPUTS, "float64"), None)
+        assert [layer.path for layer in side.guide.layers] == ["", "Dense_0"]
+        assert [call.path for call in side.traced(inputs, training=False)[1]] == ["Dense_0"]
