@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+from port.pairs.registry import imports_of_registered
+
 _ALIASES = {
     "jnp": "import jax.numpy as jnp",
     "np": "import numpy as np",
@@ -19,6 +21,8 @@ _ALIASES = {
     "math": "import math",
 }
 
+
+_ROOTS = ("jax", "flax", "port", *_ALIASES)
 
 # What a model is computed in stands as float64 where it was captured so: in JAX, the default float.
 _DEFAULTS = {
@@ -39,12 +43,22 @@ class Imports:
 
     def __init__(self, *, default_float: bool = False, taken: Iterable[str] = ()) -> None:
         self.default_float, self.taken = default_float, frozenset(taken)
+        self.registered = imports_of_registered()
         self._lines: set[str] = {_ALIASES["nnx"]}
         self._own: set[str] = set()
 
     def line(self, text: str) -> None:
         """Take a line in."""
         self._lines.add(text)
+
+    def of_registered(self, name: str) -> bool:
+        """Take in the line of what a registered pair writes, if this is a name of that; says whether it is."""
+        parts = name.split(".")
+        for length in range(len(parts), 0, -1):
+            if line := self.registered.get(".".join(parts[:length])):
+                self.line(line)
+                return True
+        return False
 
     def own(self, name: str) -> None:
         """Import a name from port.nn."""
@@ -70,7 +84,9 @@ class _Reading(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         name = _dotted(node)
-        if name is None:
+        if name is not None and self.imports.of_registered(name):
+            return node
+        if name is None or name.partition(".")[0] not in _ROOTS:
             self.generic_visit(node)
             return node
         return self._named(name, node)
@@ -78,6 +94,7 @@ class _Reading(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id in _ALIASES:
             self.imports.line(_ALIASES[node.id])
+        self.imports.of_registered(node.id)
         return node
 
     def _named(self, name: str, node: ast.Attribute) -> ast.AST:
@@ -116,7 +133,7 @@ def _dotted(node: ast.expr) -> str | None:
         case ast.Attribute(value=value, attr=attribute):
             before = _dotted(value)
             return None if before is None else f"{before}.{attribute}"
-        case ast.Name(id=name) if name in ("jax", "flax", "port", *_ALIASES):
+        case ast.Name(id=name):
             return name
     return None
 

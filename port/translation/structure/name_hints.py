@@ -6,6 +6,7 @@ import keyword
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from port.pairs.registry import imports_of_registered
 from port.translation.ir.graph import SourceLocation, Value
 from port.translation.structure.source_map import Statement
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 RESERVED = frozenset(
     (*keyword.kwlist, "self", "jax", "jnp", "np", "nnx", "lax", "F", "partial", "math", "port", "unwritten", "Any", "_")
 )
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name has a meaning in the source, and is free for nothing else."""
+    return name in RESERVED or any(name == own.partition(".")[0] for own in imports_of_registered())
 
 
 def hints(made: list[Made]) -> None:
@@ -80,7 +86,7 @@ def _kind(item: Made) -> str:
 def _name(results: Any, targets: Any, names: dict[str, str]) -> None:
     match results, targets:
         case Value(), str():
-            if targets not in RESERVED:
+            if not is_reserved(targets):
                 names[results.name] = targets
         case (Value() as only,), str():
             _name(only, targets, names)

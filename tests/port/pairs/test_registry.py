@@ -21,7 +21,7 @@ from port.pairs import (
     pairs_of_flax,
     pairs_of_torch,
     register,
-    registry,
+    registered,
 )
 
 RNGS = nnx.Rngs(0)
@@ -29,7 +29,7 @@ RNGS = nnx.Rngs(0)
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch):
-    monkeypatch.setattr(registry, "_registered", [])
+    monkeypatch.setattr(registered, "_pairs", [])
 
 
 def classes():
@@ -79,7 +79,7 @@ def test_registered_pairs_go_before_the_projects_and_the_last_before_the_others(
 
 @pytest.mark.parametrize("wrong", ["torch.nn.Linear", None, LayerPair])
 def test_what_is_no_pair_is_refused(wrong):
-    with pytest.raises(UsageError, match=r"port\.register takes a port\.pairs\.LayerPair, got"):
+    with pytest.raises(UsageError, match=r"port\.register takes a pair of port\.pairs: a LayerPair .*; got "):
         register(wrong)
 
 
