@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from port.errors import BrokenWeights, PortError
 from port.mapping import TORCH_ONLY, Entry, Mapping
 from port.mapping.file import mapping_from, tables_of
-from port.weights.fingerprints import DIGITS
+from port.weights.fingerprints import DIGITS, FIRST_HASH, HASH, known_hash
 
 KEY = "port.conversion"
 """The name of it in the file's metadata."""
@@ -28,6 +28,7 @@ class Record:
         dtypes: of the torch tensors that were cast: what each was before.
         left_out: what stood in the torch file and did not go over, with the reason.
         renamed: a name of the torch file that wrappers had put something before, and the model's own name for it.
+        hash: of the fingerprints.
     """
 
     mapping: Mapping
@@ -35,6 +36,7 @@ class Record:
     dtypes: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     renamed: tuple[str, str] | None = None
+    hash: str = HASH
 
     @property
     def carried(self) -> tuple[Entry, ...]:
@@ -68,6 +70,7 @@ class Record:
         told = {
             "mapping": tables_of(self.mapping),
             "fingerprints": self.fingerprints,
+            "hash": self.hash,
             "dtypes": self.dtypes,
             "left_out": self.left_out,
             "renamed": self.renamed,
@@ -95,6 +98,7 @@ def record_of(origin: str, metadata: Dict[str, str]) -> Record | None:
             _texts(told["dtypes"]),
             _texts(told["left_out"]),
             None if told["renamed"] is None else (str(told["renamed"][0]), str(told["renamed"][1])),
+            known_hash(told.get("hash", FIRST_HASH)),
         )
     except (LookupError, TypeError, ValueError, RecursionError, PortError) as error:
         raise BrokenWeights(

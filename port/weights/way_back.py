@@ -9,6 +9,7 @@ from port.errors import NoPair, UsageError, WeightsMismatch
 from port.mapping import TORCH_ONLY, Entry, Guide, Mapping, between
 from port.mapping.given import BUFFER, checked
 from port.weights.direction import wrong_way
+from port.weights.fingerprints import HASH
 from port.weights.options import Options
 from port.weights.record import Record
 from port.weights.sources import Source
@@ -29,6 +30,7 @@ class WayBack:
         missing: torch's keys that are not in the file, with the reason.
         remarks: what a person should look at.
         fingerprints: of torch's tensors as they were converted; those that are not in it are not known.
+        hash: of the fingerprints.
         strict: whether a tensor with another fingerprint is an error: it is read as the file says.
         others: torch's tensors that came back with another fingerprint.
     """
@@ -38,6 +40,7 @@ class WayBack:
     missing: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     fingerprints: dict[str, str] = field(default_factory=dict)
+    hash: str = HASH
     strict: bool = True
     others: list[str] = field(default_factory=list)
 
@@ -103,6 +106,7 @@ def way_back(tensors: Source, options: Options) -> WayBack:
     result = _result(mapping, variables, kept, partial=partial)
     result.strict = False
     if record is not None:
+        result.hash = record.hash
         result.fingerprints = {
             name: record.fingerprints[name]
             for entry in _alike(mapping, record.mapping)
@@ -143,7 +147,7 @@ def _as_the_file_says(
         )
     there = Mapping(tuple(entry for entry in mapping.entries if _any(entry.sources, record.fingerprints)))
     result = _result(there, variables.without(record.hidden, HIDDEN), kept, partial=False)
-    result.fingerprints = record.fingerprints
+    result.fingerprints, result.hash = record.fingerprints, record.hash
     result.missing |= {
         name: "was not in the file that was converted" if entry.collection != TORCH_ONLY else HOMELESS
         for entry in mapping.entries

@@ -32,12 +32,16 @@ class Program:
         tree: of the torch modules.
         numbers: path of an instance → the parameters that it is given whole numbers for, as `numbers_given` tells.
         annotations: path of an instance → what it is given and gives in any call, as `annotations_of` tells.
+        layers: paths of the layers that the written module holds.
+        variables: Flax's dotted paths of the parameters and buffers of one's own that it holds.
     """
 
     classes: list[FoldedClass]
     tree: ModuleTree
     numbers: dict[str, dict[str, str]] = field(default_factory=dict)
     annotations: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+    layers: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
 
 
 def program_of(placed: dict[bool, LoweredGraph], tree: ModuleTree, initial: Initial | None = None) -> Program:
@@ -76,6 +80,8 @@ class _Building:
         self.numbers: dict[str, dict[str, str]] = defaultdict(dict)
         self.freezing = Freezing(tree, self._own_parameters())
         self.annotations: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self.layers: set[str] = set()
+        self.variables: set[str] = set()
 
     def program(self) -> Program:
         written: dict[bool, Bodies] = {}
@@ -97,7 +103,8 @@ class _Building:
             for path in written[True].keys() & written[False].keys():
                 self.bodies[path] = merged(written[True][path], written[False][path])
         self._fold()
-        return Program(self.classes, self.tree, dict(self.numbers), dict(self.annotations))
+        held = frozenset(self.layers), frozenset(self.variables)
+        return Program(self.classes, self.tree, dict(self.numbers), dict(self.annotations), *held)
 
     def _write(self, call: Call, parameters: dict[str, list[str]]) -> None:
         """Write the bodies, the innermost first; every call of one module has to have the same."""
@@ -216,6 +223,7 @@ class _Building:
         for name, buffer in module._buffers.items():
             if buffer is not None and not is_sparse(buffer) and self._reads(path, name):
                 attributes[identifier(name)] = buffer_form(self._start(path, name, buffer))
+                self.variables.add(self.tree.flax_path(path, name))
         for name in module._modules:
             made = self._construction(f"{path}.{name}" if path else name)
             if made is not None:
@@ -228,6 +236,7 @@ class _Building:
         parameter = self.tree.modules[path]._parameters[name]
         if parameter is None or not self._reads(path, name):
             return None
+        self.variables.add(self.tree.flax_path(path, name))
         return parameter_form(self._start(path, name, parameter), kind=self.freezing.kind(path, name))
 
     def _start(self, path: str, name: str, tensor: Any) -> ast.expr:
@@ -265,6 +274,7 @@ class _Building:
             case "layer":
                 if is_function(module):
                     return None
+                self.layers.add(path)
                 return layer_form(module, *self.initial.of_layer(path, self._shown(path), module))
             case "sequential":
                 return self.constructions.get(path) or self._sequential(path, module)

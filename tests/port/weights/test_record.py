@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from torch import nn
 
 import port
 from port.errors import BrokenWeights
 from port.mapping import Mapping
+from port.weights.fingerprints import FIRST_HASH
 from port.weights.record import KEY, UNKNOWN, Record, record_of
 
 MODEL = nn.Sequential(nn.Conv2d(3, 4, (3, 2)), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(24, 5))
@@ -23,6 +26,15 @@ def test_it_is_read_back_as_it_was() -> None:
     for one in (record(), record(dtypes={"0.weight": "float32"}, left_out={"epoch": "ü"}, renamed=("module.a", "a"))):
         assert record_of("w", one.metadata()) == one
     assert record_of("w", {"format": "flax"}) is None
+
+
+def test_a_record_that_names_no_hash_has_the_first_one_and_another_is_refused() -> None:
+    told = json.loads(record().metadata()[KEY])
+    assert record_of("w", {KEY: json.dumps(told)}) == record()
+    first = {key: value for key, value in told.items() if key != "hash"}
+    assert record_of("w", {KEY: json.dumps(first)}) == record(hash=FIRST_HASH)
+    with pytest.raises(BrokenWeights, match="its fingerprints are of 'md5', and known are"):
+        record_of("w", {KEY: json.dumps(told | {"hash": "md5"})})
 
 
 def test_its_length_stays_when_the_fingerprints_are_known() -> None:
