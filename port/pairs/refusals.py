@@ -12,6 +12,7 @@ from typing import Any
 
 from port.errors import UsageError, described, explained
 from port.pairs.expression import Expression
+from port.pairs.notes import NOTES
 from port.pairs.ops import GIVEN, OperatorPair
 from port.pairs.ops.axes import Along, Over, Spatial
 from port.pairs.ops.imports import TAKEN, names_of_imports
@@ -47,6 +48,7 @@ def _(pair: LayerPair) -> None:
             raise _wrong(pair, side, 'a name, as in "my_pkg.Scale", or the class itself', named)
     if not callable(pair.params) and not _all_are(pair.params, ParamPair):
         raise _wrong(pair, "params", "a tuple of ParamPair, or a function that gives one", pair.params)
+    _expect_notes(pair)
     _expect_functions(pair, "facts_of_torch facts_of_flax fits_torch fits_flax arguments initializers unfit lacks")
 
 
@@ -54,6 +56,7 @@ def _(pair: LayerPair) -> None:
 def _(pair: OperatorPair) -> None:
     _expect_dotted(pair, "torch", pair.torch)
     _expect_dotted(pair, "aten", pair.aten)
+    _expect_notes(pair)
     said = _parsed(pair, "says", pair.says)
     variables = {node.id for node in ast.walk(said) if isinstance(node, ast.Name)} - {"torch"}
     try:
@@ -96,6 +99,7 @@ def _(pair: OptimizerPair) -> None:
         raise UsageError(f"{pair.torch} cannot be called {pair.name!r}: that is {other.torch}; give it another name")
     if not isinstance(pair.defaults, Mapping) or "lr" not in pair.defaults:
         raise _wrong(pair, "defaults", "the options and their defaults, lr among them", pair.defaults)
+    _expect_notes(pair)
     _expect_functions(pair, "chain conflict refused foreign remark")
     _expect_known(pair, "takes", pair.takes, pair.defaults, "defaults")
     _expect_known(pair, "scalars", pair.scalars, pair.keys, "state")
@@ -155,6 +159,14 @@ def _expect_functions(pair: Pair, parts: str) -> None:
     for part in parts.split():
         if not callable(getattr(pair, part)):
             raise _wrong(pair, part, "a function", getattr(pair, part))
+
+
+def _expect_notes(pair: LayerPair | OperatorPair | OptimizerPair) -> None:
+    if unknown := sorted(set(pair.notes) - {note.id for note in NOTES}):
+        raise UsageError(
+            f"{_told(pair)}: its notes name {', '.join(unknown)}, and notes are ids of the table that "
+            "port diff --table prints"
+        )
 
 
 def _expect_known(pair: Pair, part: str, names: Iterable[str], known: Iterable[str], where: str) -> None:

@@ -56,6 +56,7 @@ WRONG: list[tuple[Any, str]] = [
     (of("x", imports=("import my_kernels as jnp",)), r"gives the name jnp, which means something else in the source"),
     (of("x", left_out={"scale": 1}), r"its left_out names scale, which is no argument of the call"),
     (of("x", axes=Along("dim")), r"its axes names dim, which is no argument of the call"),
+    (of("x", notes=("O0",)), r"its notes name O0, and notes are ids of the table"),
     (replace(of("x"), aten="scaled"), r"aten is to be a public name with its module"),
     (replace(OWN, torch=int), r"torch is to be a public name with its module, .* got <class 'int'>"),
     (replace(OWN, name="adam"), r"my_pkg\.Own cannot be called 'adam': that is torch\.optim\.Adam"),

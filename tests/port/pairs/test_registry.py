@@ -68,7 +68,9 @@ def test_a_class_without_a_public_name_is_registered_as_itself():
 
 
 def test_registered_pairs_go_before_the_projects_and_the_last_before_the_others():
-    first, last = (replace(LAYERS[0], torch="torch.nn.Linear", flax="flax.nnx.Linear", notes=(n,)) for n in "ab")
+    first, last = (
+        replace(LAYERS[0], torch="torch.nn.Linear", flax="flax.nnx.Linear", notes=(n,)) for n in ("W1", "W2")
+    )
     before = pairs_of_torch(torch.nn.Linear(2, 3))
     register(first)
     register(last)

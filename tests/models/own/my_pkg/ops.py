@@ -1,4 +1,4 @@
-"""Operators in PyTorch: two with gradients of their own, one that is declared by its schema."""
+"""Operators in PyTorch: two with gradients of their own, one that writes in place, one declared by its schema."""
 
 from __future__ import annotations
 
@@ -40,6 +40,12 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
 
 rounded.register_fake(torch.empty_like)
 rounded.register_autograd(lambda ctx, grad: grad)
+
+
+@torch.library.custom_op("my_lib::doubled_", mutates_args={"x"})
+def doubled_(x: torch.Tensor) -> None:
+    """Twice x, in its place."""
+    x.mul_(2)
 
 
 _library = torch.library.Library("my_lib", "FRAGMENT")

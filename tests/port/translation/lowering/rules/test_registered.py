@@ -159,6 +159,28 @@ def test_the_audit_knows_them() -> None:
     assert not rows["my_lib.swish"].is_known
 
 
+def test_a_twin_that_no_source_can_import_is_named() -> None:
+    from my_pkg.in_jax import Gate
+
+    class Local(Gate):
+        pass
+
+    port.register(LayerPair("my_pkg.layers.Gate", Local, arguments=_GIVEN))
+    with pytest.raises(NoPair, match=r"its twin .*<locals>\.Local stands where written source cannot import it from"):
+        translated()
+
+
+def test_an_operator_that_writes_in_place_is_refused() -> None:
+    class Written(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x + 1
+            torch.ops.my_lib.doubled_(y)
+            return y
+
+    with pytest.raises(NoPair, match=r"my_lib\.doubled_\.default writes into what it is given.*mutates_args=\(\)"):
+        port.translate(Written(), (torch.randn(2, 3),))
+
+
 def test_two_imports_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match=r"gives the name kernels, by which the pair of .*\.rounded imports"):
         port.register(
