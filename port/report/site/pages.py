@@ -59,7 +59,7 @@ def pages(readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
         for kind, title in KINDS.items()
     }
     yield _page("cheat_sheet.html.jinja", CHEAT_SHEET, readings, kinds=kinds, source_page=source_page)
-    for file in sorted({entry.place.file for entry in entries}):
+    for file in sorted({entry.place.file for entry in entries if entry.place is not None}):
         lines = (PAIRS / file).read_text("utf-8").splitlines()
         path = source_page(file)
         shown = [html_of(line, notes_at=_up(path) + NOTES_PAGE) for line in highlighted(lines)]

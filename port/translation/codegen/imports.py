@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TypeVar, cast
 
+from port.pairs.registry import imports_of_registered
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, dotted
 
@@ -22,6 +23,8 @@ _ALIASES = {
     "math": "import math",
 }
 
+
+_ROOTS = ("jax", "flax", "port", *_ALIASES)
 
 # What a model is computed in stands as float64 where it was captured so: in JAX, the default float.
 _DEFAULTS = {
@@ -45,12 +48,22 @@ class Imports:
 
     def __init__(self, *, default_float: bool = False, taken: Iterable[str] = ()) -> None:
         self.default_float, self.taken = default_float, frozenset(taken)
+        self.registered = imports_of_registered()
         self._lines: set[str] = {_ALIASES["nnx"]}
         self._own: set[str] = set()
 
     def line(self, text: str) -> None:
         """Take a line in."""
         self._lines.add(text)
+
+    def of_registered(self, name: str) -> bool:
+        """Take in the line of what a registered pair writes, if this is a name of that; says whether it is."""
+        parts = name.split(".")
+        for length in range(len(parts), 0, -1):
+            if line := self.registered.get(".".join(parts[:length])):
+                self.line(line)
+                return True
+        return False
 
     def own(self, name: str) -> None:
         """Import a name from port.nn."""
@@ -60,9 +73,13 @@ class Imports:
         """A tree with dotted names as they are imported."""
         made: syntax.Node = tree
         match tree:
-            case syntax.Name(name) if name in _ALIASES:
-                self.line(_ALIASES[name])
-            case syntax.Attribute() if dotted(tree).partition(".")[0] in ("jax", "flax", "port", *_ALIASES):
+            case syntax.Name(name):
+                if name in _ALIASES:
+                    self.line(_ALIASES[name])
+                self.of_registered(name)
+            case syntax.Attribute() if self.of_registered(dotted(tree)):
+                pass
+            case syntax.Attribute() if dotted(tree).partition(".")[0] in _ROOTS:
                 made = self._named(dotted(tree), tree)
             case _:
                 made = syntax.with_parts(tree, self.read)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from port.errors import NoPair
-from port.pairs import name_of
+from port.pairs import LayerPair, name_of
 from port.pairs.expression import Expression
 from port.pairs.registry import resolve
 from port.pairs.twin import twin_pair
@@ -43,9 +44,22 @@ def layer_form(
         if name in taken and (has_bias or not name.startswith("bias")):
             given[name] = expression_of(initializer)
     given |= initializers or {}
+    _see_that_it_is_taken(pair, taken, given)
     keywords = [syntax.Keyword(name, value) for name, value in given.items()]
     made_so = syntax.Call(code(name_of(pair.flax)), (), (*keywords, *_common(taken)))
     return code("port.nn.redrawn(layer, drawn, rngs=rngs)", layer=made_so, drawn=redrawn) if redrawn else made_so
+
+
+def _see_that_it_is_taken(pair: LayerPair, taken: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
+    """See that the twin can be constructed with what its pair gives."""
+    common = [name for name in ("dtype", "param_dtype", "rngs") if name in taken]
+    try:
+        inspect.Signature(list(taken.values())[1:]).bind(**dict.fromkeys([*common, *given]))
+    except TypeError as error:
+        raise NoPair(
+            f"{name_of(pair.torch)}: its twin {name_of(pair.flax)} is not built so: {error}. Its pair's arguments give "
+            "what the twin's constructor takes"
+        ) from error
 
 
 def function_form(module: Any) -> syntax.Expr:

@@ -14,7 +14,7 @@ from typing import Any
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal, worth
 from port.translation.structure.anti_unify import Difference, Holes
-from port.translation.structure.name_hints import RESERVED
+from port.translation.structure.name_hints import is_reserved
 
 # Flax's argument → what torch's layers call it.
 _TORCHS = {
@@ -156,12 +156,13 @@ def _name(hole: Difference, forms: list[Any], original: dict[str, Any], used: se
         *(_TORCHS.get(hole.where[-1], (hole.where[-1],)) if hole.where else ()),
     ]
     for name in candidates:
-        if name in original and name not in used and name not in RESERVED:
+        if name in original and name not in used and not is_reserved(name):
             return name
     if words := _words(hole):
         return _free("_".join(words), used)
     own = [name for name in vars(forms[0].module) if name.isidentifier() and not name.startswith("_")]
-    return next((name for name in _from_attributes(hole, forms, own) if name not in used | RESERVED), None)
+    wanted = _from_attributes(hole, forms, own)
+    return next((name for name in wanted if name not in used and not is_reserved(name)), None)
 
 
 def _words(hole: Difference) -> list[str]:
@@ -171,7 +172,7 @@ def _words(hole: Difference) -> list[str]:
 
 def _free(wanted: str, used: set[str]) -> str:
     name, number = wanted, 2
-    while name in used or name in RESERVED or name in OPTIONS:
+    while name in used or is_reserved(name) or name in OPTIONS:
         name, number = f"{wanted}{number}", number + 1
     return name
 

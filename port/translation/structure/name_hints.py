@@ -7,6 +7,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from port.pairs.registry import imports_of_registered
 from port.translation.ir import syntax
 from port.translation.ir.graph import SourceLocation, Value
 from port.translation.structure.source_map import Statement
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 RESERVED = frozenset(
     (*keyword.kwlist, "self", "jax", "jnp", "np", "nnx", "lax", "F", "partial", "math", "port", "unwritten", "Any", "_")
 )
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name has a meaning in the source, and is free for nothing else."""
+    return name in RESERVED or any(name == own.partition(".")[0] for own in imports_of_registered())
 
 
 def hints(made: list[Made]) -> None:
@@ -97,7 +103,7 @@ _DIGITS = re.compile(r"\d+")
 def _name(results: Any, targets: Any, names: dict[str, str]) -> None:
     match results, targets:
         case Value(), str():
-            if targets not in RESERVED:
+            if not is_reserved(targets):
                 names[results.name] = targets
         case (Value() as only,), str():
             _name(only, targets, names)

@@ -18,7 +18,7 @@ from port.translation.ir.simplify import merged_subscripts, with_whole_lists
 from port.translation.ir.symbolic_lengths import multiple_of, same
 from port.translation.structure.call_tree import Call
 from port.translation.structure.inline_dce import Made
-from port.translation.structure.name_hints import RESERVED
+from port.translation.structure.name_hints import is_reserved
 
 
 class Unreachable(Exception):
@@ -114,7 +114,7 @@ class Scope:
         for name, given in self.call.parameters.items():
             kind = signature.parameters[name].kind if name in signature.parameters else None
             stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(kind, "")  # type: ignore[call-overload]
-            own = f"{name}_" if name in RESERVED else name
+            own = f"{name}_" if is_reserved(name) else name
             self._bind_tree(f"{stars}{name}", syntax.Name(own), given)
             found[f"{stars}{name}"] = syntax.Name(own)
         return found
@@ -248,7 +248,7 @@ class Scope:
         return target(results[0] if isinstance(results, tuple) and len(results) == 1 else results)
 
     def _is_free(self, name: str | None, value: str) -> bool:
-        if name is None or name in RESERVED or name in self.kept:
+        if name is None or is_reserved(name) or name in self.kept:
             return False
         if any(self.last_use.get(part, -1) > self.number for part in self._parts_of(name) if part != value):
             return False
@@ -300,4 +300,4 @@ def _plain_name(expression: syntax.Expr) -> str:
             found = {"reshape": "reshaped", "transpose": "transposed", "swapaxes": "swapped"}.get(name, name)
         case _:
             found = "value"
-    return found if found.isidentifier() and found not in RESERVED else "value"
+    return found if found.isidentifier() and not is_reserved(found) else "value"

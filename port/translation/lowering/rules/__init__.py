@@ -55,6 +55,8 @@ def apply(stage: LoweringContext, operation: Operation) -> None:
     name = operation.operator
     base = name.rpartition(".")[0]
     rule = RULES.get(name) or RULES.get(base) or RULES.get(meaning_of(base), from_pair.from_pair)
+    if from_pair.is_registered(operation):
+        rule = from_pair.from_pair
     try:
         rule(stage, operation)
     except NoPair as error:

@@ -11,6 +11,7 @@ from port.errors import NoPair
 from port.pairs.ops.axes import Along, Each, Over, Spatial
 from port.pairs.ops.matching import matching
 from port.pairs.ops.operator_pair import OperatorPair
+from port.pairs.registered import registered
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
 from port.translation.ir.graph import Operation, Value, each_value
@@ -84,6 +85,15 @@ def pair_of(stage: LoweringContext, operation: Operation) -> tuple[OperatorPair,
     pair, variables = found
     stage.note(*pair.notes)
     return pair, {name: _back(variable) for name, variable in variables.items()}
+
+
+def is_registered(operation: Operation) -> bool:
+    """Whether a pair of the user's own speaks of an operator: it goes before the rules, too."""
+    own = registered(OperatorPair)
+    if operation.operator.rpartition(".")[0] not in {pair.aten for pair in own}:
+        return False
+    found = matching(operation.operator, {name: _stood_in(given) for name, given in operation.arguments.items()})
+    return found is not None and found[0] in own
 
 
 def _each(
