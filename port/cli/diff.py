@@ -17,7 +17,7 @@ from tyro.conf import Positional, arg
 from port.errors import UnknownChoice, UsageError
 from port.lessons import (
     Lesson,
-    Source,
+    SourceText,
     align,
     find_lesson,
     lessons,
@@ -89,7 +89,7 @@ def _check(given: Arguments) -> None:
         )
 
 
-def _sources(what: tuple[str, ...]) -> tuple[Source, Source]:
+def _sources(what: tuple[str, ...]) -> tuple[SourceText, SourceText]:
     return _lesson(*what).sources() if len(what) == 1 else _files(*what)
 
 
@@ -102,7 +102,7 @@ def _lesson(name: str) -> Lesson:
         raise
 
 
-def _files(torch: str, jax: str) -> tuple[Source, Source]:
+def _files(torch: str, jax: str) -> tuple[SourceText, SourceText]:
     for path in (torch, jax):
         if not exists(path) and path in (lesson.name for lesson in lessons()):
             raise UsageError(f"{path!r} is a lesson, and no file here; port diff takes a lesson alone, or two files")

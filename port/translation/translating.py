@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -250,7 +249,7 @@ def _outputs(placed: LoweredGraph) -> Any:
     leave = next(step for step in reversed(placed.steps) if isinstance(step, ScopeExit))
 
     def layout(expression: Any) -> Layout:
-        return placed.returned.get(ast.dump(expression), torchs(0))
+        return placed.returned.get(expression, torchs(0))
 
     return outputs_of(leave.results, layout)
 

@@ -18,7 +18,7 @@ UNKNOWN = "0" * DIGITS
 
 
 @dataclass(frozen=True)
-class Record:
+class ConversionRecord:
     """What a file of Flax variables says of the torch weights that it was made from.
 
     Attributes:
@@ -61,7 +61,7 @@ class Record:
         """Flax's paths of the variables that no state dict of torch holds."""
         return set(self.fingerprints) - {name for entry in self.mapping.entries for name in entry.sources}
 
-    def with_fingerprints(self, found: Dict[str, str]) -> Record:
+    def with_fingerprints(self, found: Dict[str, str]) -> ConversionRecord:
         """The same, with the fingerprints that are known now."""
         return replace(self, fingerprints=self.fingerprints | dict(found))
 
@@ -78,7 +78,7 @@ class Record:
         return {KEY: json.dumps(told, ensure_ascii=False, separators=(",", ":"))}
 
 
-def record_of(origin: str, metadata: Dict[str, str]) -> Record | None:
+def record_of(origin: str, metadata: Dict[str, str]) -> ConversionRecord | None:
     """The record in a file's metadata; None where it says nothing of a conversion.
 
     Args:
@@ -92,7 +92,7 @@ def record_of(origin: str, metadata: Dict[str, str]) -> Record | None:
         return None
     try:
         told = json.loads(metadata[KEY])
-        return Record(
+        return ConversionRecord(
             mapping_from(told["mapping"], "its mapping"),
             _texts(told["fingerprints"]),
             _texts(told["dtypes"]),

@@ -11,7 +11,7 @@ from port.mapping.given import BUFFER, checked
 from port.weights.direction import wrong_way
 from port.weights.fingerprints import HASH
 from port.weights.options import Options
-from port.weights.record import Record
+from port.weights.record import ConversionRecord
 from port.weights.sources import Source
 
 HIDDEN = "a buffer that no state dict of torch's holds: the model makes its own"
@@ -131,7 +131,7 @@ def _nothing_to_go_by(tensors: Source) -> str:
 
 
 def _as_the_file_says(
-    record: Record, variables: Source, kept: Source, torch: Guide | None, flax: Guide | None, *, partial: bool
+    record: ConversionRecord, variables: Source, kept: Source, torch: Guide | None, flax: Guide | None, *, partial: bool
 ) -> WayBack:
     try:
         mapping = checked(record.mapping, torch, flax)
@@ -202,7 +202,7 @@ def _alike(mapping: Mapping, other: Mapping) -> list[Entry]:
     return [entry for entry in mapping.entries if (entry.sources, entry.targets, entry.moves) in there]
 
 
-def _said_otherwise(mapping: Mapping, record: Record) -> list[str]:
+def _said_otherwise(mapping: Mapping, record: ConversionRecord) -> list[str]:
     own = {name: entry for entry in record.carried for name in entry.targets}
     alike = set(_alike(mapping, record.mapping))
     different = [
@@ -217,7 +217,7 @@ def _said_otherwise(mapping: Mapping, record: Record) -> list[str]:
     ]
 
 
-def _lost(record: Record) -> list[str]:
+def _lost(record: ConversionRecord) -> list[str]:
     """What the way back cannot give."""
     remarks = []
     if record.dtypes:

@@ -38,7 +38,7 @@ class Twin:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CheatSheetEntry:
     """A row of the cheat sheet.
 
     Attributes:
@@ -56,7 +56,7 @@ class Entry:
     place: Place | None
 
 
-def cheat_sheet() -> list[Entry]:
+def cheat_sheet() -> list[CheatSheetEntry]:
     """Every layer, operator, loss, optimizer and schedule that has a pair, in the order in which the pairs stand.
 
     Schedules are read from live schedulers, which takes torch.
@@ -73,14 +73,14 @@ def cheat_sheet() -> list[Entry]:
     ]
 
 
-def _entries(kind: str, pairs: tuple[LayerPair, ...], where: str | None = None) -> Iterator[Entry]:
+def _entries(kind: str, pairs: tuple[LayerPair, ...], where: str | None = None) -> Iterator[CheatSheetEntry]:
     """The pairs of one class of torch's are one row."""
     for torch in dict.fromkeys(name_of(pair.torch) for pair in pairs):
         its = [pair for pair in pairs if name_of(pair.torch) == torch]
         twins = dict.fromkeys(_twin(pair) for pair in its)
         notes = dict.fromkeys(note for pair in its for note in pair.notes)
         place = None if where is None else place_of(torch, where)
-        yield Entry(kind, short(torch), tuple(twins), tuple(notes), place)
+        yield CheatSheetEntry(kind, short(torch), tuple(twins), tuple(notes), place)
 
 
 def _twin(pair: LayerPair) -> Twin:
@@ -117,32 +117,32 @@ def _moved(param: ParamPair) -> str:
     return f"{torch} → {jax}" + (f", {moves}" if moves else "")
 
 
-def _operators() -> Iterator[Entry]:
+def _operators() -> Iterator[CheatSheetEntry]:
     own = registered(OperatorPair)
     for pair in (*own, *OPERATORS):
         holds = list(pair.imports)
         holds += [f"where {pair.only_if}"] if pair.only_if else []
         holds += [f"another gradient where {pair.other_gradient}"] if pair.other_gradient else []
         place = None if pair in own else place_of(pair.torch.removeprefix("torch.nn.functional."), "ops")
-        yield Entry("operator", pair.says, (Twin(pair.jax, tuple(holds)),), pair.notes, place)
+        yield CheatSheetEntry("operator", pair.says, (Twin(pair.jax, tuple(holds)),), pair.notes, place)
 
 
-def _functions() -> Iterator[Entry]:
+def _functions() -> Iterator[CheatSheetEntry]:
     for pair in FUNCTIONS:
-        yield Entry("loss", pair.torch, (Twin(pair.jax),), pair.notes, place_of(pair.torch, "losses.py"))
+        yield CheatSheetEntry("loss", pair.torch, (Twin(pair.jax),), pair.notes, place_of(pair.torch, "losses.py"))
 
 
-def _optimizers() -> Iterator[Entry]:
+def _optimizers() -> Iterator[CheatSheetEntry]:
     """What torch's defaults become, or why nothing."""
     own = registered(OptimizerPair)
     for pair in all_optimizers():
         why = pair.refused(pair.defaults)
         twin = Twin("", refused=why) if why else Twin(short(pair.chain(pair.defaults).source(width=WIDTH)))
         place = None if pair in own else place_of(pair.torch, "optimizers")
-        yield Entry("optimizer", short(pair.torch), (twin,), pair.notes, place)
+        yield CheatSheetEntry("optimizer", short(pair.torch), (twin,), pair.notes, place)
 
 
-def _schedules() -> Iterator[Entry]:
+def _schedules() -> Iterator[CheatSheetEntry]:
     import torch
 
     own = {pair.torch for pair in all_schedules()} - {pair.torch for pair in SCHEDULES}
@@ -152,7 +152,7 @@ def _schedules() -> Iterator[Entry]:
         name = example.body.function
         call = short(example.body.source(width=WIDTH + len("torch.optim.")))
         place = None if name in own else place_of(name, "schedules/formulas.py", "schedules/read.py")
-        yield Entry("schedule", call, (Twin(_schedule(scheduler, name)),), (), place)
+        yield CheatSheetEntry("schedule", call, (Twin(_schedule(scheduler, name)),), (), place)
 
 
 def _schedule(scheduler: Any, name: str) -> str:

@@ -19,7 +19,7 @@ from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend import input_lengths
 from port.translation.ir.layout import Drawn, Folded, Layout
 from port.weights.fingerprints import HASH, fingerprint
-from port.weights.record import Record, record_of
+from port.weights.record import ConversionRecord, record_of
 from port.weights.safetensors_files import open_safetensors
 
 KEY = "port.translation"
@@ -65,7 +65,7 @@ def metadata_of(translation: WrittenModule) -> dict[str, str]:
         "mixed": translation.mixed,
         "lengths": input_lengths.told(translation.lengths),
     }
-    record = Record(translation.mapping, fingerprints(translation.mapping, translation.values))
+    record = ConversionRecord(translation.mapping, fingerprints(translation.mapping, translation.values))
     return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False), **record.metadata()}
 
 

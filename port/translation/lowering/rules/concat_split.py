@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
+from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.ir.graph import Operation, Size, Value
 from port.translation.ir.layout import with_new, without
@@ -53,7 +53,7 @@ def _split(stage: LoweringContext, operation: Operation) -> None:
     stage.give_several(results, made, [layout] * len(results), value)
 
 
-def _cut(stage: LoweringContext, behind: Value, lengths: list[Size]) -> int | ast.expr:
+def _cut(stage: LoweringContext, behind: Value, lengths: list[Size]) -> int | syntax.Expr:
     """Where a part begins: what the parts before it have together; a formula where that is free."""
     if all(isinstance(length, int) for length in lengths):
         return sum(lengths)  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,8 @@ from port.pairs.ops.axes import Along, Each, Over, Spatial
 from port.pairs.ops.matching import matching
 from port.pairs.ops.operator_pair import OperatorPair
 from port.pairs.registered import registered
-from port.translation.ir.expr import filled, literal
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, literal
 from port.translation.ir.graph import Operation, Value, each_value
 from port.translation.ir.layout import Layout, channels_last, torchs, without
 from port.translation.ir.simplify import simplify
@@ -188,10 +188,8 @@ def give(
     follows: Value | None = None,
 ) -> None:
     """The results as a pair's expression gives them, its variables replaced."""
-    body = ast.parse(template, mode="eval").body
-    holes = {name: literal(variable) for name, variable in variables.items()}
     ranks = {value.name: value.rank for value in stage.placed.layouts}
-    expression = simplify(filled(body, holes), ranks.get)
+    expression = simplify(code(template, **variables), ranks.get)
     results = operation.results
     if operation.several:
         stage.give_several(results, expression, layouts, follows)
@@ -274,7 +272,7 @@ def written(stage: LoweringContext, variable: Any) -> Any:
             return source_of(variable)
 
 
-def _replaced(stage: LoweringContext, variable: Any, fitting: dict[Value, ast.expr]) -> Any:
+def _replaced(stage: LoweringContext, variable: Any, fitting: dict[Value, syntax.Expr]) -> Any:
     match variable:
         case Value():
             return fitting[variable] if variable in fitting else stage.ref(variable)
@@ -290,7 +288,6 @@ def source_of(constant: Any) -> Any:
     """A constant of a graph's as JAX takes it: dtypes by their names."""
     name = str(constant)
     if type(constant).__module__ == "torch" and name.startswith("torch."):
-        from port.translation.ir.expr import code
         from port.translation.lowering.rules.cast import jax_dtype
 
         return code(f"jnp.{jax_dtype(name.removeprefix('torch.'))}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from typing import TYPE_CHECKING, Any
 
 from port.errors import NoPair
+from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
 from port.translation.ir.graph import Operation, Value
 from port.translation.ir.layout import Layout, torchs, with_new, without
@@ -70,7 +70,7 @@ def _write(stage: LoweringContext, operation: Operation, part: Any) -> None:
     stage.give(result, made, layout, follows=value)
 
 
-def _filled_with(stage: LoweringContext, source: Value) -> ast.expr | None:
+def _filled_with(stage: LoweringContext, source: Value) -> syntax.Expr | None:
     """The number that a whole part is set to, if it is one."""
     operation = stage.producers.get(source)
     if operation is None or operation.operator not in ("aten.fill.Scalar", "aten.fill.Tensor", "aten.copy.default"):
@@ -79,7 +79,7 @@ def _filled_with(stage: LoweringContext, source: Value) -> ast.expr | None:
     return _number(stage, number) if not isinstance(number, Value) or number.rank == 0 else None
 
 
-def _number(stage: LoweringContext, number: Any) -> ast.expr:
+def _number(stage: LoweringContext, number: Any) -> syntax.Expr:
     """What an array is filled with; its own dtype says nothing, the array's holds."""
     constant = stage.constant(number) if isinstance(number, Value) else None
     return literal(stage.ref(number) if constant is None else constant.item())
@@ -136,7 +136,7 @@ def _index_put(stage: LoweringContext, operation: Operation) -> None:
     stage.give(result, code(f"place.{method}(values)", place=place, values=stage.need(values)))
 
 
-def _indexed(stage: LoweringContext, value: Value, indices: list[Any]) -> tuple[ast.expr, Index]:
+def _indexed(stage: LoweringContext, value: Value, indices: list[Any]) -> tuple[syntax.Expr, Index]:
     while indices and indices[-1] is None:
         indices.pop()
     return stage.need(value), tuple(slice(None) if index is None else stage.need(index) for index in indices)
@@ -157,7 +157,7 @@ def _part(stage: LoweringContext, operation: Operation, value: Value) -> slice |
     return slice(*(None if part is None else literal(stage.ref(part)) for part in (start, end, step)))
 
 
-def _unfolded(stage: LoweringContext, value: Value, dim: int) -> tuple[Layout, ast.expr]:
+def _unfolded(stage: LoweringContext, value: Value, dim: int) -> tuple[Layout, syntax.Expr]:
     """An array's layout and expression, where elements along an axis have to be in torch's order."""
     layout = stage.layout(value)
     if layout.folded is None or layout.folded.axis != dim:
@@ -170,11 +170,9 @@ def at_axis(axis: int, rank: int, part: Any) -> Index:
     return (*(slice(None),) * axis, part)
 
 
-def subscript(expression: ast.expr, index: Index) -> ast.expr:
+def subscript(expression: syntax.Expr, index: Index) -> syntax.Expr:
     """``x[index]``."""
-    parts = [literal(part) for part in index]
-    inside = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
-    return ast.Subscript(expression, inside, ast.Load())
+    return syntax.Subscript(expression, literal(index[0] if len(index) == 1 else index))
 
 
 RULES = {

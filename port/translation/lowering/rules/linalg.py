@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from port.errors import NoPair
 from port.pairs.registry import resolve
 from port.pairs.twin import twin_pair
+from port.translation.ir import syntax
 from port.translation.ir.expr import code, held
 from port.translation.ir.graph import Operation, Value
 from port.translation.ir.layout import Layout, torchs
@@ -26,12 +26,12 @@ def _pair(operation: Operation) -> tuple[str, str]:
     return ("self", "mat2" if "mat2" in operation.arguments else "vec" if "vec" in operation.arguments else "other")
 
 
-def product(stage: LoweringContext, left: Value, right: Value) -> ast.expr:
+def product(stage: LoweringContext, left: Value, right: Value) -> syntax.Expr:
     """``left @ right``; a matrix that lies transposed is written ``.T``."""
     return code("left @ right", left=stage.need(left), right=_flipped(stage, right))
 
 
-def _flipped(stage: LoweringContext, value: Value) -> ast.expr:
+def _flipped(stage: LoweringContext, value: Value) -> syntax.Expr:
     layout = stage.layout(value)
     if value.rank == 2 and layout.order == (1, 0) and layout.folded is None:
         # Cheap, and clearer where it is used than where the axes were swapped.

@@ -6,11 +6,11 @@ linear layer that reads it gets its weights reordered in the same way.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from port.translation.ir.expr import code
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, literal
 from port.translation.ir.graph import Operation, Value
 from port.translation.ir.layout import Folded, Layout, torchs
 from port.translation.ir.reshape_axes import Group, groups
@@ -51,12 +51,9 @@ def _in_runs(layout: Layout, found: list[Group]) -> Layout:
     return Layout(order) if len(order) == layout.rank else torchs(layout.rank)
 
 
-def reshaped(expression: ast.expr, shape: list[Any]) -> ast.expr:
+def reshaped(expression: syntax.Expr, shape: list[Any]) -> syntax.Expr:
     """``x.reshape(…)``."""
-    call = code("x.reshape()", x=expression)
-    assert isinstance(call, ast.Call)
-    call.args = [code("size", size=size) for size in shape]
-    return call
+    return syntax.Call(syntax.Attribute(expression, "reshape"), tuple(map(literal, shape)))
 
 
 def _laid_out(layout: Layout, found: list[Group], value: Value) -> Layout | None:
@@ -100,7 +97,7 @@ def _shape(
     layout: Layout,
     sizes: list[Any],
     found: list[Group] | None,
-    expression: ast.expr,
+    expression: syntax.Expr,
 ) -> list[Any]:
     """The lengths in the source: those that stay are read from the array, so that they are not fixed in it."""
     stays = {g.after[0]: g.before[0] for g in found or () if len(g.before) == len(g.after) == 1}
@@ -114,7 +111,7 @@ def _shape(
     if leading == layout.rank:
         leading -= 1
     if leading > 1:
-        shape.append(ast.Starred(code("x.shape[:k]", x=expression, k=leading), ast.Load()))
+        shape.append(syntax.Starred(code("x.shape[:k]", x=expression, k=leading)))
     else:
         leading = 0
     for dim in layout.order[leading:]:

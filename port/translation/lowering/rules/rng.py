@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from port.errors import NoPair
+from port.translation.ir import syntax
 from port.translation.ir.expr import code, held
 from port.translation.ir.graph import Operation, Value
 from port.translation.ir.layout import Layout, torchs
@@ -53,13 +53,16 @@ def _attention(stage: LoweringContext, operation: Operation) -> None:
     made = stage.placed.steps[-1]
     assert isinstance(made, Assignment)
     match made.expression:
-        case ast.BinOp(op=ast.MatMult()) as product:
-            product.left = code(f"dropout(weights{always})", dropout=held(stage.scope, name), weights=product.left)
-        case ast.Call() as attention:
+        case syntax.BinOp(weights, "@", _) as product:
+            dropped = code(f"dropout(weights{always})", dropout=held(stage.scope, name), weights=weights)
+            expression: syntax.Expr = replace(product, left=dropped)
+        case syntax.Call(keywords=keywords) as attention:
             template = f"lambda weights: dropout(weights{always})" if always else "dropout"
-            attention.keywords.append(ast.keyword("dropout", code(template, dropout=held(stage.scope, name))))
+            dropout = syntax.Keyword("dropout", code(template, dropout=held(stage.scope, name)))
+            expression = replace(attention, keywords=(*keywords, dropout))
         case other:
-            raise AssertionError(f"attention is written otherwise: {ast.unparse(other)}")
+            raise AssertionError(f"attention is written otherwise: {syntax.source(other)}")
+    stage.placed.steps[-1] = replace(made, expression=expression)
     stage.note("W25")
     if rate < 1:
         # The weights have the result's axes, but for the last one.
@@ -128,7 +131,7 @@ def _empty(stage: LoweringContext, operation: Operation) -> None:
 
 def _shape(
     stage: LoweringContext, like: Value | None, operation: Operation
-) -> tuple[Layout, ast.expr | tuple[Any, ...]]:
+) -> tuple[Layout, syntax.Expr | tuple[Any, ...]]:
     if like is not None and like.shape is not None and like.shape == operation.results[0].shape:
         if not _is_empty(stage, like):
             return stage.layout(like), code("x.shape", x=stage.ref(like))
@@ -152,9 +155,9 @@ def _number(stage: LoweringContext, number: Any) -> Any:
     return stage.ref(number) if isinstance(number, Value) else number
 
 
-def _key(stage: LoweringContext) -> ast.expr:
-    name = stage.extra("rngs", ast.Name("rngs"))
-    return ast.Call(held(stage.scope, name), [], [])
+def _key(stage: LoweringContext) -> syntax.Expr:
+    name = stage.extra("rngs", syntax.Name("rngs"))
+    return syntax.Call(held(stage.scope, name))
 
 
 _UNIFORM = "jax.random.uniform(key, shape, dtype)"
