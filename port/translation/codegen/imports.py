@@ -24,6 +24,8 @@ _ALIASES = {
 }
 
 
+_ROOTS = ("jax", "flax", "port", *_ALIASES)
+
 # What a model is computed in stands as float64 where it was captured so: in JAX, the default float.
 _DEFAULTS = {
     "jnp.float64": "float",
@@ -71,11 +73,13 @@ class Imports:
         """A tree with dotted names as they are imported."""
         made: syntax.Node = tree
         match tree:
-            case syntax.Name(name) if name in _ALIASES:
-                self.line(_ALIASES[name])
-            case syntax.Name() | syntax.Attribute() if self.of_registered(dotted(tree)):
+            case syntax.Name(name):
+                if name in _ALIASES:
+                    self.line(_ALIASES[name])
+                self.of_registered(name)
+            case syntax.Attribute() if self.of_registered(dotted(tree)):
                 pass
-            case syntax.Attribute() if dotted(tree).partition(".")[0] in ("jax", "flax", "port", *_ALIASES):
+            case syntax.Attribute() if dotted(tree).partition(".")[0] in _ROOTS:
                 made = self._named(dotted(tree), tree)
             case _:
                 made = syntax.with_parts(tree, self.read)
