@@ -59,7 +59,7 @@ class _Original:
 
     def __init__(self, trials: Trials, *, double: bool = False) -> None:
         self.trials, self.module, self.double = trials, trials.module, double
-        given: tuple[tuple[Any, ...], dict[str, Any]] = (trials.args, trials.kwargs)
+        given: tuple[Any, Any] = (trials.args, trials.kwargs)
         self.args, self.kwargs = pytree.tree_map(in_float64, given) if double else given
 
     def captured(self, given: tuple[Any, Any], *, training: bool, free: Sequence[FreeLength]) -> Graph:

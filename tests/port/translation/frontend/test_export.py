@@ -218,13 +218,13 @@ class Twice(nn.Module):
 @pytest.mark.parametrize("free", [False, True])
 def test_a_layer_is_asked_for_its_shapes_once_a_call(free: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    shapes_of = instrument._shapes_of
+    shapes_of = instrument.shapes_of
 
     def counted(module: nn.Module, *others: Any) -> Any:
         asked.append(type(module).__name__)
         return shapes_of(module, *others)
 
-    monkeypatch.setattr(instrument, "_shapes_of", counted)
+    monkeypatch.setattr(instrument, "shapes_of", counted)
     module, x = Twice(), torch.randn(2, 3, 8)
     lengths = free_lengths(Trials(module, (x,), {})) if free else ()
     graph = captured(module, (x,), {}, training=False, layers=kept_layers(module), free=lengths)
