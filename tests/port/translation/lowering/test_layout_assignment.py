@@ -13,13 +13,14 @@ from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.ir.layout import Folded, Layout, channels_last, torchs
 from port.translation.ir.lowered import Assignment, LoweredGraph
-from port.translation.lowering.layout_assignment import place
+from port.translation.lowering.layout_assignment import analyse
+from port.translation.lowering.lower_graph import lower_graph
 
 
 def placed(module: nn.Module, *args: Tensor) -> LoweredGraph:
     """A run in evaluation, placed; 0 transposes are written unless a test says so."""
     graph = captured(module, args, {}, training=False, layers=kept_layers(module), free=free_lengths(module, args, {}))
-    return place({False: graph}, module)[False]
+    return lower_graph(graph, module, analyse({False: graph}, module), training=False)
 
 
 def transposes(run: LoweredGraph) -> list[str]:
