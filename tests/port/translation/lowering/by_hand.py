@@ -16,10 +16,12 @@ from jax import lax
 from torch import Tensor, nn
 
 import port.nn.functional as F
-from port.translation.ir.graph import Graph, Operation, ScopeEnter, ScopeExit, Value
+from port.translation.ir.graph import Graph, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
 from port.translation.ir.layout import Layout, torchs
-from port.translation.ir.lowered import Assignment
+from port.translation.ir.layout_decisions import Layouts
+from port.translation.ir.lowered import Assignment, LoweredGraph, each_lowered
 from port.translation.lowering.context import LoweringContext
+from port.translation.lowering.lower_graph import lower_graph
 from port.translation.lowering.rules import apply
 
 NAMES = {"jax": jax, "jnp": jnp, "lax": lax, "F": F, "np": np}
@@ -150,3 +152,21 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 def name_of(case: object) -> str | None:
     """The id of a case: an operator's name, or the text that is expected."""
     return case if isinstance(case, str) else ""
+
+
+def lowered_graph(
+    *steps: Step,
+    inputs: Sequence[Value],
+    results: Any,
+    held: dict[Value, str] | None = None,
+    constants: dict[Value, Tensor] | None = None,
+    model: nn.Module | None = None,
+    training: bool = False,
+    chosen: dict[str, Layout] | None = None,
+) -> tuple[LoweredGraph, list[str]]:
+    """A graph of some steps, lowered; and what is written, a line an assignment."""
+    model = model or nn.Identity()
+    enter, leave = ScopeEnter("", 0, model, {}), ScopeExit("", 0, results)
+    graph = Graph(tuple(inputs), held or {}, constants or {}, [enter, *steps, leave])
+    placed = lower_graph(graph, model, Layouts(chosen or {}), training=training)
+    return placed, [written(step.expression) for step in each_lowered(placed.steps) if isinstance(step, Assignment)]
