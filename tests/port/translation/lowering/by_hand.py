@@ -16,7 +16,7 @@ from jax import lax
 from torch import Tensor, nn
 
 import port.nn.functional as F
-from port.translation.ir.graph import Graph, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
+from port.translation.ir.graph import Graph, Operation, ScopeEnter, ScopeExit, Step, Value
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import Assignment, LoweredGraph, each_lowered
