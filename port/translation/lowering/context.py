@@ -24,9 +24,9 @@ from port.translation.ir.graph import (
     mapped,
     read_by,
 )
-from port.translation.ir.layout import Drawn, Layout, channels_last, torchs
+from port.translation.ir.layout import Drawn, Layout, channels_last, moved, torchs
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph, LoweredStep, Unsupported
-from port.translation.lowering.transposes import brought
+from port.translation.lowering.transposes import brought, transposed
 
 Back = Callable[[Layout], Layout | None]
 
@@ -181,9 +181,9 @@ class LoweringContext:
         else:
             self.follows[value] = (of, back or same)
 
-    def permute(self, value: Value, expression: ast.expr, layout: Layout) -> None:
+    def permute(self, value: Value, of: ast.expr, before: Layout, layout: Layout) -> None:
         """A permutation that is written where the original has it, as the result was given a layout."""
-        self.give(value, expression, layout)
+        self.give(value, transposed(of, moved(before, layout)), layout)
 
     def suggest(self, value: Value, layout: Layout) -> None:
         """A layout that a source might well have, whoever reads it."""

@@ -5,6 +5,9 @@ needed in another layout asks the source whose layout it follows. A source is gi
 that costs less: first, fewer operators that cannot be said; then, fewer elements to move, in both modes together and at
 the example's lengths; then, fewer transposes. Each decision costs strictly less than what was before it, so that there
 is an end; then no source that is asked for another layout would cost less in it.
+
+At last, calls of one class are given their arguments in one order where that takes no more transposes, and moves no
+more than twice the arguments that come in another: a class for each order would have to be written.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any
 from port.translation.ir.graph import Graph, SourceLocation, Value
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.layout_decisions import Decision, Layouts
-from port.translation.lowering.trial import Ask, State, Trial, Went
+from port.translation.lowering.trial import Ask, State, Trial, Went, unlike
 
 Cost = tuple[int, int, int]
 """Operators that cannot be said, elements moved, and transposes."""
@@ -34,6 +37,8 @@ def analyse(graphs: Mapping[bool, Graph], root: Any, example: Mapping[str, int] 
     """
     search = _Search(graphs, root, example or {})
     while search.sweep():
+        pass
+    while search.unify():
         pass
     _, elements, transposes = search.cost
     return Layouts(dict(search.chosen), tuple(search.decisions), transposes, elements)
@@ -82,6 +87,27 @@ class _Search:
                             break
         return decided
 
+    def unify(self) -> bool:
+        """Give sources the layouts that calls of one class want to have in common; whether anything was decided."""
+        decided = False
+        for trial in self.trials:
+            for value, layout in unlike(trial):
+                for source, wanted in trial.reached_by((value, layout)):
+                    before, apart = self.cost, self._unlike()
+                    undo = self._move(source.name, wanted, along=False)
+                    is_dearer = self.cost[0] > before[0] or self.cost[2] > before[2]
+                    less = 2 * (apart - self._unlike()) - (self.cost[1] - before[1])
+                    if not is_dearer and (less > 0 or (less == 0 and self.cost[2] < before[2])):
+                        self._decided(source, wanted, None, before, undo)
+                        decided = True
+                        break
+                    self._undo(undo)
+        return decided
+
+    def _unlike(self) -> int:
+        """How many elements the arguments have that come in another order than those of other calls of their class."""
+        return sum(trial.elements(value) for trial in self.trials for value, _ in unlike(trial))
+
     def _asks(self, which: int, number: int) -> Iterator[tuple[Ask, SourceLocation | None]]:
         """What a step asks for and still has not, while decisions are taken."""
         went = self.trials[which].went[number]
@@ -96,17 +122,18 @@ class _Search:
         for along in (False, True):
             undo = self._move(value.name, layout, along)
             if self.cost < before:
-                others = [name for name, now in self.chosen.items() if undo.chosen.get(name) != now]
-                saves, elements = before[2] - self.cost[2], before[1] - self.cost[1]
-                self.decisions.append(Decision(value, layout, place, saves, elements))
-                self.decisions += [
-                    Decision(self.named[name][0][1], self.chosen[name], None, along_with=value)
-                    for name in others
-                    if name != value.name
-                ]
+                self._decided(value, layout, place, before, undo)
                 return True
             self._undo(undo)
         return False
+
+    def _decided(self, value: Value, layout: Layout, place: SourceLocation | None, before: Cost, undo: _Before) -> None:
+        others = [name for name, now in self.chosen.items() if undo.chosen.get(name) != now and name != value.name]
+        saves, elements = before[2] - self.cost[2], before[1] - self.cost[1]
+        self.decisions.append(Decision(value, layout, place, saves, elements))
+        self.decisions += [
+            Decision(self.named[name][0][1], self.chosen[name], None, along_with=value) for name in others
+        ]
 
     def _move(self, name: str, layout: Layout, along: bool) -> _Before:
         """Give a source a layout; ``along`` gives those as well what they ask for that are asked because of it."""
@@ -171,10 +198,10 @@ class _Search:
         """Add what a step needs to the cost, or take it away; what several need in one layout is transposed once."""
         trial, weight = self.trials[which], self.trials[which].weight(number)
         self.refused += sign * went.refused
-        self.elements += sign * weight * sum(map(trial.elements, went.moved))
+        self.elements += sign * weight * sum(went.moved.values())
         for value, layout in went.asks:
             key = (which, value, layout, number if weight > 1 else -1)
             self.asked[key] += sign
             if self.asked[key] == (sign > 0):  # the first that needs it, or the last that did
                 self.transposes += sign
-                self.elements += sign * weight * trial.elements(value)
+                self.elements += sign * weight * (0 if (value, layout) in went.turned else trial.elements(value))

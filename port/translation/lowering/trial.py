@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from port.errors import NoPair
@@ -13,6 +14,7 @@ from port.translation.ir.graph import (
     LayerCall,
     Loop,
     Operation,
+    ScopeEnter,
     ScopeExit,
     SourceLocation,
     Step,
@@ -37,13 +39,15 @@ class Went:
     Attributes:
         asks: what it has to transpose → where it stands.
         suggestions: layouts that sources might well have.
-        moved: the permutations that are written where the original has them.
+        turned: those of ``asks`` that a product of matrices needs, which takes a matrix either way.
+        moved: the permutations that are written where the original has them → how many elements they move.
         refused: how many operators cannot be said so.
     """
 
     asks: dict[Ask, SourceLocation | None] = field(default_factory=dict)
     suggestions: list[Ask] = field(default_factory=list)
-    moved: list[Value] = field(default_factory=list)
+    turned: set[Ask] = field(default_factory=set)
+    moved: dict[Value, int] = field(default_factory=dict)
     refused: int = 0
 
 
@@ -81,13 +85,13 @@ class Trial(LoweringContext):
 
     def go(self, number: int) -> Went:
         """Go through a step with the layouts that there are; its results get theirs."""
-        self.now = Went()
+        self.now, self.step = Went(), self.steps[number]
         for value in self.makes[number]:
             self.follows.pop(value, None)
             self.sources.discard(value)
         self.placed.steps = []
         self.placed.returned.clear()
-        lower_step(self, self.steps[number], [""])
+        lower_step(self, self.step, [""])
         return self.now
 
     def state(self, value: Value) -> State:
@@ -150,6 +154,8 @@ class Trial(LoweringContext):
         if layout.folded is not None and layout.folded != self.layout(value).folded:
             raise NoPair("a flattened axis cannot be brought into another order of its elements here")
         self.now.asks.setdefault((value, layout), self.place)
+        if _is_product(self.step) and _turns_matrices(self.layout(value), layout):
+            self.now.turned.add((value, layout))
         return value
 
     def alias(self, value: Value, of: Value, layout: Layout, *, source: bool = False, back: Back | None = None) -> None:
@@ -161,9 +167,12 @@ class Trial(LoweringContext):
         else:
             self.follows[value] = (of, back or same)
 
-    def permute(self, value: Value, expression: Any, layout: Layout) -> None:
-        self.give(value, expression, layout)
-        self.now.moved.append(value)
+    def permute(self, value: Value, of: Any, before: Layout, layout: Layout) -> None:
+        self.placed.layouts[value] = layout
+        only_turned = _turns_matrices(before, layout) and all(
+            _is_product(self.steps[number]) for number in self.readers.get(value, ())
+        )
+        self.now.moved[value] = 0 if only_turned else self.elements(value)
 
     def suggest(self, value: Value, layout: Layout) -> None:
         self.now.suggestions.append((value, layout))
@@ -187,6 +196,37 @@ class Trial(LoweringContext):
             value = self.copied[value]
         if value is not held:
             self.need(value, self.layout(held))
+
+
+_PRODUCTS = ("aten.matmul", "aten.mm", "aten.bmm", "aten.baddbmm", "aten.addmm")
+
+
+def _is_product(step: Step) -> bool:
+    return isinstance(step, Operation) and step.operator.rpartition(".")[0] in _PRODUCTS
+
+
+def _turns_matrices(before: Layout, after: Layout) -> bool:
+    """Whether an array is brought to another layout by a swap of its last two axes alone."""
+    *rest, row, column = before.order if before.rank > 1 else (0, 0)
+    return after.order == (*rest, column, row)
+
+
+def unlike(trial: Trial) -> list[Ask]:
+    """Arguments of modules that come in another order than in most calls of the class, and that order."""
+    calls: dict[tuple[type, str, int], list[Value]] = {}
+    for step in each_step(trial.graph.steps):
+        if isinstance(step, ScopeEnter):
+            for name, argument in step.arguments.items():
+                if isinstance(argument, Value) and argument in trial.placed.layouts:
+                    calls.setdefault((type(step.module), name, argument.rank), []).append(argument)
+    found: list[Ask] = []
+    for arguments in calls.values():
+        layouts = [replace(trial.layout(argument), folded=None) for argument in arguments]
+        (usual, _), *others = Counter(reversed(layouts)).most_common()
+        if others:
+            pairs = zip(arguments, layouts, strict=True)
+            found += dict.fromkeys((argument, usual) for argument, layout in pairs if layout != usual)
+    return found
 
 
 def _live(graph: Graph) -> list[Step]:

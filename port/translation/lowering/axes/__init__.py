@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from port.pairs.ops.axes import Along, Each, Inserted, Over, Permuted, Product, Reshaped, Spatial, Stretched, Widths
-from port.translation.ir.layout import torchs
 from port.translation.lowering.axes.along import lower_along
 from port.translation.lowering.axes.each import lower_each
+from port.translation.lowering.axes.in_torchs import lower_in_torchs
 from port.translation.lowering.axes.inserted import lower_inserted
 from port.translation.lowering.axes.memory import of_memory
 from port.translation.lowering.axes.over import lower_over
@@ -17,7 +17,7 @@ from port.translation.lowering.axes.reshaped import lower_reshaped
 from port.translation.lowering.axes.spatial import is_image, lower_spatial
 from port.translation.lowering.axes.stretched import lower_stretched
 from port.translation.lowering.axes.widths import lower_widths
-from port.translation.lowering.paired import Paired, give, in_torchs
+from port.translation.lowering.paired import Paired
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
@@ -53,5 +53,4 @@ def lower(stage: LoweringContext, paired: Paired) -> None:
         case Product() as axes:
             lower_product(stage, paired, axes)
         case _:
-            filled = {name: in_torchs(stage, variable) for name, variable in paired.variables.items()}
-            give(stage, paired, filled, [torchs(result.rank) for result in paired.operation.results])
+            lower_in_torchs(stage, paired)

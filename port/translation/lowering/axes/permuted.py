@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.translation.ir.graph import Value
-from port.translation.ir.layout import Layout, moved, permuted
+from port.translation.ir.layout import Layout, permuted
 from port.translation.lowering.paired import Paired
-from port.translation.lowering.transposes import transposed
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
@@ -28,7 +27,7 @@ def permute(stage: LoweringContext, value: Value, dims: tuple[int, ...], result:
     if wanted is None or wanted == layout or layout.folded is not None:
         stage.alias(result, value, layout, source=True, back=lambda wanted: _before(wanted, dims))
         return
-    stage.permute(result, transposed(stage.ref(value), moved(layout, wanted)), wanted)
+    stage.permute(result, stage.ref(value), layout, wanted)
 
 
 def _before(layout: Layout, dims: tuple[int, ...]) -> Layout | None:
