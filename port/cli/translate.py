@@ -61,7 +61,7 @@ class Arguments:
     time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
     """that comparing both sides may take, as estimated: what would take longer is compared at smaller lengths"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
-    """your own layers' pairs"""
+    """your own pairs: of layers, losses, operators, optimizers, schedules"""
     dry_run: bool = False
     """only list the layers and operators, and which of them have no pair; exits 1 if any has none"""
     json: bool = False

@@ -114,6 +114,11 @@ class _Reader:
         )
 
     def _operation(self, node: torch.fx.Node, name: str) -> None:
+        if name.startswith("auto_functionalized"):
+            raise NoPair(
+                f"{place_of(node)}: {node.args[0]} writes into what it is given, which no pair can say: let it return "
+                "what it makes, mutates_args=()"
+            )
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             raise NoPair(f"{place_of(node)}: torch's {name} is kept as control flow in the graph; write it without")
         made = node.meta.get("val")

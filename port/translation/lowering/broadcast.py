@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from port.translation.ir import syntax
 from port.translation.ir.expr import literal
 from port.translation.ir.graph import Value
 from port.translation.ir.layout import Layout, of_lower_rank
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
 
 
-def together(stage: LoweringContext, operands: list[Value]) -> tuple[Layout, list[ast.expr], Value]:
+def together(stage: LoweringContext, operands: list[Value]) -> tuple[Layout, list[syntax.Expr], Value]:
     """A layout for what the operands broadcast to, each of them as an expression that fits it, and whose layout it is.
 
     Sources that may lie as they like follow those that may not; of these the first of the highest rank leads.
@@ -40,7 +40,7 @@ def leading(stage: LoweringContext, operands: list[Value]) -> Value:
     return min(highest, key=cost)
 
 
-def fitting(stage: LoweringContext, value: Value, layout: Layout) -> ast.expr:
+def fitting(stage: LoweringContext, value: Value, layout: Layout) -> syntax.Expr:
     """An operand such that it broadcasts against an array of this layout."""
     lacking = layout.rank - value.rank
     if value.rank == 0:
@@ -58,7 +58,7 @@ def fitting(stage: LoweringContext, value: Value, layout: Layout) -> ast.expr:
     if all(dim >= lacking for dim in behind):
         return expression
     index = tuple(slice(None) if dim >= lacking else None for dim in behind)
-    return ast.Subscript(expression, literal(_shortened(index)), ast.Load())
+    return syntax.Subscript(expression, literal(_shortened(index)))
 
 
 def _nearest(stage: LoweringContext, value: Value, wanted: Layout) -> Layout:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,6 +9,7 @@ from itertools import count
 from typing import Any
 
 from port.translation.frontend.leaf_modules import calls_of, kept_layers, shared_layers
+from port.translation.ir import syntax
 from port.translation.ir.expr import code, ref
 from port.translation.ir.graph import (
     Graph,
@@ -57,7 +57,7 @@ class LoweringContext:
         self.sources: set[Value] = set()
         self.copies: dict[tuple[Value, Layout], Value] = {}
         self.numbers = count()  # of the copies
-        self.literals: dict[Value, ast.expr] = {}
+        self.literals: dict[Value, syntax.Expr] = {}
         self.place: SourceLocation | None = None
         self.cut = _cut(graph)
         self.layers = kept_layers(root)
@@ -88,7 +88,7 @@ class LoweringContext:
         """The expression for a value in the layout that it has; numbers and trees as they are."""
         return mapped(value, self._ref)
 
-    def need(self, value: Value, layout: Layout | None = None) -> ast.expr:
+    def need(self, value: Value, layout: Layout | None = None) -> syntax.Expr:
         """The expression for an array in a layout; by default torch's own."""
         layout = torchs(value.rank) if layout is None else layout
         has = self.layout(value)
@@ -100,11 +100,11 @@ class LoweringContext:
         """Whether any step takes a value."""
         return value in self.read
 
-    def extra(self, name: str, construction: ast.expr) -> str:
+    def extra(self, name: str, construction: syntax.Expr) -> str:
         """An attribute that the module at hand has in JAX alone: its name, with a number where another has that."""
         known = self.placed.extras.setdefault(self.scope, {})
-        text, wanted, number = ast.dump(construction), name, 2
-        while name in known and ast.dump(known[name]) != text:
+        wanted, number = name, 2
+        while name in known and known[name] != construction:
             name, number = f"{wanted}{number}", number + 1
         known[name] = construction
         return name
@@ -126,7 +126,7 @@ class LoweringContext:
     def give(
         self,
         value: Value,
-        expression: ast.expr,
+        expression: syntax.Expr,
         layout: Layout | None = None,
         *,
         follows: Value | None = None,
@@ -145,14 +145,14 @@ class LoweringContext:
     def give_several(
         self,
         values: tuple[Value, ...],
-        expression: ast.expr,
+        expression: syntax.Expr,
         layouts: list[Layout],
         follows: Value | None = None,
         back: Back | None = None,
     ) -> None:
         """The results of an expression that gives a tuple."""
         if len(values) == 1:
-            only = ast.Subscript(expression, ast.Constant(0), ast.Load())
+            only = syntax.Subscript(expression, syntax.Const(0))
             self.give(values[0], only, layouts[0], follows=follows, back=back)
             return
         for value, layout in zip(values, layouts, strict=True):
@@ -162,7 +162,7 @@ class LoweringContext:
         self._append(Assignment(values, expression, several=True, place=self.place))
 
     def give_tree(
-        self, tree: Any, expression: ast.expr, layouts: dict[Value, Layout], follows: Value | None, path: str
+        self, tree: Any, expression: syntax.Expr, layouts: dict[Value, Layout], follows: Value | None, path: str
     ) -> None:
         """What a layer gives: one array, or a tree of them."""
         if isinstance(tree, Value):
@@ -181,7 +181,7 @@ class LoweringContext:
         else:
             self.follows[value] = (of, back or same)
 
-    def permute(self, value: Value, of: ast.expr, before: Layout, layout: Layout) -> None:
+    def permute(self, value: Value, of: syntax.Expr, before: Layout, layout: Layout) -> None:
         """A permutation that is written where the original has it, as the result was given a layout."""
         self.give(value, transposed(of, moved(before, layout)), layout)
 
@@ -190,7 +190,7 @@ class LoweringContext:
 
     def settle(self, value: Value) -> None:
         """See that a value has a name of its own: it is given to a module that cannot reach what it is read from."""
-        if value.shape is None or isinstance(self._ref(value), ast.Name):
+        if value.shape is None or isinstance(self._ref(value), syntax.Use):
             return
         copy = Value(f"{value.name}_held", value.shape, value.dtype)
         self.placed.layouts[copy] = self.layout(value)
@@ -207,14 +207,14 @@ class LoweringContext:
         for wanted in (layout, *orders):
             if wanted in orders:
                 expression = self.need(value, wanted)
-                if self.placed.returned.setdefault(ast.dump(expression), wanted) == wanted:
+                if self.placed.returned.setdefault(expression, wanted) == wanted:
                     break
         return expression
 
     def write(self, path: str, value: Value) -> None:
         """The new value of a buffer, or of a parameter: it is written where it is made."""
         held = next(held for held, name in self.graph.held.items() if name == path)
-        if self._ref(value) is self.literals.get(value) and not isinstance(self._ref(value), ast.Name):
+        if self._ref(value) is self.literals.get(value) and not isinstance(self._ref(value), syntax.Use):
             return  # it was read and left as it is
         written = self.need(value, self.layout(held))
         if self.owner(path) is not None:
@@ -258,7 +258,7 @@ class LoweringContext:
         for value in each_value(assignment.results):
             self.placed.values[value.name] = value
 
-    def _ref(self, value: Value) -> ast.expr:
+    def _ref(self, value: Value) -> syntax.Expr:
         return self.literals.get(value) or ref(value)
 
     def _transposed(self, value: Value, layout: Layout) -> Value:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from port.pairs.ops.draws import Draws, Dropout, Key
+from port.translation.ir import syntax
 from port.translation.ir.expr import code, held
 from port.translation.ir.layout import Layout
 
@@ -13,42 +14,38 @@ if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
 
 
+def name_of(draws: Draws) -> str:
+    """What an expression calls what it draws with."""
+    return "key" if isinstance(draws, Key) else "dropout"
+
+
 def drawn(
-    stage: LoweringContext, draws: Draws, variables: dict[str, Any], text: str, layout: Layout, holes: dict[str, Any]
-) -> str:
-    """The source of an expression that draws, what it draws with in ``holes``; the layout of what is drawn is noted."""
+    stage: LoweringContext, draws: Draws, variables: dict[str, Any], expression: syntax.Expr, layout: Layout
+) -> tuple[syntax.Expr, syntax.Expr]:
+    """An expression that draws, and what it draws with; the layout of what is drawn is noted."""
     match draws:
         case Key():
             stage.draws.append(layout)
-            holes["key"] = code("rngs()", rngs=held(stage.scope, stage.extra("rngs", code("rngs"))))
-            return text
+            return expression, code("rngs()", rngs=held(stage.scope, stage.extra("rngs", code("rngs"))))
         case Dropout():
             rate = variables[draws.rate]
             if rate < 1:
                 stage.draws.append(layout)
             name = stage.extra("dropout", code("nnx.Dropout(rate, rngs=rngs)", rate=rate))
-            holes["dropout"] = held(stage.scope, name)
             # In evaluation torch drops only where it is told to do so whatever the mode.
-            return text if stage.training else _always(text)
+            expression = expression if stage.training else syntax.transformed(expression, _always)
+            return expression, held(stage.scope, name)
 
 
-def _always(text: str) -> str:
+_ALWAYS = syntax.Keyword("deterministic", syntax.Const(False))
+
+
+def _always(node: syntax.Node) -> syntax.Node:
     """``dropout`` told to drop in evaluation too: where it is called, and where it is handed on."""
-    tree = _Always().visit(ast.parse(text, mode="eval"))
-    return ast.unparse(ast.fix_missing_locations(tree))
-
-
-class _Always(ast.NodeTransformer):
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        called = isinstance(node.func, ast.Name) and node.func.id == "dropout"
-        func = node.func
-        self.generic_visit(node)
-        if called:
-            node.func = func
-            node.keywords.append(ast.keyword("deterministic", ast.Constant(False)))
-        return node
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id != "dropout":
-            return node
-        return ast.parse("lambda weights: dropout(weights, deterministic=False)", mode="eval").body
+    match node:
+        case syntax.Call(syntax.Hole("dropout"), keywords=keywords):
+            return replace(node, keywords=(*keywords, _ALWAYS))
+        case syntax.Keyword(name, syntax.Hole("dropout") as dropout):
+            call = syntax.Call(dropout, (syntax.Name("weights"),), (_ALWAYS,))
+            return syntax.Keyword(name, syntax.Lambda(("weights",), call))
+    return node

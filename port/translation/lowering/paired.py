@@ -11,11 +11,12 @@ from port.errors import NoPair
 from port.pairs.ops.axes import Along
 from port.pairs.ops.matching import matching
 from port.pairs.ops.operator_pair import OperatorPair
-from port.translation.ir.expr import code, literal
+from port.pairs.registered import registered
+from port.translation.ir.expr import code, filled, literal
 from port.translation.ir.graph import Operation, Value, each_value
 from port.translation.ir.layout import Layout, Order
 from port.translation.lowering.context import Back
-from port.translation.lowering.drawing import drawn
+from port.translation.lowering.drawing import drawn, name_of
 from port.translation.lowering.templates import Array, Length, Other, Source, specialised
 
 if TYPE_CHECKING:
@@ -52,10 +53,19 @@ def pair_of(operation: Operation) -> Paired:
     return Paired(operation, pair, {name: _back(variable) for name, variable in variables.items()})
 
 
+def is_registered(operation: Operation) -> bool:
+    """Whether a pair of the user's own speaks of an operator."""
+    own = registered(OperatorPair)
+    if operation.operator.rpartition(".")[0] not in {pair.aten for pair in own}:
+        return False
+    found = matching(operation.operator, {name: _stood_in(given) for name, given in operation.arguments.items()})
+    return found is not None and found[0] in own
+
+
 def give(
     stage: LoweringContext,
     paired: Paired,
-    filled: dict[str, Any],
+    variables: dict[str, Any],
     layouts: list[Layout],
     *,
     template: str | None = None,
@@ -67,7 +77,7 @@ def give(
     Args:
         stage: takes the results.
         paired: the operator.
-        filled: its variables: expressions in the place of tensors and lengths, numbers as they are to be written.
+        variables: of the expression: expressions in the place of tensors and lengths, numbers as they are to be written.
         layouts: of the results.
         template: the expression, if it is not the pair's ``jax``.
         follows: the operand whose layout propagates.
@@ -77,11 +87,15 @@ def give(
     # How many parts there are is known, so that it is written as a number.
     order = layouts[0].order if isinstance(axes, Along) and axes.cuts else None
     holes: dict[str, Any] = {}
-    known = {name: _known(name, variable, filled[name], holes, order) for name, variable in paired.variables.items()}
-    text, numbers = specialised(template or paired.pair.jax, known)
-    if paired.pair.draws is not None:
-        text = drawn(stage, paired.pair.draws, paired.variables, text, layouts[0], holes)
-    expression = code(text, **holes, **numbers)
+    known = {name: _known(name, variable, variables[name], holes, order) for name, variable in paired.variables.items()}
+    draws = paired.pair.draws
+    if draws is None:
+        expression = specialised(template or paired.pair.jax, known)
+    else:
+        name = name_of(draws)
+        expression = specialised(template or paired.pair.jax, {**known, name: Other()})
+        expression, holes[name] = drawn(stage, draws, paired.variables, expression, layouts[0])
+    expression = filled(expression, holes)
     if paired.operation.several:
         stage.give_several(results, expression, layouts, follows, back)
     else:

@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
-import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-import numpy as np
+from port.translation.ir import syntax
+from port.translation.ir.expr import literal
 
 _BUILTINS = {
     name: getattr(builtins, name)
@@ -23,7 +22,11 @@ _BUILTINS = {
         *("sum", "tuple", "zip", "str", "bool"),
     )
 }
-_EVALUATED = (ast.BinOp, ast.Subscript, ast.Call, ast.ListComp, ast.GeneratorExp, ast.Compare, ast.UnaryOp)
+_EVALUATED = (
+    *(syntax.BinOp, syntax.Subscript, syntax.Call, syntax.ListComp, syntax.GeneratorExp, syntax.Compare),
+    syntax.UnaryOp,
+)
+_NO_NUMBER = (syntax.Attribute, syntax.Lambda)
 
 
 @dataclass(frozen=True)
@@ -56,36 +59,20 @@ class Source:
     text: str
 
 
-def specialised(template: str, variables: Mapping[str, Any]) -> tuple[str, dict[str, float | complex]]:
-    """A template with its numbers worked out: its source, and the numbers that stand in it under names.
+def specialised(template: str, variables: Mapping[str, Any]) -> syntax.Expr:
+    """A template with its numbers worked out; what is left of its variables are holes.
 
     Args:
         template: an expression.
-        variables: `Array`, `Length`, `Other`, `Source`, a number, a string, None, or a tuple of such; item ``k`` of a
-            tuple is called ``name_k`` in the result, where it is no number.
+        variables: `Array`, `Length`, `Other`, `Source`, a number, a string, None, or a tuple of such; the hole of item
+            ``k`` of a tuple is called ``name_k``.
     """
-    tree = _Specialising(variables).visit(copy.deepcopy(_parsed(template)))
-    naming = _Naming()
-    return ast.unparse(ast.fix_missing_locations(naming.visit(tree))), naming.numbers
+    return syntax.transformed(_parsed(template, tuple(variables)), _Specialising(variables).of)
 
 
 @cache
-def _parsed(template: str) -> ast.expr:
-    return ast.parse(template, mode="eval").body
-
-
-class _Naming(ast.NodeTransformer):
-    """Names floats, some of which have no literal: an infinity."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, float | complex] = {}
-
-    def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        if not isinstance(node.value, float | complex):
-            return node
-        name = f"number_{len(self.numbers)}"
-        self.numbers[name] = node.value
-        return ast.Name(name, ast.Load())
+def _parsed(template: str, variables: tuple[str, ...]) -> syntax.Expr:
+    return syntax.parsed(template, variables)
 
 
 class _Symbol:
@@ -93,20 +80,21 @@ class _Symbol:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, node: ast.expr, is_length: bool) -> None:
+    def __init__(self, node: syntax.Expr, is_length: bool) -> None:
         self.node, self.is_length = node, is_length
 
-    def _with(self, operator: ast.operator, left: Any, right: Any) -> Any:
-        ends = [_said(end) for end in (left, right)]
-        if not all(_is_of_numbers(end) for end in (left, right)):
+    def __add__(self, other: Any) -> _Symbol:
+        return self._sum(self, other)
+
+    def __radd__(self, other: Any) -> _Symbol:
+        return self._sum(other, self)
+
+    def _sum(self, left: Any, right: Any) -> _Symbol:
+        if not all(end.is_length if isinstance(end, _Symbol) else isinstance(end, int) for end in (left, right)):
             raise TypeError("no number")
-        return _Symbol(ast.BinOp(ends[0], operator, ends[1]), True)
-
-    def __add__(self, other: Any) -> Any:
-        return self if self.is_length and _is_zero(other) else self._with(ast.Add(), self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self if self.is_length and _is_zero(other) else self._with(ast.Add(), other, self)
+        if any(isinstance(end, int) and end == 0 for end in (left, right)):
+            return self
+        return _Symbol(syntax.BinOp(_said(left), "+", _said(right)), True)
 
     def __eq__(self, other: object) -> bool:
         raise TypeError("what it is equal to is not known yet")
@@ -115,15 +103,7 @@ class _Symbol:
         raise TypeError("whether it is zero is not known yet")
 
 
-def _is_zero(thing: Any) -> bool:
-    return isinstance(thing, int) and thing == 0
-
-
-def _is_of_numbers(thing: Any) -> bool:
-    return thing.is_length if isinstance(thing, _Symbol) else isinstance(thing, int)
-
-
-def _said(thing: Any) -> ast.expr:
+def _said(thing: Any) -> syntax.Expr:
     """The expression for something worked out.
 
     Raises:
@@ -133,118 +113,99 @@ def _said(thing: Any) -> ast.expr:
         case _Symbol():
             return thing.node
         case list():
-            return ast.List([_said(item) for item in thing], ast.Load())
+            return syntax.List(tuple(map(_said, thing)))
         case tuple() | range():
-            return ast.Tuple([_said(item) for item in thing], ast.Load())
+            return syntax.Tuple(tuple(map(_said, thing)))
         case slice():
-            parts = (None if part is None else _said(part) for part in (thing.start, thing.stop, thing.step))
-            return ast.Slice(*parts)
-        case np.integer():
-            return _said(int(thing))
-        case None | bool() | int() | float() | complex() | str():
-            return ast.Constant(thing)
-    raise TypeError(f"no source for {thing!r}")
+            ends = (thing.start, thing.stop, thing.step)
+            return syntax.Slice(*(None if end is None else _said(end) for end in ends))
+        case int() if not isinstance(thing, bool):
+            return syntax.Const(thing)  # below zero, too: what is worked out of it is a number again
+    return literal(thing)
 
 
-class _Specialising(ast.NodeTransformer):
+class _Specialising:
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self.variables = variables
         self.symbols: dict[str, _Symbol] = {}
         self.arrays: dict[str, Array] = {}
 
-    def _array(self, node: ast.expr) -> Array | None:
-        return self.arrays.get(node.id) if isinstance(node, ast.Name) else None
+    def of(self, node: syntax.Node) -> syntax.Node:
+        """A node whose parts are special already."""
+        match node:
+            case syntax.Hole(name) if name in self.variables:
+                return self._filling(name, self.variables[name])
+            case syntax.Attribute(syntax.Hole(name), "ndim") if name in self.arrays:
+                return syntax.Const(self.arrays[name].rank)
+            case syntax.Subscript(syntax.Attribute(syntax.Hole(name), "shape"), syntax.Const(int(place))):
+                array = self.arrays.get(name)
+                length = array.shape[place] if array is not None and array.shape else None
+                return node if length is None else syntax.Const(length)
+            case syntax.Subscript(value, syntax.Tuple((only,))):
+                return syntax.Subscript(value, only)  # x[i] for x[i,]
+            case syntax.Slice(lower, upper, step):
+                return syntax.Slice(_end(lower), _end(upper), None if step == syntax.Const(1) else _end(step))
+            case syntax.IfExp(syntax.Const(test), body, orelse):
+                return body if test else orelse
+            case syntax.BoolOp(op, (syntax.Const() as first, *rest)):
+                if bool(first.value) == (op == "or"):
+                    return first
+                return self.of(syntax.BoolOp(op, tuple(rest))) if len(rest) > 1 else rest[0]
+            case syntax.List(items) | syntax.Tuple(items):
+                return replace(node, elts=_unstarred(items))
+            case syntax.Call(args=arguments):
+                return self._worked_out(replace(node, args=_unstarred(arguments)))
+            case syntax.BinOp(syntax.Const() as left, "*", right) if left == syntax.Const(1):
+                return right  # a factor that is given as 1 is not written
+            case syntax.Expr() if isinstance(node, _EVALUATED):
+                return self._worked_out(node)
+        return node
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self._filling(node.id, self.variables[node.id]) if node.id in self.variables else node
-
-    def _filling(self, name: str, variable: Any) -> ast.expr:
+    def _filling(self, name: str, variable: Any) -> syntax.Expr:
         match variable:
             case Array() | Length() | Other():
-                known = ast.Name(name, ast.Load())
+                known = syntax.Hole(name)
                 self.symbols[name] = _Symbol(known, isinstance(variable, Length))
                 if isinstance(variable, Array):
                     self.arrays[name] = variable
                 return known
-            case Source():
-                (said,) = _parsed(f"({variable.text},)").elts  # type: ignore[attr-defined]
-                return copy.deepcopy(said)  # type: ignore[no-any-return]
+            case Source(text):
+                made = _parsed(f"({text},)", tuple(self.variables))
+                assert isinstance(made, syntax.Tuple)
+                return made.elts[0]
             case tuple() | list():
-                return ast.Tuple([self._filling(f"{name}_{k}", item) for k, item in enumerate(variable)], ast.Load())
+                return syntax.Tuple(tuple(self._filling(f"{name}_{k}", item) for k, item in enumerate(variable)))
         return _said(variable)
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        self.generic_visit(node)
-        array = self._array(node.value)
-        return ast.Constant(array.rank) if array is not None and node.attr == "ndim" else node
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        self.generic_visit(node)
-        match node:
-            case ast.Subscript(value=ast.Attribute(value=owner, attr="shape"), slice=ast.Constant(value=int(place))):
-                array = self._array(owner)
-                length = array.shape[place] if array is not None and array.shape else None
-                if length is not None:
-                    return ast.Constant(length)
-        if isinstance(node.slice, ast.Tuple) and len(node.slice.elts) == 1:
-            node.slice = node.slice.elts[0]  # x[i] for x[i,]
-        return self._worked_out(node)
-
-    def visit_Slice(self, node: ast.Slice) -> ast.expr:
-        self.generic_visit(node)
-        step = None if node.step is not None and _is_one(node.step) else node.step
-        return ast.Slice(*(None if _is_none(part) else part for part in (node.lower, node.upper, step)))
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        test = self.visit(node.test)
-        if isinstance(test, ast.Constant):
-            chosen: ast.expr = self.visit(node.body if test.value else node.orelse)
-            return chosen
-        return ast.IfExp(test, self.visit(node.body), self.visit(node.orelse))
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        values = [self.visit(value) for value in node.values]
-        while len(values) > 1 and isinstance(values[0], ast.Constant):
-            if bool(values[0].value) == isinstance(node.op, ast.Or):
-                return values[0]
-            del values[0]
-        return values[0] if len(values) == 1 else ast.BoolOp(node.op, values)
-
-    def generic_visit(self, node: ast.AST) -> Any:
-        super().generic_visit(node)
-        if isinstance(node, ast.List | ast.Tuple):
-            node.elts = [item for element in node.elts for item in _unstarred(element)]
-        if isinstance(node, ast.Call):
-            node.args = [item for argument in node.args for item in _unstarred(argument)]
-        return self._worked_out(node) if isinstance(node, _EVALUATED) else node
-
-    def visit_BinOp(self, node: ast.BinOp) -> Any:
-        made = self.generic_visit(node)
-        if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Mult) and _is_one(made.left):
-            return made.right  # a factor that is given as 1 is not written
-        return made
-
-    def _worked_out(self, node: Any) -> Any:
-        bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - bound - set(_BUILTINS)
-        if not names <= set(self.symbols) or any(isinstance(n, ast.Attribute | ast.Lambda) for n in ast.walk(node)):
+    def _worked_out(self, node: syntax.Expr) -> syntax.Expr:
+        nodes = list(syntax.walk(node))
+        bound = {n.id for c in nodes if isinstance(c, syntax.Comprehension) for n in _names(c.target)}
+        if any(isinstance(inner, _NO_NUMBER) for inner in nodes) or any(
+            name.id not in bound and name.id not in _BUILTINS for name in _names(*nodes[:1])
+        ):
             return node
+        named = syntax.transformed(node, lambda n: syntax.Name(n.name) if isinstance(n, syntax.Hole) else n)
         try:
-            compiled = compile(ast.fix_missing_locations(ast.Expression(node)), "template", "eval")
-            return _said(eval(compiled, {"__builtins__": {}, **_BUILTINS, **self.symbols}))
+            return _said(eval(syntax.compiled(named), {"__builtins__": {}, **_BUILTINS, **self.symbols}))
         except Exception:  # it needs what only the arrays have
             return node
 
 
-def _is_none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _names(*nodes: syntax.Node) -> list[syntax.Name]:
+    return [node for node in syntax.walk(*nodes) if isinstance(node, syntax.Name)]
 
 
-def _is_one(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) is int and node.value == 1
+def _end(end: syntax.Expr | None) -> syntax.Expr | None:
+    return None if end == syntax.Const(None) else end
 
 
-def _unstarred(element: ast.expr) -> list[ast.expr]:
-    if isinstance(element, ast.Starred) and isinstance(element.value, ast.Tuple | ast.List):
-        return element.value.elts
-    return [element]
+def _unstarred(items: tuple[syntax.Expr, ...]) -> tuple[syntax.Expr, ...]:
+    """``a, b, c`` for ``a, *(b, c)``."""
+    made: list[syntax.Expr] = []
+    for item in items:
+        match item:
+            case syntax.Starred(syntax.Tuple(inner) | syntax.List(inner)):
+                made += inner
+            case _:
+                made.append(item)
+    return tuple(made)

@@ -9,7 +9,7 @@ from port.errors import NoPair
 from port.pairs.ops.aliases import meaning_of
 from port.translation.ir.graph import LayerCall, Operation, each_value
 from port.translation.lowering.axes import lower
-from port.translation.lowering.paired import pair_of
+from port.translation.lowering.paired import is_registered, pair_of
 from port.translation.lowering.rules import (
     batch_norm,
     decompositions,
@@ -55,6 +55,9 @@ def apply(stage: LoweringContext, operation: Operation) -> None:
 
 
 def _apply(stage: LoweringContext, operation: Operation) -> None:
+    if is_registered(operation):  # a pair of the user's own goes before the rules, too
+        lower(stage, pair_of(operation))
+        return
     rewrite = REWRITES.get(meaning_of(_base(operation)))
     operation = operation if rewrite is None else rewrite(stage, operation)
     rule = RULES.get(operation.operator) or RULES.get(_base(operation))

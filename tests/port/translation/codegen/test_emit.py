@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import port
 from port.translation.codegen.emit import WIDTH, _repeated, formatted
+from port.translation.ir.syntax import Call, parsed, source
 
 from ..nets import Attention, Blocks, Small, translated
 
@@ -107,9 +108,9 @@ def test_what_is_no_python_is_not_formatted() -> None:
     ],
 )
 def test_equal_children(text: str, short: str) -> None:
-    call = ast.parse(text, mode="eval").body
-    assert isinstance(call, ast.Call)
-    assert ast.unparse(ast.fix_missing_locations(_repeated(call))) == short
+    call = parsed(text)
+    assert isinstance(call, Call)
+    assert source(_repeated(call)) == short
 
 
 def test_a_layer_of_which_nothing_is_left_is_not_written() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from port.translation.ir import syntax
+from port.translation.ir.expr import code
 from port.translation.ir.simplify import merged_subscripts, simplify, with_whole_lists
-
-
-def parsed(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
-
-
-def written(tree: ast.expr) -> str:
-    return ast.unparse(ast.fix_missing_locations(tree))
+from port.translation.ir.syntax import parsed, source
 
 
 @pytest.mark.parametrize(
@@ -44,14 +38,13 @@ def written(tree: ast.expr) -> str:
     ],
 )
 def test_what_numbers_alone_say(text: str, short: str) -> None:
-    assert written(simplify(parsed(text))) == short
+    assert source(simplify(parsed(text))) == short
 
 
 def test_the_rank_of_a_value_is_a_number_where_it_is_known() -> None:
-    tree = ast.BinOp(ast.Attribute(ast.Name("%x"), "ndim", ast.Load()), ast.Sub(), ast.Constant(2))
-    assert written(simplify(tree, {"x": 4}.get)) == "2"
-    tree = ast.BinOp(ast.Attribute(ast.Name("%x"), "ndim", ast.Load()), ast.Sub(), ast.Constant(2))
-    assert written(simplify(tree)) == "%x.ndim - 2"
+    tree = code("x.ndim - 2", x=syntax.Use("x"))
+    assert source(simplify(tree, {"x": 4}.get)) == "2"
+    assert source(simplify(tree)) == "%x.ndim - 2"
 
 
 def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -70,9 +63,9 @@ def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 _EXPRESSIONS = st.recursive(st.integers(0, 4).map(str) | st.just("x"), _combined, max_leaves=8)
 
 
-def _worth(tree: ast.expr, **names: Any) -> Any:
+def _worth(tree: syntax.Expr, **names: Any) -> Any:
     try:
-        return eval(compile(ast.fix_missing_locations(ast.Expression(tree)), "", "eval"), dict(names))
+        return eval(source(tree), dict(names))
     except ZeroDivisionError:
         return ZeroDivisionError
 
@@ -123,7 +116,7 @@ def test_merged_brackets_take_the_same(indices: list[list[Any]]) -> None:
     ],
 )
 def test_brackets(text: str, merged: str) -> None:
-    assert written(merged_subscripts(parsed(text))) == merged
+    assert source(merged_subscripts(parsed(text))) == merged
 
 
 @pytest.mark.parametrize(
@@ -138,4 +131,4 @@ def test_brackets(text: str, merged: str) -> None:
     ],
 )
 def test_a_list_that_is_written_item_by_item(text: str, whole: str) -> None:
-    assert written(with_whole_lists(parsed(text), {"parts": 2})) == whole
+    assert source(with_whole_lists(parsed(text), {"parts": 2})) == whole

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -20,6 +19,7 @@ from port.translation.ir.graph import Graph, Operation, ScopeEnter, ScopeExit, S
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import Assignment, LoweredGraph, each_lowered
+from port.translation.ir.syntax import source
 from port.translation.lowering.context import LoweringContext
 from port.translation.lowering.lower_graph import lower_graph
 from port.translation.lowering.rules import apply
@@ -132,7 +132,7 @@ def lowered(
 
 def written(expression: Any) -> str:
     """An expression as text, values by their names."""
-    return ast.unparse(ast.fix_missing_locations(expression)).replace("%", "")
+    return source(expression).replace("%", "")
 
 
 def apart(made: Lowered, expected: list[np.ndarray]) -> float:

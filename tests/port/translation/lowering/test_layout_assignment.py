@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -14,6 +12,7 @@ from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.ir.layout import Folded, Layout, channels_last, torchs
 from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import Assignment, LoweredGraph
+from port.translation.ir.syntax import source
 from port.translation.lowering.layout_assignment import _Search, analyse
 from port.translation.lowering.lower_graph import lower_graph
 
@@ -26,7 +25,7 @@ def placed(module: nn.Module, *args: Tensor) -> LoweredGraph:
 
 def transposes(run: LoweredGraph) -> list[str]:
     steps = [step for step in run.steps if isinstance(step, Assignment) and step.is_transpose]
-    return [ast.unparse(ast.fix_missing_locations(step.expression)).replace("%", "") for step in steps]
+    return [source(step.expression).replace("%", "") for step in steps]
 
 
 def inputs(run: LoweredGraph) -> list[Layout]:
@@ -96,9 +95,7 @@ class Permuted(nn.Module):
 def test_permutations_are_absorbed(module: nn.Module) -> None:
     run = placed(module, torch.randn(2, 2, 4, 6))
     assert inputs(run) == [channels_last(4, 1)]
-    text = " ".join(
-        ast.unparse(ast.fix_missing_locations(step.expression)) for step in run.steps if isinstance(step, Assignment)
-    )
+    text = " ".join(source(step.expression) for step in run.steps if isinstance(step, Assignment))
     assert not any(name in text for name in ("transpose", "swapaxes", "moveaxis"))
 
 
@@ -116,12 +113,8 @@ class Mixed(nn.Module):
 def test_where_the_elements_order_matters_a_transpose_is_written() -> None:
     run = placed(Mixed(), torch.randn(3, 4, 5))
     assert inputs(run) == [torchs(3)]
-    (step,) = [
-        step for step in run.steps if isinstance(step, Assignment) and ".reshape(" in ast.unparse(step.expression)
-    ]
-    text = " ".join(
-        ast.unparse(ast.fix_missing_locations(each.expression)) for each in run.steps if isinstance(each, Assignment)
-    )
+    (step,) = [step for step in run.steps if isinstance(step, Assignment) and ".reshape(" in source(step.expression)]
+    text = " ".join(source(each.expression) for each in run.steps if isinstance(each, Assignment))
     assert text.count("swapaxes") + text.count("matrix_transpose") == 1
     assert step.place is not None and step.place.file == __file__
 
@@ -141,7 +134,7 @@ def test_a_parameter_of_ones_own_is_read_and_not_copied() -> None:
     run = placed(OwnWeight(), torch.randn(2, 3))
     assert transposes(run) == []
     (step,) = [step for step in run.steps if isinstance(step, Assignment)]
-    assert "@" in ast.unparse(step.expression)
+    assert "@" in source(step.expression)
 
 
 # %% The analysis
