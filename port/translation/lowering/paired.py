@@ -77,7 +77,7 @@ def give(
     Args:
         stage: takes the results.
         paired: the operator.
-        variables: of the expression: expressions in the place of tensors and lengths, numbers as they are to be written.
+        variables: of the expression, as they are written: source in the place of tensors and lengths.
         layouts: of the results.
         template: the expression, if it is not the pair's ``jax``.
         follows: the operand whose layout propagates.

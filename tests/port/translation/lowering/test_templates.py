@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from port.translation.ir import syntax
 from port.translation.lowering.templates import Array, Length, Other, Source, specialised
@@ -68,3 +70,58 @@ def test_lengths_are_numbers_where_they_are_told() -> None:
 def test_floats_without_a_literal_are_said() -> None:
     made = specialised("jnp.where(input > low, input, high)", {"input": X, "low": float("-inf"), "high": 0.5})
     assert shown(made) == "jnp.where(input > -jnp.inf, input, 0.5)"
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("-1 % 4 + 1", "4"),
+        ("(3, 4, 5)[1]", "4"),
+        ("f(*(1, 2), x)", "f(1, 2, x)"),
+        ("(*(1, 2), x)", "(1, 2, x)"),
+        ("[*(1, x), 3]", "[1, x, 3]"),
+        ("a if 2 > 1 else b", "a"),
+        ("a if None is None else b", "a"),
+        ("0 or x", "x"),
+        ("1 or x", "1"),
+        ("0 and x", "0"),
+        ("x and 0", "x and 0"),
+        ("1 and x and y", "x and y"),
+        ("tuple((k - 1) % 4 for k in (0, 2))", "(3, 1)"),
+        ("len((1, 2, 3))", "3"),
+        ("1 / 0", "1 / 0"),
+        ("f(2 * 3, axis=1 - 2)", "f(6, axis=-1)"),
+        ("x.ndim - 1", "x.ndim - 1"),
+    ],
+)
+def test_what_numbers_alone_say(text: str, short: str) -> None:
+    assert shown(specialised(text, {"x": Other()})) == short
+
+
+def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    two = st.tuples(inner, inner)
+    return st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%", "<", "==", "and", "or"]), inner).map(
+            lambda parts: f"({' '.join(parts)})"
+        ),
+        st.tuples(inner, inner, inner).map(lambda parts: f"({parts[0]} if {parts[1]} else {parts[2]})"),
+        st.tuples(two, st.integers(0, 1)).map(lambda parts: f"({parts[0][0]}, {parts[0][1]})[{parts[1]}]"),
+        two.map(lambda parts: f"max({parts[0]}, {parts[1]})"),
+        inner.map(lambda part: f"(-{part})"),
+    )
+
+
+_EXPRESSIONS = st.recursive(st.integers(0, 4).map(str) | st.just("x"), _combined, max_leaves=8)
+
+
+def _worth(text: str, **names: Any) -> Any:
+    try:
+        return eval(text, dict(names))
+    except ZeroDivisionError:
+        return ZeroDivisionError
+
+
+@settings(deadline=None, max_examples=50)
+@given(_EXPRESSIONS, st.integers(-3, 3))
+def test_an_expression_stays_worth_the_same(text: str, x: int) -> None:
+    assert _worth(shown(specialised(text, {"x": Other()})), x=x) == _worth(text, x=x)
