@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from port.errors import NoPair, UsageError, described
 from port.translation.frontend.canonical_names import with_canonical_names
-from port.translation.frontend.check_forward import see_that_it_draws_with_torch, see_that_it_runs
+from port.translation.frontend.check_forward import (
+    see_that_it_draws_with_torch,
+    see_that_it_runs,
+    see_that_no_method_is_hidden,
+)
 from port.translation.frontend.diagnostics import both_modes
 from port.translation.frontend.free_lengths import FreeLength, free_lengths
 from port.translation.frontend.input_lengths import InputLengths
@@ -18,6 +22,7 @@ from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.meta_device import is_on_meta, on_meta
 from port.translation.frontend.output_sizes import in_spatial_sizes
 from port.translation.frontend.python_random import generators_of, states
+from port.translation.frontend.trials import Trials
 from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
 from port.translation.ir.lowered import LoweredGraph
@@ -46,6 +51,7 @@ class BothRuns:
         doubled: whether it was captured in float64.
         graphs: by whether it is of training.
         runs: the same in JAX's terms.
+        trials: runs of the root at other lengths.
         free: the lengths that were asked to be left free.
     """
 
@@ -57,6 +63,7 @@ class BothRuns:
     doubled: bool
     graphs: dict[bool, Graph]
     runs: Runs
+    trials: Trials
     free: tuple[FreeLength, ...] = ()
 
 
@@ -67,6 +74,7 @@ def both_runs(
     *,
     free: Sequence[FreeLength] | None = None,
     remat: bool = False,
+    check: bool = True,
 ) -> BothRuns:
     """Run a module in both modes.
 
@@ -77,6 +85,7 @@ def both_runs(
         free: the lengths to leave free; by default those that the original takes others for.
         remat: whether calls are to be checkpointed: `nnx.remat` takes a module apart and puts it together again, so
             that a loop around it has to take the module along.
+        check: whether a copy of the module is seen to compute the same, as whoever compares anything needs it.
 
     Raises:
         UsageError: no module, or inputs that it does not take.
@@ -93,13 +102,17 @@ def both_runs(
         args, kwargs = on_meta(args, kwargs)
     root = as_root(module)
     layers = kept_layers(root)
-    see_that_it_runs(root, args, kwargs)
+    trials = Trials(root, args, kwargs, layers)
+    if check or trials.need_numbers:
+        see_that_it_runs(root, args, kwargs)
+    else:
+        see_that_no_method_is_hidden(root)
     if free is None:
-        free = free_lengths(root, args, kwargs)
+        free = free_lengths(trials)
     while True:
         try:
             before = states()
-            doubled, graphs = both_modes(root, args, kwargs, layers=layers, free=free)
+            doubled, graphs = both_modes(trials, free=free)
             if states() != before or generators_of(root):
                 see_that_it_draws_with_torch(root, args, kwargs)
             break
@@ -119,4 +132,4 @@ def both_runs(
     example = InputLengths(shapes_of(graphs[True])).of(args, kwargs)
     layouts = after("layout", analyse(graphs, root, example), training=None)
     runs = {t: after("lower", lower_graph(graph, root, layouts, training=t), training=t) for t, graph in graphs.items()}
-    return BothRuns(module, root, args, kwargs, layers, doubled, graphs, runs, tuple(free))
+    return BothRuns(module, root, args, kwargs, layers, doubled, graphs, runs, trials, tuple(free))

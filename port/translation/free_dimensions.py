@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from port.translation.both_modes import BothRuns
 from port.translation.frontend.conditions import GLANCE
-from port.translation.frontend.free_lengths import FreeLength, Trials, longest
+from port.translation.frontend.free_lengths import FreeLength, longest
 from port.translation.frontend.input_lengths import InputLengths, Lengths, holds
 from port.translation.frontend.resized_inputs import Axis
 from port.translation.ir import syntax
@@ -120,12 +120,11 @@ def ends(captured: BothRuns, shapes: Sequence[Sequence[Size]]) -> list[str]:
         captured: the runs.
         shapes: of the inputs, with the names of the lengths.
     """
-    trials = Trials(captured.root, captured.args, captured.kwargs)
     found = []
     for length in captured.free:
         number, axis = length.axes[0]
         name = shapes[number][axis]
-        if isinstance(name, str) and name.isidentifier() and (most := longest(trials, length)) is not None:
+        if isinstance(name, str) and name.isidentifier() and (most := longest(captured.trials, length)) is not None:
             found.append(f"{name} <= {most}")
     return found
 

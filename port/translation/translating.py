@@ -32,6 +32,7 @@ from port.translation.frontend.conditions import conditions
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, is_on_meta, see_that_all_is_found
+from port.translation.frontend.precision import SINGLE
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.ir.expr import literal, values_in
 from port.translation.ir.graph import ScopeExit, each_value, values_of
@@ -103,7 +104,7 @@ def translate(
     from port.translation.frontend.single_layer import as_root
 
     time_limit = time_limit_of(time_limit)
-    run = partial(both_runs, module, args, kwargs, remat=bool(remat))
+    run = partial(both_runs, module, args, kwargs, remat=bool(remat), check=check)
     captured = run(free=()) if static else captured_with_free_lengths(run)
     without_weights = is_on_meta(module)
     seen = watched(captured.root, None if construct is None else lambda: as_root(construct()))
@@ -296,4 +297,4 @@ def without_prefix(mapping: Mapping, prefix: str) -> Mapping:
 
 def _is_single(value: Any) -> bool:
     """Whether the model's own code computes it in float32, whatever the model's precision is."""
-    return value.dtype in ("float32", "complex64", "bfloat16", "float16")
+    return value.dtype in SINGLE

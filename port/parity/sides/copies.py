@@ -24,7 +24,10 @@ _CLASS_STATEMENT = 1 << 9
 """Of a type's flags: it was made by a class statement, and its instances are what their attributes are."""
 
 
-def copied(module: Any, change: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Any:
+Change = Callable[[torch.Tensor], torch.Tensor]
+
+
+def copied(module: Any, change: Change | None = None) -> Any:
     """A copy of a torch module that computes with nothing of the original's.
 
     ``copy.deepcopy`` takes functions for constants: a lambda that calls a layer still calls the original's in the
@@ -38,22 +41,17 @@ def copied(module: Any, change: Callable[[torch.Tensor], torch.Tensor] | None = 
 
     Args:
         module: stays as it is.
-        change: what the numbers of every tensor are put through, wherever it hides, as a cast to float64.
+        change: what every tensor is put through, wherever it hides, as a cast to float64: its result is the copy's.
 
     Raises:
         UsageError: something that cannot be copied holds a tensor or a module; says what and where.
     """
-    made, memo = copied_with_memo(module)
-    if change is not None:
-        for tensor in {id(copy): copy for copy in memo.values() if isinstance(copy, torch.Tensor)}.values():
-            if not is_lazy(tensor):
-                tensor.data = change(tensor.data)
-    return made
+    return copied_with_memo(module, change)[0]
 
 
-def copied_with_memo(module: Any) -> tuple[Any, dict[int, Any]]:
+def copied_with_memo(module: Any, change: Change | None = None) -> tuple[Any, dict[int, Any]]:
     """The same, and which copy each thing has: by its ``id``."""
-    copying = _Copying()
+    copying = _Copying(change)
     made = copying.of(module)
     copying.check(module)
     copying.mark_parts_of_others(module)
@@ -71,7 +69,8 @@ class _Copying:
         shared: what could not be copied, each with the reason.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, change: Change | None = None) -> None:
+        self.change = change
         self.memo: dict[int, Any] = {}
         self.shared: dict[int, tuple[Any, Exception]] = {}
         self.behind_weak_references: list[Any] = []
@@ -138,10 +137,27 @@ class _Copying:
         return self._object(thing)
 
     def _tensor(self, tensor: torch.Tensor) -> Any:
-        if not tensor.is_leaf:
-            return tensor.detach().clone()
-        made = tensor.__deepcopy__(self.memo)  # type: ignore[no-untyped-call]
+        if self.change is not None and type(tensor) in (torch.Tensor, torch.nn.Parameter) and not is_lazy(tensor):
+            return self._changed(tensor, self.change)
+        made = tensor.__deepcopy__(self.memo) if tensor.is_leaf else tensor.detach().clone()  # type: ignore[no-untyped-call]
         made.grad = None
+        if self.change is not None and not is_lazy(tensor):
+            made.data = self.change(made.data)
+        return made
+
+    def _changed(self, tensor: torch.Tensor, change: Change) -> torch.Tensor:
+        """A copy of a tensor with other numbers; those that it has are not copied beforehand."""
+        with torch.no_grad():
+            numbers = change(tensor).detach()
+        if type(numbers) is type(tensor.data) and _memory(numbers) == _memory(tensor):
+            numbers = numbers.clone()  # the change left it as it was
+        requires_grad = tensor.is_leaf and tensor.requires_grad
+        if isinstance(tensor, torch.nn.Parameter):
+            made: torch.Tensor = torch.nn.Parameter(numbers, requires_grad)
+        else:
+            made = numbers.requires_grad_(requires_grad)
+        if tensor.is_leaf:
+            vars(made).update(self.of(vars(tensor)))
         return made
 
     def _container(self, thing: Any) -> Any:

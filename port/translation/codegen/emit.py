@@ -5,25 +5,23 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
-from typing import TypeVar
 
 from port.translation.codegen.imports import Imports
+from port.translation.codegen.shorter import runs_of, shortened_calls
 from port.translation.codegen.statements import text_of
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, dotted, names_in, worth
+from port.translation.ir.expr import code, names_in, worth
 from port.translation.ir.lowered import UNWRITTEN
 from port.translation.structure.call_tree import RETURN
 from port.translation.structure.class_merge import Argument, FoldedClass
 from port.translation.structure.classes import Program
-from port.translation.structure.constructors import OPTIONS, shortened
+from port.translation.structure.constructors import OPTIONS
 from port.translation.structure.init_inference.numbers import readable
 from port.translation.structure.list_append import grown
 from port.translation.structure.remat import Numbers, checkpointed
 from port.translation.structure.reroll_statements import rolled
 
 WIDTH = 120
-_BY_PLACE = 2  # arguments: what comes in and what goes out; others say their names
 _COMMON = ("dtype", "param_dtype", "rngs")
 
 
@@ -108,7 +106,9 @@ def _class(made: FoldedClass, program: Program, imports: Imports, remat: Mapping
 
 
 def _constructor(made: FoldedClass, names: dict[str, FoldedClass], imports: Imports) -> syntax.FunctionDef:
-    attributes = {name: imports.read(_short(readable(value), names)) for name, value in made.attributes.items()}
+    attributes = {
+        name: imports.read(shortened_calls(readable(value), names)) for name, value in made.attributes.items()
+    }
     statements: list[syntax.Stmt] = []
     if made.body is not None and made.body.modes:
         statements.append(_assign("deterministic", syntax.Const(False)))
@@ -119,7 +119,7 @@ def _constructor(made: FoldedClass, names: dict[str, FoldedClass], imports: Impo
         options = code("{" + ", ".join(f'"{name}": {name}' for name in _COMMON) + "}")
         statements.append(syntax.AnnAssign(syntax.Name(OPTIONS), code("dict[str, Any]"), options))
     if made.is_sequential:
-        call = syntax.Call(code("super().__init__"), _runs(tuple(attributes.values())))
+        call = syntax.Call(code("super().__init__"), runs_of(tuple(attributes.values())))
         statements.append(syntax.ExprStmt(call))
     else:
         statements += [_assign(name, value) for name, value in attributes.items()]
@@ -178,7 +178,7 @@ def _call(made: FoldedClass, program: Program, imports: Imports) -> syntax.Funct
     if body.returns is not None:
         written.append(syntax.Return(body.returns))
     written = grown(written, made.original, taken | {*body.parameters, *lengths})
-    statements = [imports.read(_short(statement, {})) for statement in written]
+    statements = [imports.read(shortened_calls(statement, {})) for statement in written]
     parameters = (syntax.Parameter("self"), *(_taken(name, made, program, imports) for name in body.parameters))
     returns = _returned(made, body.returns, program, imports)
     return syntax.FunctionDef("__call__", parameters, _or_pass(statements), returns=returns)
@@ -222,63 +222,6 @@ def _annotated(made: FoldedClass, program: Program, name: str) -> syntax.Expr:
     some = sorted(found - {"None"})
     text = some[0] if len(some) == 1 else "Any" if some else "jax.Array"
     return code(f"{text} | None" if "None" in found and text != "Any" and some else text)
-
-
-N = TypeVar("N", bound=syntax.Node)
-
-
-def _short(tree: N, names: Mapping[str, FoldedClass]) -> N:
-    """A tree whose calls say no more than they have to."""
-
-    def shorter(node: syntax.Node) -> syntax.Node:
-        match node:
-            case syntax.Call(syntax.Name(name)) if name in names:
-                return _own_call(node, names[name])
-            case syntax.Call():
-                return _repeated(shortened(node))
-        return node
-
-    return syntax.transformed(tree, shorter)
-
-
-def _own_call(node: syntax.Call, made: FoldedClass) -> syntax.Call:
-    """A construction of one of our classes: first what has to be given, then by name what is not the default."""
-    given = {keyword.arg: keyword.value for keyword in node.keywords}
-    required = [argument.name for argument in made.arguments if argument.default is None]
-    arguments = [given[name] for name in required[:_BY_PLACE]]
-    keywords = [syntax.Keyword(name, given[name]) for name in required[_BY_PLACE:]]
-    keywords += [
-        syntax.Keyword(argument.name, given[argument.name])
-        for argument in made.arguments
-        if argument.default is not None and given[argument.name] != argument.default
-    ]
-    options = syntax.Keyword(None, syntax.Name(OPTIONS))
-    return syntax.Call(node.func, tuple(arguments), (*keywords, options))
-
-
-def _repeated(node: syntax.Call) -> syntax.Call:
-    """Equal children of a Sequential or a list as a comprehension: ``*[Block(64) for _ in range(36)]``."""
-    match dotted(node.func), node.args:
-        case "nnx.List", (syntax.List(items), *_):
-            runs = _runs(items)
-            if len(runs) == 1 and isinstance(runs[0], syntax.Starred):
-                return syntax.Call(node.func, (runs[0].value,))
-            return syntax.Call(node.func, (syntax.List(runs),))
-        case "nnx.Sequential" | "flax.nnx.Sequential", arguments:
-            return replace(node, args=_runs(arguments))
-    return node
-
-
-def _runs(items: Sequence[syntax.Expr]) -> tuple[syntax.Expr, ...]:
-    made: list[syntax.Expr] = []
-    for item, equal in groupby(items):
-        count = len(list(equal))
-        if count > 2 and isinstance(item, syntax.Call):
-            loop = syntax.Comprehension(syntax.Name("_"), code(f"range({count})"))
-            made.append(syntax.Starred(syntax.ListComp(item, (loop,))))
-        else:
-            made += [item] * count
-    return tuple(made)
 
 
 _UNWRITTEN = f'''

@@ -11,6 +11,7 @@ from port.errors import PortError, UsageError
 from port.parity.sides.copies import copied_with_memo
 from port.parity.sides.reachable import reached
 from port.translation.frontend.python_random import same_numbers_afterwards, see_that_torch_draws
+from port.translation.frontend.shape_runs import is_without_numbers
 from port.translation.frontend.source_locations import assigned_at, is_users
 from port.translation.frontend.uninitialized import filled_at_random
 
@@ -41,7 +42,7 @@ def see_that_it_runs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 def _see_that_a_copy_is_the_same(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     made, memo = copied_with_memo(module)
     name = type(module).__qualname__
-    if _is_without_numbers(module):
+    if is_without_numbers(module):
         _run(made, args, kwargs, f"{name} does not take the example inputs")
         return
     with _as_it_was(module, memo):
@@ -81,7 +82,7 @@ def see_that_it_draws_with_torch(module: Any, args: tuple[Any, ...], kwargs: dic
     Raises:
         NoPair: what it gives depends on the numbers that these draw.
     """
-    if _is_without_numbers(module):
+    if is_without_numbers(module):
         return
     fails = f"a copy of {type(module).__qualname__} fails"
 
@@ -163,13 +164,6 @@ def _same(one: Any, other: Any) -> bool:
     finite = one[one.isfinite()].abs()
     scale = float(finite.max()) if finite.numel() else 0.0
     return torch.allclose(one, other, rtol=0, atol=1e-4 * scale, equal_nan=True)
-
-
-def _is_without_numbers(module: Any) -> bool:
-    """Whether something of it is on the meta device, or a lazy layer's: such a run changes what the module is."""
-    from torch.nn.parameter import is_lazy
-
-    return any(is_lazy(tensor) or tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
 
 
 @contextmanager

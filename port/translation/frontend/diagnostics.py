@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
-from io import StringIO
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
+
+from torch.utils import _pytree as pytree
 
 from port.errors import NoPair, PortError
 from port.parity.sides.precision import default_dtype
 from port.translation.frontend.export import capture
-from port.translation.frontend.free_lengths import FreeLength, Trials, several_sizes
+from port.translation.frontend.free_lengths import FreeLength, several_sizes
 from port.translation.frontend.long_formulas import LongLength
-from port.translation.frontend.precision import in_double
+from port.translation.frontend.precision import in_double, in_float64, is_all_double
+from port.translation.frontend.quiet import quiet
 from port.translation.frontend.resized_inputs import Axis, Sizes, resized, tensors_of
 from port.translation.frontend.source_locations import is_users
 from port.translation.frontend.stepped_lengths import short_sizes, walked_lengths
+from port.translation.frontend.trials import Trials
 from port.translation.ir.graph import Graph, SourceLocation
 from port.translation.ir.instrumentation import after
 from port.translation.ir.symbolic_lengths import names_of, shapes_of
@@ -28,55 +29,57 @@ from port.translation.passes.reroll_loops import rolled_loops, with_same_loops
 _DATA_DEPENDENT = ("DataDependent", "GuardOnData", "UserError", "Unbacked", "ConstraintViolation")
 
 
-def both_modes(
-    module: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    *,
-    layers: dict[str, Any],
-    free: Sequence[FreeLength] = (),
-) -> tuple[bool, dict[bool, Graph]]:
+def both_modes(trials: Trials, *, free: Sequence[FreeLength] = ()) -> tuple[bool, dict[bool, Graph]]:
     """The graphs of evaluation and training; and whether they were captured in float64.
 
     In float64, what is computed in the model's own precision can be told from what the code says is float32. A model
     that does not run so is captured as it is.
 
     Args:
-        module: left as it is.
-        args: example inputs.
-        kwargs: those by name.
-        layers: those kept whole.
+        trials: runs of the original, which is left as it is.
         free: the lengths to leave free, where torch.export does.
 
     Raises:
         NoPair, UsageError, LongLength: as `captured`.
     """
-    wide = in_double(module, args, kwargs)
-    if wide is not None:
-        try:
-            with default_dtype("float64"):
-                return True, _both(*wide, layers=layers, free=free)
-        except PortError:
-            pass
-    return False, _both(module, args, kwargs, layers=layers, free=free)
+    own = _Original(trials)
+    try:
+        with default_dtype("float64"):
+            wide = _Original(trials, double=True)
+            graphs = _both(wide, free)
+        if is_all_double(graphs.values()) or in_double(own.module, own.args, own.kwargs) is not None:
+            return True, graphs
+    except PortError:
+        pass
+    return False, _both(own, free)
 
 
-def _both(
-    module: Any, args: Any, kwargs: Any, *, layers: dict[str, Any], free: Sequence[FreeLength]
-) -> dict[bool, Graph]:
+class _Original:
+    """The original and its example inputs, in its own precision or in float64."""
+
+    def __init__(self, trials: Trials, *, double: bool = False) -> None:
+        self.trials, self.module, self.double = trials, trials.module, double
+        given: tuple[tuple[Any, ...], dict[str, Any]] = (trials.args, trials.kwargs)
+        self.args, self.kwargs = pytree.tree_map(in_float64, given) if double else given
+
+    def captured(self, given: tuple[Any, Any], *, training: bool, free: Sequence[FreeLength]) -> Graph:
+        """Its graph on inputs."""
+        layers = self.trials.layers
+        return captured(self.module, *given, training=training, layers=layers, free=free, double=self.double)
+
+
+def _both(original: _Original, free: Sequence[FreeLength]) -> dict[bool, Graph]:
     """Both graphs, with the same lengths free: what one mode fixes, the written module cannot leave free."""
-    walked = walked_lengths(module, args, kwargs, free, layers)
+    walked = walked_lengths(original.trials, free)
     if walked:
-        graphs = _looped(module, args, kwargs, layers, free, walked)
+        graphs = _looped(original, free, walked)
         if graphs is not None:
             return graphs
     # A length of 1 is no walk: what it adds is broadcasting.
     left = free = [length for length in free if length not in walked or length.size == 1]
     while True:
-        graphs = {
-            training: captured(module, args, kwargs, training=training, layers=layers, free=left)
-            for training in (False, True)
-        }
+        given = original.args, original.kwargs
+        graphs = {training: original.captured(given, training=training, free=left) for training in (False, True)}
         fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)} | _otherwise(graphs)
         if all(fixed == fixed_axes(graph) for graph in graphs.values()):
             break
@@ -86,7 +89,7 @@ def _both(
     # What one length is fixed for may hold of others, which are then varied along with it; or of none but one.
     for again in dict.fromkeys((tuple(lost), tuple(beside), *((length,) for length in lost))) if lost else ():
         others = [length for length in left if length not in again and length not in lost]
-        regained = _regained(module, args, kwargs, layers, others, again)
+        regained = _regained(original, others, again)
         if regained is not None:
             return regained
     return with_same_loops(graphs)
@@ -103,54 +106,43 @@ def _otherwise(graphs: dict[bool, Graph]) -> set[Axis]:
     }
 
 
-def _looped(
-    module: Any,
-    args: Any,
-    kwargs: Any,
-    layers: dict[str, Any],
-    free: Sequence[FreeLength],
-    walked: Sequence[FreeLength],
-) -> dict[bool, Graph] | None:
+def _looped(original: _Original, free: Sequence[FreeLength], walked: Sequence[FreeLength]) -> dict[bool, Graph] | None:
     """The graphs with lengths free that the code goes along step by step; None where the steps are no loop.
 
     They are captured at short lengths, so that what a capture costs does not grow with the inputs.
     """
     others = [length for length in free if length not in walked]
-    graphs = _regained(module, args, kwargs, layers, others, walked, short_sizes)
+    graphs = _regained(original, others, walked, short_sizes)
     if graphs is None:
         return None
     fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)}
     lost = [length for length in others if fixed & {*length.axes}]
     if lost:
         left = [length for length in others if length not in lost]
-        graphs = _regained(module, args, kwargs, layers, left, [*walked, *lost], short_sizes) or graphs
+        graphs = _regained(original, left, [*walked, *lost], short_sizes) or graphs
     return graphs
 
 
 def _regained(
-    module: Any,
-    args: Any,
-    kwargs: Any,
-    layers: dict[str, Any],
+    original: _Original,
     free: Sequence[FreeLength],
     lost: Sequence[FreeLength],
     several: Callable[[Trials, Sequence[FreeLength]], list[Sizes] | None] = several_sizes,
 ) -> dict[bool, Graph] | None:
     """The graphs with lengths free that torch.export fixed: by what differs between captures at several."""
-    trials = Trials(module, args, kwargs)
-    sizes = several(trials, lost)
+    sizes = several(original.trials, lost)
     if sizes is None:
         return None
     # Named together with those that stay free: a name is of one length.
-    names = names_of([*free, *lost], tensors_of(args, kwargs))
+    names = names_of([*free, *lost], tensors_of(original.args, original.kwargs))
     numbers = {name: tuple(at[length.axes[0]] for at in sizes) for name, length in names.items() if length in lost}
     found = {}
     for training in (False, True):
         graphs = []
         for at in sizes:
-            given = resized(args, kwargs, at)
+            given = resized(original.args, original.kwargs, at)
             try:
-                graphs.append(captured(module, *given, training=training, layers=layers, free=free))
+                graphs.append(original.captured(given, training=training, free=free))
             except PortError:
                 return None
         one = generalised(graphs, numbers)
@@ -175,8 +167,9 @@ def captured(
     kwargs: dict[str, Any],
     *,
     training: bool,
-    layers: dict[str, Any],
+    layers: Collection[str],
     free: Sequence[FreeLength] = (),
+    double: bool = False,
 ) -> Graph:
     """`capture`, with as many of the free lengths left free as torch.export can.
 
@@ -191,14 +184,14 @@ def captured(
 
     last: Exception | None = None
     attempts = [list(free), [length for length in free if all(axis == 0 for _, axis in length.axes)], []]
-    with _quiet():
+    with quiet():
         while attempts:
             left = attempts.pop(0)
             # torch.export takes a length of 1 for a constant.
             ones = [length for length in left if length.size == 1]
             given = resized(args, kwargs, {axis: length.other for length in ones for axis in length.axes})
             try:
-                graph = capture(module, *given, training=training, whole=whole, free=left)
+                graph = capture(module, *given, training=training, whole=whole, free=left, double=double)
             except (PortError, LongLength):
                 raise
             except Exception as error:
@@ -241,20 +234,3 @@ def _place_in(text: str) -> SourceLocation | None:
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300]
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """torch's own log of what it could not export is long, and speaks of torch's insides."""
-    loggers = [
-        logging.getLogger(name) for name in ("torch", "torch.export", "torch.fx", "torch._dynamo", "torch._functorch")
-    ]
-    before = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL + 1)
-        with redirect_stderr(StringIO()):
-            yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)

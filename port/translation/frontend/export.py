@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from port.translation.frontend.fx_import import read_graph
 from port.translation.frontend.instrument import Notes, wrapped
 from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.packed_sequences import padded, refuse_packed
+from port.translation.frontend.precision import without_numbers
 from port.translation.frontend.resized_inputs import Axis
 from port.translation.frontend.source_locations import whole_stacks
 from port.translation.ir.graph import Graph
@@ -60,16 +62,18 @@ def capture(
     training: bool,
     whole: Callable[[torch.nn.Module, str], bool],
     free: Sequence[FreeLength] = (),
+    double: bool = False,
 ) -> Graph:
     """The graph of a module's run.
 
     Args:
-        module: left as it is: a copy is run.
+        module: left as it is: a copy is run, without memory for its parameters.
         args: example inputs: tensors, and trees of them.
         kwargs: the same, by name.
         training: the mode.
         whole: whether a module at a path is kept whole.
         free: lengths of the inputs that are to stay free, where torch.export leaves them so.
+        double: whether it is run in float64, as the inputs then are.
 
     Raises:
         NoPair: a packed sequence among the inputs; state that hides from torch.
@@ -77,7 +81,7 @@ def capture(
         Exception: what torch.export raises; `port.translation.frontend.diagnostics` makes sentences of it.
     """
     refuse_packed(args, kwargs)
-    module = copied(module).train(training)
+    module = copied(module, partial(without_numbers, double=double)).train(training)
     leaves, spec = pytree.tree_flatten((args, kwargs))
     tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
     constants = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
-from port.parity.sides.copies import copied
-from port.translation.frontend.resized_inputs import Axis, Sizes, resized, tensors_of
+from port.translation.frontend.resized_inputs import Axis, Sizes, tensors_of
+from port.translation.frontend.trials import Trials
 
 _MOST_TRIALS = 60
 """Sets of lengths that are tried until three are found."""
@@ -35,53 +34,18 @@ class FreeLength:
         return dict.fromkeys(self.axes, size)
 
 
-class Trials:
-    """Runs of the original in evaluation, at lengths of our choice; the module itself stays as it is.
-
-    Args:
-        module: the original.
-        args: example inputs.
-        kwargs: those by name.
-    """
-
-    def __init__(self, module: Any, args: Any, kwargs: dict[str, Any]) -> None:
-        self.module, self.args, self.kwargs = module, args, kwargs
-        self._copy: Any = None
-
-    def runs(self, sizes: Sizes) -> bool:
-        """Whether the original takes inputs of these lengths."""
-        import torch
-
-        if self._copy is None:
-            self._copy = copied(self.module).eval()
-        before = _state(self._copy)
-        try:
-            args, kwargs = resized(self.args, self.kwargs, sizes)
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                self._copy(*args, **kwargs)
-        except Exception:
-            return False
-        finally:
-            if _state(self._copy) != before:
-                self._copy = None  # what it keeps of one run is not for the next
-        return True
-
-
-def free_lengths(module: Any, args: Any, kwargs: dict[str, Any]) -> list[FreeLength]:
+def free_lengths(trials: Trials) -> list[FreeLength]:
     """The lengths that the original takes others for.
 
     Every axis is tried alone; where that fails, together with axes of the same length: the same axis of all inputs
     (a batch), the other axes of its tensor (a square image), all of them.
 
     Args:
-        module: the original; it stays as it is.
-        args: example inputs: positional arguments.
-        kwargs: those by name.
+        trials: runs of the original.
     """
-    trials = Trials(module, args, kwargs)
     lengths = {
         (number, axis): size
-        for number, tensor in enumerate(tensors_of(args, kwargs))
+        for number, tensor in enumerate(tensors_of(trials.args, trials.kwargs))
         for axis, size in enumerate(tensor.shape)
         if size
     }
@@ -165,9 +129,3 @@ def elements(trials: Trials, axes: Sequence[Axis]) -> int:
     """How many numbers the inputs hold that have some axes."""
     tensors = tensors_of(trials.args, trials.kwargs)
     return sum(tensors[number].numel() for number in {number for number, _ in axes})
-
-
-def _state(module: Any) -> list[tuple[str, int, int]]:
-    """What tells that a run has written to a module: its tensors, and how often each was written to."""
-    tensors = [*module.named_parameters(), *module.named_buffers()]
-    return [(name, id(tensor), tensor._version) for name, tensor in tensors]

@@ -8,39 +8,33 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._export import utils
 from torch.export import exported_program
+
+from port.translation.frontend.composite_operators import DECOMPOSED, is_composite, knows_which_stay, stays
+from port.translation.frontend.in_place import written_anew
 
 _SPLIT = "_split_decomp_table_to_cia_and_python_decomp"
 """torch's function that says which composite operators stay under a table of decompositions."""
 _KEEP = "_special_op_to_preserve_cia"
-"""What it says of one that stays."""
-_STAYS = "_is_preservable_cia_op"
-"""torch's function that says whether one may stay. All three are private to torch."""
-
-# fmt: off
-_DECOMPOSED = frozenset([
-    "adjoint", "broadcast_to", "chunk", "contiguous", "dsplit", "dropout", "expand_as", "flatten", "hsplit",
-    "mH", "mT", "matrix_H", "moveaxis", "movedim", "narrow", "numpy_T", "ravel", "reshape", "reshape_as",
-    "split", "swapaxes", "swapdims", "tensor_split", "to", "unflatten", "unsafe_chunk", "view_as", "vsplit",
-])
-# fmt: on
-"""Composite operators that are always decomposed, and whose parts are no composite operators that could stay."""
+"""What it says of one that stays. Both are private to torch."""
 
 _WITHIN = ("where",)
 """Those that stay and that come up within operators which are no composite ones: hardshrink, multi_margin_loss."""
 
 
 def functional(program: Any) -> Any:
-    """The program without operators that write in place.
+    """The program without operators that write in place; it may be the same object.
 
-    By itself torch registers each of its 512 composite operators as one that stays, with 22 kernels each, and takes
-    them back afterwards: two thirds of the time that a small program takes (torch 2.14.1). Here only those that the
-    program has are registered, if no other can come up. A torch without those private functions registers all.
+    torch itself traces it once more for this; `written_anew` does without, where it can. By itself torch registers each
+    of its 512 composite operators as one that stays, with 22 kernels each, and takes them back afterwards: two thirds
+    of the time that a small program takes (torch 2.14.1). Here only those that the program has are registered, if no
+    other can come up. A torch without those private functions registers all.
 
     Args:
         program: a ``torch.export.ExportedProgram``.
     """
+    if written_anew(program):
+        return program
     staying = composite_operators(program)
     with nullcontext() if staying is None else _staying(staying):
         return program.run_decompositions({})
@@ -48,29 +42,25 @@ def functional(program: Any) -> Any:
 
 def composite_operators(program: Any) -> set[Any] | None:
     """The composite operators of a program that are to stay; None where others may come up, or cannot be known."""
-    if not (hasattr(exported_program, _SPLIT) and hasattr(exported_program, _KEEP) and hasattr(utils, _STAYS)):
+    if not (hasattr(exported_program, _SPLIT) and hasattr(exported_program, _KEEP) and knows_which_stay()):
         return None
     packets = [getattr(torch.ops.aten, name) for name in _WITHIN]
-    staying = {other for packet in packets for other in _overloads(packet) if _stays(other)}
+    staying = {other for packet in packets for other in _overloads(packet) if stays(other)}
     for operator in set(_operators(program)):
         name = operator._schema.name.partition("::")[2]
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd"):
+        if not is_composite(operator):
             # What writes in place becomes the operator that does not, under the same name.
             packet = getattr(getattr(torch.ops, operator.namespace), name.removesuffix("_"), None)
-            staying |= {other for other in _overloads(packet) if name.endswith("_") and _stays(other)}
-        elif _stays(operator):
+            staying |= {other for other in _overloads(packet) if name.endswith("_") and stays(other)}
+        elif stays(operator):
             staying.add(operator)
-        elif name not in _DECOMPOSED:
+        elif name not in DECOMPOSED:
             return None
     return staying
 
 
 def _overloads(packet: Any) -> list[Any]:
     return [] if packet is None else [getattr(packet, overload) for overload in packet.overloads()]
-
-
-def _stays(operator: Any) -> bool:
-    return bool(getattr(utils, _STAYS)(operator))
 
 
 def _operators(program: Any) -> Iterator[Any]:

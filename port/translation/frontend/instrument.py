@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch.utils import _pytree as pytree
 
 from port.pairs.layers.computed_weight import computing_hooks
 from port.translation.frontend import custom_ops as markers
+from port.translation.frontend.layer_shapes import described, description, shapes_of
 from port.translation.frontend.long_formulas import see_that_lengths_are_short
 from port.translation.frontend.opened_objects import opened
 from port.translation.frontend.packed_sequences import given_by_layer, given_to_layer, refuse_traced
@@ -54,6 +54,7 @@ class Notes:
     calls: dict[str, Noted] = field(default_factory=dict)
     marks: list[torch.Tensor] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    shapes: dict[Any, Any] = field(default_factory=dict)
 
     def next_call(self, path: str) -> int:
         number = self.counts.get(path, 0)
@@ -150,21 +151,24 @@ def _layer(
         noted = Noted(path, 0, module, arguments, keywords)
 
         def fake(given: list[Any]) -> list[Any]:
-            described = _described(given)
-            if described not in known:
+            asked = said, described(given)
+            if asked not in known:
                 numbered = iter(given)
                 filled = pytree.tree_map(lambda leaf: next(numbered) if isinstance(leaf, torch.Tensor) else leaf, call)
-                noted.results, outputs, _ = emptied(_shapes_of(module, forward, hooks, *filled))
+                tree, outputs, _ = emptied(shapes_of(module, forward, hooks, *filled))
                 copies = [output.clone() for output in outputs]
-                known[described] = [(copy.size(), copy.stride(), copy.dtype, copy.device) for copy in copies]
+                known[asked] = tree, [(copy.size(), copy.stride(), copy.dtype, copy.device) for copy in copies]
+            noted.results, outputs = known[asked]
             return [
-                torch.empty_strided(size, stride, dtype=dtype, device=device)
-                for size, stride, dtype, device in known[described]
+                torch.empty_strided(size, stride, dtype=dtype, device=device) for size, stride, dtype, device in outputs
             ]
 
         call = (args, kwargs)
-        # torch.export and what follows on it ask three times.
-        known: dict[Any, list[Any]] = {}
+        # Layers that are alike give the same on the same; without that, torch.export and what follows on it still ask
+        # three times of one.
+        alike = description(module) if not hooks else None
+        said = key if alike is None else (alike, repr((arguments, keywords)))
+        known = notes.shapes
         notes.calls[key] = noted
         outputs = markers.layer(key, fake, tensors, sizes)
         if any(True for _ in module.buffers()):
@@ -176,55 +180,5 @@ def _layer(
     return kept
 
 
-def _described(tensors: list[torch.Tensor]) -> tuple[Any, ...]:
-    """What the shapes of a layer's outputs depend on; a symbolic length by its formula, as `==` would be a guard."""
-
-    def said(length: Any) -> Any:
-        return length.node.expr if isinstance(length, torch.SymInt) else length
-
-    return tuple((*map(said, x.size()), *map(said, x.stride()), x.dtype, x.device) for x in tensors)
-
-
 def _refilled(tree: Any, tensors: list[Any]) -> Any:
     return pytree.tree_map(lambda leaf: tensors[leaf.number] if isinstance(leaf, Hole) else leaf, tree)
-
-
-def _shapes_of(
-    module: torch.nn.Module, forward: Callable[..., Any], hooks: dict[int, Any], args: Any, kwargs: Any
-) -> Any:
-    """What a layer gives for fake tensors. Its shapes are those of evaluation; training may ask for values."""
-    from torch._guards import detect_fake_mode
-
-    # Without a tensor among the arguments there is no mode, and then nothing is fake.
-    mode = detect_fake_mode(pytree.tree_leaves((args, kwargs)))
-    if mode is None:
-        return forward(*args, **kwargs)
-    if isinstance(module, torch.nn.CTCLoss | torch.nn.GaussianNLLLoss) and module.reduction != "none":
-        # These ask for values, or have no code for tensors without any.
-        return next(leaf for leaf in pytree.tree_leaves((args, kwargs)) if leaf.is_floating_point()).new_empty(())
-    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    state: dict[str, torch.Tensor] = {
-        name: mode.from_tensor(tensor.detach(), static_shapes=True) for name, tensor in held.items()
-    }
-    before = dict(vars(module))
-    del vars(module)["forward"]
-    module._forward_pre_hooks.update(hooks)  # torch's own forward wants the weight that they compute
-    training = module.training
-    flags = {inner: inner.training for inner in module.modules()}
-    try:
-        # Only what counts its batches has another code for training; attention has a fused one for evaluation.
-        module.train(training and not isinstance(module, torch.nn.modules.batchnorm._NormBase))
-        with patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _is_said_to_be_causal):
-            return torch.func.functional_call(module, state, args, kwargs)
-    finally:
-        vars(module).clear()
-        vars(module).update(before)
-        for key in hooks:
-            del module._forward_pre_hooks[key]
-        for inner, flag in flags.items():
-            inner.training = flag
-
-
-def _is_said_to_be_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """torch looks at a mask's values to find out; no shape depends on it."""
-    return bool(is_causal)

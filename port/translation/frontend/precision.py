@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from port.parity.sides.copies import copied
 from port.parity.sides.precision import default_dtype
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, values_of
+
+SINGLE = ("float32", "complex64", "bfloat16", "float16")
+"""Precisions below float64's."""
 
 
 def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | None:
@@ -13,8 +18,8 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     import torch
     from torch.utils import _pytree as pytree
 
-    wide = copied(module, lambda tensor: double(_near(tensor)))
-    given = pytree.tree_map(double, (args, kwargs))
+    wide = copied(module, lambda tensor: in_float64(_near(tensor)))
+    given = pytree.tree_map(in_float64, (args, kwargs))
     try:
         with torch.no_grad(), default_dtype("float64"):
             results = copied(wide).eval()(*given[0], **given[1])
@@ -47,12 +52,47 @@ def why_not(module: Any, args: Any, kwargs: Any, *, training: bool) -> str:
     return ""
 
 
+def is_all_double(graphs: Iterable[Graph]) -> bool:
+    """Whether all floats in graphs captured in float64 are of that precision, through operators of torch's own.
+
+    Then the module runs so: what it computes in its own precision, it computes in the other.
+    """
+    for graph in graphs:
+        values = (*graph.inputs, *graph.held, *graph.constants, *values_of(graph))
+        if any(value.dtype in SINGLE for value in values) or not all(map(_is_torchs, graph.steps)):
+            return False
+    return True
+
+
+def _is_torchs(step: Any) -> bool:
+    match step:
+        case Operation():
+            return step.operator.startswith("aten.") or "." not in step.operator  # one of Python's, on lengths
+        case LayerCall():
+            return type(step.module).__module__.startswith("torch.")
+        case Loop():
+            return all(map(_is_torchs, step.steps))
+    return True
+
+
+def without_numbers(tensor: Any, *, double: bool) -> Any:
+    """What stands for a tensor in a copy of a module that is traced: a parameter has memory that nothing fills."""
+    import torch
+
+    if not isinstance(tensor, torch.nn.Parameter) or tensor.is_meta:
+        return in_float64(_near(tensor)) if double else tensor.detach().clone()
+    if not double:
+        return torch.empty_like(tensor)
+    dtype = torch.complex128 if tensor.is_complex() else torch.float64 if tensor.is_floating_point() else tensor.dtype
+    return torch.empty_like(tensor, dtype=dtype, device="cpu")
+
+
 def _near(tensor: Any) -> Any:
     """A tensor in the processor's memory, if it has numbers at all."""
     return tensor if tensor.is_meta else tensor.cpu()
 
 
-def double(leaf: Any) -> Any:
+def in_float64(leaf: Any) -> Any:
     """A copy of a tensor, in float64 if it holds floats; anything else as it is."""
     import torch
 

@@ -156,8 +156,8 @@ def _called(expression: syntax.Expr, scope: Scope) -> str | None:
         known = scope.names.get(name)
         if isinstance(known, syntax.Name):
             return known.id
-    held = next((node for node in syntax.walk(expression) if isinstance(node, syntax.Attr)), None)
-    return None if held is None else held.attribute or None
+    held = next((node.attribute for node in syntax.walk(expression) if isinstance(node, syntax.Attr)), "")
+    return held if held.isidentifier() else None  # an item of a list has a number
 
 
 def _hint(expression: syntax.Expr, hints: dict[str, str]) -> str | None:

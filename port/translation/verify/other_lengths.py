@@ -20,10 +20,10 @@ from port.parity.sides.moved import moved
 from port.parity.sides.parts import Part
 from port.parity.sides.precision import cpu_precision, default_dtype
 from port.parity.sides.run import OUTPUTS, Kinds, Run, numbered
-from port.translation.frontend.free_lengths import Trials
 from port.translation.frontend.input_lengths import Lengths
 from port.translation.frontend.precision import in_double
 from port.translation.frontend.resized_inputs import resized
+from port.translation.frontend.trials import Trials
 from port.translation.verify.compare import compared
 from port.translation.verify.flax_run import Written, flax_outputs, flax_run
 from port.translation.verify.proof import limits_of

@@ -10,9 +10,10 @@ from functools import partial
 from itertools import islice, product
 
 from port.translation.frontend.conditions import near
-from port.translation.frontend.free_lengths import MOST_ELEMENTS, Trials, elements, other_sizes
+from port.translation.frontend.free_lengths import MOST_ELEMENTS, elements, other_sizes
 from port.translation.frontend.input_lengths import InputLengths, Lengths, holds
 from port.translation.frontend.resized_inputs import with_first_indices
+from port.translation.frontend.trials import Trials
 from port.translation.ir.symbolic_lengths import words_in
 from port.translation.verify.other_lengths import Sides
 

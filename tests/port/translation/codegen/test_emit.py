@@ -13,8 +13,7 @@ from ruff.__main__ import find_ruff_bin  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 import port
-from port.translation.codegen.emit import WIDTH, _repeated, formatted
-from port.translation.ir.syntax import Call, parsed, source
+from port.translation.codegen.emit import WIDTH, formatted
 
 from ..nets import Attention, Blocks, Small, translated
 
@@ -93,24 +92,6 @@ def test_text_is_formatted_its_imports_sorted_and_unused_ones_dropped() -> None:
 def test_what_is_no_python_is_not_formatted() -> None:
     with pytest.raises(AssertionError, match="ruff does not take what was written"):
         formatted("def (")
-
-
-@pytest.mark.parametrize(
-    ("text", "short"),
-    [
-        ("nnx.Sequential(B(4), B(4), B(4))", "nnx.Sequential(*[B(4) for _ in range(3)])"),
-        ("nnx.Sequential(B(4), B(4))", "nnx.Sequential(B(4), B(4))"),
-        ("nnx.Sequential(A(1), B(4), B(4), B(4))", "nnx.Sequential(A(1), *[B(4) for _ in range(3)])"),
-        ("nnx.Sequential(nnx.relu, nnx.relu, nnx.relu)", "nnx.Sequential(nnx.relu, nnx.relu, nnx.relu)"),
-        ("nnx.List([B(4), B(4), B(4)])", "nnx.List([B(4) for _ in range(3)])"),
-        ("nnx.List([A(1), B(4), B(4), B(4)])", "nnx.List([A(1), *[B(4) for _ in range(3)]])"),
-        ("other(B(4), B(4), B(4))", "other(B(4), B(4), B(4))"),
-    ],
-)
-def test_equal_children(text: str, short: str) -> None:
-    call = parsed(text)
-    assert isinstance(call, Call)
-    assert source(_repeated(call)) == short
 
 
 def test_a_layer_of_which_nothing_is_left_is_not_written() -> None:

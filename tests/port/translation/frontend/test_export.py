@@ -17,6 +17,7 @@ from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.instrument import Hole, emptied
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.source_locations import is_users
+from port.translation.frontend.trials import Trials
 from port.translation.ir.graph import Graph, LayerCall, Operation, ScopeEnter, ScopeExit, each_value, mapped
 
 HERE = Path(__file__)
@@ -57,7 +58,7 @@ class Whole(nn.Module):
 
 
 def graph_of(module: nn.Module, *args: Any, training: bool = False, **kwargs: Any) -> Graph:
-    free = free_lengths(module, args, kwargs)
+    free = free_lengths(Trials(module, args, kwargs))
     return captured(module, args, kwargs, training=training, layers=kept_layers(module), free=free)
 
 
@@ -225,7 +226,7 @@ def test_a_layer_is_asked_for_its_shapes_once_a_call(free: bool, monkeypatch: py
 
     monkeypatch.setattr(instrument, "_shapes_of", counted)
     module, x = Twice(), torch.randn(2, 3, 8)
-    lengths = free_lengths(module, (x,), {}) if free else ()
+    lengths = free_lengths(Trials(module, (x,), {})) if free else ()
     graph = captured(module, (x,), {}, training=False, layers=kept_layers(module), free=lengths)
     assert asked == ["AvgPool1d"] * 2
     calls = [step for step in graph.steps if isinstance(step, LayerCall)]

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from port.translation.frontend.free_lengths import FreeLength, Trials, free_lengths, other_sizes, several_sizes
+from port.translation.frontend.free_lengths import FreeLength, free_lengths, other_sizes, several_sizes
+from port.translation.frontend.trials import Trials
 
 
 class Convolutions(nn.Module):
@@ -79,7 +80,7 @@ class Windows(nn.Module):
 )
 def test_what_goes_alone_and_what_goes_together(module: nn.Module, args: Any, axes: list[Any]) -> None:
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    found = free_lengths(module, args, {})
+    found = free_lengths(Trials(module, args, {}))
     assert [length.axes for length in found] == axes
     trials = Trials(module, args, {})
     assert all(trials.runs(length.at(length.other)) for length in found)

@@ -14,6 +14,7 @@ from port.translation.both_modes import both_runs
 from port.translation.frontend.export import capture
 from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.long_formulas import LongLength
+from port.translation.frontend.trials import Trials
 
 from ..lengths_tried import silently_wrong
 from ..zoo.example import floats
@@ -42,7 +43,7 @@ def images() -> Tensor:
 
 def test_they_are_found_while_torch_traces(images: Tensor) -> None:
     module = grows(8)
-    free = free_lengths(module, (images,), {})
+    free = free_lengths(Trials(module, (images,), {}))
     assert len(free) == 3
     with pytest.raises(LongLength) as raised:
         capture(module, (images,), {}, training=False, whole=lambda *_: False, free=free)

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from port.translation.frontend.free_lengths import Trials, free_lengths
+from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.stepped_lengths import short_sizes, walked_lengths
+from port.translation.frontend.trials import Trials
 
 from ..loops import MODELS, Translator
 
@@ -40,8 +41,8 @@ class Masked(nn.Module):
 
 
 def walked(module: nn.Module, *args: Tensor) -> list[tuple[tuple[int, int], ...]]:
-    free = free_lengths(module, args, {})
-    return [length.axes for length in walked_lengths(module, args, {}, free, kept_layers(module))]
+    trials = Trials(module, args, {}, kept_layers(module))
+    return [length.axes for length in walked_lengths(trials, free_lengths(trials))]
 
 
 @pytest.mark.parametrize("name", ["by hand", "two layers", "called", "selective scan"])
@@ -65,7 +66,7 @@ def test_no_axis() -> None:
 
 def test_every_length_has_short_sizes_of_its_own() -> None:
     module, args = Translator(), (torch.randn(2, 80, 3), torch.randn(2, 90, 5))
-    free = [length for length in free_lengths(module, args, {}) if length.axes[0][1] == 1]
+    free = [length for length in free_lengths(Trials(module, args, {})) if length.axes[0][1] == 1]
     found = short_sizes(Trials(module, args, {}), free)
     assert found is not None
     sizes = [tuple(at[length.axes[0]] for at in found) for length in free]

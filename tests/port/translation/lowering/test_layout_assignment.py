@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from port.translation.frontend.diagnostics import captured
 from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.leaf_modules import kept_layers
+from port.translation.frontend.trials import Trials
 from port.translation.ir.layout import Folded, Layout, channels_last, torchs
 from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import Assignment, LoweredGraph
@@ -19,7 +20,9 @@ from port.translation.lowering.lower_graph import lower_graph
 
 def placed(module: nn.Module, *args: Tensor) -> LoweredGraph:
     """A run in evaluation, placed; 0 transposes are written unless a test says so."""
-    graph = captured(module, args, {}, training=False, layers=kept_layers(module), free=free_lengths(module, args, {}))
+    graph = captured(
+        module, args, {}, training=False, layers=kept_layers(module), free=free_lengths(Trials(module, args, {}))
+    )
     return lower_graph(graph, module, analyse({False: graph}, module), training=False)
 
 

@@ -14,6 +14,7 @@ import port
 from port.translation.frontend.diagnostics import captured
 from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.leaf_modules import kept_layers
+from port.translation.frontend.trials import Trials
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.lowered import Assignment
 from port.translation.lowering.axes import widths as padding
@@ -91,7 +92,12 @@ IMAGE = torch.randn(2, 2, 4, 5, generator=torch.Generator().manual_seed(0))
 def test_nothing_is_transposed_for_it(cls: type[nn.Module]) -> None:
     module = cls()
     graph = captured(
-        module, (IMAGE,), {}, training=False, layers=kept_layers(module), free=free_lengths(module, (IMAGE,), {})
+        module,
+        (IMAGE,),
+        {},
+        training=False,
+        layers=kept_layers(module),
+        free=free_lengths(Trials(module, (IMAGE,), {})),
     )
     run = lower_graph(graph, module, analyse({False: graph}, module), training=False)
     assert not any(isinstance(step, Assignment) and step.is_transpose for step in run.steps)

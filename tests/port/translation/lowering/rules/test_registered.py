@@ -48,8 +48,8 @@ class Net(torch.nn.Module):
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         from my_pkg.ops import swish
 
-        in_jax = swish(self.conv(x), 1.5)  # the name by which the layer's twin is imported
-        rows = torch.ops.my_lib.rounded(3 * in_jax).mean((2, 3))
+        kernels = swish(self.conv(x), 1.5)  # the name by which a pair imports its functions
+        rows = torch.ops.my_lib.rounded(3 * kernels).mean((2, 3)) * kernels.mean((2, 3))
         return self.loss(self.gate(torch.ops.my_lib.swish(rows, 0.5)), labels)
 
 
@@ -70,6 +70,7 @@ def test_they_are_written_as_the_pairs_say_and_proved() -> None:
         "my_pkg.in_jax.focal_loss(",
     ):
         assert line in made.source, made.source
+    assert "kernels = " not in made.source  # a variable of the original's, which would hide the import
     assert made.transposes == 0  # element by element: the channels stay last
     assert [entry.sources for entry in made.mapping.entries if entry.targets == ("gate.kernel",)] == [("gate.weight",)]
 

@@ -1,0 +1,140 @@
+"""A module's run without its floating numbers: their shapes are worked out, whole numbers and truths are computed.
+
+What a run asks of lengths, and how often it does what, follows from shapes, indices and masks: a large model's run
+costs no more than a small one's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.nn.parameter import is_lazy
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from port.parity.sides.copies import copied
+
+UNDECIDED = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+    NotImplementedError,
+)
+"""What a run without numbers raises where numbers decide, or where an operator has no code for it."""
+
+_INDEXING = ("embedding", "gather", "index", "nll_loss", "scatter", "take")
+"""How operators' names begin that look at the values of indices."""
+_MOST_WHOLE_NUMBERS = 1 << 24
+
+
+class ShapeRuns:
+    """A copy of a module that runs without floating numbers.
+
+    Args:
+        module: stays as it is.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.copy = copied(module, self._without_numbers).eval()
+
+    def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Inputs as it takes them."""
+        made: tuple[Any, Any] = pytree.tree_map_only(torch.Tensor, self._without_numbers, (args, kwargs))
+        return made
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run it on what `given` gave.
+
+        Raises:
+            Exception: one of `UNDECIDED`, or what the module itself raises.
+        """
+        with _Shapes(self.fake):
+            return self.copy(*args, **kwargs)
+
+    def _without_numbers(self, tensor: torch.Tensor) -> torch.Tensor:
+        return _faked(self.fake, tensor) if _is_float(tensor) else tensor.detach().clone()
+
+
+def is_without_numbers(module: Any) -> bool:
+    """Whether something of it is on the meta device, or a lazy layer's: such a run changes what the module is."""
+    return any(is_lazy(tensor) or tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
+
+
+class _Shapes(TorchDispatchMode):
+    def __init__(self, fake: FakeTensorMode) -> None:
+        super().__init__()
+        self.fake = fake
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if not any(isinstance(tensor, FakeTensor) for tensor in tensors):
+            return self._of_whole_numbers(operator, args, kwargs, tensors)
+        if all(isinstance(tensor, FakeTensor) for tensor in tensors):
+            return operator(*args, **kwargs)
+        name = operator.overloadpacket.__name__
+        if not name.startswith(_INDEXING):
+            return operator(*args, **kwargs)
+        return self._indexed(operator, name, args, kwargs)
+
+    def _of_whole_numbers(self, operator: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> Any:
+        if not tensors:
+            with self.fake:
+                made = operator(*args, **kwargs)
+            whole = [leaf for leaf in pytree.tree_leaves(made) if isinstance(leaf, torch.Tensor)]
+            if any(_is_float(leaf) or leaf.numel() > _MOST_WHOLE_NUMBERS for leaf in whole):
+                return made
+        made = operator(*args, **kwargs)
+        return pytree.tree_map_only(
+            torch.Tensor,
+            lambda leaf: _faked(self.fake, leaf) if _is_float(leaf) and not _is_among(leaf, tensors) else leaf,
+            made,
+        )
+
+    def _indexed(self, operator: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """What indexes gives: whether they fit, and what a mask leaves, is seen by taking zeros for the numbers."""
+        in_place = operator._schema.is_mutable
+        plain = operator
+        if in_place:
+            packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
+            plain = getattr(packet, operator._overloadname, None)
+            if plain is None:
+                raise NotImplementedError(f"{operator} without writing in place")
+        args_, kwargs_ = pytree.tree_map_only(FakeTensor, _zeros, (args, kwargs))
+        made = plain(*args_, **kwargs_)
+        if in_place:
+            return operator(*args, **kwargs)
+        return pytree.tree_map_only(
+            torch.Tensor, lambda leaf: _faked(self.fake, leaf) if _is_float(leaf) else leaf, made
+        )
+
+
+def _faked(fake: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.layout is not torch.strided:
+        return fake.from_tensor(tensor)
+    with fake:
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+
+
+def _zeros(tensor: FakeTensor) -> torch.Tensor:
+    """Zeros in the place of all of a tensor's numbers, in the memory of one."""
+    return torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)
+
+
+def _is_float(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _is_among(tensor: torch.Tensor, tensors: list[torch.Tensor]) -> bool:
+    return any(tensor is other for other in tensors)
