@@ -70,7 +70,7 @@ class Arguments:
     """print the graph that the source is written from, a line an operation: JAX expressions with their layouts"""
     print_after: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PASS")] = ()
     """print the graph behind a pass: export, reroll-loops, generalize-lengths, output-sizes, canonical-names,
-    stateful-loops or lower"""
+    stateful-loops, layout or lower"""
 
 
 def main(arguments: Sequence[str]) -> int:

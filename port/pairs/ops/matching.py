@@ -17,7 +17,7 @@ from port.pairs.ops.axes import Along, Axes, Over
 from port.pairs.registered import registered
 
 # Where an array lies is no question of what it holds.
-_PLACES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
+_PLACES = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy")
 # What ATen numbers and torch's functions name.
 _NUMBERED = {
     "reduction": ("none", "mean", "sum"),

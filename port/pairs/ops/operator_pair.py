@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from port.pairs.ops.axes import Axes, Each, Spatial
+from port.pairs.ops.draws import Draws
 
 GIVEN = """\
 import jax
@@ -46,6 +47,7 @@ class OperatorPair:
         left_out: what a variable is that torch's call leaves out.
         notes: ids of the differences that a reader should know of.
         axes: how the expression treats axes; None if they must be in torch's order.
+        draws: what it draws at random; None if nothing.
         schema: what ATen calls an argument, and which variable it is, where the two are not called alike; the empty
             variable is that of an argument which does not matter, or which ATen does not have. The first variable of
             ``says`` is ATen's ``self``.
@@ -62,6 +64,7 @@ class OperatorPair:
     left_out: Mapping[str, Any] = field(default_factory=dict, hash=False)
     notes: tuple[str, ...] = ()
     axes: Axes | None = None
+    draws: Draws | None = None
     schema: Mapping[str, str] = field(default_factory=dict, hash=False)
     imports: tuple[str, ...] = ()
 

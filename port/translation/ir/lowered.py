@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -123,6 +123,3 @@ class LoweredGraph:
     homes: dict[str, syntax.Expr] = field(default_factory=dict)
     draws: list[Drawn] = field(default_factory=list)
     returned: dict[syntax.Expr, Layout] = field(default_factory=dict)
-
-
-Preferences = Mapping[str, Layout]

@@ -83,7 +83,7 @@ def _take(stage: LoweringContext, sliced: Sliced) -> syntax.Expr:
 def _begin(stage: LoweringContext, carried: Carried) -> syntax.Expr:
     """What the first round takes: in the layout that the rounds want it in."""
     inside = carried.inside
-    layout = stage.preferred.get(inside.name, replace(stage.layout(carried.first), folded=None))
+    layout = stage.given(inside) or replace(stage.layout(carried.first), folded=None)
     _known(stage, inside, layout)
     stage.sources.add(inside)
     return stage.need(carried.first, layout)
@@ -92,8 +92,8 @@ def _begin(stage: LoweringContext, carried: Carried) -> syntax.Expr:
 def _hand_on(stage: LoweringContext, carried: Carried) -> syntax.Expr:
     """What a round hands on: in the layout that it was taken in, which is that of what the rounds make if it can be."""
     wanted, has = stage.layout(carried.inside), replace(stage.layout(carried.next), folded=None)
-    if wanted != has and carried.inside.name not in stage.preferred:
-        stage.wanted.setdefault(carried.inside.name, has)
+    if wanted != has:
+        stage.suggest(carried.inside, has)
     return stage.need(carried.next, wanted)
 
 

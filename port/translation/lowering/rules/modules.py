@@ -16,9 +16,9 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import code, held, literal
 from port.translation.ir.graph import LayerCall, Value, each_value, mapped
 from port.translation.ir.layout import Folded, Layout, channels_last, torchs
-from port.translation.lowering.rules.broadcast import together
-from port.translation.lowering.rules.concat_split import from_end
-from port.translation.lowering.rules.linalg import rows_first
+from port.translation.lowering.axes.along import from_end
+from port.translation.lowering.axes.product import rows_first
+from port.translation.lowering.broadcast import together
 from port.translation.lowering.rules.parameters import variable
 
 if TYPE_CHECKING:

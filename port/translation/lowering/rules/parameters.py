@@ -27,7 +27,7 @@ def place_held(stage: LoweringContext, value: Value, path: str) -> None:
         )
     if layer is None:
         # The module's own: it lies as its readers want it.
-        stage.placed.layouts[value] = stage.preferred.get(value.name, torchs(value.rank))
+        stage.placed.layouts[value] = stage.given(value) or torchs(value.rank)
         stage.sources.add(value)
         stage.literals[value] = variable(owner, name)
         return

@@ -17,8 +17,9 @@ from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.trials import Trials
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.lowered import Assignment
-from port.translation.lowering.layout_assignment import place
-from port.translation.lowering.rules import pad as padding
+from port.translation.lowering.axes import widths as padding
+from port.translation.lowering.layout_assignment import analyse
+from port.translation.lowering.lower_graph import lower_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
 
@@ -98,7 +99,7 @@ def test_nothing_is_transposed_for_it(cls: type[nn.Module]) -> None:
         layers=kept_layers(module),
         free=free_lengths(Trials(module, (IMAGE,), {})),
     )
-    run = place({False: graph}, module)[False]
+    run = lower_graph(graph, module, analyse({False: graph}, module), training=False)
     assert not any(isinstance(step, Assignment) and step.is_transpose for step in run.steps)
     assert [run.layouts[value].order for value in run.graph.inputs] == [(0, 2, 3, 1)]
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from port.translation.ir import syntax
-from port.translation.ir.expr import code, literal
-from port.translation.ir.graph import Operation, Value
+from port.pairs.ops.axes import Reshaped
+from port.translation.ir.graph import Value
 from port.translation.ir.layout import Folded, Layout, torchs
 from port.translation.ir.reshape_axes import Group, groups
+from port.translation.lowering.paired import Paired, give
+from port.translation.lowering.templates import Source
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
 
 
-def _view(stage: LoweringContext, operation: Operation) -> None:
-    value, result = operation.arguments["self"], operation.results[0]
-    sizes = list(operation.arguments["size"])
+def lower_reshaped(stage: LoweringContext, paired: Paired, axes: Reshaped) -> None:
+    """Write an operator of `Reshaped`."""
+    value, result = paired.variables["input"], paired.operation.results[0]
+    sizes = list(paired.variables[axes.variable])
     if value.shape == result.shape:
         stage.alias(result, value, stage.layout(value))
         return
@@ -29,16 +31,15 @@ def _view(stage: LoweringContext, operation: Operation) -> None:
     has = stage.layout(value)
     made = None if found is None else _laid_out(has, found, value)
     folds = made is not None and made.folded is not None and has.folded is None
-    if found is not None and has.folded is None and (made is None or (folds and result.name in stage.preferred)):
+    if found is not None and has.folded is None and (made is None or (folds and stage.given(result) is not None)):
         has = _in_runs(has, found)
         made, folds = _laid_out(has, found, value), False
     if made is None:
         has, made = torchs(value.rank), torchs(result.rank)
-    expression = stage.need(value, has)
-    shape = _shape(stage, value, has, result, made, sizes, found, expression)
-    stage.give(result, reshaped(expression, shape), made)
+    shape = _shape(stage, value, has, result, made, sizes, found)
+    give(stage, paired, {"input": stage.need(value, has), axes.variable: tuple(shape)}, [made])
     if folds:
-        # Who cannot take the elements as they lie asks for torch's order, and the next round transposes before.
+        # For who cannot take the elements as they lie, the result is given torch's order, and transposed before.
         stage.sources.add(result)
 
 
@@ -49,11 +50,6 @@ def _in_runs(layout: Layout, found: list[Group]) -> Layout:
     )
     order = tuple(dim for run in runs for dim in run)
     return Layout(order) if len(order) == layout.rank else torchs(layout.rank)
-
-
-def reshaped(expression: syntax.Expr, shape: list[Any]) -> syntax.Expr:
-    """``x.reshape(…)``."""
-    return syntax.Call(syntax.Attribute(expression, "reshape"), tuple(map(literal, shape)))
 
 
 def _laid_out(layout: Layout, found: list[Group], value: Value) -> Layout | None:
@@ -97,7 +93,6 @@ def _shape(
     layout: Layout,
     sizes: list[Any],
     found: list[Group] | None,
-    expression: syntax.Expr,
 ) -> list[Any]:
     """The lengths in the source: those that stay are read from the array, so that they are not fixed in it."""
     stays = {g.after[0]: g.before[0] for g in found or () if len(g.before) == len(g.after) == 1}
@@ -111,13 +106,13 @@ def _shape(
     if leading == layout.rank:
         leading -= 1
     if leading > 1:
-        shape.append(syntax.Starred(code("x.shape[:k]", x=expression, k=leading)))
+        shape.append(Source(f"*input.shape[:{leading}]"))
     else:
         leading = 0
     for dim in layout.order[leading:]:
         given = sizes[dim] if dim < len(sizes) else -1
         if dim in stays and (not isinstance(result.shape[dim], int) or has.order.index(stays[dim]) == 0):  # type: ignore[index]
-            shape.append(code("x.shape[k]", x=expression, k=has.order.index(stays[dim])))
+            shape.append(Source(f"input.shape[{has.order.index(stays[dim])}]"))
         elif isinstance(given, Value):
             shape.append(stage.ref(given))
         elif given == -1 or not isinstance(result.shape[dim], int):  # type: ignore[index]
@@ -136,6 +131,3 @@ def _shape(
             if shape[k] == -1 and isinstance(result.shape[layout.order[k - len(shape)]], int):  # type: ignore[index]
                 shape[k] = result.shape[layout.order[k - len(shape)]]  # type: ignore[index]
     return shape
-
-
-RULES = dict.fromkeys(("aten.view", "aten._unsafe_view", "aten.reshape"), _view)
