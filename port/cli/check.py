@@ -69,7 +69,7 @@ class Arguments:
     time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
     """that the comparison may take, as estimated; else a smaller batch is compared, or a part, or nothing"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
-    """your own layers' pairs"""
+    """your own pairs: of layers, losses, operators, optimizers, schedules"""
     json: bool = False
     """print the result as JSON, for programs"""
 

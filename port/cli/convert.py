@@ -89,7 +89,7 @@ class Arguments:
     steps: Annotated[int | None, arg(metavar="N")] = None
     """for how many updates the schedule's function is called beforehand, where JAX cannot trace it"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
-    """your own layers' pairs"""
+    """your own pairs: of layers, losses, operators, optimizers, schedules"""
     max_shard_size: Annotated[str | None, arg(metavar="SIZE")] = None
     """write several safetensors files of at most this size and an index, as in 5GB"""
     overwrite: bool = False

@@ -17,7 +17,7 @@ from tyro.conf import Positional, arg
 from port.errors import UnknownChoice, UsageError
 from port.lessons import (
     Lesson,
-    Source,
+    SourceText,
     align,
     find_lesson,
     lessons,
@@ -49,6 +49,8 @@ class Arguments:
     """print where the two frameworks silently differ, with the remedy and the test that shows it"""
     tutorials: bool = False
     """print what old JAX tutorials say, and how it is said today"""
+    pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
+    """your own pairs, of layers, operators, optimizers or schedules, for the site's cheat sheet"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,6 +61,10 @@ def main(arguments: Sequence[str]) -> int:
         _print_table(tutorials=given.tutorials)
         return 0
     if given.html is not None:
+        if given.pairs is not None:
+            from port.cli.models import register_pairs
+
+            register_pairs(given.pairs)
         _write_site(given.what, given.html)
         return 0
     if not given.what:
@@ -75,13 +81,15 @@ def _check(given: Arguments) -> None:
         raise UsageError(f"port diff takes a lesson, or two files; got {len(given.what)} arguments")
     if sum((given.table, given.tutorials, given.html is not None)) > 1:
         raise UsageError("--table, --tutorials and --html are three things to ask for: give one of them")
+    if given.pairs is not None and given.html is None:
+        raise UsageError("--pairs is for the cheat sheet of the site: say where to write that, with --html SITE")
     if given.what and (given.table or given.tutorials):
         raise UsageError(
             f"{'--table' if given.table else '--tutorials'} prints all of it; give no lesson or files with it"
         )
 
 
-def _sources(what: tuple[str, ...]) -> tuple[Source, Source]:
+def _sources(what: tuple[str, ...]) -> tuple[SourceText, SourceText]:
     return _lesson(*what).sources() if len(what) == 1 else _files(*what)
 
 
@@ -94,7 +102,7 @@ def _lesson(name: str) -> Lesson:
         raise
 
 
-def _files(torch: str, jax: str) -> tuple[Source, Source]:
+def _files(torch: str, jax: str) -> tuple[SourceText, SourceText]:
     for path in (torch, jax):
         if not exists(path) and path in (lesson.name for lesson in lessons()):
             raise UsageError(f"{path!r} is a lesson, and no file here; port diff takes a lesson alone, or two files")

@@ -54,7 +54,7 @@ class Arguments:
     """write the mapping, which port convert --mapping and port.check(rename=…) read; what is open stands in it as
     comments"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
-    """your own layers' pairs"""
+    """your own pairs: of layers, losses, operators, optimizers, schedules"""
     json: bool = False
     """print the result as JSON, for programs"""
 

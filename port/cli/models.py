@@ -187,7 +187,7 @@ def register_pairs(path: Path) -> None:
     """Run a user's file of pairs: it calls `port.register` itself, or names them in ``PAIRS``.
 
     Raises:
-        UsageError: the file is not there, or fails.
+        UsageError: the file is not there, or fails; a pair that is refused.
     """
     from port.pairs import register
 
@@ -201,7 +201,10 @@ def register_pairs(path: Path) -> None:
     except Exception as error:
         raise UsageError(f"--pairs: {path} fails: {_told(error)}") from error
     for pair in getattr(module, "PAIRS", ()):
-        register(pair)
+        try:
+            register(pair)
+        except UsageError as error:
+            raise UsageError(f"--pairs: {path}: {error}") from error
 
 
 def _built(made: Callable[..., Any], arguments: dict[str, Any], reference: str, option: str) -> Any:

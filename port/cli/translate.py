@@ -61,7 +61,7 @@ class Arguments:
     time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
     """that comparing both sides may take, as estimated: what would take longer is compared at smaller lengths"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
-    """your own layers' pairs"""
+    """your own pairs: of layers, losses, operators, optimizers, schedules"""
     dry_run: bool = False
     """only list the layers and operators, and which of them have no pair; exits 1 if any has none"""
     json: bool = False
@@ -70,7 +70,7 @@ class Arguments:
     """print the graph that the source is written from, a line an operation: JAX expressions with their layouts"""
     print_after: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PASS")] = ()
     """print the graph behind a pass: export, reroll-loops, generalize-lengths, output-sizes, canonical-names,
-    stateful-loops or lower"""
+    stateful-loops, layout or lower"""
 
 
 def main(arguments: Sequence[str]) -> int:

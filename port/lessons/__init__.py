@@ -3,20 +3,20 @@
 An `Alignment` is data: rows of a line and its twin. `print_alignment` shows it in a terminal.
 """
 
-from port.lessons.alignment import Alignment, Kind, Line, Row, align
+from port.lessons.alignment import AlignedRow, Alignment, Kind, NumberedLine, align
 from port.lessons.catalogue import READING_ORDER, Lesson, find_lesson, lessons
-from port.lessons.source import Source, read_source, source_of
+from port.lessons.source import SourceText, read_source, source_of
 from port.lessons.terminal import print_alignment, print_lessons, whole_width
 from port.lessons.within import Span, words_apart
 
 __all__ = [
     "READING_ORDER",
+    "AlignedRow",
     "Alignment",
     "Kind",
     "Lesson",
-    "Line",
-    "Row",
-    "Source",
+    "NumberedLine",
+    "SourceText",
     "Span",
     "align",
     "find_lesson",

@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from port.lessons.anchors import matched
-from port.lessons.outline import DoesNotParse, Part, outline
+from port.lessons.outline import DoesNotParse, OutlineItem, outline
 from port.lessons.pairing import Pairs, pair_lines
-from port.lessons.source import Source
+from port.lessons.source import SourceText
 
 
 class Kind(StrEnum):
@@ -23,18 +23,18 @@ class Kind(StrEnum):
     ONLY_RIGHT = "only right"
 
 
-class Line(NamedTuple):
+class NumberedLine(NamedTuple):
     """A line of a file, and its number, counted from 1."""
 
     number: int
     text: str
 
 
-class Row(NamedTuple):
+class AlignedRow(NamedTuple):
     """What stands beside each other; None where a line has no twin."""
 
-    left: Line | None
-    right: Line | None
+    left: NumberedLine | None
+    right: NumberedLine | None
 
     @property
     def kind(self) -> Kind:
@@ -48,9 +48,9 @@ class Row(NamedTuple):
 class Alignment:
     """Every line of both sources once, in order."""
 
-    left: Source
-    right: Source
-    rows: tuple[Row, ...]
+    left: SourceText
+    right: SourceText
+    rows: tuple[AlignedRow, ...]
     remarks: tuple[str, ...] = ()
     """what a reader should know of the two sources"""
 
@@ -67,11 +67,11 @@ class Stretch(NamedTuple):
     right: range
     together: bool = False
     """one line each, and they are twins whatever they say"""
-    loose: tuple[Sequence[Part], Sequence[Part]] = ((), ())
+    loose: tuple[Sequence[OutlineItem], Sequence[OutlineItem]] = ((), ())
     """definitions in it that have no twin by name"""
 
 
-def align(left: Source, right: Source) -> Alignment:
+def align(left: SourceText, right: SourceText) -> Alignment:
     """Set two sources beside each other.
 
     Definitions of one qualified name stand opposite each other, as many as keep their order, and so do the titles of
@@ -79,7 +79,7 @@ def align(left: Source, right: Source) -> Alignment:
     leaves the lines alone.
     """
     remarks = [f"{source.name} {remark}" for source in (left, right) for remark in source.remarks]
-    parts: list[tuple[Part, ...]] = []
+    parts: list[tuple[OutlineItem, ...]] = []
     for source in (left, right):
         try:
             parts.append(outline(source.lines))
@@ -91,7 +91,9 @@ def align(left: Source, right: Source) -> Alignment:
     return Alignment(left, right, tuple(rows), tuple(remarks))
 
 
-def stretches(left_parts: Sequence[Part], right_parts: Sequence[Part], left: range, right: range) -> Iterator[Stretch]:
+def stretches(
+    left_parts: Sequence[OutlineItem], right_parts: Sequence[OutlineItem], left: range, right: range
+) -> Iterator[Stretch]:
     """Both sources cut at their matched parts, from the first line to the last: no line's twin is beyond a cut."""
 
     def between(ours: range, theirs: range) -> Stretch:
@@ -108,7 +110,7 @@ def stretches(left_parts: Sequence[Part], right_parts: Sequence[Part], left: ran
     yield between(left, right)
 
 
-def _rows(left: Source, right: Source, stretch: Stretch) -> Iterator[Row]:
+def _rows(left: SourceText, right: SourceText, stretch: Stretch) -> Iterator[AlignedRow]:
     ours = [left.lines[i] for i in stretch.left]
     theirs = [right.lines[j] for j in stretch.right]
     pairs = [(0, 0)] if stretch.together else pair_lines(ours, theirs)
@@ -117,14 +119,17 @@ def _rows(left: Source, right: Source, stretch: Stretch) -> Iterator[Row]:
         pairs = _without_strays(pairs, side, loose, lines)
     i = j = 0
     for twin_i, twin_j in [*pairs, (len(ours), len(theirs))]:
-        yield from (Row(Line(stretch.left[n] + 1, ours[n]), None) for n in range(i, twin_i))
-        yield from (Row(None, Line(stretch.right[n] + 1, theirs[n])) for n in range(j, twin_j))
+        yield from (AlignedRow(NumberedLine(stretch.left[n] + 1, ours[n]), None) for n in range(i, twin_i))
+        yield from (AlignedRow(None, NumberedLine(stretch.right[n] + 1, theirs[n])) for n in range(j, twin_j))
         if twin_i < len(ours):
-            yield Row(Line(stretch.left[twin_i] + 1, ours[twin_i]), Line(stretch.right[twin_j] + 1, theirs[twin_j]))
+            yield AlignedRow(
+                NumberedLine(stretch.left[twin_i] + 1, ours[twin_i]),
+                NumberedLine(stretch.right[twin_j] + 1, theirs[twin_j]),
+            )
         i, j = twin_i + 1, twin_j + 1
 
 
-def _starting(parts: Sequence[Part], lines: range) -> Sequence[Part]:
+def _starting(parts: Sequence[OutlineItem], lines: range) -> Sequence[OutlineItem]:
     first, last = (bisect_left(parts, line, key=lambda part: part.start) for line in (lines.start, lines.stop))
     return parts[first:last]
 

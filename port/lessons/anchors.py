@@ -6,13 +6,13 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
-from port.lessons.outline import Part
+from port.lessons.outline import OutlineItem
 
 # So many pairs of one name (the setters of a property, the branches of an `if`) are all tried.
 TRIED = 1000
 
 
-def matched(left: Sequence[Part], right: Sequence[Part]) -> list[tuple[Part, Part]]:
+def matched(left: Sequence[OutlineItem], right: Sequence[OutlineItem]) -> list[tuple[OutlineItem, OutlineItem]]:
     """Parts of one name, in order on both sides: a longest set of which no two cross."""
     pairs = in_order([part.name for part in left], [part.name for part in right])
     return [(left[i], right[j]) for i, j in pairs]

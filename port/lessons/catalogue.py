@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from port.errors import UnknownChoice, UsageError
-from port.lessons.source import Source, read_source
+from port.lessons.source import SourceText, read_source
 
 # One builds on another. A lesson that is not named here comes behind them.
 READING_ORDER = (
@@ -39,7 +39,7 @@ class Lesson:
     torch: Path
     jax: Path
 
-    def sources(self) -> tuple[Source, Source]:
+    def sources(self) -> tuple[SourceText, SourceText]:
         """Both files, named from the folder that holds the lessons."""
         root = self.torch.parents[2]
         torch, jax = (read_source(path, path.relative_to(root).as_posix()) for path in (self.torch, self.jax))

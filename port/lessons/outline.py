@@ -18,7 +18,7 @@ class DoesNotParse(ValueError):
 
 
 @dataclass(frozen=True)
-class Part:
+class OutlineItem:
     """A definition, or the title of a cell. Lines are counted from 0, and ``stop`` is the first that is not its own."""
 
     name: str
@@ -29,11 +29,11 @@ class Part:
     body: int
     """where its signature has ended"""
     stop: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[OutlineItem, ...] = ()
     """the methods of a class, and whatever titles stand inside"""
 
 
-def outline(lines: Sequence[str]) -> tuple[Part, ...]:
+def outline(lines: Sequence[str]) -> tuple[OutlineItem, ...]:
     """The functions and classes of a source, methods inside them, and the titles of cells; in order.
 
     Raises:
@@ -44,7 +44,7 @@ def outline(lines: Sequence[str]) -> tuple[Part, ...]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of somebody else's "\d"
             tree = ast.parse(text)
-        titles = [Part(lines[n].rstrip(), n, n, n + 1, n + 1) for n in _titles(text)]
+        titles = [OutlineItem(lines[n].rstrip(), n, n, n + 1, n + 1) for n in _titles(text)]
     except SyntaxError as error:
         place = "" if error.lineno is None else f", line {error.lineno}"
         raise DoesNotParse(f"{error.msg}{place}") from None
@@ -55,15 +55,15 @@ def outline(lines: Sequence[str]) -> tuple[Part, ...]:
     return _placed(_definitions(tree, lines, in_class=False), titles)
 
 
-def flat(parts: Sequence[Part], inside: str = "") -> Iterator[tuple[str, Part]]:
+def flat(parts: Sequence[OutlineItem], inside: str = "") -> Iterator[tuple[str, OutlineItem]]:
     """Every part with its qualified name, those inside others too."""
     for part in parts:
         yield inside + part.name, part
         yield from flat(part.parts, f"{inside}{part.name}.")
 
 
-def _definitions(node: ast.AST, lines: Sequence[str], *, in_class: bool) -> list[Part]:
-    parts: list[Part] = []
+def _definitions(node: ast.AST, lines: Sequence[str], *, in_class: bool) -> list[OutlineItem]:
+    parts: list[OutlineItem] = []
     for found in _nearest(node):
         # JAX's modules are called by __call__, torch's by forward.
         name = "__call__" if in_class and found.name == "forward" else found.name
@@ -76,7 +76,7 @@ def _definitions(node: ast.AST, lines: Sequence[str], *, in_class: bool) -> list
         inside = _definitions(found, lines, in_class=True) if isinstance(found, ast.ClassDef) else []
         body = min([found.body[0].lineno - 1, *(part.start for part in inside)])
         stop = found.end_lineno or found.lineno
-        parts.append(Part(name, start, line, max(body, line + 1), stop, tuple(inside)))
+        parts.append(OutlineItem(name, start, line, max(body, line + 1), stop, tuple(inside)))
     return parts
 
 
@@ -99,7 +99,7 @@ def _titles(text: str) -> list[int]:
     ]
 
 
-def _placed(parts: list[Part], titles: list[Part]) -> tuple[Part, ...]:
+def _placed(parts: list[OutlineItem], titles: list[OutlineItem]) -> tuple[OutlineItem, ...]:
     """The parts and the titles in order; a title that stands inside of a part becomes a part of it."""
     placed = []
     for part in parts:

@@ -15,7 +15,7 @@ NAMES = {"\n": r"\n", "\r\n": r"\r\n", "\r": r"\r"}
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """A file's lines, without their ends."""
 
     name: str
@@ -25,21 +25,21 @@ class Source:
     """what a reader of it should know besides"""
 
 
-def source_of(text: str, name: str) -> Source:
+def source_of(text: str, name: str) -> SourceText:
     """The lines of a text. Line ends are no part of them; where there is more than one sort, a remark says so."""
     lines = LINE_END.split(text)
     if not lines[-1]:
         lines.pop()  # what follows the last line's end is no line
     if not lines:
-        return Source(name, (), ("is empty",))
+        return SourceText(name, (), ("is empty",))
     ends = sorted(set(LINE_END.findall(text)))
     if len(ends) < 2:
-        return Source(name, tuple(lines))
+        return SourceText(name, tuple(lines))
     mixed = ", ".join(NAMES[end] for end in ends)
-    return Source(name, tuple(lines), (f"has mixed line ends ({mixed}); they are not compared",))
+    return SourceText(name, tuple(lines), (f"has mixed line ends ({mixed}); they are not compared",))
 
 
-def read_source(path: Path, name: str | None = None) -> Source:
+def read_source(path: Path, name: str | None = None) -> SourceText:
     """Read a file of UTF-8 text, with or without a byte order mark; ``name`` instead of its path.
 
     Raises:

@@ -11,10 +11,10 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 
-from port.lessons.alignment import Alignment, Kind, Row
+from port.lessons.alignment import AlignedRow, Alignment, Kind
 from port.lessons.catalogue import Lesson
 from port.lessons.folding import fold
-from port.lessons.source import Source
+from port.lessons.source import SourceText
 from port.lessons.visible import ESCAPED, visible
 from port.lessons.within import words_apart
 
@@ -63,11 +63,11 @@ def whole_width(alignment: Alignment) -> int:
     return sum(map(_gutter, sources)) + 5 + 2 * min(max(longest, names), WIDEST)
 
 
-def _gutter(source: Source) -> int:
+def _gutter(source: SourceText) -> int:
     return len(str(len(source.lines)))
 
 
-def _lines(source: Source, console: Console) -> list[Text]:
+def _lines(source: SourceText, console: Console) -> list[Text]:
     """Each line of a source as it is shown: highlighted, and what a terminal might obey written out."""
     shown = [visible(line, console.encoding) for line in source.lines]
     plain = [Text(line) for line in shown]
@@ -81,7 +81,7 @@ def _lines(source: Source, console: Console) -> list[Text]:
     return list(coloured)
 
 
-def _cells(row: Row, lines: tuple[list[Text], list[Text]]) -> tuple[Text, ...]:
+def _cells(row: AlignedRow, lines: tuple[list[Text], list[Text]]) -> tuple[Text, ...]:
     """Both lines: quiet where they are equal, and with the words underlined that only one of two twins has."""
     left, right = (Text() if line is None else shown[line.number - 1] for line, shown in zip(row, lines, strict=True))
     if row.kind is Kind.EQUAL:

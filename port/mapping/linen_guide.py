@@ -34,7 +34,8 @@ def linen_guide(module: linen.Module, inputs: Any) -> Guide:
     seen: dict[tuple[str, ...], Any] = {}
 
     def note(run: Any, args: Any, kwargs: Any, context: Any) -> Any:
-        seen.setdefault(context.module.path, context.module)
+        if is_bound(context.module):
+            seen.setdefault(context.module.path, context.module)
         return run(*args, **kwargs)
 
     arguments = inputs if isinstance(inputs, tuple) else (inputs,)
@@ -49,6 +50,11 @@ def linen_guide(module: linen.Module, inputs: Any) -> Guide:
     outer_first = sorted(seen.items(), key=lambda item: len(item[0]))
     layers = tuple(_layer(dotted(path), layer) for path, layer in outer_first)
     return Guide("flax", tree_guide(variables).leaves, layers)
+
+
+def is_bound(module: linen.Module) -> bool:
+    """Whether a module has a path: one that holds nothing may be called without a place in any other."""
+    return getattr(module, "scope", None) is not None
 
 
 def tree_guide(variables: Mapping[str, Any]) -> Guide:

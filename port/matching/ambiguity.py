@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from port.matching.names import told_apart
 from port.matching.options import Node, Option
 from port.matching.rivals import permuted, rivals
 from port.matching.running import Shown, StateRuns
@@ -19,7 +20,8 @@ def undecided(runs: StateRuns, state: State) -> dict[Node, list[Node]]:
     """Nodes that nothing tells apart: another state agrees as well, or nothing can be seen of them.
 
     Names, and a user's rules, do tell; so they are not asked again. Where the two models do not agree anyway, a module
-    tells as well: its own parameters belong to the module in which all that is called inside it has its twins.
+    tells as well: its own parameters belong to the module in which all that is called inside it has its twins. And so
+    do the names of two parameters that are held by one module, or by none that is seen.
 
     Returns:
         Flax's node → torch's nodes that it could be.
@@ -35,7 +37,7 @@ def undecided(runs: StateRuns, state: State) -> dict[Node, list[Node]]:
             if other == flax or pair in asked or state.decisions[other].by in ("name", "your rule") or runs.are_spent:
                 continue
             asked.add(pair)
-            if not shown.agree and are_at_home(state, flax, other):
+            if not shown.agree and (are_at_home(state, flax, other) or are_told(state, flax, other)):
                 continue
             for node, twins in _as_good(runs, state, shown, (flax, other)).items():
                 known = found.setdefault(node, [])
@@ -50,6 +52,13 @@ def are_at_home(state: State, *nodes: Node) -> bool:
     """
     holders = [(state.decisions[flax].option.torch[0].path, flax[0].path) for flax in nodes]
     return len(set(holders)) == len(nodes) and all(_are_twins(state, *pair) for pair in holders)
+
+
+def are_told(state: State, *nodes: Node) -> bool:
+    """Whether the names of these parameters of a person's own tell them apart, and as they were decided."""
+    twins = [state.decisions[flax].option.torch for flax in nodes]
+    are_hidden = all(flax[0].seen == (None, None) for flax in nodes)
+    return are_hidden and told_apart([n[0].place for n in twins], [n[0].place for n in nodes]) == (0, 1)
 
 
 def _are_twins(state: State, theirs: str, ours: str) -> bool:

@@ -11,6 +11,7 @@ from port.mapping import TORCH_ONLY, Entry, Guide, Mapping, Rules, rules_of
 from port.mapping.complain import Complaints
 from port.mapping.folding import folded, folds
 from port.mapping.found import Found
+from port.mapping.given import BUFFER
 from port.mapping.grouping import entries_of
 from port.mapping.renaming import Renaming
 from port.mapping.slots import is_extra_state
@@ -110,6 +111,7 @@ def _matched(sides: Sides, rules: Rules) -> Match:
     sure = state.without(set(open_nodes) | set(open_ways))
     aside = _aside(problem, state, torch)
     idle_torch, idle_flax = _idle(sides, problem, state, aside)
+    constants = _constants(problem, state, flax, aside)
     aside += [Found((name,), (name,), (), TORCH_ONLY, True) for name in sorted(idle_torch)]
     found = [match for made in sure.decisions.values() for match in made.option.found] + aside
     complaints = Complaints(torch, flax)
@@ -117,9 +119,10 @@ def _matched(sides: Sides, rules: Rules) -> Match:
     entries = folded(entries, {path: shape for path, shape in rules.fold.items() if _holds(entries, path)})
     order = {name: place for place, name in enumerate(sides.torch.guide.leaves)}
     entries.sort(key=lambda entry: order.get(entry.sources[0], len(order)))
-    kept = (*rules.keep, *sorted(idle_flax))
+    kept = (*rules.keep, *sorted(idle_flax | constants))
     mapping = Mapping(tuple(entries), kept)
-    rows = rows_of(problem, state, given, aside, open_nodes, open_ways, torch, flax, (idle_torch, idle_flax))
+    alone = (idle_torch, idle_flax, constants)
+    rows = rows_of(problem, state, given, aside, open_nodes, open_ways, torch, flax, alone)
     remarks = [*complaints.lines, *renaming.idle(sides.torch.guide.leaves)]
     if runs.are_spent:
         remarks.append("more hypotheses could have been tried: names or rules of yours would make it sure")
@@ -166,13 +169,25 @@ def _aside(problem: Problem, state: State, torch: Guide) -> list[Found]:
 
 def _idle(sides: Sides, problem: Problem, state: State, aside: list[Found]) -> tuple[frozenset[str], frozenset[str]]:
     """Parameters of torch's and of Flax's that have no twin, and take no part in what the models compute."""
-    theirs, ours = left_over(problem, state, {name for found in aside for name in found.torch})
-    alone = [node for node in theirs if not any(problem.between(node, other) for other in ours)]
-    others = [node for node in ours if not any(problem.between(other, node) for other in theirs)]
+    alone, others = _without_twins(problem, state, aside)
     return (
         idle(torch_outputs(sides), _parameters(sides.torch.guide, alone)),
         idle(flax_outputs(sides), _parameters(sides.flax.guide, others)),
     )
+
+
+def _constants(problem: Problem, state: State, flax: Guide, aside: list[Found]) -> frozenset[str]:
+    """Flax's constants, as a mask or an index, that torch's model computes for itself or does not save."""
+    _, others = _without_twins(problem, state, aside)
+    names = (name for node in others for unit in node if unit.is_constant for name in unit.tensors)
+    return frozenset(name for name in names if flax.leaves[name].collection != BUFFER)
+
+
+def _without_twins(problem: Problem, state: State, aside: list[Found]) -> tuple[list[Node], list[Node]]:
+    """torch's nodes and Flax's that are left over, and cannot be one another."""
+    theirs, ours = left_over(problem, state, {name for found in aside for name in found.torch})
+    alone = [node for node in theirs if not any(problem.between(node, other) for other in ours)]
+    return alone, [node for node in ours if not any(problem.between(other, node) for other in theirs)]
 
 
 def _parameters(guide: Guide, nodes: list[Node]) -> list[str]:

@@ -113,7 +113,13 @@ def _by_shape(torch: Unit, flax: Unit) -> Iterator[list[Link]]:
     if not _may_meet(torch.family, flax.family):
         return
     theirs, ours = torch.role_names, flax.role_names
-    if theirs is None or ours is None or set(theirs) != set(ours):
+    if theirs is None or ours is None:
+        return
+    if len(theirs) == len(ours) == 1 and "own" in (torch.family, flax.family):
+        # What a parameter of a person's own is to its module, its twin tells: the bias of a layer whose weight is tied.
+        role = next(iter(ours if torch.family == "own" else theirs))
+        theirs, ours = {role: next(iter(theirs.values()))}, {role: next(iter(ours.values()))}
+    if set(theirs) != set(ours):
         return
     ways = [
         routes(torch.family, torch.shapes[theirs[role]], flax.family, flax.shapes[ours[role]], role=role)

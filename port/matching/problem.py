@@ -96,12 +96,15 @@ def problem_of(
 def _without_constants(
     options: dict[tuple[Node, Node], tuple[Option, ...]],
 ) -> dict[tuple[Node, Node], tuple[Option, ...]]:
-    """The options without those of torch's constants for what something else of torch's can be as well."""
-    wanted = {flax for torch, flax in options if not torch[0].is_constant}
+    """The options without those between one side's constants and what something of that side's that is trained can be
+    as well."""
+    torchs = {torch for torch, flax in options if not flax[0].is_constant}
+    flaxs = {flax for torch, flax in options if not torch[0].is_constant}
     return {
         (torch, flax): ways
         for (torch, flax), ways in options.items()
-        if not torch[0].is_constant or flax[0].is_constant or flax not in wanted
+        if torch[0].is_constant == flax[0].is_constant
+        or (torch not in torchs if flax[0].is_constant else flax not in flaxs)
     }
 
 

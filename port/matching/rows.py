@@ -22,7 +22,7 @@ def rows_of(
     other_ways: dict[Node, list[Option]],
     torch: Guide,
     flax: Guide,
-    idle: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
+    alone: tuple[frozenset[str], frozenset[str], frozenset[str]] = (frozenset(), frozenset(), frozenset()),
 ) -> tuple[Row, ...]:
     """All rows, in torch's order; what is open last.
 
@@ -35,11 +35,13 @@ def rows_of(
         other_ways: Flax's node → the ways its weights could be moved.
         torch: torch's guide, without what the rules speak of.
         flax: Flax's.
-        idle: parameters of torch's and of Flax's that take no part in what the models compute.
+        alone: what needs no twin: parameters of torch's and of Flax's that take no part in what the models compute,
+            and Flax's constants.
     """
+    idle, idle_flax, constants = alone
     sure = [Row(entry.sources, entry.targets, "your rule") for entry in given]
     for found in aside:
-        why = _IDLE if idle[0].issuperset(found.torch) else "a constant"
+        why = _IDLE if idle.issuperset(found.torch) else "a constant"
         sure.append(Row(found.torch, (), "no twin needed", f"{why}, kept aside for the way back"))
     unclear: list[Row] = []
     for node, made in state.decisions.items():
@@ -52,10 +54,11 @@ def rows_of(
             unclear.append(Row(theirs, ours, "open", "its weights could be moved in several ways", ways))
         else:
             sure.append(Row(theirs, ours, made.by, made.option.note))
-    unclear += _left(problem, state, aside, torch, flax, idle[1])
+    unclear += _left(problem, state, aside, torch, flax, idle_flax | constants)
     order = {name: place for place, name in enumerate(torch.leaves)}
     sure.sort(key=lambda row: order.get(row.torch[0], len(order)))
-    sure += [Row((), (name,), "no twin needed", f"{_IDLE}, and keeps its value") for name in sorted(idle[1])]
+    for names, why in ((idle_flax, _IDLE), (constants, "a constant")):
+        sure += [Row((), (name,), "no twin needed", f"{why}, and keeps its value") for name in sorted(names)]
     return (*sure, *unclear)
 
 
@@ -76,7 +79,7 @@ def left_over(problem: Problem, state: State, spared: set[str]) -> tuple[list[No
 
 
 def _left(
-    problem: Problem, state: State, aside: list[Found], torch: Guide, flax: Guide, idle: frozenset[str]
+    problem: Problem, state: State, aside: list[Found], torch: Guide, flax: Guide, alone: frozenset[str]
 ) -> list[Row]:
     """What has no twin at all, with what it could be."""
     spared = {name for found in aside for name in found.torch} | {n for n in torch.leaves if is_extra_state(n)}
@@ -85,7 +88,7 @@ def _left(
     ours = [
         node
         for node in ours
-        if not idle.issuperset(_tensors(node))
+        if not alone.issuperset(_tensors(node))
         and any(flax.leaves[name].collection != BUFFER for name in _tensors(node))
     ]
     rows = []

@@ -10,11 +10,12 @@ import numpy as np
 from port.errors import UsageError
 from port.matching.activations import Activations, FlaxRuns
 from port.matching.units import ROLES
+from port.parity.sides.calls import as_array
 
 if TYPE_CHECKING:
     from port.parity.sides.building import Keywords
     from port.parity.sides.flax_side import FlaxSide
-    from port.parity.sides.inputs import Inputs, Layout
+    from port.parity.sides.inputs import InputLayout, Inputs
     from port.parity.sides.run import Run
     from port.parity.sides.torch_side import TorchSide
 
@@ -48,7 +49,7 @@ class Sides:
     flax_given: Inputs
     runs: FlaxRuns
     own: Activations
-    layout: Layout
+    layout: InputLayout
     is_narrowed: bool
     options: dict[str, Any]
 
@@ -80,7 +81,7 @@ def both_sides(
     run = torch.run(given, Drawn(), training=False)
     layout = layout_between(torch, run, given, channels_last)
 
-    def side(layout: Layout) -> tuple[FlaxSide, Inputs, FlaxRuns, Activations]:
+    def side(layout: InputLayout) -> tuple[FlaxSide, Inputs, FlaxRuns, Activations]:
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, "float64")
         flax = flax_side(flax_module, "float64", theirs, flax_keywords)
         runs = FlaxRuns(flax, theirs)
@@ -102,12 +103,12 @@ def both_sides(
     if flax_inputs is not None:
         options["flax_inputs"] = flax_inputs
     narrowed = torch.narrowed(given) or torch.widened(given) or flax.narrowed(theirs) or flax.widened(theirs)
-    narrowed = narrowed or _has_tables(torch)
+    narrowed = narrowed or _has_tables(module, torch)
     return Sides(module, torch, flax, flax_module, run, given, theirs, runs, own, layout, narrowed, options)
 
 
-def _has_tables(torch: TorchSide) -> bool:
-    """Whether constants of torch's model, which Flax's may compute, are rounded to float32."""
+def _has_tables(module: Any, torch: TorchSide) -> bool:
+    """Whether constants of torch's model, which Flax's may compute, are rounded to float32: saved ones or not."""
     leaves = torch.guide.leaves.values()
     is_trained = any(leaf.collection == "params" and not leaf.is_frozen for leaf in leaves)
     constants = [
@@ -116,4 +117,5 @@ def _has_tables(torch: TorchSide) -> bool:
         if (leaf.is_frozen and is_trained)
         or (leaf.collection != "params" and ROLES.get(leaf.name.rpartition(".")[2]) is None)
     ]
+    constants += [as_array(buffer) for name, buffer in module.named_buffers() if name not in torch.weights]
     return any(array.dtype == np.float32 and bool((array != array.round()).any()) for array in constants)

@@ -140,10 +140,12 @@ def _state(held: Held, group: Group, name: str, tensor: torch.Tensor, counted: f
     for key, value in held.by_key(pair, name):
         if key == STEP or key in pair.scalars:
             state[key] = torch.tensor(np.asarray(value).item(), dtype=number)
-        elif key not in absent:
+        elif key in pair.keys - absent:
             state[key] = as_torch(np.array(value)).to(tensor)
     if pair.counts and STEP not in state:
         state[STEP] = torch.tensor(float(counted), dtype=number)
+    if pair.whole_count:
+        state[STEP] = int(state[STEP])
     return state
 
 

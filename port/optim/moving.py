@@ -19,7 +19,6 @@ from port.optim.saved import SavedOptimizer, read_optimizer
 from port.optim.saved_scheduler import read_scheduler, scheduler_places
 from port.optim.state_dicts import LARGEST
 from port.pairs.optimizers import pair_of_optimizer
-from port.pairs.pair import is_class
 from port.pairs.schedules import place_of
 from port.weights.nesting import nested
 from port.weights.tensors import Checkpoint, Tensor
@@ -77,7 +76,7 @@ class MovedOptimizer:
             self.given = {"schedule": schedule, "step": step}
         if steps is not None:
             self.given["steps"] = steps
-        self.remarks = [*_another_class(saved), *_not_stepped(saved), *self.remarks]
+        self.remarks = [*_of_the_pair(saved), *_not_stepped(saved), *self.remarks]
 
     def __call__(self, mapping: Mapping) -> list[Tensor]:
         with jax.enable_x64(True):  # a float64 moment stays one
@@ -111,15 +110,11 @@ class MovedOptimizer:
         )
 
 
-def _another_class(saved: SavedOptimizer) -> list[str]:
-    """That what was called an Adam is an AdamW. No error: the groups tell the same steps by either name."""
-    told = any(group.get("decoupled_weight_decay") for group in saved.optimizer.param_groups)
-    if not told or not is_class(type(saved.optimizer), "torch.optim.Adam"):
-        return []
-    return [
-        f"{saved.place or 'optimizer'}: its groups have decoupled_weight_decay=True, which makes torch.optim.Adam a "
-        "torch.optim.AdamW: it is moved as that"
-    ]
+def _of_the_pair(saved: SavedOptimizer) -> list[str]:
+    """What the optimizer's pair says of the groups."""
+    remark = pair_of_optimizer(saved.optimizer).remark
+    said = dict.fromkeys(remark(group) for group in saved.optimizer.param_groups)
+    return [f"{saved.place or 'optimizer'}: {each}" for each in said if each is not None]
 
 
 def _not_stepped(saved: SavedOptimizer) -> list[str]:

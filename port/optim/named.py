@@ -1,4 +1,4 @@
-"""Any of torch's optimizers by its name, in optax, with no torch at hand."""
+"""Any of torch's optimizers by its name, or one that has been registered, in optax, with no torch at hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from port.errors import UnknownChoice, UsageError
 from port.mapping import Mapping, between
 from port.optim.layout import in_torch_layout
 from port.optim.names import pair_named
-from port.optim.options import CHANGE_NOTHING, reason_against
+from port.optim.options import reason_against
 from port.pairs.expression import Expression, Function, Name
 
 
@@ -20,7 +20,7 @@ def by_name(name: str, *, model: Any = None, **options: Any) -> optax.GradientTr
     It steps all that it is given: ``nnx.state(model, nnx.Param)`` leaves out what is `port.nn.Frozen`.
 
     Args:
-        name: torch's name in small letters: one of `NAMES`.
+        name: torch's name in small letters: one of `NAMES`, or that of a registered pair.
         model: the nnx module that is trained, or its mapping from torch's names. Needed by those whose updates depend
             on how parameters are laid out (Adafactor, Muon, LBFGS), where they are not laid out as torch's are.
         options: torch's, under torch's names: ``lr`` (a number, or a schedule of the count of updates), ``momentum``,
@@ -33,7 +33,7 @@ def by_name(name: str, *, model: Any = None, **options: Any) -> optax.GradientTr
     pair = pair_named(name)
     if (reason := pair.refused(pair.defaults)) is not None:
         raise UsageError(reason)
-    options = {option: value for option, value in options.items() if option not in CHANGE_NOTHING}
+    options = {option: value for option, value in options.items() if option not in pair.ignored}
     for option in options:
         if option not in pair.defaults:
             raise UnknownChoice(f"option of {name}", option, pair.defaults)

@@ -10,14 +10,13 @@ import jax
 import numpy as np
 import optax
 
-from port.pairs.optimizers import OPTIMIZERS
+from port.pairs.optimizers import all_optimizers
 from port.transforms.lbfgs_state import TorchLbfgsState
 from port.transforms.paths import path_of
 
 Trees = dict[str, dict[str, Any]]
 """A field → the path of a parameter → its array."""
 
-_KEEPING = {name for pair in OPTIMIZERS for name in pair.state}
 _ACCUMULATING = {"TorchAccumulationState", "MultiStepsState"}
 
 
@@ -94,15 +93,16 @@ def parts_of(state: Any, paths: Collection[str]) -> list[Part]:
         paths: all that a parameter may be called in it.
     """
     parts = [Part()]
-    _collect(state, parts[0], parts, paths)
+    keeping = frozenset(name for pair in all_optimizers() for name in pair.state)
+    _collect(state, parts[0], parts, paths, keeping)
     return parts
 
 
-def _collect(state: Any, part: Part, parts: list[Part], paths: Collection[str]) -> None:
+def _collect(state: Any, part: Part, parts: list[Part], paths: Collection[str], keeping: Collection[str]) -> None:
     if isinstance(state, optax.PartitionState):
         for label, inner in state.inner_states.items():
             parts.append(Part(str(label), part))
-            _collect(inner, parts[-1], parts, paths)
+            _collect(inner, parts[-1], parts, paths, keeping)
         return
     if isinstance(state, TorchLbfgsState):
         part.lbfgs.append(state)
@@ -112,18 +112,18 @@ def _collect(state: Any, part: Part, parts: list[Part], paths: Collection[str]) 
     if name == "TorchPlateauState":
         part.plateau.update({key: value for key, value in fields.items() if key != "inner_state"})
     trees = {key: _by_path(value, paths) for key, value in fields.items() if not _is_one(value)}
-    if name in _KEEPING:
+    if name in keeping:
         trees = {key: tree for key, tree in trees.items() if tree}
     else:
         trees = {key: tree for key, tree in trees.items() if name not in _ACCUMULATING and tree.keys() & set(paths)}
-    if trees or name in _KEEPING:
+    if trees or name in keeping:
         part.kept.append(Kept(name, trees, {key: value for key, value in fields.items() if _is_one(value)}))
     elif "count" in fields:
         part.counts.append(fields["count"])
     children = state.values() if isinstance(state, dict) else state if isinstance(state, tuple | list) else ()
     for key, child in zip(fields or range(len(children)), children, strict=True):
         if key not in trees:
-            _collect(child, part, parts, paths)
+            _collect(child, part, parts, paths, keeping)
 
 
 def _is_one(value: Any) -> bool:

@@ -69,9 +69,11 @@ def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int =
         number: which of the optimizers it is.
 
     Raises:
-        UsageError: options that the pair cannot say in optax; a complex parameter, where torch steps its parts apart.
+        UsageError: options that the pair cannot say in optax, or does not know; a complex parameter, where torch steps
+            its parts apart.
     """
     pair = pair_of_optimizer(optimizer)
+    _refuse_unknown_options(optimizer, pair)
     groups: list[Group] = []
     for index, (group, named) in enumerate(zip(optimizer.param_groups, names, strict=True)):
         options = options_of(pair, group)
@@ -95,6 +97,15 @@ def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int =
     return groups
 
 
+def _refuse_unknown_options(optimizer: torch.optim.Optimizer, pair: OptimizerPair) -> None:
+    """See that the pair knows all that the optimizer was told: what it does not know, it would leave out."""
+    if strange := sorted(set(optimizer.defaults) - set(pair.defaults) - pair.ignored):
+        raise UsageError(
+            f"{pair.torch} has the option {' and '.join(strange)}, of which its pair says nothing: an option that "
+            "changes an update belongs into the pair's defaults, another one into its ignored"
+        )
+
+
 def _remembering(optimizer: torch.optim.Optimizer, groups: list[Group], names: list[str]) -> Group:
     """LBFGS's only group with its memory, which torch keeps under the first parameter."""
     tensors = optimizer.param_groups[0]["params"]
@@ -111,16 +122,11 @@ def _remembering(optimizer: torch.optim.Optimizer, groups: list[Group], names: l
 
 def options_of(pair: OptimizerPair, group: dict[str, Any]) -> dict[str, Any]:
     """A group's options as plain numbers: torch takes the learning rate and the betas as tensors too."""
-    options = {name: _plain(group.get(name, default)) for name, default in {**pair.defaults, **_implied(group)}.items()}
+    options = {name: _plain(group.get(name, default)) for name, default in pair.defaults.items()}
     if pair.rate_in_its_dtype and hasattr(group["lr"], "item") and options["lr"]:
         # It takes 1 − lr · decay in the tensor's float32, too.
         options["weight_decay"] = (1 - (1 - group["lr"] * options["weight_decay"]).item()) / options["lr"]
     return options
-
-
-def _implied(group: dict[str, Any]) -> dict[str, Any]:
-    """AdamW's groups say so, whatever class holds them."""
-    return {"decoupled_weight_decay": group["decoupled_weight_decay"]} if "decoupled_weight_decay" in group else {}
 
 
 def _plain(value: Any) -> Any:
@@ -132,7 +138,7 @@ def _plain(value: Any) -> Any:
 def _state_of(state: dict[str, Any], pair: OptimizerPair) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     from port.weights.torch_arrays import as_numpy
 
-    keys = {key for fields in pair.state.values() for key in fields.values()} | {STEP}
+    keys = pair.keys | {STEP}
     present = {key: value for key, value in state.items() if key in keys and value is not None}
     alone = pair.scalars | {STEP}
     numbers = {key: float(value) for key, value in present.items() if key in alone}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping as Saved
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from port.optim.naming import names_of
 from port.optim.options import shown
 from port.optim.state_dicts import LARGEST, check_form, check_memory, check_options, check_values, is_floating
 from port.optim.unstepped import freeze
-from port.pairs.optimizers import OPTIMIZERS, STEP, OptimizerPair, pair_of_optimizer
+from port.pairs.optimizers import STEP, OptimizerPair, all_optimizers, pair_of_optimizer
 from port.weights.tensors import Checkpoint
 from port.weights.torch_files import read_saved
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PLACES = ("optimizer", "optimizer_state_dict", "optimizer_state", "optimizer_states", "optim", "opt")
 """Where training scripts put an optimizer's state dict in what they save."""
+_NO_DEFAULT = inspect.Parameter.empty
 STEPS = ("step", "global_step", "iteration", "num_updates")
 
 
@@ -62,13 +64,14 @@ def read_optimizer(
 
     Args:
         source: what ``torch.save`` wrote: its path, or the file that is open. It is never unpickled beyond tensors.
-        optimizer: its class, one of torch.optim's.
+        optimizer: its class, one of torch.optim's or of a registered pair.
         model: the module that it trains, on the meta device too: it tells which parameters there are.
         key: where in the checkpoint the optimizer's state dict is, if it holds several.
 
     Raises:
         BrokenWeights: a file that cannot be read, or holds no optimizer; a part of it that is not what it has to be.
-        UsageError: no class of torch.optim's; several optimizers in it; groups whose parameters cannot be told apart.
+        UsageError: no class that a pair speaks of; several optimizers in it; groups whose parameters cannot be told
+            apart.
         WeightsMismatch: the state of another model, or of another class.
     """
     if not isinstance(optimizer, type):
@@ -87,14 +90,19 @@ def read_optimizer(
     shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
     _check_class(where, saved, pair)
     _check_state(where, saved, names, shapes, pair)
-    made = _made(where, saved, optimizer, names, shapes)
+    made = _made(where, saved, optimizer, pair, names, shapes)
     check_options(where, pair, made.param_groups)
     still = freeze(made, names, [name for name, parameter in parameters.items() if not parameter.requires_grad])
     return SavedOptimizer(made, place, _step(path, content, made), content, *still)
 
 
 def _made(
-    where: str, saved: Saved[str, Any], optimizer: Any, names: list[list[str]], shapes: dict[str, tuple[int, ...]]
+    where: str,
+    saved: Saved[str, Any],
+    optimizer: Any,
+    pair: OptimizerPair,
+    names: list[list[str]],
+    shapes: dict[str, tuple[int, ...]],
 ) -> torch.optim.Optimizer:
     parameters = [
         [
@@ -105,13 +113,18 @@ def _made(
     ]
     groups = [{**group, "param_names": named} for group, named in zip(saved["param_groups"], names, strict=True)]
     try:
-        made: torch.optim.Optimizer = optimizer([{"params": named} for named in parameters])
+        made: torch.optim.Optimizer = optimizer([{"params": named} for named in parameters], **_needed(optimizer, pair))
         made.load_state_dict({"state": saved["state"], "param_groups": groups})
     except Exception as error:  # Whatever torch makes of what is left, as Muon of a vector.
-        raise BrokenWeights(
-            f"{where}: no torch.optim.{optimizer.__name__} can be made of it: {type(error).__name__}: {error}"
-        ) from error
+        raise BrokenWeights(f"{where}: no {pair.torch} can be made of it: {type(error).__name__}: {error}") from error
     return made
+
+
+def _needed(optimizer: Any, pair: OptimizerPair) -> dict[str, Any]:
+    """What the class does not make an optimizer without; the groups' own values come behind it."""
+    taken = inspect.signature(optimizer).parameters
+    needed = {name for name, parameter in taken.items() if parameter.default is _NO_DEFAULT}
+    return {name: value for name, value in pair.defaults.items() if name in needed}
 
 
 def _step(path: Path, content: Saved[str, Any], made: torch.optim.Optimizer) -> int:
@@ -133,7 +146,7 @@ def _parameter(shape: tuple[int, ...], moments: list[torch.Tensor]) -> torch.nn.
 
 def _moments(state: Saved[str, Any]) -> list[torch.Tensor]:
     """The tensors of a parameter's state, without its numbers."""
-    numbers = {STEP}.union(*(pair.scalars for pair in OPTIMIZERS))
+    numbers = {STEP}.union(*(pair.scalars for pair in all_optimizers()))
     return [value for key, value in state.items() if key not in numbers and is_floating(value)]
 
 
@@ -208,13 +221,9 @@ def _stand_in(path: Path, saved: Saved[str, Any]) -> Any:
 
 def _check_class(where: str, saved: Saved[str, Any], pair: OptimizerPair) -> None:
     """Adam's state and AdamW's are alike, and torch loads either into either: only the groups tell."""
-    if pair.torch == "torch.optim.AdamW":
-        for place, group in enumerate(saved["param_groups"]):
-            if group.get("decoupled_weight_decay") is False:
-                raise WeightsMismatch(
-                    f"{where}: param_groups[{place}] has decoupled_weight_decay=False, and torch.optim.AdamW's is "
-                    "True: it is the state of torch.optim.Adam"
-                )
+    for place, group in enumerate(saved["param_groups"]):
+        if (reason := pair.foreign(group)) is not None:
+            raise WeightsMismatch(f"{where}: param_groups[{place}] {reason}")
 
 
 def _check_state(
@@ -224,7 +233,7 @@ def _check_state(
     shapes: dict[str, tuple[int, ...]],
     pair: OptimizerPair,
 ) -> None:
-    known = {key for fields in pair.state.values() for key in fields.values()} | {STEP}
+    known = pair.keys | {STEP}
     size = sum(math.prod(shapes[name]) for named in names for name in named)
     for group, named in zip(saved["param_groups"], names, strict=True):
         if len(group["params"]) != len(named):

@@ -12,7 +12,7 @@ from port.optim.options import shown
 from port.optim.state_dicts import LARGEST
 from port.pairs.pair import name_of
 from port.pairs.schedules import plateau_of, schedule_of
-from port.pairs.schedules.kept import KEPT, Kept, classes_that_keep, kept_by
+from port.pairs.schedules.kept import Kept, all_kept, classes_that_keep, kept_by
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +66,7 @@ def read_scheduler(
     Args:
         path: the file, for messages.
         content: what is in it, as `port.weights.torch_files.read_saved` gives it.
-        scheduler: its class, one of torch.optim's.
+        scheduler: its class, one of torch.optim's or of a registered pair.
         optimizer: of the same checkpoint: the rates in its groups are those that the scheduler has brought them to.
         key: where in the checkpoint the scheduler's state dict is, if it holds several.
 
@@ -78,7 +78,7 @@ def read_scheduler(
     """
     kept = kept_by(scheduler) if isinstance(scheduler, type) else None
     if kept is None:
-        known = ", ".join(each.name for each in KEPT if each.lacks is None)
+        known = ", ".join(each.name for each in all_kept() if each.lacks is None)
         given = name_of(scheduler) if isinstance(scheduler, type) else described(scheduler)
         raise UsageError(f"no scheduler is known for {given}; there are: {known}")
     place = _find(path, content, key)
@@ -134,8 +134,8 @@ def _check(where: str, saved: Saved[str, Any], kept: Kept, groups: int) -> None:
         own = " and ".join(each.torch for each in classes_that_keep(saved))
         held = ", ".join(strange) or ", ".join(sorted(map(str, saved)))
         raise WeightsMismatch(
-            f"{where}: it holds {held}, and {kept.torch} keeps {', '.join(sorted(kept.keys))}: it is the state of "
-            f"{own or 'another class'}"
+            f"{where}: it holds {held}, and {kept.torch} keeps {', '.join(sorted(kept.keys or ()))}: it is the state "
+            f"of {own or 'another class'}"
         )
     for name in ("last_epoch", *(counter for counter in COUNTERS if counter in saved)):
         count = saved.get(name)

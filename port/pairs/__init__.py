@@ -1,14 +1,24 @@
 """The dictionary: all that the project knows of the two frameworks, as pairs."""
 
+from port.pairs.expression import Expression, Function, Name
 from port.pairs.layers import LAYERS
+from port.pairs.ops import OperatorPair
+from port.pairs.optimizers import OptimizerPair
 from port.pairs.pair import LayerPair, ParamPair, name_of, same
 from port.pairs.registry import all_pairs, pairs_of_flax, pairs_of_torch, register, resolve
+from port.pairs.schedules import SchedulePair
 from port.pairs.twin import build_twin, twin_pair
 
 __all__ = [
     "LAYERS",
+    "Expression",
+    "Function",
     "LayerPair",
+    "Name",
+    "OperatorPair",
+    "OptimizerPair",
     "ParamPair",
+    "SchedulePair",
     "all_pairs",
     "build_twin",
     "name_of",

@@ -25,6 +25,10 @@ _IMPORTS = {
 }
 
 
+_SCRIPT = "__main__."
+"""What stands before the names of the script or notebook at hand, which need no import there."""
+
+
 @dataclass(frozen=True)
 class Name:
     """A parameter of a `Function` around it (``"b1"``); or, dotted, something public (``"optax.adam"``)."""
@@ -113,7 +117,7 @@ class Expression:
 
     def imports(self) -> list[str]:
         """The import lines that the source needs, sorted."""
-        return sorted({_import(name)[1] for name in _public_names(self)})
+        return sorted({_import(name)[1] for name in _public_names(self) if not name.startswith(_SCRIPT)})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and self.source() == other.source()
@@ -219,6 +223,8 @@ def imported_as(module: str) -> str:
 
 
 def _reference(name: str) -> str:
+    if name.startswith(_SCRIPT):
+        return name.removeprefix(_SCRIPT)
     return f"{_import(name)[0]}.{name.rpartition('.')[2]}" if "." in name else name
 
 

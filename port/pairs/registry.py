@@ -1,4 +1,4 @@
-"""Which pair speaks of a module: the project's own, and those that users register."""
+"""Which pair speaks of a module: the project's own, and those that users register; and `register`, for every kind."""
 
 from __future__ import annotations
 
@@ -8,28 +8,34 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from port.errors import UsageError
 from port.pairs.layers import DERIVED, LAYERS
+from port.pairs.ops.imports import names_of_imports
+from port.pairs.ops.operator_pair import OperatorPair
 from port.pairs.pair import LayerPair, is_class, name_of
+from port.pairs.refusals import Pair, refuse_unsound
+from port.pairs.registered import add, registered
 
-_registered: list[LayerPair] = []
+_LIBRARIES = ("jax", "flax", "port")
+"""Those that written source knows how to import."""
 
 
-def register(pair: LayerPair) -> None:
+def register(pair: Pair) -> None:
     """Make a pair of one's own known; it goes before the project's, and before those registered earlier.
 
+    Args:
+        pair: of a layer or a loss (`LayerPair`), an operator (`OperatorPair`), an optimizer (`OptimizerPair`) or a
+            schedule (`SchedulePair`).
+
     Raises:
-        UsageError: not a LayerPair.
+        UsageError: no pair, or one that cannot be right.
     """
-    if not isinstance(pair, LayerPair):
-        raise UsageError(f"port.register takes a port.pairs.LayerPair, got {type(pair).__qualname__}")
-    if pair not in _registered:
-        _registered.insert(0, pair)
+    refuse_unsound(pair)
+    add(pair)
 
 
 def all_pairs() -> tuple[LayerPair, ...]:
     """Every layer pair there is, the registered ones first."""
-    return (*_registered, *LAYERS)
+    return (*registered(LayerPair), *LAYERS)
 
 
 def pairs_of_torch(module: Any) -> list[LayerPair]:
@@ -60,14 +66,26 @@ def resolve(thing: str | type | Callable[..., Any]) -> Any:
     return getattr(import_module(module), attribute)
 
 
+def imports_of_registered() -> dict[str, str]:
+    """What the registered pairs write of the user's own: its name in source → the line that imports it."""
+    found: dict[str, str] = {}
+    for operator in reversed(registered(OperatorPair)):
+        found |= names_of_imports(operator.imports)
+    for layer in reversed(registered(LayerPair)):
+        module = name_of(layer.flax).rpartition(".")[0]
+        if module.partition(".")[0] not in _LIBRARIES:
+            found[module] = f"import {module}"
+    return found
+
+
 def _speaking_of(cls: type, side: str) -> tuple[LayerPair, ...]:
     """The pairs that name a class. A model has many layers of few classes, so they are looked up once; but again when
     a pair has been registered, or a module loaded that gives a name its meaning."""
-    return _looked_up(cls, side, tuple(map(id, _registered)), len(sys.modules))
+    return _looked_up(cls, side, tuple(map(id, registered(LayerPair))), len(sys.modules))
 
 
 @lru_cache(maxsize=1024)
-def _looked_up(cls: type, side: str, registered: tuple[int, ...], modules: int) -> tuple[LayerPair, ...]:
+def _looked_up(cls: type, side: str, known: tuple[int, ...], modules: int) -> tuple[LayerPair, ...]:
     return tuple(pair for pair in all_pairs() if is_class(cls, getattr(pair, side)))
 
 

@@ -22,19 +22,17 @@ from port.parity.comparison import Comparison
 from port.parity.report import CheckReport
 from port.parity.sides.building import Keywords, flax_side, see_that_they_are_models
 from port.parity.sides.cotangents import Drawn
-from port.parity.sides.duration import announcement, overtime, seconds_one_by_one, time_limit_of
-from port.parity.sides.fitting import SMALLER, shortage, unfit
+from port.parity.sides.duration import announcement, time_limit_of
+from port.parity.sides.extent import Budget
 from port.parity.sides.inputs import Inputs, for_flax, inputs_from
 from port.parity.sides.layouts import layout_between
-from port.parity.sides.parts import least_parts, parts_of, said_of
+from port.parity.sides.parts import parts_of
 from port.parity.sides.precision import cpu_precision
-from port.parity.sides.smaller_batch import batch_size, largest_batch
 from port.parity.sides.structure import leaves
 
 if TYPE_CHECKING:
     import torch
 
-    from port.parity.sides.cost import Cost
     from port.parity.sides.torch_side import TorchSide
 
 PRECISIONS = ("float64", "float32")
@@ -119,26 +117,15 @@ def check(
         side = TorchSide(torch_module, precision)
         given = inputs_from(inputs, precision)
         _see_that_something_is_there(given)
-        cost, remarks = side.cost(given), []
-        too_much, count = beyond(cost, steps, time_limit, gradients=True), 1
-        # What a loss or Flax's own inputs have to do with a batch, nobody knows here.
-        if too_much and loss is None and flax_inputs is None:
-            fewer = largest_batch(given, side.cost, lambda cost: not beyond(cost, steps, time_limit, gradients=True))
-            if fewer is not None:
-                batches = f"a batch of {fewer.size} in place of {batch_size(given)}"
-                remarks.append(f"compared with {batches}: {_excess(cost, steps, time_limit)}")
-                given, cost, too_much = fewer.inputs, fewer.cost, ""
-        if too_much:
-            count = least_parts(lambda parts: not beyond(cost, steps, time_limit, gradients=True, parts=parts))
-            too_much, why = "" if count else too_much, too_much
-        if too_much and beyond(cost, steps, time_limit, gradients=False):
-            return CheckReport(Status.CANNOT_JUDGE, (), (), {}, precision=precision, unjudged=(too_much,))
-        said = announcement(seconds_one_by_one(cost, steps=steps, gradients=not too_much, parts=max(1, count)))
-        if tell is not None and said:
+        extent = Budget(steps, time_limit).extent(given, side.cost, may_shrink=loss is None and flax_inputs is None)
+        if extent.refused:
+            return CheckReport(Status.CANNOT_JUDGE, (), (), {}, precision=precision, unjudged=(extent.refused,))
+        if tell is not None and (said := announcement(extent.seconds)):
             tell(said)
+        given = extent.inputs
         drawn, losses = Drawn(), loss or (None, None)
         # In parts, gradients are taken once it is known which parameters belong together.
-        evaluated = side.run(given, drawn if count == 1 else None, training=False, loss=losses[0])
+        evaluated = side.run(given, drawn if extent.parts == 1 else None, training=False, loss=losses[0])
         layout = layout_between(side, evaluated, given, channels_last)
         theirs = for_flax(given, layout) if flax_inputs is None else inputs_from(flax_inputs, precision)
         flax = flax_side(flax_module, precision, theirs, flax_keywords)
@@ -150,11 +137,12 @@ def check(
             _carry(mapping, side, flax, precision)
         guide = renamed(side.guide, renaming)
         matched = match_layers(guide, flax.guide, mapping)
-        models = Models(side, flax, mapping, matched, given, theirs, layout, limits, losses, single_step, too_much)
-        remarks += renaming.idle(side.guide.leaves)
-        if count > 1:
-            models = replace(models, parts=parts_of(mapping.entries, side.parameter_sizes, count))
-            remarks.append(f"{said_of(len(models.parts))}: {why}")
+        unfit = extent.without_gradients
+        models = Models(side, flax, mapping, matched, given, theirs, layout, limits, losses, single_step, unfit)
+        remarks = [*extent.remarks, *renaming.idle(side.guide.leaves)]
+        if extent.parts > 1:
+            models = replace(models, parts=parts_of(mapping.entries, side.parameter_sizes, extent.parts))
+            remarks.append(extent.said_of_parts(len(models.parts)))
             evaluated = models.torch_run(drawn, training=False, part=models.parts[0])
         comparison = Comparison(models, drawn, findings, steps, remarks)
         comparison.run(evaluated)
@@ -182,31 +170,6 @@ def _see_that_something_is_there(inputs: Inputs) -> None:
     for name, array in leaves(inputs.tree).items():
         if array.ndim and not array.shape[0]:
             raise UsageError(f"input {name} has shape {array.shape}: there is nothing in it to compare; give a batch")
-
-
-def beyond(cost: Cost, steps: int, time_limit: float, *, gradients: bool, parts: int = 1) -> str:
-    """Why a comparison is not run, and what to do; empty if it is.
-
-    Args:
-        cost: of a forward pass of torch's side.
-        steps: forward passes in training before buffers are compared.
-        time_limit: seconds that it may take.
-        gradients: whether there are backward passes.
-        parts: in how many parts the gradients of the parameters are taken.
-    """
-    if why := unfit(cost, gradients=gradients, parts=parts):
-        return why
-    long = overtime(seconds_one_by_one(cost, steps=steps, gradients=gradients, parts=parts), time_limit)
-    of = "with gradients " if gradients else ""
-    what = f"give {SMALLER}, check a part alone, or give a longer --time-limit"
-    return f"the comparison {of}was left out ({long}): {what}" if long else ""
-
-
-def _excess(cost: Cost, steps: int, time_limit: float) -> str:
-    """What a comparison with gradients would take, and what there is."""
-    if unfit(cost, gradients=True):
-        return shortage(cost, gradients=True)
-    return overtime(seconds_one_by_one(cost, steps=steps, gradients=True), time_limit)
 
 
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:

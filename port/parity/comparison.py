@@ -28,7 +28,7 @@ class Comparison:
         steps: forward passes in training mode before the running statistics are compared.
         remarks: what else there is to say.
         results: of each mode that was compared.
-        is_random: whether torch's model draws random numbers in training mode.
+        random: whose model draws random numbers in training mode, though its dropout layers are off: torch's, Flax's.
         ended: why it ended before its end; empty where it did not.
     """
 
@@ -38,7 +38,7 @@ class Comparison:
     steps: int
     remarks: list[str]
     results: dict[str, ModeResult] = field(default_factory=dict)
-    is_random: bool = False
+    random: tuple[str, ...] = ()
     ended: str = ""
 
     def run(self, evaluated: Run) -> None:
@@ -60,8 +60,12 @@ class Comparison:
     def _modes(self, evaluated: Run) -> None:
         models = self.models
         self.results["evaluation"] = compare_mode(models, evaluated, self.drawn, training=False)
-        self.is_random = models.torch.is_random(models.inputs)
-        if not self.is_random:
+        drawing = {
+            "torch's": models.torch.is_random(models.inputs),
+            "Flax's": models.flax.is_random(models.flax_inputs),
+        }
+        self.random = tuple(whose for whose, is_random in drawing.items() if is_random)
+        if not self.random:
             trained = models.torch_run(self.drawn, training=True, part=models.parts[0])
             self.results["training"] = compare_mode(models, trained, self.drawn, training=True)
             compare_buffers(models, self.steps, self.results["training"])
@@ -91,7 +95,7 @@ class Comparison:
             tuple(partings),
             {mode: tuple(result.rows) for mode, result in results.items()},
             tuple(all_hints(models, results, found, partings, causes)),
-            (*remarks_of(models, results, is_random=self.is_random), *self.remarks),
+            (*remarks_of(models, results, random=self.random), *self.remarks),
             tuple(rows),
             models.torch.precision,
             unjudged,

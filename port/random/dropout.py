@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from port.errors import UsageError
 from port.random.batch_part import BatchPart
 from port.random.drawing_calls import SharedFunctions
-from port.random.shared_draws import Layout, SharedDraws
+from port.random.shared_draws import DrawLayout, SharedDraws
 from port.random.threefry import fold_in, key
 
 
@@ -30,7 +30,7 @@ def shared_dropout(
     x64: bool | None = None,
     rows: Tensor | Sequence[int] | None = None,
     batch_size: int | None = None,
-    layouts: Sequence[Layout | tuple[Any, ...]] | None = None,
+    layouts: Sequence[DrawLayout | tuple[Any, ...]] | None = None,
 ) -> Iterator[None]:
     """Within it, all that ``model`` drops is dropped by the masks of the JAX side.
 

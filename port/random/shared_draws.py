@@ -22,7 +22,7 @@ _CHECKPOINT = str(_TORCH / "utils" / "checkpoint.py")
 
 
 class FoldedAxis(Protocol):
-    """A flattened block of axes, as `Layout.folded`: ``axis``, its ``shape`` in torch, and jax's ``order`` of it."""
+    """A flattened block of axes, `DrawLayout.folded`: ``axis``, its ``shape`` in torch, jax's ``order`` of it."""
 
     @property
     def axis(self) -> int: ...
@@ -32,7 +32,7 @@ class FoldedAxis(Protocol):
     def order(self) -> tuple[int, ...]: ...
 
 
-class Layout(Protocol):
+class DrawLayout(Protocol):
     """How jax's array lies beside torch's tensor: its axis k is torch's axis ``order[k]``."""
 
     @property
@@ -45,7 +45,7 @@ Draw = Callable[[Tensor, tuple[int, ...], Tensor | None], Tensor]
 """The key, the whole batch's shape, and the rows that are wanted, or None for all → what is drawn."""
 
 
-def _plain(layouts: Sequence[Layout | tuple[Any, ...]] | None) -> Sequence[Layout] | None:
+def _plain(layouts: Sequence[DrawLayout | tuple[Any, ...]] | None) -> Sequence[DrawLayout] | None:
     """The layouts, of which none is a loop's."""
     plain = [layout for layout in layouts or () if not isinstance(layout, tuple)]
     if len(plain) < len(layouts or ()):
@@ -67,7 +67,11 @@ class SharedDraws:
     """
 
     def __init__(
-        self, key: Tensor, part: BatchPart | None, x64: bool | None, layouts: Sequence[Layout | tuple[Any, ...]] | None
+        self,
+        key: Tensor,
+        part: BatchPart | None,
+        x64: bool | None,
+        layouts: Sequence[DrawLayout | tuple[Any, ...]] | None,
     ) -> None:
         self.key, self.part, self.x64 = key, part, x64
         self.layouts = _plain(layouts)
@@ -129,7 +133,7 @@ class SharedDraws:
         drawn = drawn.permute([order.index(dim) for dim in range(len(order))])
         return drawn if layout is None or layout.folded is None else _unfolded(drawn, layout.folded)
 
-    def _layout(self, rank: int) -> Layout | None:
+    def _layout(self, rank: int) -> DrawLayout | None:
         if not self.layouts or self.within_layers:
             return None
         layout = self.layouts[self.laid_out % len(self.layouts)]

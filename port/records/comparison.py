@@ -11,9 +11,9 @@ from port.errors import UnknownChoice, UsageError
 from port.judging import Status
 from port.judging.limits import EARLY_STEPS, EPSILON, PROOF_LIMIT
 from port.records.limits import control_limits, early_limit, later_floor, relative_differences
-from port.records.read import Line, Record, read_record
+from port.records.read import Record, RecordLine, read_record
 from port.records.sentence import names_of, sentence_of
-from port.records.verdict import Differences, Finding, Verdict
+from port.records.verdict import Differences, RecordFinding, Verdict
 
 
 def compare(
@@ -119,16 +119,18 @@ def _coarser(a: str | None, b: str | None) -> str:
     return max(known, key=lambda precision: early_limit(precision))
 
 
-def _unequal_precision(a: Record, b: Record) -> list[Finding]:
+def _unequal_precision(a: Record, b: Record) -> list[RecordFinding]:
     if None in (a.precision, b.precision) or a.precision == b.precision:
         return []
     why = f"{a.name} computed in {a.precision}, {b.name} in {b.precision}"
     if "float64" in (a.precision, b.precision):
         why += " (jax needs jax_enable_x64 for float64, and an nnx module its param_dtype)"
-    return [Finding("step", min(a.steps), math.nan, 0.0, why)]
+    return [RecordFinding("step", min(a.steps), math.nan, 0.0, why)]
 
 
-def _not_comparable(a: Record, b: Record, of_a: dict[int, Line], of_b: dict[int, Line], where: str) -> list[Finding]:
+def _not_comparable(
+    a: Record, b: Record, of_a: dict[int, RecordLine], of_b: dict[int, RecordLine], where: str
+) -> list[RecordFinding]:
     """The first line that only one record has, and the first that is no finite number."""
     findings = []
     alone = sorted(set(of_a) ^ set(of_b))
@@ -137,12 +139,12 @@ def _not_comparable(a: Record, b: Record, of_a: dict[int, Line], of_b: dict[int,
         why = f"{where} {alone[0]} is in {have.name}'s record and not in {lack.name}'s ({len(alone)} such in all)"
         if alone[0] == 0 and min(lack.steps) == 1:
             why += f"; does {lack.name} count its steps from 1? A record counts from 0"
-        findings.append(Finding(where, alone[0], math.nan, 0.0, why))
+        findings.append(RecordFinding(where, alone[0], math.nan, 0.0, why))
     for step in sorted(set(of_a) & set(of_b)):
         losses = of_a[step].loss, of_b[step].loss
         if not all(map(math.isfinite, losses)):
             why = f"the loss is not finite at {where} {step}: {a.name} {losses[0]}, {b.name} {losses[1]}"
-            findings.append(Finding(where, step, math.nan, 0.0, why))
+            findings.append(RecordFinding(where, step, math.nan, 0.0, why))
             break
     return findings
 
@@ -164,7 +166,11 @@ def _check_control(control: Record, of: Record) -> None:
 
 
 def _differences(
-    a: dict[int, Line], b: dict[int, Line], controls: list[dict[int, Line]], precision: str, early: range
+    a: dict[int, RecordLine],
+    b: dict[int, RecordLine],
+    controls: list[dict[int, RecordLine]],
+    precision: str,
+    early: range,
 ) -> Differences:
     steps = [s for s in sorted(set(a) & set(b)) if math.isfinite(a[s].loss) and math.isfinite(b[s].loss)]
     of_a = [a[step].loss for step in steps]
@@ -178,7 +184,7 @@ def _differences(
     return Differences(steps=steps, values=values, limits=limits, controls=strayed)
 
 
-def _beyond(differences: Differences, a: Record, b: Record, where: str) -> list[Finding]:
+def _beyond(differences: Differences, a: Record, b: Record, where: str) -> list[RecordFinding]:
     """The first step whose difference is over its limit; a limit of NaN judges nothing."""
     for step, value, limit in zip(differences.steps, differences.values, differences.limits, strict=True):
         if value > limit:
@@ -188,7 +194,7 @@ def _beyond(differences: Differences, a: Record, b: Record, where: str) -> list[
                 f"the losses part at {at}: {a.name} {of_a.loss!r}, {b.name} {of_b.loss!r}, "
                 f"relative difference {value:.2e}, allowed {limit:.2e}"
             )
-            return [Finding(where, step, value, limit, why)]
+            return [RecordFinding(where, step, value, limit, why)]
     return []
 
 

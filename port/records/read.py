@@ -13,7 +13,7 @@ from port.records.json_numbers import NOT_FINITE
 
 
 @dataclass(frozen=True)
-class Line:
+class RecordLine:
     """One step, or one evaluation.
 
     Attributes:
@@ -44,8 +44,8 @@ class Record:
 
     path: Path
     about: dict[str, Any] = field(default_factory=dict)
-    steps: dict[int, Line] = field(default_factory=dict)
-    evaluations: dict[int, Line] = field(default_factory=dict)
+    steps: dict[int, RecordLine] = field(default_factory=dict)
+    evaluations: dict[int, RecordLine] = field(default_factory=dict)
     finished: bool = False
     seconds: float | None = None
 
@@ -73,8 +73,8 @@ def read_record(path: Path | str, *, torn: bool = False) -> Record:
     path = Path(path)
     text = _read_text(path)
     about: dict[str, Any] | None = None
-    steps: dict[int, Line] = {}
-    evaluations: dict[int, Line] = {}
+    steps: dict[int, RecordLine] = {}
+    evaluations: dict[int, RecordLine] = {}
     end: dict[str, Any] | None = None
     lines = text.split("\n")  # not splitlines, which knows more ends of a line than JSON lines have
     for number, written in enumerate(lines, start=1):
@@ -151,7 +151,7 @@ def _parse_int(digits: str) -> int:
     return int(digits)
 
 
-def _line(path: Path, number: int, values: dict[str, Any]) -> Line:
+def _line(path: Path, number: int, values: dict[str, Any]) -> RecordLine:
     step = values.pop("step", None)
     if not isinstance(step, int) or isinstance(step, bool) or step < 0:
         raise BrokenRecord(path, number, f"step must be a whole number from 0, got {step!r}")
@@ -163,7 +163,7 @@ def _line(path: Path, number: int, values: dict[str, Any]) -> Line:
         raise BrokenRecord(path, number, f"loss must be a number, got {written!r}")
     seconds = _number_or_none(values.pop("seconds", None))
     more = {name: NOT_FINITE.get(value, value) if isinstance(value, str) else value for name, value in values.items()}
-    return Line(step=step, loss=loss, seconds=seconds, more=more)
+    return RecordLine(step=step, loss=loss, seconds=seconds, more=more)
 
 
 def _number_or_none(value: Any) -> float | None:

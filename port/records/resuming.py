@@ -12,7 +12,7 @@ from port.errors import BrokenRecord, UsageError
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRecord:
     """What is left of a record that was cut back.
 
     Attributes:
@@ -26,7 +26,7 @@ class Kept:
     seconds: float
 
 
-def cut_back(path: Path, step: int) -> Kept:
+def cut_back(path: Path, step: int) -> KeptRecord:
     """Leave in the record what a run has written before it made ``step``, byte for byte.
 
     The lines of ``step`` and later ones go, the line that says that the run came to its end, and a last line that is
@@ -65,7 +65,7 @@ def cut_back(path: Path, step: int) -> Kept:
         why = f"{there}, and is to go on with step {step}: the checkpoint is of another run, or ahead of its record"
         raise BrokenRecord(path, None, f"{why}; take an older checkpoint, or begin anew")
     _replace(path, b"".join(kept))
-    return Kept(is_empty=not kept, last=last, seconds=seconds)
+    return KeptRecord(is_empty=not kept, last=last, seconds=seconds)
 
 
 def what_ran(path: Path) -> dict[str, Any]:

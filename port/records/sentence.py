@@ -6,7 +6,7 @@ from port.judging import Status
 from port.judging.limits import CONTROL_FACTOR
 from port.records.limits import later_floor
 from port.records.read import Record
-from port.records.verdict import Differences, Finding
+from port.records.verdict import Differences, RecordFinding
 
 
 def names_of(a: Record, b: Record) -> tuple[str, str]:
@@ -20,7 +20,7 @@ def sentence_of(
     status: Status,
     a: Record,
     b: Record,
-    findings: list[Finding],
+    findings: list[RecordFinding],
     steps: Differences,
     precision: str,
     judged_until: int | None,

@@ -13,7 +13,7 @@ _NO_CONTROL = "training makes rounding large, and no control says how large"
 
 
 @dataclass(frozen=True)
-class Finding:
+class RecordFinding:
     """One place where the two records are further apart than they may be.
 
     Attributes:
@@ -90,14 +90,14 @@ class Verdict:
     status: Status
     precision: str
     sentence: str
-    findings: list[Finding]
+    findings: list[RecordFinding]
     steps: Differences
     evaluations: Differences
     judged_until: int | None = None
     hints: list[str] = field(default_factory=list)
 
     @property
-    def first(self) -> Finding | None:
+    def first(self) -> RecordFinding | None:
         """The earliest finding, or None."""
         return self.findings[0] if self.findings else None
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from port.judging import Compared, Status
 from port.judging.limits import WEIGHTS_LIMIT
-from port.records import Finding, Record, Verdict, compare, read_record
+from port.records import Record, RecordFinding, Verdict, compare, read_record
 from port.weights import largest_difference, read_arrays
 
 
@@ -74,7 +74,7 @@ def judge(
 
 def _with_weights_finding(verdict: Verdict, weights: Compared) -> Verdict:
     why = f"the final weights differ most in {weights.where}: {weights.difference:.2e}, allowed {weights.limit:.0e}"
-    finding = Finding("weights", None, weights.difference, weights.limit, why)
+    finding = RecordFinding("weights", None, weights.difference, weights.limit, why)
     if verdict.findings:  # the losses parted before: that comes first
         return replace(verdict, findings=[*verdict.findings, finding])
     sentence = f"torch and jax differ: the losses agree at every step, but {why}."

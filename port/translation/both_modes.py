@@ -16,6 +16,7 @@ from port.translation.frontend.check_forward import (
 )
 from port.translation.frontend.diagnostics import both_modes
 from port.translation.frontend.free_lengths import FreeLength, free_lengths
+from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.meta_device import is_on_meta, on_meta
@@ -25,7 +26,9 @@ from port.translation.frontend.trials import Trials
 from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
 from port.translation.ir.lowered import LoweredGraph
-from port.translation.lowering.layout_assignment import place
+from port.translation.ir.symbolic_lengths import shapes_of
+from port.translation.lowering.layout_assignment import analyse
+from port.translation.lowering.lower_graph import lower_graph
 from port.translation.passes.reroll_loops import stateful_loops
 
 if TYPE_CHECKING:
@@ -126,5 +129,7 @@ def both_runs(
     }
     for name, run in passes.items():
         graphs = {training: after(name, run(graph), training=training) for training, graph in graphs.items()}
-    runs = {t: after("lower", placed, training=t) for t, placed in place(graphs, root).items()}
+    example = InputLengths(shapes_of(graphs[True])).of(args, kwargs)
+    layouts = after("layout", analyse(graphs, root, example), training=None)
+    runs = {t: after("lower", lower_graph(graph, root, layouts, training=t), training=t) for t, graph in graphs.items()}
     return BothRuns(module, root, args, kwargs, layers, doubled, graphs, runs, trials, tuple(free))

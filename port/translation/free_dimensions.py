@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 
 from port.translation.both_modes import BothRuns
@@ -10,6 +9,8 @@ from port.translation.frontend.conditions import GLANCE
 from port.translation.frontend.free_lengths import FreeLength, longest
 from port.translation.frontend.input_lengths import InputLengths, Lengths, holds
 from port.translation.frontend.resized_inputs import Axis
+from port.translation.ir import syntax
+from port.translation.ir.expr import names_in
 from port.translation.ir.graph import Size
 from port.translation.ir.symbolic_lengths import UNSAID, axes_of, shapes_of, words_in
 
@@ -50,13 +51,14 @@ def pinned(guard: str, example: Lengths) -> set[str]:
     """
     if holds(guard, {name: 2 * size for name, size in example.items()}):
         return set()
-    match ast.parse(guard, mode="eval").body:
-        case ast.Call(func=ast.Name(id=name), args=arguments) if name == UNSAID:
-            return {argument.id for argument in arguments if isinstance(argument, ast.Name)}
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=int(number))]):
+    match syntax.parsed(guard):
+        case syntax.Call(syntax.Name(name), arguments) if name == UNSAID:
+            return names_in(*arguments)
+        case syntax.Compare(left, ("==",), (syntax.Const(int(number)),)):
             # An image of one pixel is where a whole pooling ends, at the example's size: no layer's number.
-            if number != 1 and not any(isinstance(node, ast.Mod) for node in ast.walk(left)):
-                return {node.id for node in ast.walk(left) if isinstance(node, ast.Name)} - {"max", "min", "int"}
+            remainders = (node for node in syntax.walk(left) if isinstance(node, syntax.BinOp) and node.op == "%")
+            if number != 1 and not any(remainders):
+                return names_in(left) - {"max", "min", "int"}
     return set()
 
 

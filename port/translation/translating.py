@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.parity.sides.duration import time_limit_of
 from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.artifact.weight_map import mapping_of
-from port.translation.artifact.written_module import variables_of_source
 from port.translation.both_modes import BothRuns, Runs, both_runs
 from port.translation.codegen.emit import formatted, render
 from port.translation.codegen.length_checks import expectations
@@ -164,15 +162,15 @@ def _unchecked(
         doubled=captured.doubled,
         remat=checkpointed,
     )
-    runs, root, text = captured.runs, program.classes[-1], source()
-    weights = _weights(runs, program.tree, variables_of_source(text, root.name, initial.tables))
+    runs, root = captured.runs, program.classes[-1]
+    weights = _weights(runs, program)
     noted = dict.fromkeys(note for run in runs.values() for note in run.notes)
     notes = {note: _places(runs, note) for note in noted}
     if any(entry.collection == FROZEN for entry in weights.mapping.entries):
         notes["W29"] = []
     return Translation(
         name=root.name,
-        source=text,
+        source=source(),
         mapping=without_prefix(weights.mapping, prefix_of(captured.module)),
         boundary=_boundary(program, runs),
         values=weights.values,
@@ -252,7 +250,7 @@ def _outputs(placed: LoweredGraph) -> Any:
     leave = next(step for step in reversed(placed.steps) if isinstance(step, ScopeExit))
 
     def layout(expression: Any) -> Layout:
-        return placed.returned.get(ast.dump(expression), torchs(0))
+        return placed.returned.get(expression, torchs(0))
 
     return outputs_of(leave.results, layout)
 
@@ -266,11 +264,12 @@ class _Weights:
     hidden: tuple[str, ...]
 
 
-def _weights(runs: Runs, tree: ModuleTree, variables: set[str]) -> _Weights:
-    """The original's tensors in the written module, which has these variables."""
+def _weights(runs: Runs, program: Program) -> _Weights:
+    """The original's tensors in the written module."""
     from port.weights.torch_arrays import as_numpy
 
-    mapping, hidden = mapping_of(runs[True], tree, variables)
+    tree = program.tree
+    mapping, hidden = mapping_of(runs[True], program)
     if is_on_meta(tree.root):
         return _Weights(mapping, {}, tuple(hidden.values()))
     state = {key: as_numpy(tensor) for key, tensor in tree.root.state_dict().items() if hasattr(tensor, "shape")}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from port.weights.fingerprints import fingerprint
+from port.weights.fingerprints import HASH, fingerprint
 from port.weights.not_finite import count_nan
 
 SMALL = 2**20
@@ -19,17 +19,19 @@ Named = Iterable[tuple[str, np.ndarray]]
 
 @dataclass
 class Accounts:
-    """Looks at each tensor while it is written: hashing takes about as long as the writing does.
+    """Looks at each tensor while it is written.
 
     Attributes:
         entries: how many will be noted; the last is waited for, so that all is known before the result is whole.
         check: is told the fingerprint of each of torch's tensors that comes back from Flax, before it is cast.
+        hash: of the fingerprints.
         nan: tensors that hold NaN, and how many.
         fingerprints: of torch's tensors that went over to Flax, as the way back will give them.
     """
 
     entries: int
     check: Callable[[str, str], None] | None = None
+    hash: str = HASH
     nan: dict[str, int] = field(default_factory=dict)
     fingerprints: dict[str, str] = field(default_factory=dict)
     _looking: Future[None] | None = None
@@ -67,7 +69,7 @@ class Accounts:
     def _fingerprint(self, torchs: Named) -> None:
         prints: dict[int, str] = {}  # tied tensors are one array
         for name, array in list(torchs):
-            told = prints.get(id(array)) or prints.setdefault(id(array), fingerprint(array))
+            told = prints.get(id(array)) or prints.setdefault(id(array), fingerprint(array, self.hash))
             if self.check is None:
                 self.fingerprints[name] = told
             else:

@@ -20,7 +20,7 @@ from port.weights.direction import wrong_way
 from port.weights.driver import Transfer, find, part_that_fits
 from port.weights.formats import format_of
 from port.weights.options import Options
-from port.weights.record import UNKNOWN, Record
+from port.weights.record import UNKNOWN, ConversionRecord
 from port.weights.sources import Source, opened
 from port.weights.tensors import Checkpoint, Tensor
 from port.weights.whole import whole
@@ -182,7 +182,7 @@ def _metadata(done: Conversion, tensors: Source, accounts: Accounts, format: str
         for name, dtype in done.dtypes.items()
         if done.dtype is not None and dtype in floating() and dtype != done.dtype
     }
-    record = Record(done.mapping, unknown, cast, done.left_out, tensors.unwrapped)
+    record = ConversionRecord(done.mapping, unknown, cast, done.left_out, tensors.unwrapped)
     return lambda: {"format": "flax", **record.with_fingerprints(accounts.fingerprints).metadata()}
 
 

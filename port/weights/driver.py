@@ -62,7 +62,9 @@ class Transfer:
     def accounts(self) -> Accounts:
         """Where the tensors are noted as they go over; on the way back they are compared with those that were
         converted."""
-        return Accounts(len(self.entries), None if self.back is None else self.back.check)
+        if self.back is None:
+            return Accounts(len(self.entries))
+        return Accounts(len(self.entries), self.back.check, self.back.hash)
 
     def carrying(self, accounts: Accounts | None = None) -> Carrying:
         """What makes the tensors of the other side."""

@@ -19,7 +19,7 @@ import numpy as np
 from port.errors import BrokenWeights
 from port.weights.ahead import made_ahead
 from port.weights.contiguous import write_array
-from port.weights.msgpack_scan import Blob, Scan
+from port.weights.msgpack_scan import Blob, MsgpackScan
 from port.weights.nesting import dotted, flat, nested
 from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
 
@@ -49,7 +49,7 @@ def open_msgpack(path: Path | str) -> Checkpoint:
     try:
         with open(path, "rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        scan = Scan(data)
+        scan = MsgpackScan(data)
         tree = scan.value()
         if not isinstance(tree, dict):
             raise ValueError("a checkpoint is a map of names, and its outermost value is none")
@@ -92,7 +92,7 @@ def _with_arrays(data: mmap.mmap, value: Any, name: str = "") -> Any:
 
 
 def _array(data: mmap.mmap, blob: Blob, name: str) -> _Array:
-    scan = Scan(data, blob.begin, blob.begin + blob.length)
+    scan = MsgpackScan(data, blob.begin, blob.begin + blob.length)
     content = scan.value()
     if not isinstance(content, list) or len(content) != 3 or scan.at != scan.end:
         raise ValueError(f"{name} is to be (shape, dtype, bytes), and is not")

@@ -26,7 +26,7 @@ class Blob:
     code: int | None
 
 
-class Scan:
+class MsgpackScan:
     """Walks over the values between two places of a file.
 
     Raises (from `value`):
@@ -109,7 +109,7 @@ class Scan:
 _CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS = dict(zip([*range(0xCA, 0xD4)], [">f", ">d", ">B", ">H", ">I", ">Q", ">b", ">h", ">i", ">q"], strict=True))
 _EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}  # those of a fixed length
-_Reader = Callable[[Scan, int, int], Any]
+_Reader = Callable[[MsgpackScan, int, int], Any]
 _SIZED: dict[int, tuple[str, _Reader]] = {}  # the layout of the length, and what reads that much
 for _first, _sizes, _read in (
     (0xC4, (">B", ">H", ">I"), lambda scan, length, depth: scan._blob(length)),

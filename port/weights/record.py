@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from port.errors import BrokenWeights, PortError
 from port.mapping import TORCH_ONLY, Entry, Mapping
 from port.mapping.file import mapping_from, tables_of
-from port.weights.fingerprints import DIGITS
+from port.weights.fingerprints import DIGITS, FIRST_HASH, HASH, known_hash
 
 KEY = "port.conversion"
 """The name of it in the file's metadata."""
@@ -18,7 +18,7 @@ UNKNOWN = "0" * DIGITS
 
 
 @dataclass(frozen=True)
-class Record:
+class ConversionRecord:
     """What a file of Flax variables says of the torch weights that it was made from.
 
     Attributes:
@@ -28,6 +28,7 @@ class Record:
         dtypes: of the torch tensors that were cast: what each was before.
         left_out: what stood in the torch file and did not go over, with the reason.
         renamed: a name of the torch file that wrappers had put something before, and the model's own name for it.
+        hash: of the fingerprints.
     """
 
     mapping: Mapping
@@ -35,6 +36,7 @@ class Record:
     dtypes: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     renamed: tuple[str, str] | None = None
+    hash: str = HASH
 
     @property
     def carried(self) -> tuple[Entry, ...]:
@@ -59,7 +61,7 @@ class Record:
         """Flax's paths of the variables that no state dict of torch holds."""
         return set(self.fingerprints) - {name for entry in self.mapping.entries for name in entry.sources}
 
-    def with_fingerprints(self, found: Dict[str, str]) -> Record:
+    def with_fingerprints(self, found: Dict[str, str]) -> ConversionRecord:
         """The same, with the fingerprints that are known now."""
         return replace(self, fingerprints=self.fingerprints | dict(found))
 
@@ -68,6 +70,7 @@ class Record:
         told = {
             "mapping": tables_of(self.mapping),
             "fingerprints": self.fingerprints,
+            "hash": self.hash,
             "dtypes": self.dtypes,
             "left_out": self.left_out,
             "renamed": self.renamed,
@@ -75,7 +78,7 @@ class Record:
         return {KEY: json.dumps(told, ensure_ascii=False, separators=(",", ":"))}
 
 
-def record_of(origin: str, metadata: Dict[str, str]) -> Record | None:
+def record_of(origin: str, metadata: Dict[str, str]) -> ConversionRecord | None:
     """The record in a file's metadata; None where it says nothing of a conversion.
 
     Args:
@@ -89,12 +92,13 @@ def record_of(origin: str, metadata: Dict[str, str]) -> Record | None:
         return None
     try:
         told = json.loads(metadata[KEY])
-        return Record(
+        return ConversionRecord(
             mapping_from(told["mapping"], "its mapping"),
             _texts(told["fingerprints"]),
             _texts(told["dtypes"]),
             _texts(told["left_out"]),
             None if told["renamed"] is None else (str(told["renamed"][0]), str(told["renamed"][1])),
+            known_hash(told.get("hash", FIRST_HASH)),
         )
     except (LookupError, TypeError, ValueError, RecursionError, PortError) as error:
         raise BrokenWeights(

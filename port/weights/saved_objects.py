@@ -33,7 +33,7 @@ DTYPES = {
 
 
 @dataclass(frozen=True)
-class Name:
+class PickledName:
     """A dtype, a device or a class that a pickle names."""
 
     name: str
@@ -124,7 +124,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         full = f"{module}.{name}".replace("__builtin__.", "builtins.")
         if full not in self.known:
-            self.known[full] = Name(full) if is_name_of_data(full) else type("Stub", (Stub,), {"kind": full})
+            self.known[full] = PickledName(full) if is_name_of_data(full) else type("Stub", (Stub,), {"kind": full})
         return self.known[full]
 
     def persistent_load(self, identity: Any) -> Any:
@@ -154,7 +154,7 @@ def _functions(make: Callable[[SavedTensor], Any]) -> dict[str, Any]:
         return tensor(storage, offset, shape, strides, getattr(storage, "dtype", ""), metadata)
 
     def untyped(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> Any:
-        if len(rest) < 3 or not isinstance(rest[2], Name):
+        if len(rest) < 3 or not isinstance(rest[2], PickledName):
             raise Refused("a tensor of a newer dtype does not say which")
         dtype = rest[2].name.removeprefix("torch.")
         return tensor(storage, offset, shape, strides, dtype, rest[3] if len(rest) > 3 else None)
@@ -174,5 +174,5 @@ def _functions(make: Callable[[SavedTensor], Any]) -> dict[str, Any]:
         "builtins.bytearray": bytearray,
         "_codecs.encode": lambda text, encoding: text.encode("latin1"),
         "torch.Size": lambda sizes=(): tuple(sizes),
-        "torch.device": lambda *parts: Name(f"torch.device{parts}"),
+        "torch.device": lambda *parts: PickledName(f"torch.device{parts}"),
     }

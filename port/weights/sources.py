@@ -15,7 +15,7 @@ from port.mapping.given import BUFFER
 from port.mapping.linen_guide import flat
 from port.weights.checkpoint import open_checkpoint
 from port.weights.prefixes import count_of_averages, strip_prefixes
-from port.weights.record import Record, record_of
+from port.weights.record import ConversionRecord, record_of
 from port.weights.tensors import Checkpoint, TensorInfo
 
 TRAINING = {"opt_state", "step"}
@@ -48,7 +48,7 @@ class Source(Mapping[str, np.ndarray]):
         left_out: Mapping[str, str] | None = None,
         origin: str = "the weights",
         is_flax: bool = False,
-        record: Record | None = None,
+        record: ConversionRecord | None = None,
     ) -> None:
         self.tensors = dict(tensors)
         self.aliases = dict(aliases or {})

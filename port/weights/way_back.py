@@ -9,8 +9,9 @@ from port.errors import NoPair, UsageError, WeightsMismatch
 from port.mapping import TORCH_ONLY, Entry, Guide, Mapping, between
 from port.mapping.given import BUFFER, checked
 from port.weights.direction import wrong_way
+from port.weights.fingerprints import HASH
 from port.weights.options import Options
-from port.weights.record import Record
+from port.weights.record import ConversionRecord
 from port.weights.sources import Source
 
 HIDDEN = "a buffer that no state dict of torch's holds: the model makes its own"
@@ -29,6 +30,7 @@ class WayBack:
         missing: torch's keys that are not in the file, with the reason.
         remarks: what a person should look at.
         fingerprints: of torch's tensors as they were converted; those that are not in it are not known.
+        hash: of the fingerprints.
         strict: whether a tensor with another fingerprint is an error: it is read as the file says.
         others: torch's tensors that came back with another fingerprint.
     """
@@ -38,6 +40,7 @@ class WayBack:
     missing: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     fingerprints: dict[str, str] = field(default_factory=dict)
+    hash: str = HASH
     strict: bool = True
     others: list[str] = field(default_factory=list)
 
@@ -103,6 +106,7 @@ def way_back(tensors: Source, options: Options) -> WayBack:
     result = _result(mapping, variables, kept, partial=partial)
     result.strict = False
     if record is not None:
+        result.hash = record.hash
         result.fingerprints = {
             name: record.fingerprints[name]
             for entry in _alike(mapping, record.mapping)
@@ -127,7 +131,7 @@ def _nothing_to_go_by(tensors: Source) -> str:
 
 
 def _as_the_file_says(
-    record: Record, variables: Source, kept: Source, torch: Guide | None, flax: Guide | None, *, partial: bool
+    record: ConversionRecord, variables: Source, kept: Source, torch: Guide | None, flax: Guide | None, *, partial: bool
 ) -> WayBack:
     try:
         mapping = checked(record.mapping, torch, flax)
@@ -143,7 +147,7 @@ def _as_the_file_says(
         )
     there = Mapping(tuple(entry for entry in mapping.entries if _any(entry.sources, record.fingerprints)))
     result = _result(there, variables.without(record.hidden, HIDDEN), kept, partial=False)
-    result.fingerprints = record.fingerprints
+    result.fingerprints, result.hash = record.fingerprints, record.hash
     result.missing |= {
         name: "was not in the file that was converted" if entry.collection != TORCH_ONLY else HOMELESS
         for entry in mapping.entries
@@ -198,7 +202,7 @@ def _alike(mapping: Mapping, other: Mapping) -> list[Entry]:
     return [entry for entry in mapping.entries if (entry.sources, entry.targets, entry.moves) in there]
 
 
-def _said_otherwise(mapping: Mapping, record: Record) -> list[str]:
+def _said_otherwise(mapping: Mapping, record: ConversionRecord) -> list[str]:
     own = {name: entry for entry in record.carried for name in entry.targets}
     alike = set(_alike(mapping, record.mapping))
     different = [
@@ -213,7 +217,7 @@ def _said_otherwise(mapping: Mapping, record: Record) -> list[str]:
     ]
 
 
-def _lost(record: Record) -> list[str]:
+def _lost(record: ConversionRecord) -> list[str]:
     """What the way back cannot give."""
     remarks = []
     if record.dtypes:

@@ -159,12 +159,12 @@ def flax_steps(transformation: optax.GradientTransformation) -> Callable[..., An
 
 
 def distance(ours: dict[str, np.ndarray], module: torch.nn.Module) -> float:
-    """The largest relative difference of a tensor: norm of the difference over the norm."""
-    worst = 0.0
+    """The largest relative difference of a tensor: norm of the difference over the norm; NaN where one is no number."""
+    differences = [0.0]
     for name, parameter in module.named_parameters():
         theirs = parameter.detach().numpy()
-        worst = max(worst, float(np.linalg.norm(ours[name] - theirs) / max(np.linalg.norm(theirs), 1e-30)))
-    return worst
+        differences.append(float(np.linalg.norm(ours[name] - theirs) / max(np.linalg.norm(theirs), 1e-30)))
+    return float(np.max(differences))  # Python's max would lose a NaN
 
 
 def state_distance(optimizer: torch.optim.Optimizer, other: torch.optim.Optimizer) -> float:
@@ -179,7 +179,7 @@ def state_distance(optimizer: torch.optim.Optimizer, other: torch.optim.Optimize
                 return float("inf")
             a, b = (torch.as_tensor(v).double() for v in (ours[place][key], value))
             scale = b.norm().item() or 1.0
-            worst = max(worst, (a - b).norm().item() / scale)
+            worst = float(np.maximum(worst, (a - b).norm().item() / scale))
     return worst
 
 
@@ -237,5 +237,5 @@ def both(
         torch_step(module, optimizer, gradients, before)
         after(place)
         params, state = step(recorded.to_flax(gradients), state, params)
-        worst = max(worst, distance(recorded.to_torch(params), module))
+        worst = float(np.maximum(worst, distance(recorded.to_torch(params), module)))
     return worst

@@ -1,7 +1,7 @@
 """torch's operators and what one writes for them in JAX, as data: nothing of torch or JAX is imported.
 
-Their test runs both sides of each on the samples of torch's own database of operators. What draws random numbers, or
-writes in place, is not here. `matching` finds the pair of a node of ATen's; it imports both.
+Their test runs both sides of each on the samples of torch's own database of operators. What writes in place is not
+here. `matching` finds the pair of a node of ATen's; it imports both.
 """
 
 from port.pairs.ops import (
@@ -9,6 +9,7 @@ from port.pairs.ops import (
     comparisons,
     decompositions,
     diagonals,
+    drawing,
     elementwise,
     functional,
     images,
@@ -41,6 +42,7 @@ OPERATORS: tuple[OperatorPair, ...] = (
     *channels.PAIRS,
     *losses.PAIRS,
     *spectra.PAIRS,
+    *drawing.PAIRS,
 )
 
 __all__ = ["GIVEN", "OPERATORS", "OperatorPair"]

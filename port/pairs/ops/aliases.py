@@ -21,6 +21,10 @@ _SPECIAL = (
 )
 _OTHERS = {
     "absolute": "abs",
+    # What copies, or does not: no array of JAX's can change.
+    **dict.fromkeys(("alias", "contiguous", "lift_fresh", "lift_fresh_copy", "resolve_conj", "resolve_neg"), "clone"),
+    "to": "_to_copy",
+    "_unsafe_view": "view",
     **{f"arc{name}{h}": f"a{name}{h}" for name in ("sin", "cos", "tan") for h in ("", "h")},
     "arctan2": "atan2",
     "clip": "clamp",
@@ -74,7 +78,7 @@ def meaning_of(base: str) -> str:
     """The operator that a name stands for: its own, that of an alias, or of what copies where the other one views."""
     known = ALIASES.get(base, base)
     viewing = known.removesuffix("_copy")
-    return viewing if viewing.removeprefix("aten.") in _VIEWS else known
+    return ALIASES.get(viewing, viewing) if viewing.removeprefix("aten.") in _VIEWS else known
 
 
 _VIEWS = frozenset(

@@ -26,12 +26,18 @@ class Along:
 
     Attributes:
         variables: what is an axis, or a tuple of axes. None, where torch takes it, is no axis.
+        without: arrays that have the axes of the first but for the one named, and are permuted as these are.
+        cuts: whether the results are parts of the axis, one behind the other, each as long as the arguments say.
     """
 
     variables: tuple[str, ...]
+    without: tuple[str, ...]
+    cuts: bool
 
-    def __init__(self, *variables: str) -> None:
+    def __init__(self, *variables: str, without: tuple[str, ...] = (), cuts: bool = False) -> None:
         object.__setattr__(self, "variables", variables)
+        object.__setattr__(self, "without", without)
+        object.__setattr__(self, "cuts", cuts)
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,70 @@ class Spatial:
         return f"jnp.moveaxis({moved}, -1, {after})"
 
 
-Axes = Each | Along | Over | Spatial
+@dataclass(frozen=True)
+class Permuted:
+    """The same array with its axes in another order: that which the expression gives them."""
+
+
+@dataclass(frozen=True)
+class Inserted:
+    """The results have one axis more than the arrays, which are permuted alike.
+
+    Attributes:
+        variable: what says where the results have it.
+    """
+
+    variable: str
+
+
+@dataclass(frozen=True)
+class Stretched:
+    """Axes of length 1 are repeated, and new ones stand in front.
+
+    Attributes:
+        variable: what is the lengths of the result, in the order of its axes.
+    """
+
+    variable: str
+
+
+@dataclass(frozen=True)
+class Reshaped:
+    """The same elements, in the same order, under another shape.
+
+    Attributes:
+        variable: what is the lengths of the result.
+    """
+
+    variable: str
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Something is done at the ends of axes. The result has the axes of ``input``.
+
+    Attributes:
+        variable: what is the widths: two of the last axis, two of the one before it, and so on.
+    """
+
+    variable: str
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of matrices, of the last axes.
+
+    Attributes:
+        matrices: arrays that may lie transposed, if they have two axes: each is then written ``.T``, and what is
+            ``.T`` in the expression as it lies.
+        rows: the array whose axes but the last may come in any order, which is that of the result; None if none.
+    """
+
+    matrices: tuple[str, ...]
+    rows: str | None = None
+
+
+Axes = Each | Along | Over | Spatial | Permuted | Inserted | Stretched | Reshaped | Widths | Product
 
 
 @dataclass(frozen=True)

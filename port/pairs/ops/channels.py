@@ -106,22 +106,24 @@ PAIRS: tuple[OperatorPair, ...] = (
         schema={"running_mean": "", "running_var": "", "momentum": "", **_FLAG},
         notes=("W10",),
     ),
-    on_images(
-        "batch_norm",
-        "(input - running_mean) * lax.rsqrt(running_var + eps) * weight + bias",
-        *("running_mean", "running_var", "weight", "bias", "eps=eps"),
-        axes=None,
-        aten="",
-        only_if="weight is not None and bias is not None",
-        left_out=_AFFINE,
-        notes=("W10",),
+    *(
+        on_images(
+            "batch_norm",
+            f"(input - running_mean) * lax.rsqrt(running_var + eps){' * weight' * weight}{' + bias' * bias}",
+            *("running_mean", "running_var", "weight", "bias", "eps=eps"),
+            axes=None,
+            only_if=f"weight is {'not ' * weight}None and bias is {'not ' * bias}None and running_mean is not None",
+            left_out=_AFFINE,
+            notes=("W10",),
+        )
+        for weight in (True, False)
+        for bias in (True, False)
     ),
     on_images(
         "batch_norm",
         "F.batch_norm(input, weight, bias, eps)",
         *("running_mean", "running_var", "weight", "bias", "training=True", "eps=eps"),
         axes=None,
-        aten="",
         only_if="running_mean is None and running_var is None",
         left_out=_AFFINE,
         notes=("W10", "W11"),
@@ -135,17 +137,6 @@ PAIRS: tuple[OperatorPair, ...] = (
         f" *map(lax.stop_gradient, (input.mean({_OTHERS}), lax.rsqrt(input.var({_OTHERS}) + eps))))",
         only_if="training",
         notes=("W10", "W11"),
-    ),
-    OperatorPair(
-        "torch.ops.aten._native_batch_norm_legit_no_training.default",
-        "aten._native_batch_norm_legit_no_training",
-        "torch.ops.aten._native_batch_norm_legit_no_training.default(input, weight, bias, running_mean, running_var,"
-        " momentum, eps)",
-        "(jnp.moveaxis((jnp.moveaxis(input, 1, -1) - running_mean) * lax.rsqrt(running_var + eps) * weight + bias,"
-        " -1, 1),"
-        " jnp.zeros(0, input.dtype), jnp.zeros(0, input.dtype))",
-        only_if="weight is not None and bias is not None",
-        notes=("W10",),
     ),
     on_images(
         "local_response_norm",

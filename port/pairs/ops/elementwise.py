@@ -12,7 +12,7 @@ from port.pairs.ops.operator_pair import OperatorPair, elementwise, elementwise_
 _NAMED_ALIKE = (
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt"),
     *("square", "sign", "floor", "ceil", "trunc", "signbit", "isnan", "isinf", "isfinite", "isposinf", "isneginf"),
-    *("logical_not", "deg2rad", "rad2deg", "sinc", "positive"),
+    *("logical_not", "deg2rad", "rad2deg", "sinc"),
 )
 _NAMED_ALIKE_OF_TWO = (
     *("copysign", "logaddexp", "logaddexp2", "gcd", "lcm", "maximum", "minimum"),
@@ -23,6 +23,7 @@ _WITHOUT_NAN = "{}(jnp.where(jnp.isnan(input), other, input), jnp.where(jnp.isna
 PAIRS: tuple[OperatorPair, ...] = (
     *(elementwise(name, f"jnp.{name}(input)") for name in _NAMED_ALIKE),
     elementwise("neg", "-input"),
+    elementwise("positive", "input"),
     # jnp.abs has gradient 1 at zero.
     elementwise("abs", "input * jnp.sign(input)", only_if='input.dtype.kind != "c"', notes=("G3",)),
     elementwise("abs", "jnp.abs(input)", only_if='input.dtype.kind == "c"'),

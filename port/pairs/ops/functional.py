@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from port.pairs.ops.axes import Along, Axes, Each, Over
+from port.pairs.ops.axes import Along, Axes, Each, Over, Product
+from port.pairs.ops.draws import Dropout
 from port.pairs.ops.operator_pair import OperatorPair
 
 _F = "torch.nn.functional."
@@ -90,21 +91,26 @@ _ACTIVATIONS = (
 )
 
 
-def _attention(only_if: str, jax: str) -> OperatorPair:
+def _attention(only_if: str, jax: str, draws: Dropout | None = None) -> OperatorPair:
     return OperatorPair(
         f"{_F}scaled_dot_product_attention",
         "aten.scaled_dot_product_attention",
         f"{_F}scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale,"
         " enable_gqa=enable_gqa)",
         jax,
-        only_if=f"dropout_p == 0{only_if}",
+        only_if=f"dropout_p {'!=' if draws else '=='} 0{only_if}",
         left_out={"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False},
-        notes=("W16", "G6"),
+        notes=("W16", "G6", *(("W25",) if draws else ())),
+        draws=draws,
     )
 
 
 # jax.nn.dot_product_attention takes the heads last but one, and rounds float64 to float32.
 _SCORES = "query @ key.swapaxes(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)"
+
+_LINEAR = Product(("weight",), rows="input")
+_PLAIN = " and attn_mask is None and not (is_causal or enable_gqa)"
+_OPTIONS = "query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa"
 
 _LAST = "tuple(range(-len(normalized_shape), 0))"
 _EMBEDDING = {"indices": "input", "sparse": ""}
@@ -119,6 +125,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         only_if="bias is not None",
         left_out={"bias": None},
         notes=("W1", "G6"),
+        axes=_LINEAR,
     ),
     OperatorPair(
         f"{_F}linear",
@@ -128,6 +135,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         only_if="bias is None",
         left_out={"bias": None},
         notes=("W1", "G6"),
+        axes=_LINEAR,
     ),
     OperatorPair(
         f"{_F}embedding",
@@ -224,12 +232,8 @@ PAIRS: tuple[OperatorPair, ...] = (
         "F.pairwise_distance(x1, x2, p, eps, keepdim)",
         left_out={"p": 2.0, "eps": 1e-6, "keepdim": False},
     ),
-    _attention(
-        " and attn_mask is None and not (is_causal or enable_gqa)", f"jax.nn.softmax({_SCORES}, axis=-1) @ value"
-    ),
-    _attention(
-        "",
-        "F.scaled_dot_product_attention(query, key, value, attn_mask, is_causal=is_causal, scale=scale,"
-        " enable_gqa=enable_gqa)",
-    ),
+    _attention(_PLAIN, f"jax.nn.softmax({_SCORES}, axis=-1) @ value"),
+    _attention("", f"F.scaled_dot_product_attention({_OPTIONS})"),
+    _attention(_PLAIN, f"dropout(jax.nn.softmax({_SCORES}, axis=-1)) @ value", Dropout("dropout_p")),
+    _attention("", f"F.scaled_dot_product_attention({_OPTIONS}, dropout=dropout)", Dropout("dropout_p")),
 )

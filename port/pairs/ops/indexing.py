@@ -11,6 +11,9 @@ from port.pairs.ops.operator_pair import OperatorPair, of_one
 
 # The places of index, but for the axis dim, along which index itself says where.
 PLACES = "(*jnp.indices(index.shape, sparse=True)[:dim], index, *jnp.indices(index.shape, sparse=True)[dim:][1:])"
+_BEFORE = "*(slice(None),) * (dim % input.ndim)"
+_PART = f"{_BEFORE}, start:end:step"
+_NO_MASK = 'all(not hasattr(index, "dtype") or index.dtype != bool for index in indices)'
 _ALIKE_BUT_FOR_DIM = "np.delete(index.shape, dim).tolist() == np.delete(input.shape, dim).tolist()"
 _ORDER = {"dim": -1, "descending": False}
 _MISSING = ("J3",)
@@ -146,23 +149,56 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.slice_scatter",
         "aten.slice_scatter",
         "torch.slice_scatter(input, src, dim, start, end, step)",
-        "jnp.moveaxis(jnp.moveaxis(input, dim, 0).at[start:end:step].set(jnp.moveaxis(src, dim, 0)), 0, dim)",
+        f"input.at[{_PART}].set(src)",
         left_out={"dim": 0, "start": None, "end": None, "step": 1},
         axes=Along("dim"),
+    ),
+    # %% By masks, and by arrays of places: whole axes among them are slices
+    *(
+        OperatorPair(
+            "torch.index_put",
+            "aten.index_put",
+            "torch.index_put(input, indices, values, accumulate)",
+            f"jnp.where({mask}, input + values if accumulate else values, input)",
+            only_if=f"len(indices) == 1 and indices[0].dtype == bool and values.shape in ((), (1,)) and {ranks}",
+            left_out={"accumulate": False},
+        )
+        for mask, ranks in (
+            ("indices[0]", "indices[0].ndim == input.ndim"),
+            ("indices[0][..., *(None,) * (input.ndim - indices[0].ndim)]", "indices[0].ndim < input.ndim"),
+        )
     ),
     OperatorPair(
         "torch.index_put",
         "aten.index_put",
         "torch.index_put(input, indices, values, accumulate)",
         "input.at[indices].add(values) if accumulate else input.at[indices].set(values)",
+        only_if=_NO_MASK,
         left_out={"accumulate": False},
         notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.ops.aten.index",
+        "aten.index",
+        "torch.ops.aten.index(input, indices)",
+        "input[indices]",
+        only_if=_NO_MASK,
+        notes=_MISSING,
+    ),
+    OperatorPair(
+        "torch.ops.aten.slice",
+        "aten.slice",
+        "torch.ops.aten.slice(input, dim, start, end, step)",
+        f"input[{_PART}]",
+        left_out={"dim": 0, "start": None, "end": None, "step": 1},
+        axes=Along("dim"),
     ),
     OperatorPair(
         "torch.select_scatter",
         "aten.select_scatter",
         "torch.select_scatter(input, src, dim, index)",
-        "jnp.moveaxis(jnp.moveaxis(input, dim, 0).at[index].set(src), 0, dim)",
+        f"input.at[{_BEFORE}, index].set(src)",
+        axes=Along("dim", without=("src",)),
     ),
     # %% Orders
     OperatorPair(

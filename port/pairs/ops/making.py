@@ -61,6 +61,7 @@ PAIRS: tuple[OperatorPair, ...] = (
     OperatorPair(
         "torch.scalar_tensor", "aten.scalar_tensor", "torch.scalar_tensor(s, dtype=dtype)", "jnp.asarray(s, dtype)"
     ),
+    OperatorPair("torch.scalar_tensor", "aten.scalar_tensor", "torch.scalar_tensor(s)", "jnp.asarray(s, float)"),
     OperatorPair("torch.arange", "aten.arange", "torch.arange(end)", "jnp.arange(end)"),
     OperatorPair(
         "torch.arange",
@@ -97,17 +98,35 @@ PAIRS: tuple[OperatorPair, ...] = (
         "jnp.stack(jnp.triu_indices(row, offset, col))",
         left_out={"offset": 0},
     ),
-    elementwise("clone", "jnp.copy(input)"),
+    # An array cannot change, so that it is its own copy.
+    elementwise("clone", "input"),
     elementwise("detach", "lax.stop_gradient(input)"),
     *(
         OperatorPair(
             f"torch.Tensor.{name}",
-            "aten.to",
+            "",  # `aten._to_copy`
             f"input.{name}()",
             f"input.astype(jnp.{dtype})",
             axes=Each(),
             notes=_DEFAULT * (name == "double"),
         )
         for name, dtype in _DTYPES.items()
+    ),
+    *(
+        OperatorPair("torch.Tensor.to", "aten._to_copy", "input.to(dtype)", jax, only_if, axes=Each())
+        for jax, only_if in (("input", "dtype is None or input.dtype == dtype"), ("input.astype(dtype)", ""))
+    ),
+    *(
+        OperatorPair("torch.Tensor.type_as", "aten.type_as", "input.type_as(other)", jax, only_if, axes=Each())
+        for jax, only_if in (("input", "input.dtype == other.dtype"), ("input.astype(other.dtype)", ""))
+    ),
+    *(
+        OperatorPair("torch.ops.aten.copy", "aten.copy", "torch.ops.aten.copy(input, src)", jax, only_if, axes=Each())
+        for jax, only_if in (
+            ("src", "input.shape == src.shape and input.dtype == src.dtype"),
+            ("jnp.broadcast_to(src, input.shape)", "input.dtype == src.dtype"),
+            ("src.astype(input.dtype)", "input.shape == src.shape"),
+            ("jnp.broadcast_to(src, input.shape).astype(input.dtype)", ""),
+        )
     ),
 )

@@ -14,9 +14,10 @@ import torch
 from port.pairs.ops import GIVEN, OPERATORS, OperatorPair
 from port.pairs.ops.aliases import meaning_of
 from port.pairs.ops.axes import Along, Axes, Over
+from port.pairs.registered import registered
 
 # Where an array lies is no question of what it holds.
-_PLACES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
+_PLACES = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy")
 # What ATen numbers and torch's functions name.
 _NUMBERED = {
     "reduction": ("none", "mean", "sum"),
@@ -42,7 +43,8 @@ def matching(aten: str, arguments: Mapping[str, Any]) -> tuple[OperatorPair, dic
     if "unbiased" in arguments:  # the older name of a correction of one, or none
         rest = {name: value for name, value in arguments.items() if name != "unbiased"}
         arguments = {**rest, "correction": int(arguments["unbiased"])}
-    for pair in _pairs_of().get(base) or _pairs_of().get(meaning_of(base), []):
+    own = [pair for pair in registered(OperatorPair) if pair.aten == base]
+    for pair in (*own, *(_pairs_of().get(base) or _pairs_of().get(meaning_of(base), []))):
         values = _bound(pair, aten, arguments)
         if values is not None and _fits(pair, values):
             return pair, values
@@ -134,8 +136,8 @@ def _in_jax(value: Any) -> Any:
 
 @cache
 def _defaults(aten: str) -> dict[str, Any]:
-    _, name, overload = aten.split(".")
-    schema = getattr(getattr(torch.ops.aten, name), overload)._schema
+    library, name, overload = aten.split(".")
+    schema = getattr(getattr(getattr(torch.ops, library), name), overload)._schema
     return {each.name: _in_jax(each.default_value) for each in schema.arguments if each.has_default_value()}
 
 
@@ -147,7 +149,7 @@ def _fits(pair: OperatorPair, values: Mapping[str, Any]) -> bool:
     if not pair.only_if:
         return True
     try:
-        return bool(eval(_compiled(pair.only_if), {**_given(), **values}))
+        return bool(eval(_compiled(pair.only_if), {**_given(pair.imports), **values}))
     except Exception:
         # It asks for more than a stand-in has: then nothing is known of it.
         return False
@@ -166,7 +168,7 @@ def _compiled(source: str) -> Any:
 
 
 @cache
-def _given() -> dict[str, Any]:
+def _given(imports: tuple[str, ...]) -> dict[str, Any]:
     names: dict[str, Any] = {}
-    exec(GIVEN, names)
+    exec("\n".join((GIVEN, *imports)), names)
     return names

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from port.pairs.ops.axes import Along, Over
+from port.pairs.ops.axes import Along, Axes, Over, Product
 from port.pairs.ops.operator_pair import OperatorPair, of_one, of_two
 
 _PRODUCT = ("G6",)
 _SCALED = {"beta": 1, "alpha": 1}
 
 
-def _added(name: str, first: str, second: str, product: str) -> OperatorPair:
+def _added(name: str, first: str, second: str, product: str, axes: Axes | None = None) -> tuple[OperatorPair, ...]:
     """``torch.addmm`` and its like: a product added to ``input``, each times a number."""
-    return OperatorPair(
-        f"torch.{name}",
-        f"aten.{name}",
-        f"torch.{name}(input, {first}, {second}, beta=beta, alpha=alpha)",
-        f"beta * input + alpha * {product}",
-        only_if="beta != 0",  # torch does not look at input then, were it NaN
-        left_out=_SCALED,
-        notes=_PRODUCT,
+    return tuple(
+        OperatorPair(
+            f"torch.{name}",
+            f"aten.{name}",
+            f"torch.{name}(input, {first}, {second}, beta=beta, alpha=alpha)",
+            f"{added}alpha * {product}",
+            only_if=only_if,
+            left_out=_SCALED,
+            notes=_PRODUCT,
+            axes=axes,
+        )
+        # Times 0, torch does not look at input, were it NaN.
+        for added, only_if in (("beta * input + ", "beta != 0"), ("", "beta == 0"))
     )
 
 
@@ -27,8 +32,10 @@ def _linalg(name: str, jax: str) -> OperatorPair:
 
 
 PAIRS: tuple[OperatorPair, ...] = (
-    of_two("matmul", "input @ other", notes=_PRODUCT),
-    OperatorPair("torch.mm", "aten.mm", "torch.mm(input, mat2)", "input @ mat2", notes=_PRODUCT),
+    of_two("matmul", "input @ other", notes=_PRODUCT, axes=Product(("other",))),
+    OperatorPair(
+        "torch.mm", "aten.mm", "torch.mm(input, mat2)", "input @ mat2", notes=_PRODUCT, axes=Product(("mat2",))
+    ),
     OperatorPair("torch.bmm", "aten.bmm", "torch.bmm(input, mat2)", "input @ mat2", notes=_PRODUCT),
     OperatorPair("torch.mv", "aten.mv", "torch.mv(input, vec)", "input @ vec", notes=_PRODUCT),
     OperatorPair("torch.dot", "aten.dot", "torch.dot(input, tensor)", "jnp.dot(input, tensor)", notes=_PRODUCT),
@@ -36,11 +43,11 @@ PAIRS: tuple[OperatorPair, ...] = (
     of_two("inner", "jnp.inner(input, other)", notes=_PRODUCT),
     OperatorPair("torch.outer", "aten.outer", "torch.outer(input, vec2)", "jnp.outer(input, vec2)"),
     of_two("kron", "jnp.kron(input, other)"),
-    _added("addmm", "mat1", "mat2", "(mat1 @ mat2)"),
-    _added("addmv", "mat", "vec", "(mat @ vec)"),
-    _added("baddbmm", "batch1", "batch2", "(batch1 @ batch2)"),
-    _added("addbmm", "batch1", "batch2", 'jnp.einsum("bij,bjk->ik", batch1, batch2)'),
-    _added("addr", "vec1", "vec2", "jnp.outer(vec1, vec2)"),
+    *_added("addmm", "mat1", "mat2", "(mat1 @ mat2)", Product(("mat2",))),
+    *_added("addmv", "mat", "vec", "(mat @ vec)"),
+    *_added("baddbmm", "batch1", "batch2", "(batch1 @ batch2)"),
+    *_added("addbmm", "batch1", "batch2", 'jnp.einsum("bij,bjk->ik", batch1, batch2)'),
+    *_added("addr", "vec1", "vec2", "jnp.outer(vec1, vec2)"),
     OperatorPair(
         "torch.einsum",
         "aten.einsum",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from port.pairs.ops.axes import Axes, Each, Spatial
+from port.pairs.ops.draws import Draws
 
 GIVEN = """\
 import jax
@@ -33,10 +34,11 @@ class OperatorPair:
     tuple of axes is all of them in reductions, none in JAX's.
 
     Attributes:
-        torch: the operator's public name (``"torch.cat"``, ``"torch.Tensor.expand"``). One that takes arguments of
-            several kinds has a pair for each.
-        aten: the base name of its overloads in ATen (``"aten.cat"``); empty where torch composes it of others in
-            Python, and where the shape of the result depends on values, so that no program can have it.
+        torch: the operator's public name (``"torch.cat"``, ``"torch.Tensor.expand"``, ``"torch.ops.my_lib.swish"``).
+            One that takes arguments of several kinds has a pair for each.
+        aten: the base name of its overloads with their namespace (``"aten.cat"``, ``"my_lib.swish"``); empty where
+            torch composes it of others in Python, and where the shape of the result depends on values, so that no
+            program can have it.
         says: the call, with the arguments in torch's order: what stands behind them by name may be given by position.
         jax: the expression.
         only_if: what has to be so, an expression over the same variables; empty if nothing has to.
@@ -45,9 +47,12 @@ class OperatorPair:
         left_out: what a variable is that torch's call leaves out.
         notes: ids of the differences that a reader should know of.
         axes: how the expression treats axes; None if they must be in torch's order.
+        draws: what it draws at random; None if nothing.
         schema: what ATen calls an argument, and which variable it is, where the two are not called alike; the empty
             variable is that of an argument which does not matter, or which ATen does not have. The first variable of
             ``says`` is ATen's ``self``.
+        imports: the lines that import what ``jax`` and ``only_if`` read beside `GIVEN`; the source that is written has
+            them at its top.
     """
 
     torch: str
@@ -59,7 +64,20 @@ class OperatorPair:
     left_out: Mapping[str, Any] = field(default_factory=dict, hash=False)
     notes: tuple[str, ...] = ()
     axes: Axes | None = None
+    draws: Draws | None = None
     schema: Mapping[str, str] = field(default_factory=dict, hash=False)
+    imports: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, says: str, jax: str, **more: Any) -> OperatorPair:
+        """The pair of an operator of another library's, by its call: ``"torch.ops.my_lib.swish(x, beta)"``.
+
+        Args:
+            says: the call; arguments are called as in the operator's schema.
+            jax: the expression; ``more`` are the other attributes.
+        """
+        torch = says.partition("(")[0]
+        return cls(torch, torch.removeprefix("torch.ops."), says, jax, **more)
 
 
 def of_one(name: str, jax: str, *, module: str = "torch", aten: str | None = None, **more: Any) -> OperatorPair:

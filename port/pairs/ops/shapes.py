@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from port.pairs.ops.axes import Along
+from port.pairs.ops.axes import Along, Inserted, Over, Permuted, Reshaped, Stretched, Widths
 from port.pairs.ops.operator_pair import OperatorPair, of_one
 
 _TENSOR, _F = "torch.Tensor.", "torch.nn.functional."
 # How many go into each chunk but the last.
 _SIZE = "-(-input.shape[dim] // chunks)"
+_SIZES = {"split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections"}
+_PARTS = Along("dim", cuts=True)
 
 # Widths below zero cut, which jnp.pad does not.
 _PADDED_OR_CUT = (
@@ -20,47 +22,74 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.cat",
         "aten.cat",
         "torch.cat(tensors, dim)",
-        "jnp.concatenate(tensors, axis=dim)",
+        "jnp.concatenate([*tensors], axis=dim)",
         only_if="len({tensor.ndim for tensor in tensors}) == 1",
         left_out={"dim": 0},
         axes=Along("dim"),
     ),
     OperatorPair(
-        "torch.stack", "aten.stack", "torch.stack(tensors, dim)", "jnp.stack(tensors, axis=dim)", left_out={"dim": 0}
+        "torch.stack",
+        "aten.stack",
+        "torch.stack(tensors, dim)",
+        "jnp.stack([*tensors], axis=dim)",
+        left_out={"dim": 0},
+        axes=Inserted("dim"),
     ),
     *(
         OperatorPair(f"torch.{name}", f"aten.{name}", f"torch.{name}(tensors)", f"jnp.{name}(tensors)")
         for name in ("hstack", "vstack", "dstack", "column_stack")
     ),
     # %% Cutting
-    OperatorPair(
-        "torch.split",
-        "aten.split",
-        "torch.split(tensor, split_size_or_sections, dim)",
-        "jnp.split(tensor, np.arange(split_size_or_sections, tensor.shape[dim], split_size_or_sections), axis=dim)",
-        only_if="isinstance(split_size_or_sections, int)",
-        left_out={"dim": 0},
-        axes=Along("dim"),
-        schema={"split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections"},
-    ),
-    OperatorPair(
-        "torch.split",
-        "aten.split_with_sizes",
-        "torch.split(tensor, split_size_or_sections, dim)",
-        "jnp.split(tensor, np.cumsum(split_size_or_sections)[:-1], axis=dim)",
-        only_if="isinstance(split_size_or_sections, tuple)",
-        left_out={"dim": 0},
-        axes=Along("dim"),
-        schema={"split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections"},
+    *(
+        OperatorPair(
+            "torch.split",
+            aten,
+            "torch.split(tensor, split_size_or_sections, dim)",
+            f"jnp.split(tensor, {cuts}, axis=dim)",
+            only_if=only_if,
+            left_out={"dim": 0},
+            axes=_PARTS,
+            schema=_SIZES,
+        )
+        for aten, cuts, only_if in (
+            (
+                "aten.split",
+                "tensor.shape[dim] // split_size_or_sections",
+                "isinstance(split_size_or_sections, int) and tensor.shape[dim] > 0"
+                " and tensor.shape[dim] % split_size_or_sections == 0",
+            ),
+            (
+                "aten.split",
+                "[*range(split_size_or_sections, tensor.shape[dim], split_size_or_sections)]",
+                "isinstance(split_size_or_sections, int)",
+            ),
+            (
+                "aten.split_with_sizes",
+                "len(split_size_or_sections)",
+                "isinstance(split_size_or_sections, tuple) and len(set(split_size_or_sections)) == 1",
+            ),
+            (
+                "aten.split_with_sizes",
+                "[sum(split_size_or_sections[:k]) for k in range(1, len(split_size_or_sections))]",
+                "isinstance(split_size_or_sections, tuple)",
+            ),
+        )
     ),
     # jnp.array_split makes other sizes: 7 in 4 is 2, 2, 2, 1 in both, but 6 in 4 is 2, 2, 2 in torch.
-    OperatorPair(
-        "torch.chunk",
-        "aten.chunk",
-        "torch.chunk(input, chunks, dim)",
-        f"jnp.split(input, np.arange({_SIZE}, input.shape[dim], {_SIZE}), axis=dim)",
-        left_out={"dim": 0},
-        axes=Along("dim"),
+    *(
+        OperatorPair(
+            "torch.chunk",
+            "aten.chunk",
+            "torch.chunk(input, chunks, dim)",
+            f"jnp.split(input, {cuts}, axis=dim)",
+            only_if=only_if,
+            left_out={"dim": 0},
+            axes=_PARTS,
+        )
+        for cuts, only_if in (
+            ("chunks", "input.shape[dim] > 0 and input.shape[dim] % chunks == 0"),
+            (f"[*range({_SIZE}, input.shape[dim], {_SIZE})]", "input.shape[dim] != 0"),
+        )
     ),
     OperatorPair(
         "torch.tensor_split",
@@ -80,7 +109,12 @@ PAIRS: tuple[OperatorPair, ...] = (
         for name in ("hsplit", "vsplit", "dsplit")
     ),
     OperatorPair(
-        "torch.unbind", "aten.unbind", "torch.unbind(input, dim)", "jnp.unstack(input, axis=dim)", left_out={"dim": 0}
+        "torch.unbind",
+        "aten.unbind",
+        "torch.unbind(input, dim)",
+        "jnp.unstack(input, axis=dim)",
+        left_out={"dim": 0},
+        axes=Over("dim"),
     ),
     OperatorPair(
         "torch.narrow",
@@ -94,26 +128,41 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.select",
         "aten.select",
         "torch.select(input, dim, index)",
-        "lax.index_in_dim(input, index, axis=dim, keepdims=False)",
+        "input[*(slice(None),) * (dim % input.ndim), index]",
+        axes=Over("dim"),
     ),
     # %% Axes
-    OperatorPair("torch.permute", "aten.permute", "torch.permute(input, dims)", "jnp.transpose(input, dims)"),
     OperatorPair(
-        "torch.transpose",
-        "aten.transpose",
-        "torch.transpose(input, dim0, dim1)",
-        "jnp.swapaxes(input, dim0, dim1)",
-        only_if="input.ndim > 0",
+        "torch.permute", "aten.permute", "torch.permute(input, dims)", "jnp.transpose(input, dims)", axes=Permuted()
     ),
-    OperatorPair("torch.t", "aten.t", "torch.t(input)", "input.T"),
-    OperatorPair("torch.Tensor.mT", "aten.mT", "input.mT", "input.mT"),
+    *(
+        OperatorPair(
+            "torch.transpose",
+            "aten.transpose",
+            "torch.transpose(input, dim0, dim1)",
+            jax,
+            only_if=only_if,
+            axes=Permuted(),
+        )
+        for jax, only_if in (("jnp.swapaxes(input, dim0, dim1)", "input.ndim > 0"), ("input", "input.ndim == 0"))
+    ),
+    OperatorPair("torch.t", "aten.t", "torch.t(input)", "input.T", axes=Permuted()),
+    OperatorPair("torch.Tensor.T", "aten.numpy_T", "input.T", "input.T", axes=Permuted()),
+    OperatorPair("torch.Tensor.mT", "aten.mT", "input.mT", "input.mT", axes=Permuted()),
     OperatorPair(
         "torch.movedim",
         "aten.movedim",
         "torch.movedim(input, source, destination)",
         "jnp.moveaxis(input, source, destination)",
+        axes=Permuted(),
     ),
-    OperatorPair("torch.unsqueeze", "aten.unsqueeze", "torch.unsqueeze(input, dim)", "jnp.expand_dims(input, dim)"),
+    OperatorPair(
+        "torch.unsqueeze",
+        "aten.unsqueeze",
+        "torch.unsqueeze(input, dim)",
+        "jnp.expand_dims(input, dim)",
+        axes=Inserted("dim"),
+    ),
     of_one("squeeze", "jnp.squeeze(input)"),
     OperatorPair(
         "torch.squeeze",
@@ -121,12 +170,25 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.squeeze(input, dim)",
         "jnp.squeeze(input, dim)",
         # Of other lengths torch leaves the axis, JAX raises.
-        only_if="isinstance(dim, int) and input.shape[dim] == 1",
+        only_if="all(input.shape[axis] == 1 for axis in ((dim,) if isinstance(dim, int) else dim))",
+        axes=Over("dim"),
     ),
     # %% Shapes
-    OperatorPair("torch.reshape", "aten.reshape", "torch.reshape(input, shape)", "jnp.reshape(input, shape)"),
     OperatorPair(
-        f"{_TENSOR}view", "aten.view", "input.view(shape)", "input.reshape(shape)", only_if="isinstance(shape, tuple)"
+        "torch.reshape",
+        "aten.reshape",
+        "torch.reshape(input, shape)",
+        "input.reshape(*shape)",
+        axes=Reshaped("shape"),
+    ),
+    OperatorPair(
+        f"{_TENSOR}view",
+        "aten.view",
+        "input.view(shape)",
+        "input.reshape(*shape)",
+        only_if="isinstance(shape, tuple)",
+        schema={"size": "shape"},
+        axes=Reshaped("shape"),
     ),
     OperatorPair(f"{_TENSOR}view_as", "aten.view_as", "input.view_as(other)", "input.reshape(other.shape)"),
     OperatorPair(f"{_TENSOR}reshape_as", "aten.reshape_as", "input.reshape_as(other)", "input.reshape(other.shape)"),
@@ -151,6 +213,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         "input.expand(size)",
         "jnp.broadcast_to(input, size)",
         only_if="isinstance(size, tuple) and -1 not in size",
+        axes=Stretched("size"),
     ),
     OperatorPair(
         f"{_TENSOR}expand_as", "aten.expand_as", "input.expand_as(other)", "jnp.broadcast_to(input, other.shape)"
@@ -227,9 +290,10 @@ PAIRS: tuple[OperatorPair, ...] = (
         f"{_F}pad(input, pad, mode=mode, value=value)",
         "jnp.pad(input, [(0, 0)] * (input.ndim - len(pad) // 2) + [*zip(pad[::2], pad[1::2])][::-1],"
         " constant_values=value or 0)",
-        only_if='mode == "constant" and min(pad) >= 0',
+        only_if='mode == "constant" and min(pad, default=0) >= 0',
         left_out={"mode": "constant", "value": None},
         notes=("W4",),
+        axes=Widths("pad"),
     ),
     OperatorPair(
         f"{_F}pad",
@@ -239,6 +303,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         only_if='mode == "constant"',
         left_out={"mode": "constant", "value": None},
         notes=("W4",),
+        axes=Widths("pad"),
     ),
     OperatorPair(
         f"{_F}pad",
@@ -248,6 +313,7 @@ PAIRS: tuple[OperatorPair, ...] = (
         ' mode={"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])',
         only_if='mode != "constant" and min(pad) >= 0',
         notes=("W4",),
+        axes=Widths("pad"),
     ),
     OperatorPair(
         "torch.meshgrid",
@@ -279,5 +345,6 @@ PAIRS: tuple[OperatorPair, ...] = (
         _PADDED_OR_CUT.format("value"),
         left_out={"value": 0},
         notes=("W4",),
+        axes=Widths("pad"),
     ),
 )

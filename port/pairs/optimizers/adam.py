@@ -6,6 +6,7 @@ from typing import Any
 
 from port.pairs.expression import Expression
 from port.pairs.optimizers.optimizer_pair import (
+    CHANGE_NOTHING,
     OptimizerPair,
     Options,
     chained,
@@ -14,9 +15,14 @@ from port.pairs.optimizers.optimizer_pair import (
     gradient,
     rated,
 )
+from port.pairs.optimizers.options import BETAS, Takes, at_least_0, switches
 
 _ADAM = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "maximize": False}
 _MOMENTS = {"count": "step", "mu": "exp_avg", "nu": "exp_avg_sq"}
+
+
+def _takes(*on_or_off: str) -> dict[str, Takes]:
+    return {**at_least_0("lr", "eps", "weight_decay"), "betas": BETAS, **switches("maximize", *on_or_off)}
 
 
 def _betas(options: Options) -> dict[str, Any]:
@@ -72,8 +78,15 @@ ADAM = OptimizerPair(
     name="adam",
     defaults={**_ADAM, "amsgrad": False, "decoupled_weight_decay": False},
     chain=_adam,
+    takes=_takes("amsgrad", "decoupled_weight_decay"),
     state={"ScaleByAdamState": _MOMENTS, "TorchAmsgradState": {**_MOMENTS, "nu_max": "max_exp_avg_sq"}},
     schedules_momentum="betas",
+    remark=lambda options: (
+        "its groups have decoupled_weight_decay=True, which makes torch.optim.Adam a torch.optim.AdamW: it is moved as "
+        "that"
+        if options.get("decoupled_weight_decay")
+        else None
+    ),
     notes=("O3", "O8"),
 )
 ADAMW = OptimizerPair(
@@ -81,8 +94,15 @@ ADAMW = OptimizerPair(
     name="adamw",
     defaults={**_ADAM, "weight_decay": 1e-2, "amsgrad": False},
     chain=_adamw,
+    takes=_takes("amsgrad"),
     state=ADAM.state,
+    ignored=CHANGE_NOTHING | {"decoupled_weight_decay"},
     schedules_momentum="betas",
+    foreign=lambda options: (
+        "has decoupled_weight_decay=False, and torch.optim.AdamW's is True: it is the state of torch.optim.Adam"
+        if options.get("decoupled_weight_decay") is False
+        else None
+    ),
     notes=("O4", "O8"),
 )
 ADAMAX = OptimizerPair(
@@ -90,6 +110,7 @@ ADAMAX = OptimizerPair(
     name="adamax",
     defaults={**_ADAM, "lr": 2e-3},
     chain=_adamax,
+    takes=_takes(),
     state={"ScaleByAdamState": {"count": "step", "mu": "exp_avg", "nu": "exp_inf"}},
     schedules_momentum="betas",
     notes=("O11",),
@@ -99,6 +120,7 @@ NADAM = OptimizerPair(
     name="nadam",
     defaults={**_ADAM, "lr": 2e-3, "momentum_decay": 4e-3, "decoupled_weight_decay": False},
     chain=_nadam,
+    takes={**_takes("decoupled_weight_decay"), **at_least_0("momentum_decay")},
     state={"TorchNadamState": {**_MOMENTS, "mu_product": "mu_product"}},
     scalars=frozenset({"mu_product"}),
     schedules_momentum="betas",
@@ -109,6 +131,7 @@ RADAM = OptimizerPair(
     name="radam",
     defaults={**_ADAM, "decoupled_weight_decay": False},
     chain=_radam,
+    takes=_takes("decoupled_weight_decay"),
     state={"TorchRadamState": _MOMENTS},
     schedules_momentum="betas",
     notes=("O10",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from port.pairs.expression import Expression
 from port.pairs.optimizers.optimizer_pair import OptimizerPair, Options, chained, given, gradient, rated
+from port.pairs.optimizers.options import NOT_NEGATIVE, Takes, at_least_0, number, or_none, several, switches
 
 
 def _adagrad(options: Options) -> Expression:
@@ -66,6 +67,10 @@ ADAGRAD = OptimizerPair(
         "maximize": False,
     },
     chain=_adagrad,
+    takes={
+        **at_least_0("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps"),
+        **switches("maximize"),
+    },
     state={"TorchAdagradState": {"count": "step", "sum": "sum"}},
     notes=("O7",),
 )
@@ -74,6 +79,11 @@ ADADELTA = OptimizerPair(
     name="adadelta",
     defaults={"lr": 1.0, "rho": 0.9, "eps": 1e-6, "weight_decay": 0.0, "maximize": False},
     chain=_adadelta,
+    takes={
+        **at_least_0("lr", "eps", "weight_decay"),
+        "rho": Takes(number(lambda value: 0 <= value <= 1), "a number from 0 to 1"),
+        **switches("maximize"),
+    },
     state={"ScaleByAdaDeltaState": {"e_g": "square_avg", "e_x": "acc_delta"}},
     notes=("O11",),
 )
@@ -90,6 +100,7 @@ RMSPROP = OptimizerPair(
         "maximize": False,
     },
     chain=_rmsprop,
+    takes={**at_least_0("lr", "alpha", "eps", "weight_decay", "momentum"), **switches("centered", "maximize")},
     state={
         "ScaleByRmsState": {"nu": "square_avg"},
         "ScaleByRStdDevState": {"mu": "grad_avg", "nu": "square_avg"},
@@ -103,6 +114,15 @@ RPROP = OptimizerPair(
     name="rprop",
     defaults={"lr": 1e-2, "etas": (0.5, 1.2), "step_sizes": (1e-6, 50), "maximize": False},
     chain=_rprop,
+    takes={
+        **at_least_0("lr"),
+        "etas": Takes(
+            several(number(lambda value: 0 < value < 1), number(lambda value: value > 1)),
+            "two numbers, one between 0 and 1 and one above 1",
+        ),
+        "step_sizes": Takes(several(number(), number()), "two numbers"),
+        **switches("maximize"),
+    },
     state={"TorchRpropState": {"count": "step", "prev": "prev", "step_size": "step_size"}},
     takes_first_rate=True,
     notes=("O12",),
@@ -119,6 +139,16 @@ ADAFACTOR = OptimizerPair(
         "maximize": False,
     },
     chain=_adafactor,
+    takes={
+        **at_least_0("lr", "weight_decay"),
+        "beta2_decay": Takes(number(lambda value: value <= 0), "a number of at most 0"),
+        "eps": Takes(
+            several(or_none(NOT_NEGATIVE), NOT_NEGATIVE),
+            "two numbers of at least 0, the first of which may be None",
+        ),
+        "d": Takes(number(lambda value: value >= 1), "a number of at least 1"),
+        **switches("maximize"),
+    },
     state={
         "TorchAdafactorState": {
             "count": "step",

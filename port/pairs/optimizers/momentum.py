@@ -6,6 +6,9 @@ from typing import Any
 
 from port.pairs.expression import Expression
 from port.pairs.optimizers.optimizer_pair import OptimizerPair, Options, chained, gradient, rated
+from port.pairs.optimizers.options import ANY_NUMBER, at_least_0, number, switches
+
+_ABOVE_0, _NONE = number(lambda value: value > 0), number(lambda value: value == 0)
 
 
 def _sgd(options: Options) -> Expression:
@@ -26,6 +29,13 @@ def _is_zero(value: Any) -> bool:
     return isinstance(value, int | float) and value == 0
 
 
+def _nesterov(options: Options) -> str | None:
+    momentum, dampening = options["momentum"], options["dampening"]
+    if not options["nesterov"] or (_ABOVE_0(momentum) and _NONE(dampening)):
+        return None
+    return f"nesterov needs a momentum above 0 and no dampening, got {momentum!r:.60} and {dampening!r:.60}"
+
+
 SGD = OptimizerPair(
     torch="torch.optim.SGD",
     name="sgd",
@@ -38,6 +48,12 @@ SGD = OptimizerPair(
         "maximize": False,
     },
     chain=_sgd,
+    takes={
+        **at_least_0("lr", "momentum", "weight_decay"),
+        "dampening": ANY_NUMBER,
+        **switches("nesterov", "maximize"),
+    },
+    conflict=_nesterov,
     state={
         "TraceState": {"trace": "momentum_buffer"},
         "TorchMomentumState": {"trace": "momentum_buffer", "started": "momentum_buffer"},

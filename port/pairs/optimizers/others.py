@@ -6,8 +6,21 @@ from typing import Any
 
 from port.pairs.expression import Expression
 from port.pairs.optimizers.optimizer_pair import OptimizerPair, Options, chained, given, gradient
+from port.pairs.optimizers.options import (
+    ANY_NUMBER,
+    BETAS,
+    COUNT,
+    Takes,
+    at_least_0,
+    number,
+    or_none,
+    several,
+    switches,
+    whole,
+)
 
 _MUON_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+_ADJUSTED = ("original", "match_rms_adamw", "spectral_unclamped")
 _LBFGS = {
     "lr": 1.0,
     "max_iter": 20,
@@ -61,6 +74,7 @@ ASGD = OptimizerPair(
     name="asgd",
     defaults={"lr": 1e-2, "lambd": 1e-4, "alpha": 0.75, "t0": 1e6, "weight_decay": 0.0, "maximize": False},
     chain=_asgd,
+    takes={**at_least_0("lr", "lambd", "alpha", "weight_decay"), "t0": ANY_NUMBER, **switches("maximize")},
     state={"TorchAsgdState": {"count": "step", "eta": "eta", "mu": "mu", "ax": "ax"}},
     scalars=frozenset({"eta", "mu"}),
     scalars_anew=True,
@@ -81,6 +95,13 @@ MUON = OptimizerPair(
         "adjust_lr_fn": None,
     },
     chain=_muon,
+    takes={
+        **at_least_0("lr", "weight_decay", "momentum", "eps"),
+        **switches("nesterov"),
+        "ns_coefficients": Takes(several(number(), number(), number()), "three numbers"),
+        "ns_steps": Takes(whole(0, 99), "a whole number from 0 to 99"),
+        "adjust_lr_fn": Takes(or_none(lambda value: value in _ADJUSTED), f"None or one of {', '.join(_ADJUSTED)}"),
+    },
     state={"TorchMuonState": {"momentum_buffer": "momentum_buffer"}},
     schedules_momentum="momentum",
     rate_in_its_dtype=True,
@@ -93,6 +114,16 @@ LBFGS = OptimizerPair(
     name="lbfgs",
     defaults=_LBFGS,
     chain=_lbfgs,
+    takes={
+        **at_least_0("lr"),
+        "max_iter": COUNT,
+        "max_eval": Takes(or_none(COUNT.holds), "None or a whole number of at least 1"),
+        "history_size": COUNT,
+        "tolerance_grad": ANY_NUMBER,
+        "tolerance_change": ANY_NUMBER,
+        "line_search_fn": Takes(or_none(lambda value: value == "strong_wolfe"), "None or strong_wolfe"),
+        **switches("maximize"),
+    },
     in_torch_layout=True,
     own_count=True,
     counts=False,
@@ -103,6 +134,7 @@ SPARSE_ADAM = OptimizerPair(
     name="sparseadam",
     defaults={"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "maximize": False},
     chain=_no_chain,
+    takes={**at_least_0("lr", "eps"), "betas": BETAS, **switches("maximize")},
     refused=lambda options: (
         "torch.optim.SparseAdam updates only the rows that a sparse gradient names, and JAX's gradients are dense; "
         "nearest is Adam (port.optim.by_name('adam')), which also lets the moments of the other rows decay"

@@ -6,11 +6,12 @@ The rate starts from the group's ``initial_lr``, which a scheduler keeps in ``ba
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
 
-from port.pairs.expression import Expression
+from port.pairs.expression import Expression, Function, Name
 from port.pairs.schedules.functions import expression_of
 from port.pairs.schedules.pair import SchedulePair
 
@@ -151,23 +152,122 @@ def _none(scheduler: Any, group: int, base: float) -> None:
     return None
 
 
-def _pair(name: str, learning_rate: Callable[..., Any], **more: Any) -> SchedulePair:
-    return SchedulePair(f"torch.optim.lr_scheduler.{name}", learning_rate, **more)
+def _restarted(scheduler: Any) -> None:
+    scheduler.T_cur, scheduler.T_i = -1, scheduler.T_0
 
+
+def _based_on_the_groups(scheduler: Any) -> None:
+    """CyclicLR comes to its own base behind its first step, which an earlier scheduler's may have decided."""
+    groups = scheduler.optimizer.param_groups
+    scheduler.base_lrs = [group.get("initial_lr", base) for group, base in zip(groups, scheduler.base_lrs, strict=True)]
+
+
+def _with_functions_anew(scheduler: Any) -> None:
+    """Objects with a state of their own keep it to themselves."""
+    scheduler.lr_lambdas = copy.deepcopy(scheduler.lr_lambdas)
+
+
+def example_of(name: str, *arguments: Any, **options: Any) -> Function:
+    """optimizer → a scheduler of torch.optim's."""
+    return Function(("optimizer",), Expression(f"torch.optim.{name}", (Name("optimizer"), *arguments), options))
+
+
+def _pair(
+    name: str,
+    learning_rate: Callable[..., Any],
+    keys: str,
+    example: dict[str, Any],
+    *,
+    optional: str = "",
+    **more: Any,
+) -> SchedulePair:
+    return SchedulePair(
+        f"torch.optim.{name}",
+        learning_rate,
+        keys=tuple(keys.split()),
+        optional=tuple(optional.split()),
+        example=example_of(name, **example),
+        **more,
+    )
+
+
+NO_FUNCTIONS = "it holds none of the functions that the scheduler was given"
+_FUNCTIONS: dict[str, Any] = {"lacks": NO_FUNCTIONS, "rewind": _with_functions_anew}
 
 SCHEDULES = (
-    _pair("StepLR", _step, multiplies=True),
-    _pair("MultiStepLR", _multi_step, multiplies=True),
-    _pair("ConstantLR", _constant, multiplies=True),
-    _pair("LinearLR", _linear, multiplies=True),
-    _pair("ExponentialLR", _exponential, multiplies=True),
-    _pair("PolynomialLR", _polynomial, multiplies=True),
+    _pair("lr_scheduler.StepLR", _step, "step_size gamma", {"step_size": 30, "gamma": 0.1}, multiplies=True),
+    _pair(
+        "lr_scheduler.MultiStepLR",
+        _multi_step,
+        "milestones gamma",
+        {"milestones": [30, 60], "gamma": 0.1},
+        multiplies=True,
+    ),
+    _pair(
+        "lr_scheduler.ConstantLR",
+        _constant,
+        "factor total_iters",
+        {"factor": 0.5, "total_iters": 5},
+        multiplies=True,
+    ),
+    _pair(
+        "lr_scheduler.LinearLR",
+        _linear,
+        "start_factor end_factor total_iters",
+        {"start_factor": 0.1, "total_iters": 5},
+        multiplies=True,
+    ),
+    _pair("lr_scheduler.ExponentialLR", _exponential, "gamma", {"gamma": 0.95}, multiplies=True),
+    _pair(
+        "lr_scheduler.PolynomialLR",
+        _polynomial,
+        "total_iters power",
+        {"total_iters": 100, "power": 2.0},
+        multiplies=True,
+    ),
     # Behind T_max it adds to the rate that it has brought to eta_min.
-    _pair("CosineAnnealingLR", _cosine),
-    _pair("CosineAnnealingWarmRestarts", _warm_restarts, sets=True),
-    _pair("CyclicLR", _cyclic, momentum=_cyclic_momentum, sets=True),
-    _pair("OneCycleLR", _one_cycle, momentum=_one_cycle_momentum, sets=True),
-    SchedulePair("torch.optim.swa_utils.SWALR", _swa),
-    _pair("LambdaLR", _lambda, sets=True),
-    _pair("MultiplicativeLR", _none),
+    _pair("lr_scheduler.CosineAnnealingLR", _cosine, "T_max eta_min", {"T_max": 100, "eta_min": 1e-5}),
+    _pair(
+        "lr_scheduler.CosineAnnealingWarmRestarts",
+        _warm_restarts,
+        "T_0 T_i T_mult T_cur eta_min",
+        {"T_0": 10, "T_mult": 2},
+        sets=True,
+        rewind=_restarted,
+    ),
+    _pair(
+        "lr_scheduler.CyclicLR",
+        _cyclic,
+        "max_lrs total_size step_ratio mode gamma scale_mode cycle_momentum _scale_fn_custom",
+        {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 20},
+        optional="use_beta1 base_momentums max_momentums",
+        momentum=_cyclic_momentum,
+        sets=True,
+        rewind=_based_on_the_groups,
+    ),
+    _pair(
+        "lr_scheduler.OneCycleLR",
+        _one_cycle,
+        "total_steps _schedule_phases _anneal_func_type cycle_momentum",
+        {"max_lr": 0.1, "total_steps": 100},
+        optional="use_beta1",
+        momentum=_one_cycle_momentum,
+        sets=True,
+    ),
+    _pair("swa_utils.SWALR", _swa, "anneal_epochs _anneal_strategy", {"swa_lr": 0.05}, continues=True),
+    _pair(
+        "lr_scheduler.LambdaLR",
+        _lambda,
+        "lr_lambdas",
+        {"lr_lambda": Function(("step",), 0.5)},
+        sets=True,
+        **_FUNCTIONS,
+    ),
+    _pair(
+        "lr_scheduler.MultiplicativeLR",
+        _none,
+        "lr_lambdas",
+        {"lr_lambda": Function(("step",), 0.95)},
+        **_FUNCTIONS,
+    ),
 )

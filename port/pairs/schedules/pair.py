@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from port.pairs.expression import Expression
+from port.pairs.expression import Expression, Function
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,30 @@ def _no_momentum(scheduler: Any, group: int) -> Expression | None:
     return None
 
 
+def _as_it_is(scheduler: Any) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class SchedulePair:
     """A torch scheduler and its optax schedule.
 
     Attributes:
-        torch: torch's class, by its public name.
-        learning_rate: from the scheduler, the group's number and the base rate to the schedule; None where it has no
-            formula, and is tabulated.
+        torch: torch's class, by its public name; ``"__main__.Warm"`` for a notebook's.
+        learning_rate: from the scheduler, the group's number and the base rate to the schedule, a function from the
+            scheduler's steps so far to the rate; a number where it stays; None where it has no formula, and is
+            tabulated.
         momentum: from the scheduler and the group's number to the momentum's schedule; None if it is left alone.
         multiplies: whether all that it does in a step is to multiply the rate that the group has, by what depends on
             the step alone: of several such the product is the schedule.
         sets: whether the rate behind a step depends on the step alone, not on the rate before it.
+        continues: whether it begins from the rate that it finds, not from the group's first.
+        keys: what its state dict has and that of torch's base class has not; None where that is not known, and
+            nothing of a state dict is checked.
+        optional: what it has under some options, or in some versions of torch.
+        lacks: why a scheduler cannot be made of its state dict; None if it can.
+        rewind: brings what it keeps beside torch's own counts back to before its first step.
+        example: optimizer → a call that makes one, which the cheat sheet shows.
     """
 
     torch: str
@@ -67,3 +79,9 @@ class SchedulePair:
     momentum: Callable[[Any, int], Expression | None] = _no_momentum
     multiplies: bool = False
     sets: bool = False
+    continues: bool = False
+    keys: tuple[str, ...] | None = None
+    optional: tuple[str, ...] = ()
+    lacks: str | None = None
+    rewind: Callable[[Any], None] = _as_it_is
+    example: Function | None = None

@@ -11,9 +11,9 @@ import numpy as np
 from port.errors import UsageError
 from port.pairs.expression import Expression
 from port.pairs.pair import is_class, name_of
-from port.pairs.schedules.formulas import SCHEDULES
 from port.pairs.schedules.functions import expression_of
-from port.pairs.schedules.pair import Plateau, Scheduled, SchedulePair
+from port.pairs.schedules.known import all_schedules, pair_of_scheduler
+from port.pairs.schedules.pair import Plateau, Scheduled
 from port.pairs.schedules.place import place_of
 from port.pairs.schedules.rehearsal import momentum_of, rehearse
 
@@ -89,9 +89,9 @@ def factor_of(scheduler: Any, group: int) -> Scheduled:
     _check_known(scheduler)
     held = _unchained(scheduler)
     for inner in held:
-        pair = _pair(inner)
+        pair = pair_of_scheduler(inner)
         if pair is None or not pair.multiplies:
-            multiplying = ", ".join(pair.torch.rpartition(".")[2] for pair in SCHEDULES if pair.multiplies)
+            multiplying = ", ".join(pair.torch.rpartition(".")[2] for pair in all_schedules() if pair.multiplies)
             raise UsageError(
                 f"{type(inner).__name__} does more than multiply the rate that it finds: it sets it, or draws it to a "
                 "value of its own, and undoes or bends what ReduceLROnPlateau has taken off. Beside ReduceLROnPlateau "
@@ -135,22 +135,19 @@ def _precision(rate: Any) -> float:
     return float(torch.finfo(rate.dtype).eps) if torch.is_tensor(rate) and rate.dtype != torch.float64 else 0.0
 
 
-def _pair(scheduler: Any) -> SchedulePair | None:
-    return next((pair for pair in SCHEDULES if is_class(type(scheduler), pair.torch)), None)
-
-
 def _check_known(scheduler: Any) -> None:
     if is_class(type(scheduler), _PLATEAU):
         raise UsageError("ReduceLROnPlateau follows a metric, not the count of steps: see plateau_of")
     if any(is_class(type(scheduler), name) for name in (_SEQUENTIAL, _CHAINED)):
         for held in scheduler._schedulers:
             _check_known(held)
-    elif _pair(scheduler) is None:
-        known = [pair.torch for pair in SCHEDULES] + [_SEQUENTIAL, _CHAINED, _PLATEAU]
+    elif pair_of_scheduler(scheduler) is None:
+        known = [pair.torch for pair in all_schedules()] + [_SEQUENTIAL, _CHAINED, _PLATEAU]
         names = ", ".join(name.rpartition(".")[2] for name in known)
         raise UsageError(
             f"no schedule is known for {name_of(type(scheduler))}, and a subclass may do anything: there are {names}. "
-            "Write its rates out with port.transforms.tabulated, or say it as a LambdaLR"
+            "Register a pair of it (port.register(port.pairs.SchedulePair(…)), or --pairs on the command line), write "
+            "its rates out with port.transforms.tabulated, or say it as a LambdaLR"
         )
 
 
@@ -169,13 +166,13 @@ def _formula(scheduler: Any, group: int, base: float) -> Expression | float | No
         return _sequence(scheduler, group, base)
     if is_class(type(scheduler), _CHAINED):
         return _chain(scheduler, group, base)
-    pair = _pair(scheduler)
+    pair = pair_of_scheduler(scheduler)
     assert pair is not None
     return pair.learning_rate(scheduler, group, base)
 
 
 def _momentum(scheduler: Any, group: int) -> Expression | None:
-    pair = _pair(scheduler)
+    pair = pair_of_scheduler(scheduler)
     return None if pair is None else pair.momentum(scheduler, group)
 
 
@@ -190,9 +187,9 @@ def _sequence(scheduler: Any, group: int, base: float) -> Expression | None:
         return None
     schedules: list[Any] = []
     for number, inner in enumerate(held):
-        pair = _pair(inner)
+        pair = pair_of_scheduler(inner)
         # Sequences and chains within one are off by a step, or refused, by torch; SWALR goes on from the last rate.
-        if pair is None or pair.torch.endswith("SWALR") or _cycles_momentum(inner):
+        if pair is None or pair.continues or _cycles_momentum(inner):
             return None
         own = float(inner.base_lrs[group])
         first = number == bisect_right(milestones, 0)
@@ -215,7 +212,7 @@ def _unchained(scheduler: Any) -> list[Any]:
 def _chain(scheduler: Any, group: int, base: float) -> Expression | float | None:
     """The product of those that multiply; or the last one alone, if it sets the rate whatever the others did."""
     held = _unchained(scheduler)
-    pairs = [_pair(inner) for inner in held]
+    pairs = [pair_of_scheduler(inner) for inner in held]
     if any(map(_cycles_momentum, held)):
         return None
     if all(pair is not None and pair.multiplies for pair in pairs):

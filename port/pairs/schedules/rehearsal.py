@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from port.errors import UsageError
+from port.pairs.schedules.known import pair_of_scheduler
 
 # What a stage for a scheduler has to have in place of the optimizer's step: torch warns where it was never called.
 _called = SimpleNamespace(_wrapped_by_lr_sched=True)
@@ -79,15 +80,9 @@ def _fresh(scheduler: Any, stage: Any) -> Any:
         return type(scheduler)(held, stage)
     twin = copy.copy(scheduler)
     twin.optimizer, twin.last_epoch = stage, -1
-    if hasattr(twin, "T_i"):
-        twin.T_cur, twin.T_i = -1, twin.T_0
-    if hasattr(twin, "lr_lambdas"):
-        # Objects with a state of their own keep it to themselves.
-        twin.lr_lambdas = copy.deepcopy(twin.lr_lambdas)
     own = twin.base_lrs
-    if hasattr(twin, "step_ratio"):
-        # CyclicLR comes to its own base behind its first step, which an earlier scheduler's may have decided.
-        twin.base_lrs = [group.get("initial_lr", base) for group, base in zip(stage.param_groups, own, strict=True)]
+    if (pair := pair_of_scheduler(scheduler)) is not None:
+        pair.rewind(twin)
     twin._initial_step()
     twin.base_lrs = own
     return twin

@@ -11,7 +11,7 @@ from port.mapping import TORCH_ONLY, Entry, Guide, Layer, Mapping
 from port.mapping.names import normal_form
 from port.moves import Fold
 from port.pairs import LayerPair
-from port.parity.sides.inputs import Layout
+from port.parity.sides.inputs import InputLayout
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Matched:
         moves = (move for entry in self.entries for move in entry.moves)
         return next((move for move in moves if isinstance(move, Fold)), None)
 
-    def channel_axis(self, shape: tuple[int, ...], layout: Layout, *, place: int | None) -> int | None:
+    def channel_axis(self, shape: tuple[int, ...], layout: InputLayout, *, place: int | None) -> int | None:
         """The axis of a torch array that Flax has last; None where both have the same layout.
 
         Args:
@@ -53,7 +53,9 @@ class Matched:
         # Elementwise, or a module of a person's own: as the model's inputs.
         return layout.axis if layout.moved and len(shape) == layout.rank else None
 
-    def in_torchs(self, array: np.ndarray, like: tuple[int, ...], layout: Layout, *, place: int | None) -> np.ndarray:
+    def in_torchs(
+        self, array: np.ndarray, like: tuple[int, ...], layout: InputLayout, *, place: int | None
+    ) -> np.ndarray:
         """A Flax array in torch's layout; ``like`` is the shape that torch's has."""
         if array.ndim != len(like):
             # torch.nn.LSTM's states have an axis of layers, which one by hand has not.
@@ -66,7 +68,7 @@ class Matched:
             return array if self.pair is None and moved.shape != like and array.shape == like else moved
         return self._unfolded(array) if place is not None else array
 
-    def in_flaxs(self, array: np.ndarray, layout: Layout, *, place: int | None) -> np.ndarray:
+    def in_flaxs(self, array: np.ndarray, layout: InputLayout, *, place: int | None) -> np.ndarray:
         """A torch array in Flax's layout."""
         axis = self.channel_axis(array.shape, layout, place=place)
         if axis is not None:

@@ -15,7 +15,7 @@ from port.parity.compare.gradients import gradients_in_torchs
 from port.parity.compare.layer_matching import Matched
 from port.parity.sides.calls import Arrays, Call, is_floating, largest
 from port.parity.sides.flax_side import FlaxSide
-from port.parity.sides.inputs import Inputs, Layout
+from port.parity.sides.inputs import InputLayout, Inputs
 from port.parity.sides.run import Run
 from port.parity.sides.structure import leaves, rebuilt
 from port.parity.sides.torch_side import TorchSide
@@ -35,7 +35,7 @@ class LayerPairing:
     """
 
     matched: dict[str, Matched]
-    layout: Layout
+    layout: InputLayout
     limits: Limits
     gradients: dict[str, float]
     largest: float = 0.0

@@ -22,7 +22,7 @@ from port.parity.compare.outputs import match_outputs
 from port.parity.sides.calls import Arrays, Call, largest
 from port.parity.sides.cotangents import Drawn
 from port.parity.sides.flax_side import FlaxSide
-from port.parity.sides.inputs import Inputs, Layout
+from port.parity.sides.inputs import InputLayout, Inputs
 from port.parity.sides.parts import Part
 from port.parity.sides.run import BUFFERS, GRADIENTS, INPUT_GRADIENTS, OUTPUTS, Cotangents, Kinds, Run
 from port.parity.sides.structure import leaves
@@ -54,7 +54,7 @@ class Models:
     matched: dict[str, Matched]
     inputs: Inputs
     flax_inputs: Inputs
-    layout: Layout
+    layout: InputLayout
     limits: Limits
     losses: tuple[Any, Any] = (None, None)
     single_step: bool = True
@@ -150,13 +150,19 @@ def _compare_gradients(
 ) -> dict[str, float]:
     """The gradients of parameters, of those that torch's run has; gives them by torch's keys, as differences.
 
-    Where the outputs cannot be matched, gradients are of other things: they find nothing.
+    Where the outputs cannot be matched, gradients are of other things: they find nothing. A parameter that torch does
+    not train may have none in Flax, where a plain parameter is frozen by stopping it; that it takes part, outputs tell.
     """
     own = gathered(models.mapping, torch.gradients, models.torch.guide.tied)
     carried = gradients_in_torchs(models.mapping, flax.gradients)
     paths = {key: ", ".join(entry.targets) for entry in models.mapping.entries for key in entry.sources}
     apart = {}
-    for key in (key for key in carried if key in own):
+    plain = {key for entry in models.mapping.entries if entry.collection == "params" for key in entry.sources}
+    stopped = [key for key in carried if key in own and key in models.torch.frozen & plain and not carried[key].any()]
+    if stopped:
+        why = "frozen in torch (requires_grad=False), and without a gradient in Flax (stop_gradient)"
+        result.remarks.append(f"gradients in {mode} of {', '.join(stopped)} were not compared: {why}")
+    for key in (key for key in carried if key in own and key not in stopped):
         if not outputs_match:
             apart[key] = difference(own[key], carried[key], scale=most * models.limits.share)
             continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from port.parity.sides.calls import Arrays, is_inexact
-from port.parity.sides.inputs import Layout
+from port.parity.sides.inputs import InputLayout
 from port.parity.sides.run import Cotangents
 
 
@@ -23,7 +23,7 @@ class Outputs:
     """
 
     names: dict[str, str]
-    layout: Layout
+    layout: InputLayout
     shapes: dict[str, tuple[int, ...]]
     why: str = ""
 
@@ -47,7 +47,7 @@ class Outputs:
         return in_flaxs
 
 
-def match_outputs(torch: Arrays, flax: Arrays, layout: Layout) -> Outputs:
+def match_outputs(torch: Arrays, flax: Arrays, layout: InputLayout) -> Outputs:
     """Match by name where the names are the same, else in order.
 
     Args:

@@ -60,7 +60,7 @@ def all_hints(
     return list(dict.fromkeys(hints))
 
 
-def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: bool) -> list[str]:
+def remarks_of(models: Models, results: dict[str, ModeResult], *, random: tuple[str, ...]) -> list[str]:
     """What was done, and what was not compared."""
     remarks = []
     zeros = list(dict.fromkeys(where for result in results.values() for where in result.zeros))
@@ -78,8 +78,10 @@ def remarks_of(models: Models, results: dict[str, ModeResult], *, is_random: boo
     silenced = [*models.torch.silenced, *models.flax.silenced]
     if silenced:
         remarks.append(f"dropout was off in training mode too: {', '.join(dict.fromkeys(silenced))}")
-    if is_random:
-        remarks.append("torch's model draws random numbers in training mode: that mode was not compared")
+    if random:
+        remarks.append(
+            f"{' and '.join(random)} model draws random numbers in training mode: that mode was not compared"
+        )
     for call in results["training"].calls[0] if "training" in results else ():
         count = _values_a_channel(models, call)
         if count is not None and count < LEAST_VALUES:

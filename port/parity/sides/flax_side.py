@@ -104,6 +104,11 @@ class FlaxSide(ABC):
             _, variables = self._forward(variables, inputs, True, Tap())
         return _numpy(variables)
 
+    def is_random(self, inputs: Inputs) -> bool:
+        """Whether it asks for random numbers in training mode where it is given none: it has dropout of its own, beside
+        that of its layers, which is off."""
+        return False
+
     def calls_with(self, variables: Variables, inputs: Inputs, *, training: bool) -> Run:
         """A forward pass with other values for some variables."""
         tap = Tap()

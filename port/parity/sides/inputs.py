@@ -51,7 +51,7 @@ def inputs_from(given: Any, dtype: Any) -> Inputs:
 
 
 @dataclass(frozen=True)
-class Layout:
+class InputLayout:
     """Where the first spatial layer has its channels, and whether Flax's model is given them last.
 
     Attributes:
@@ -87,11 +87,11 @@ class Layout:
         return array
 
 
-AS_IT_IS = Layout(0, 0, None)
+AS_IT_IS = InputLayout(0, 0, None)
 """Both sides take the same layout."""
 
 
-def layout_of(inputs: Inputs, first: Call | None, axis: int | None, *, channels_last: bool | None) -> Layout:
+def layout_of(inputs: Inputs, first: Call | None, axis: int | None, *, channels_last: bool | None) -> InputLayout:
     """The layout of a model's inputs, from its first spatial layer.
 
     Args:
@@ -103,19 +103,19 @@ def layout_of(inputs: Inputs, first: Call | None, axis: int | None, *, channels_
     """
     if first is None or axis is None:
         rank = max((array.ndim for array in leaves(inputs.tree).values()), default=0)
-        layout = Layout(rank, 1, None)
+        layout = InputLayout(rank, 1, None)
         if not channels_last or rank < 3:
             return AS_IT_IS
     else:
         seen = next(iter(first.inputs.values()))
-        layout = Layout(seen.ndim, axis, None if channels_last else seen.shape[axis])
+        layout = InputLayout(seen.ndim, axis, None if channels_last else seen.shape[axis])
     if channels_last is False:
         return layout
     moved = tuple(name for name, array in leaves(inputs.tree).items() if _is_spatial(array, layout))
-    return Layout(layout.rank, layout.axis, layout.channels, moved)
+    return InputLayout(layout.rank, layout.axis, layout.channels, moved)
 
 
-def for_flax(inputs: Inputs, layout: Layout) -> Inputs:
+def for_flax(inputs: Inputs, layout: InputLayout) -> Inputs:
     """The same inputs in Flax's layout."""
 
     def moved(name: str, array: np.ndarray) -> np.ndarray:
@@ -125,7 +125,7 @@ def for_flax(inputs: Inputs, layout: Layout) -> Inputs:
     return Inputs(tuple(args), kwargs)
 
 
-def _is_spatial(array: Any, layout: Layout) -> bool:
+def _is_spatial(array: Any, layout: InputLayout) -> bool:
     # A mask's axes are no channels.
     if not is_array(array) or array.ndim != layout.rank or array.dtype == bool:
         return False

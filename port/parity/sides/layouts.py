@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from port.parity.sides.inputs import AS_IT_IS, Inputs, Layout, layout_of
+from port.parity.sides.inputs import AS_IT_IS, InputLayout, Inputs, layout_of
 
 if TYPE_CHECKING:
     from port.parity.sides.run import Run
     from port.parity.sides.torch_side import TorchSide
 
 
-def layout_between(side: TorchSide, run: Run, inputs: Inputs, channels_last: bool | None) -> Layout:
+def layout_between(side: TorchSide, run: Run, inputs: Inputs, channels_last: bool | None) -> InputLayout:
     """The layout of the inputs, from the first call of a torch layer whose pair has a channel axis.
 
     Args:

@@ -10,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen
+from flax.errors import InvalidRngError
 
-from port.mapping.linen_guide import flat, linen_guide
+from port.errors import UsageError, explained
+from port.mapping.linen_guide import flat, is_bound, linen_guide
 from port.mapping.nnx_guide import dotted
 from port.parity.sides.calls import Call, is_floating
 from port.parity.sides.flax_side import FlaxSide, Variables, mode_keywords, silence, widen
 from port.parity.sides.inputs import Inputs
-from port.parity.sides.structure import rebuilt
+from port.parity.sides.structure import leaves, rebuilt
 from port.parity.sides.tap import Tap
 
 _STATISTICS = "batch_stats"
@@ -56,7 +58,8 @@ class LinenSide(FlaxSide):
         # jax's arrays, as they are in a run: some models ask.
         given = rebuilt(inputs.kwargs, lambda name, leaf: jnp.asarray(leaf))
         called: Any = _Called(module, own, {**self.keywords[False], **given}, self._prepare)
-        self.guide = linen_guide(called, inputs.args)
+        with explained(f"the Flax model does not take the inputs ({inputs.described})"):
+            self.guide = linen_guide(called, inputs.args)
         self._kept = (_STATISTICS,) if self._leaves_statistics(inputs) else ()
 
     @property
@@ -67,7 +70,7 @@ class LinenSide(FlaxSide):
     def call(self, variables: Variables, inputs: Inputs, *, training: bool, tap: Tap) -> tuple[Any, Variables]:
         def standing_in(run: Any, args: Any, kwargs: Any, context: Any) -> Any:
             self._prepare(context.module)
-            path = dotted(context.module.path)
+            path = dotted(context.module.path) if is_bound(context.module) else ""
             if not path or context.method_name != "__call__":
                 return run(*args, **kwargs)
             return tap(path, context.module.clone(parent=None), run, args, kwargs)
@@ -98,6 +101,13 @@ class LinenSide(FlaxSide):
             return False
         return True
 
+    def is_random(self, inputs: Inputs) -> bool:
+        try:
+            jax.eval_shape(lambda: leaves(self._forward(self.variables, inputs, True, Tap())[0]))
+        except UsageError as error:
+            return isinstance(error.__cause__, InvalidRngError)
+        return False
+
     def call_layer(self, call: Call, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
         own = {
             collection: beneath
@@ -117,7 +127,7 @@ class LinenSide(FlaxSide):
         widen(layer, self._precision)
         if isinstance(cell := getattr(layer, "cell", None), linen.Module):
             widen(cell, self._precision)  # it makes the first state before it is called
-        if silence(layer):
+        if silence(layer) and is_bound(layer):
             self._silenced[dotted(layer.path)] = None
 
     def _nested(self, variables: Variables) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from port.records import Differences, Line
+from port.records import Differences, RecordLine
 from port.report.colours import smallest_drawn
 from port.report.page.subject import Subject
 from port.report.page.thinning import kept
@@ -112,7 +112,7 @@ def not_finite(subject: Subject) -> list[str]:
 
 
 def _curves(subject: Subject, lines: str, differences: Differences) -> Curves:
-    of_sides: list[dict[int, Line]] = [{} if side is None else getattr(side, lines) for side in subject.sides]
+    of_sides: list[dict[int, RecordLine]] = [{} if side is None else getattr(side, lines) for side in subject.sides]
     steps = sorted(set(of_sides[0]) | set(of_sides[1]))
     furthest = accumulate((max(values) for values in zip(*differences.controls, strict=True)), max)
     a, b = ([_finite(side[step].loss if step in side else None) for step in steps] for side in of_sides)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from port.records import Line
+from port.records import RecordLine
 from port.records.limits import relative_differences
 from port.report.page.curves import Curves
 from port.report.page.subject import Subject
@@ -57,13 +57,13 @@ def panels(subject: Subject) -> list[Panel]:
     """Every number but the loss that both sides recorded, those of steps first."""
     found = []
     for where, lines in (("step", "steps"), ("evaluation", "evaluations")):
-        sides: list[Mapping[int, Line]] = [{} if side is None else getattr(side, lines) for side in subject.sides]
+        sides: list[Mapping[int, RecordLine]] = [{} if side is None else getattr(side, lines) for side in subject.sides]
         names = [_numbers(side) for side in sides]
         found += [_panel(name, where, sides) for name in names[0] if name in names[1] and name not in NOT_COMPARED]
     return found
 
 
-def _numbers(lines: Mapping[int, Line]) -> list[str]:
+def _numbers(lines: Mapping[int, RecordLine]) -> list[str]:
     """The names under which there is a number on some line, in the order of the record."""
     return list(dict.fromkeys(name for line in lines.values() for name, value in line.more.items() if _number(value)))
 
@@ -72,7 +72,7 @@ def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _panel(name: str, where: str, sides: list[Mapping[int, Line]]) -> Panel:
+def _panel(name: str, where: str, sides: list[Mapping[int, RecordLine]]) -> Panel:
     steps = sorted(set(sides[0]) | set(sides[1]))
     a, b = ([_value(side.get(step), name) for step in steps] for side in sides)
     common = [place for place, (x, y) in enumerate(zip(a, b, strict=True)) if x is not None and y is not None]
@@ -89,6 +89,6 @@ def _panel(name: str, where: str, sides: list[Mapping[int, Line]]) -> Panel:
     )
 
 
-def _value(line: Line | None, name: str) -> float | None:
+def _value(line: RecordLine | None, name: str) -> float | None:
     value: Any = None if line is None else line.more.get(name)
     return value if _number(value) and math.isfinite(value) else None

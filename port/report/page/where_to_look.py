@@ -8,7 +8,7 @@ from typing import Any
 
 from port.pairs import all_pairs, name_of
 from port.pairs.notes import NOTES, Note
-from port.pairs.optimizers import OPTIMIZERS
+from port.pairs.optimizers import all_optimizers
 from port.report.page.subject import Subject
 
 _OF_PRECISION = {"float64": ("P2",), "float32": ("P1", "P3")}
@@ -79,13 +79,9 @@ def _notes_of_layer(name: str) -> list[str]:
 
 
 def _notes_of_optimizer(name: str) -> list[str]:
-    is_class = name.startswith("torch.optim.")
-    return [
-        id
-        for pair in OPTIMIZERS
-        if (pair.torch == f"torch.optim.{_short(name)}" if is_class else pair.name == name.lower())
-        for id in pair.notes
-    ]
+    # torch says a class's module: torch.optim.adam.Adam.
+    public = f"torch.optim.{_short(name)}" if name.startswith("torch.optim.") else name
+    return [id for pair in all_optimizers() if pair.torch == public or pair.name == name.lower() for id in pair.notes]
 
 
 def _short(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The cheat sheet: every pair there is, as a row. All of it is read from `port.pairs`; nothing is written here."""
+"""The cheat sheet: every pair there is, the registered ones too, as a row. All of it is read from `port.pairs`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from port.pairs import LayerPair, ParamPair, layers, name_of, resolve
+from port.pairs import LayerPair, OptimizerPair, ParamPair, layers, name_of, resolve
 from port.pairs.expression import Expression
 from port.pairs.losses import FUNCTIONS
 from port.pairs.losses import PAIRS as LOSSES
-from port.pairs.ops import OPERATORS
-from port.pairs.optimizers import OPTIMIZERS
-from port.pairs.schedules import plateau_of, schedule_of
-from port.pairs.schedules.examples import EXAMPLES
+from port.pairs.ops import OPERATORS, OperatorPair
+from port.pairs.optimizers import all_optimizers
+from port.pairs.registered import registered
+from port.pairs.schedules import SCHEDULES, all_schedules, plateau_of, schedule_of
+from port.pairs.schedules.examples import all_examples
 from port.report.site.places import Place, place_of
 
 WIDTH = 64  # columns that a call may take before it is broken into lines
@@ -37,7 +38,7 @@ class Twin:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CheatSheetEntry:
     """A row of the cheat sheet.
 
     Attributes:
@@ -45,23 +46,24 @@ class Entry:
         torch: PyTorch's name, or a call of it.
         twins: what says it in JAX. Of several, the first that can say the layer's options is what is built.
         notes: ids of the differences that touch it.
-        place: where its pair is written.
+        place: where its pair is written; None of one that has been registered.
     """
 
     kind: str
     torch: str
     twins: tuple[Twin, ...]
     notes: tuple[str, ...]
-    place: Place
+    place: Place | None
 
 
-def cheat_sheet() -> list[Entry]:
+def cheat_sheet() -> list[CheatSheetEntry]:
     """Every layer, operator, loss, optimizer and schedule that has a pair, in the order in which the pairs stand.
 
     Schedules are read from live schedulers, which takes torch.
     """
     families = {name: family.PAIRS for name, family in vars(layers).items() if hasattr(family, "PAIRS")}
     return [
+        *_entries("layer", registered(LayerPair)),
         *(entry for name, pairs in families.items() for entry in _entries("layer", pairs, f"layers/{name}.py")),
         *_operators(),
         *_entries("loss", LOSSES, "losses.py"),
@@ -71,13 +73,14 @@ def cheat_sheet() -> list[Entry]:
     ]
 
 
-def _entries(kind: str, pairs: tuple[LayerPair, ...], where: str) -> Iterator[Entry]:
+def _entries(kind: str, pairs: tuple[LayerPair, ...], where: str | None = None) -> Iterator[CheatSheetEntry]:
     """The pairs of one class of torch's are one row."""
     for torch in dict.fromkeys(name_of(pair.torch) for pair in pairs):
         its = [pair for pair in pairs if name_of(pair.torch) == torch]
         twins = dict.fromkeys(_twin(pair) for pair in its)
         notes = dict.fromkeys(note for pair in its for note in pair.notes)
-        yield Entry(kind, short(torch), tuple(twins), tuple(notes), place_of(torch, where))
+        place = None if where is None else place_of(torch, where)
+        yield CheatSheetEntry(kind, short(torch), tuple(twins), tuple(notes), place)
 
 
 def _twin(pair: LayerPair) -> Twin:
@@ -93,7 +96,7 @@ def _options(pair: LayerPair, flax: str) -> str:
         return ""
     try:
         layer = resolve(pair.torch)()
-    except TypeError:  # it has arguments without defaults
+    except (TypeError, ImportError):  # it has arguments without defaults, or is a person's own and not here
         return ""
     options = pair.arguments(layer) if pair.fits_torch(layer) else {}
     simple = {name: value for name, value in options.items() if isinstance(value, bool | int | float | str)}
@@ -114,37 +117,42 @@ def _moved(param: ParamPair) -> str:
     return f"{torch} → {jax}" + (f", {moves}" if moves else "")
 
 
-def _operators() -> Iterator[Entry]:
-    for pair in OPERATORS:
-        holds = [f"where {pair.only_if}"] if pair.only_if else []
+def _operators() -> Iterator[CheatSheetEntry]:
+    own = registered(OperatorPair)
+    for pair in (*own, *OPERATORS):
+        holds = list(pair.imports)
+        holds += [f"where {pair.only_if}"] if pair.only_if else []
         holds += [f"another gradient where {pair.other_gradient}"] if pair.other_gradient else []
-        place = place_of(pair.torch.removeprefix("torch.nn.functional."), "ops")
-        yield Entry("operator", pair.says, (Twin(pair.jax, tuple(holds)),), pair.notes, place)
+        place = None if pair in own else place_of(pair.torch.removeprefix("torch.nn.functional."), "ops")
+        yield CheatSheetEntry("operator", pair.says, (Twin(pair.jax, tuple(holds)),), pair.notes, place)
 
 
-def _functions() -> Iterator[Entry]:
+def _functions() -> Iterator[CheatSheetEntry]:
     for pair in FUNCTIONS:
-        yield Entry("loss", pair.torch, (Twin(pair.jax),), pair.notes, place_of(pair.torch, "losses.py"))
+        yield CheatSheetEntry("loss", pair.torch, (Twin(pair.jax),), pair.notes, place_of(pair.torch, "losses.py"))
 
 
-def _optimizers() -> Iterator[Entry]:
+def _optimizers() -> Iterator[CheatSheetEntry]:
     """What torch's defaults become, or why nothing."""
-    for pair in OPTIMIZERS:
+    own = registered(OptimizerPair)
+    for pair in all_optimizers():
         why = pair.refused(pair.defaults)
         twin = Twin("", refused=why) if why else Twin(short(pair.chain(pair.defaults).source(width=WIDTH)))
-        yield Entry("optimizer", short(pair.torch), (twin,), pair.notes, place_of(pair.torch, "optimizers"))
+        place = None if pair in own else place_of(pair.torch, "optimizers")
+        yield CheatSheetEntry("optimizer", short(pair.torch), (twin,), pair.notes, place)
 
 
-def _schedules() -> Iterator[Entry]:
+def _schedules() -> Iterator[CheatSheetEntry]:
     import torch
 
-    for example in EXAMPLES:
+    own = {pair.torch for pair in all_schedules()} - {pair.torch for pair in SCHEDULES}
+    for example in all_examples():
         weight = torch.nn.Parameter(torch.zeros(1))
         scheduler = example.build()(torch.optim.SGD([weight], lr=0.1, momentum=0.9))
         name = example.body.function
         call = short(example.body.source(width=WIDTH + len("torch.optim.")))
-        place = place_of(name, "schedules/formulas.py", "schedules/read.py")
-        yield Entry("schedule", call, (Twin(_schedule(scheduler, name)),), (), place)
+        place = None if name in own else place_of(name, "schedules/formulas.py", "schedules/read.py")
+        yield CheatSheetEntry("schedule", call, (Twin(_schedule(scheduler, name)),), (), place)
 
 
 def _schedule(scheduler: Any, name: str) -> str:

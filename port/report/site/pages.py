@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from port.pairs.notes import NOTES, Note
 from port.pairs.tutorials import GIVEN, OUTDATED
-from port.report.site.cheat_sheet import Entry, cheat_sheet
+from port.report.site.cheat_sheet import CheatSheetEntry, cheat_sheet
 from port.report.site.markup import highlighted, html_of, linked
 from port.report.site.places import PAIRS
 from port.report.site.reading import Reading
@@ -59,7 +59,7 @@ def pages(readings: Sequence[Reading]) -> Iterator[tuple[str, str]]:
         for kind, title in KINDS.items()
     }
     yield _page("cheat_sheet.html.jinja", CHEAT_SHEET, readings, kinds=kinds, source_page=source_page)
-    for file in sorted({entry.place.file for entry in entries}):
+    for file in sorted({entry.place.file for entry in entries if entry.place is not None}):
         lines = (PAIRS / file).read_text("utf-8").splitlines()
         path = source_page(file)
         shown = [html_of(line, notes_at=_up(path) + NOTES_PAGE) for line in highlighted(lines)]
@@ -97,7 +97,7 @@ def _templates() -> Environment:
     )
 
 
-def _cited(readings: Sequence[Reading], entries: Sequence[Entry]) -> Mapping[str, list[tuple[str, str]]]:
+def _cited(readings: Sequence[Reading], entries: Sequence[CheatSheetEntry]) -> Mapping[str, list[tuple[str, str]]]:
     """Of each note: what cites it, and where that is."""
     cited: dict[str, list[tuple[str, str]]] = {note.id: [] for note in NOTES}
     for reading in readings:
@@ -115,7 +115,7 @@ def _says(text: str, note: Note) -> bool:
     return re.search(rf"\b{note.id}\b", text) is not None
 
 
-def _search_index(readings: Sequence[Reading], entries: Sequence[Entry]) -> str:
+def _search_index(readings: Sequence[Reading], entries: Sequence[CheatSheetEntry]) -> str:
     """The list as a script: a page that was opened from a file may load a script, and nothing else."""
     found = search_index(readings, NOTES, OUTDATED, entries)
     return "const SEARCH_INDEX = " + json.dumps([astuple(one) for one in found], separators=(",", ":")) + ";\n"

@@ -30,7 +30,8 @@ def place_of(name: str, *where: str) -> Place:
     does, the first line of the first file.
     """
     files = [file for each in where for file in _files(PAIRS / each)]
-    names = name, name.rpartition(".")[2]
+    parts = name.split(".")
+    names = [".".join(parts[begin:]) for begin in range(len(parts))]
     best, place = (False, 0), Place(_path(files[0]), 1)
     for file in files:
         for said, line in _strings(file).items():

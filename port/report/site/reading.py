@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from markupsafe import Markup
 
-from port.lessons import Alignment, Kind, Lesson, Line, Source, Span, align, words_apart
+from port.lessons import Alignment, Kind, Lesson, NumberedLine, SourceText, Span, align, words_apart
 from port.lessons.outline import DoesNotParse, flat, outline
 from port.lessons.visible import visible
 from port.report.site.markup import highlighted, html_of
@@ -18,7 +18,7 @@ SIDES = ("torch", "jax")
 
 
 @dataclass(frozen=True)
-class Cell:
+class PageLine:
     """A line as the page shows it.
 
     Attributes:
@@ -39,7 +39,7 @@ class ShownRow:
     """Two cells, None where a line has no twin."""
 
     kind: str
-    cells: tuple[Cell | None, Cell | None]
+    cells: tuple[PageLine | None, PageLine | None]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Reading:
     is_lesson: bool = True
 
     @property
-    def sources(self) -> tuple[Source, Source]:
+    def sources(self) -> tuple[SourceText, SourceText]:
         """The left one and the right one."""
         return self.alignment.left, self.alignment.right
 
@@ -124,7 +124,7 @@ def reading_of_lesson(lesson: Lesson) -> Reading:
     return Reading(lesson.name, lesson.about(), align(*lesson.sources()), f"lessons/{_slug(lesson.name)}.html")
 
 
-def reading_of_files(left: Source, right: Source) -> Reading:
+def reading_of_files(left: SourceText, right: SourceText) -> Reading:
     """The page of any two files."""
     names = [visible(PurePath(source.name).name) for source in (left, right)]
     path = f"lessons/{'-'.join(map(_slug, names))}.html"
@@ -136,13 +136,13 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")[:60] or "page"
 
 
-def _is_python(source: Source) -> bool:
+def _is_python(source: SourceText) -> bool:
     return source.name.endswith((".py", ".pyi"))
 
 
-def _cell(side: str, line: Line, html: Markup) -> Cell:
+def _cell(side: str, line: NumberedLine, html: Markup) -> PageLine:
     text = visible(line.text)
-    return Cell(line.number, f"{side}-{line.number}", min(len(text) - len(text.lstrip()), 40), html)
+    return PageLine(line.number, f"{side}-{line.number}", min(len(text) - len(text.lstrip()), 40), html)
 
 
 def _jump(side: str, name: str, line: int) -> Jump:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from port.lessons.visible import visible
 from port.pairs.notes import Note
 from port.pairs.tutorials import Outdated
-from port.report.site.cheat_sheet import Entry
+from port.report.site.cheat_sheet import CheatSheetEntry
 from port.report.site.reading import SIDES, Reading
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchHit:
     """Something that can be found.
 
     Attributes:
@@ -30,35 +30,35 @@ class Found:
 
 
 def search_index(
-    readings: Iterable[Reading], notes: Iterable[Note], outdated: Iterable[Outdated], entries: Iterable[Entry]
-) -> list[Found]:
+    readings: Iterable[Reading], notes: Iterable[Note], outdated: Iterable[Outdated], entries: Iterable[CheatSheetEntry]
+) -> list[SearchHit]:
     """Lessons, definitions, notes, the tutorials' and the cheat sheet's rows, and every line of the lessons."""
-    found: list[Found] = []
+    found: list[SearchHit] = []
     for reading in readings:
         found += _of_reading(reading)
     for note in notes:
         title = f"{note.id} {note.title}"
-        found.append(Found(1, title, "differences", f"differences.html#{note.id}"))
+        found.append(SearchHit(1, title, "differences", f"differences.html#{note.id}"))
         said = " ".join((note.torch, note.jax, note.remedy))
-        found.append(Found(3, said, f"differences, {title}", f"differences.html#{note.id}"))
+        found.append(SearchHit(3, said, f"differences, {title}", f"differences.html#{note.id}"))
     for row in outdated:
         title = " ".join(f"{row.says} → {row.today}".split())
-        found.append(Found(2, title, "old tutorials", f"tutorials.html#{row.id}"))
+        found.append(SearchHit(2, title, "old tutorials", f"tutorials.html#{row.id}"))
         said = " ".join((row.happened, row.torch)).strip()
-        found.append(Found(3, said, f"old tutorials, {row.id}", f"tutorials.html#{row.id}"))
+        found.append(SearchHit(3, said, f"old tutorials, {row.id}", f"tutorials.html#{row.id}"))
     for number, entry in enumerate(entries):
         title = " ".join(" ⇄ ".join((entry.torch, *(twin.jax or "none" for twin in entry.twins))).split())
-        found.append(Found(1, title, f"cheat sheet, {entry.kind}", f"cheat_sheet.html#row-{number}"))
+        found.append(SearchHit(1, title, f"cheat sheet, {entry.kind}", f"cheat_sheet.html#row-{number}"))
     return sorted(found, key=lambda one: one.rank)
 
 
-def _of_reading(reading: Reading) -> Iterator[Found]:
-    yield Found(0, reading.name, reading.about, reading.path)
+def _of_reading(reading: Reading) -> Iterator[SearchHit]:
+    yield SearchHit(0, reading.name, reading.about, reading.path)
     for jump in reading.jumps():
         what = "cell" if jump.is_title else "definition"
-        yield Found(1, jump.name, f"{reading.name}, {what}", f"{reading.path}#{jump.anchor}")
+        yield SearchHit(1, jump.name, f"{reading.name}, {what}", f"{reading.path}#{jump.anchor}")
     for side, source, file in zip(SIDES, reading.sources, reading.files, strict=True):
         for number, line in enumerate(source.lines, 1):
             if line.strip():
                 where = f"{file}, line {number}"
-                yield Found(4, visible(line.strip())[:200], where, f"{reading.path}#{side}-{number}")
+                yield SearchHit(4, visible(line.strip())[:200], where, f"{reading.path}#{side}-{number}")

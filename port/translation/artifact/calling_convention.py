@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from port.errors import UsageError
+from port.translation.ir import syntax
 from port.translation.ir.layout import Layout
 
 
@@ -114,9 +114,9 @@ def _to_torch(results: Any, outputs: Any) -> Any:
 def outputs_of(results: Any, layout: Any) -> Any:
     """The tree of a call's results with the arrays' layouts in their places."""
     match results:
-        case ast.Constant():
+        case syntax.Const():
             return results.value
-        case ast.expr():
+        case syntax.Expr():
             return layout(results)
         case dict():
             made = ((key, outputs_of(item, layout)) for key, item in results.items())

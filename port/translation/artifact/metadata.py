@@ -18,8 +18,8 @@ from port.mapping import TORCH_ONLY, Mapping
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend import input_lengths
 from port.translation.ir.layout import Drawn, Folded, Layout
-from port.weights.fingerprints import fingerprint
-from port.weights.record import Record, record_of
+from port.weights.fingerprints import HASH, fingerprint
+from port.weights.record import ConversionRecord, record_of
 from port.weights.safetensors_files import open_safetensors
 
 KEY = "port.translation"
@@ -39,6 +39,7 @@ class Remembered:
         mixed: whether the original computes something in float32 whatever its precision is.
         lengths: of the tensors that go in.
         fingerprints: of the original's tensors, and by Flax's paths of what no state dict holds.
+        hash: of the fingerprints.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Remembered:
     mixed: bool
     lengths: input_lengths.InputLengths
     fingerprints: dict[str, str]
+    hash: str
 
 
 def metadata_of(translation: WrittenModule) -> dict[str, str]:
@@ -63,7 +65,7 @@ def metadata_of(translation: WrittenModule) -> dict[str, str]:
         "mixed": translation.mixed,
         "lengths": input_lengths.told(translation.lengths),
     }
-    record = Record(translation.mapping, fingerprints(translation.mapping, translation.values))
+    record = ConversionRecord(translation.mapping, fingerprints(translation.mapping, translation.values))
     return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False), **record.metadata()}
 
 
@@ -115,6 +117,7 @@ def remembered(path: Path, metadata: dict[str, str]) -> Remembered:
             bool(told["mixed"]),
             input_lengths.read(told["lengths"]),
             record.fingerprints,
+            record.hash,
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise BrokenWeights(
@@ -153,12 +156,12 @@ def torch_arrays(mapping: Mapping, values: dict[str, np.ndarray]) -> dict[str, n
     return found
 
 
-def fingerprints(mapping: Mapping, values: dict[str, np.ndarray]) -> dict[str, str]:
+def fingerprints(mapping: Mapping, values: dict[str, np.ndarray], hash: str = HASH) -> dict[str, str]:
     """A tensor's name → the beginning of its hash: by torch's names, and by Flax's where torch's state has none."""
     targets = {target for entry in mapping.entries if entry.collection != TORCH_ONLY for target in entry.targets}
     hidden = {path: array for path, array in values.items() if path not in targets}
     named = {**torch_arrays(mapping, values), **hidden}
-    return {name: fingerprint(array) for name, array in named.items()}
+    return {name: fingerprint(array, hash) for name, array in named.items()}
 
 
 def _written(tree: Any) -> Any:

@@ -10,22 +10,21 @@ from port.mapping.given import BUFFER
 from port.moves import Fold, Permute, Tie
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.lowered import LoweredGraph
-from port.translation.ir.module_tree import ModuleTree
-from port.translation.structure.constructors import is_function
+from port.translation.structure.classes import Program
 from port.translation.structure.frozen_parameters import is_all_frozen
 
 
-def mapping_of(placed: LoweredGraph, tree: ModuleTree, attributes: set[str]) -> tuple[Mapping, dict[str, str]]:
+def mapping_of(placed: LoweredGraph, program: Program) -> tuple[Mapping, dict[str, str]]:
     """The mapping from the original's state dict to the written module's variables.
 
     Args:
         placed: the run.
-        tree: of the modules.
-        attributes: Flax's paths of all variables that the written module has.
+        program: what is written of it.
 
     Returns:
         the mapping; and for buffers that no state dict holds, their names in the original → Flax's paths.
     """
+    tree = program.tree
     state = tree.root.state_dict(keep_vars=True)
     first: dict[int, str] = {}
     names: dict[str, list[str]] = {}
@@ -34,19 +33,19 @@ def mapping_of(placed: LoweredGraph, tree: ModuleTree, attributes: set[str]) -> 
             names.setdefault(first.setdefault(id(tensor), key), []).append(key)
     entries: dict[str, Entry] = {}
     for path, layer in tree.layers.items():
-        entries.update(_of_layer(placed, tree, path, layer, attributes))
+        entries.update(_of_layer(placed, program, path, layer))
     layouts = {name: placed.layouts[value] for value, name in placed.graph.held.items()}
     for key, tensor in state.items():
         if key in entries or key not in names:
             continue
-        entries[key] = _of_own(tree, key, tensor, layouts, attributes)
+        entries[key] = _of_own(program, key, tensor, layouts)
     made = [_tied(entry, names) for entry in dict.fromkeys(entries.values()) if entry.sources[0] in names]
     order = {key: place for place, key in enumerate(state)}
     made.sort(key=lambda entry: order.get(entry.sources[0], len(order)))
     hidden = {
         name: tree.flax_path(*_split(name))
         for name, _ in tree.root.named_buffers()
-        if name not in state and tree.flax_path(*_split(name)) in attributes
+        if name not in state and tree.flax_path(*_split(name)) in program.variables
     }
     return Mapping(tuple(made)), hidden
 
@@ -56,12 +55,12 @@ def _split(key: str) -> tuple[str, str]:
     return path, name
 
 
-def _of_layer(placed: LoweredGraph, tree: ModuleTree, path: str, layer: Any, attributes: set[str]) -> dict[str, Entry]:
+def _of_layer(placed: LoweredGraph, program: Program, path: str, layer: Any) -> dict[str, Entry]:
     if not layer.state_dict():
         return {}
     found: dict[str, Entry] = {}
     parameters = dict(layer.named_parameters(remove_duplicate=False))
-    beneath = "" if is_function(layer) else tree.flax_path(path, "").removesuffix(".")
+    beneath = program.tree.flax_path(path, "")
     for entry in between(torch=layer).entries:
         sources = tuple(f"{path}.{name}" if path else name for name in entry.sources)
         targets = tuple(f"{beneath}.{name}" if beneath else name for name in entry.targets)
@@ -72,16 +71,16 @@ def _of_layer(placed: LoweredGraph, tree: ModuleTree, path: str, layer: Any, att
         made = replace(entry, sources=sources, targets=targets, moves=moves)
         if entry.collection == "params" and is_all_frozen(parameters.get(name) for name in entry.sources):
             made = replace(made, collection=FROZEN)
-        if entry.collection != TORCH_ONLY and not set(targets) <= attributes:
+        if entry.collection != TORCH_ONLY and path not in program.layers:
             made = Entry(sources[:1], sources[:1], (), TORCH_ONLY, entry.shapes, True)
         found.update(dict.fromkeys(sources, made))
     return found
 
 
-def _of_own(tree: ModuleTree, key: str, tensor: Any, layouts: dict[str, Layout], attributes: set[str]) -> Entry:
+def _of_own(program: Program, key: str, tensor: Any, layouts: dict[str, Layout]) -> Entry:
     shape = tuple(tensor.shape)
-    target = tree.flax_path(*_split(key))
-    if target not in attributes:
+    target = program.tree.flax_path(*_split(key))
+    if target not in program.variables:
         return Entry((key,), (key,), (), TORCH_ONLY, (shape,), True)
     layout = layouts.get(key, torchs(len(shape)))
     moves = () if layout.is_torchs else (Permute(layout.order),)

@@ -154,22 +154,6 @@ class WrittenModule:
         return self.boundary.to_torch(results)
 
 
-def variables_of_source(source: str, name: str, tables: dict[str, np.ndarray]) -> set[str]:
-    """Flax's dotted paths of all that a written module holds, but for its random streams; nothing is computed.
-
-    Args:
-        source: of the module.
-        name: of its class.
-        tables: fixed tables that it starts with.
-    """
-    import jax
-    from flax import nnx
-
-    cls = _code(source, name, tables).__dict__[name]
-    state = jax.eval_shape(lambda: nnx.state(cls(rngs=nnx.Rngs(0)), nnx.Not(nnx.RngState)))
-    return {".".join(map(str, path)) for path, _ in nnx.to_flat_state(state)}
-
-
 def _code(source: str, name: str, tables: dict[str, np.ndarray]) -> Any:
     module = loaded(source, name)
     if "TABLES" in vars(module):

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import Any
 
 from port.translation.frontend.input_lengths import InputLengths
+from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
 from port.translation.ir.graph import Graph, ScopeEnter, Size, Value
 from port.translation.ir.layout import Layout
 from port.translation.ir.length_expr import length
 from port.translation.ir.symbolic_lengths import words_in
-from port.translation.structure.name_hints import RESERVED
+from port.translation.structure.name_hints import is_reserved
 
 
 def expectations(
     graph: Graph, layouts: dict[Value, Layout], lengths: InputLengths, parameters: list[str]
-) -> list[ast.stmt]:
+) -> list[syntax.Stmt]:
     """The lines that check what stays fixed; none for a tensor that may have any lengths.
 
     Args:
@@ -29,9 +29,9 @@ def expectations(
     enter = next(step for step in graph.steps if isinstance(step, ScopeEnter))
     taken = {name.lstrip("*"): name for name in parameters}
     shapes = dict(zip(graph.inputs, lengths.shapes, strict=True))
-    known: dict[str, ast.expr] = {}
+    known: dict[str, syntax.Expr] = {}
     waiting = list(lengths.conditions)
-    lines: list[ast.stmt] = []
+    lines: list[syntax.Stmt] = []
     for value, array in _arrays(enter.arguments, taken):
         shape = [shapes[value][dim] for dim in layouts[value].order]
         own = [size for size in shape if isinstance(size, str) and size.isidentifier()]
@@ -42,8 +42,9 @@ def expectations(
         if met or formulas or any(name in known for name in own) or len({*own}) < len(shape):
             text = "; ".join([" ".join(_written(axis, size) for axis, size in enumerate(shape)), *formulas, *met])
             asked = {*own, *(word for part in [*met, *formulas] for word in words_in(part))}
-            given = [ast.keyword(name, known[name]) for name in lengths.names if name in asked and name in known]
-            lines.append(ast.Expr(ast.Call(code("F.expect"), [array, ast.Constant(text)], given)))
+            given = [syntax.Keyword(name, known[name]) for name in lengths.names if name in asked and name in known]
+            call = syntax.Call(code("F.expect"), (array, syntax.Const(text)), tuple(given))
+            lines.append(syntax.ExprStmt(call))
         for axis, size in enumerate(shape):
             if isinstance(size, str) and size.isidentifier():
                 known.setdefault(size, code("x.shape[k]", x=array, k=axis))
@@ -59,8 +60,8 @@ def _is_formula(size: Size) -> bool:
 
 
 def _python(formula: Size) -> str:
-    made = length(formula, lambda text: ast.Name(text) if text.isidentifier() else None)
-    return str(formula) if made is None else ast.unparse(made)
+    made = length(formula, lambda text: syntax.Name(text) if text.isidentifier() else None)
+    return str(formula) if made is None else syntax.source(made)
 
 
 def _written(axis: int, size: Size) -> str:
@@ -72,25 +73,25 @@ def _axis(axis: int) -> str:
     return f"axis{axis}"
 
 
-def _arrays(arguments: dict[str, Any], taken: dict[str, str]) -> Iterator[tuple[Value, ast.expr]]:
+def _arrays(arguments: dict[str, Any], taken: dict[str, str]) -> Iterator[tuple[Value, syntax.Expr]]:
     """The tensors that come in, and how the written code reads them."""
     seen: set[Value] = set()
     for name, given in arguments.items():
         if name not in taken:
             continue
-        for value, array in _within(given, ast.Name(f"{name}_" if name in RESERVED else name)):
+        for value, array in _within(given, syntax.Name(f"{name}_" if is_reserved(name) else name)):
             if value not in seen and value.rank:
                 seen.add(value)
                 yield value, array
 
 
-def _within(given: Any, expression: ast.expr) -> Iterator[tuple[Value, ast.expr]]:
+def _within(given: Any, expression: syntax.Expr) -> Iterator[tuple[Value, syntax.Expr]]:
     match given:
         case Value():
             yield given, expression
         case dict():
             for key, item in given.items():
-                yield from _within(item, ast.Subscript(expression, literal(key), ast.Load()))
+                yield from _within(item, syntax.Subscript(expression, literal(key)))
         case tuple() | list():
             for number, item in enumerate(given):
-                yield from _within(item, ast.Subscript(expression, ast.Constant(number), ast.Load()))
+                yield from _within(item, syntax.Subscript(expression, syntax.Const(number)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +10,7 @@ from port.errors import NoPair
 from port.parity.sides.copies import PART_OF_ANOTHER
 from port.parity.sides.reachable import reached, registered
 from port.translation.frontend.source_locations import assigned_at
+from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.ir.graph import Graph, SourceLocation, Value, each_value
 
@@ -19,7 +19,7 @@ _DIGITS = 6
 """A number with more of them in float32 was computed or drawn; nobody wrote it."""
 
 
-def constant(tensor: Any) -> ast.expr:
+def constant(tensor: Any) -> syntax.Expr:
     """A tensor that the code made of numbers, as it is written.
 
     Raises:

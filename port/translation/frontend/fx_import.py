@@ -16,6 +16,8 @@ from port.translation.frontend.source_locations import is_without_gradient, plac
 from port.translation.ir.graph import Graph, LayerCall, Operation, ScopeEnter, ScopeExit, Size, Step, Value
 
 _CHECKS = ("_assert_scalar", "_assert_tensor_metadata", "_assert_async", "sym_constrain_range")
+# Of a batch whose length is free torch's fake kernel gives one number, also where nothing is reduced.
+_BY_CLASSES = ("aten.nll_loss_nd.default", "aten.cross_entropy_loss.default")
 
 
 def read_graph(program: torch.export.ExportedProgram, notes: Notes, *, prefix: str, names: dict[Any, str]) -> Graph:
@@ -112,6 +114,11 @@ class _Reader:
         )
 
     def _operation(self, node: torch.fx.Node, name: str) -> None:
+        if name.startswith("auto_functionalized"):
+            raise NoPair(
+                f"{place_of(node)}: {node.args[0]} writes into what it is given, which no pair can say: let it return "
+                "what it makes, mutates_args=()"
+            )
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             raise NoPair(f"{place_of(node)}: torch's {name} is kept as control flow in the graph; write it without")
         made = node.meta.get("val")
@@ -123,6 +130,9 @@ class _Reader:
             self.values[node] = results[0]
         several = isinstance(made, tuple | list)
         arguments, place = self._arguments(node), place_of(node)
+        if name in _BY_CLASSES and arguments["reduction"] == 0:
+            shape = arguments["self"].shape
+            results[0].shape = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
         self.graph.steps.append(Operation(name, arguments, results, several, place, is_without_gradient(node)))
 
     def _arguments(self, node: torch.fx.Node) -> dict[str, Any]:

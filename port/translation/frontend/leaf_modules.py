@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from port.pairs import pairs_of_torch
+from port.errors import NoPair
+from port.pairs import LayerPair, name_of, pairs_of_torch
 from port.pairs.registry import resolve
 
 # What these do is one operator, which knows how to go with the layout.
@@ -48,13 +49,29 @@ def shared_layers(root: Any, layers: dict[str, Any]) -> set[str]:
 
 
 def is_kept(module: Any) -> bool:
-    """Whether a pair speaks of a module, and its twin can stand for it as it is."""
+    """Whether a pair speaks of a module, and its twin can stand for it as it is.
+
+    Raises:
+        NoPair: the twin is one that no source can import.
+    """
     pairs = pairs_of_torch(module)
     if not pairs or any(pair.torch in _TRACED for pair in pairs[:1]):
         return False
     if module.state_dict() and not isinstance(resolve(pairs[0].flax), type):
         return False  # a function holds no weights: those of a loss are the class's own
-    return pairs[0].unfit(module) is None
+    if pairs[0].unfit(module) is not None:
+        return False
+    _see_that_it_can_be_imported(pairs[0])
+    return True
+
+
+def _see_that_it_can_be_imported(pair: LayerPair) -> None:
+    name = name_of(pair.flax)
+    if name.startswith("__main__.") or "<" in name:
+        raise NoPair(
+            f"{name_of(pair.torch)}: its twin {name} stands where written source cannot import it from: put it into a "
+            "module"
+        )
 
 
 def calls_of(steps: Iterable[Any]) -> Counter[str]:

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 from port.translation.ir.graph import Graph
+from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.printer import print_graph, print_lowered
 from port.translation.ir.verifier import verify_graph, verify_lowered
@@ -19,16 +20,19 @@ PASSES = (
     "output-sizes",
     "canonical-names",
     "stateful-loops",
+    "layout",
     "lower",
 )
 """The passes in the order in which they run; a pass that a model does not need is left out."""
 
-Watcher = Callable[[str, bool, Graph | LoweredGraph], None]
-"""Takes a pass's name, whether the graph is of training, and the graph that the pass gave."""
+Watcher = Callable[[str, "bool | None", "Graph | LoweredGraph | Layouts"], None]
+"""Takes a pass's name, whether the graph is of training (None: it is of both modes), and what the pass gave."""
+
+_MODES = {None: "both modes", True: "training", False: "evaluation"}
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
-G = TypeVar("G", Graph, LoweredGraph)
+G = TypeVar("G", Graph, LoweredGraph, Layouts)
 
 
 @contextmanager
@@ -45,13 +49,13 @@ def watching_passes(watcher: Watcher) -> Iterator[None]:
         _watchers.reset(token)
 
 
-def after(name: str, graph: G, *, training: bool) -> G:
+def after(name: str, graph: G, *, training: bool | None) -> G:
     """Show a graph to all watchers, and give it back.
 
     Args:
         name: of the pass that gave it, one of `PASSES`.
         graph: of one mode.
-        training: the mode.
+        training: the mode; None for both.
     """
     for watcher in _watchers.get():
         watcher(name, training, graph)
@@ -66,21 +70,33 @@ def printing(passes: tuple[str, ...], write: Callable[[str], None]) -> Watcher:
         write: takes the text of each.
     """
 
-    def watch(name: str, training: bool, graph: Graph | LoweredGraph) -> None:
+    def watch(name: str, training: bool | None, graph: Graph | LoweredGraph | Layouts) -> None:
         if name in passes:
-            text = print_graph(graph) if isinstance(graph, Graph) else print_lowered(graph)
-            write(f"after {name}, {'training' if training else 'evaluation'}\n{text}\n")
+            write(f"after {name}, {_MODES[training]}\n{_printed(graph)}\n")
 
     return watch
 
 
-def verifying(name: str, training: bool, graph: Graph | LoweredGraph) -> None:
+def _printed(graph: Graph | LoweredGraph | Layouts) -> str:
+    match graph:
+        case Graph():
+            return print_graph(graph)
+        case LoweredGraph():
+            return print_lowered(graph)
+    return str(graph)
+
+
+def verifying(name: str, training: bool | None, graph: Graph | LoweredGraph | Layouts) -> None:
     """A watcher that verifies every graph.
 
     Raises:
         BrokenGraph: names the pass, the mode and what is wrong.
     """
     try:
-        verify_graph(graph) if isinstance(graph, Graph) else verify_lowered(graph)
+        match graph:
+            case Graph():
+                verify_graph(graph)
+            case LoweredGraph():
+                verify_lowered(graph)
     except AssertionError as error:
-        raise type(error)(f"after {name}, {'training' if training else 'evaluation'}: {error}") from None
+        raise type(error)(f"after {name}, {_MODES[training]}: {error}") from None

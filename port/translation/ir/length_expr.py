@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 
+from port.translation.ir import syntax
 from port.translation.ir.expr import literal
 from port.translation.ir.graph import Size
 
@@ -19,16 +19,17 @@ _FUNCTIONS = {
     "ToFloat": "float",
     "FloatPow": "**",
     "PowByNatural": "**",
-    "CeilToInt": "ceil",
     "FloorToInt": "int",
     "Max": "max",
     "Min": "min",
     "Identity": "",
 }
-_OPERATORS = {"//": ast.FloorDiv, "%": ast.Mod, "/": ast.Div, "**": ast.Pow}
+_OPERATORS = ("//", "%", "/", "**")
+
+Read = Callable[[str], syntax.Expr | None]
 
 
-def length(formula: Size, read: Callable[[str], ast.expr | None]) -> ast.expr | None:
+def length(formula: Size, read: Read) -> syntax.Expr | None:
     """The source of a length.
 
     Args:
@@ -44,7 +45,7 @@ def length(formula: Size, read: Callable[[str], ast.expr | None]) -> ast.expr | 
     if whole is not None:
         return whole
     try:
-        return _Reading(read).visit(ast.parse(formula, mode="eval").body)  # type: ignore[no-any-return]
+        return _read(syntax.parsed(formula), read)
     except (_NotThere, SyntaxError):
         return None
 
@@ -53,28 +54,27 @@ class _NotThere(Exception):
     pass
 
 
-class _Reading(ast.NodeTransformer):
-    def __init__(self, read: Callable[[str], ast.expr | None]) -> None:
-        self.read = read
+def _read(node: syntax.Expr, read: Read) -> syntax.Expr:
+    """A formula's source, each symbol of it read from an array, and each part that an array shows."""
+    match node:
+        case syntax.Name(name):
+            found = read(name)
+            if found is None:
+                raise _NotThere
+            return found
+        case syntax.BinOp():
+            # A part that an array shows is read there, and not worked out again.
+            return read(syntax.source(node)) or syntax.with_parts(node, lambda part: _read(part, read))
+        case syntax.Call(func, arguments):
+            return read(syntax.source(node)) or _called(func, tuple(_read(each, read) for each in arguments))
+    return syntax.with_parts(node, lambda part: _read(part, read))
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        # A part that an array shows is read there, and not worked out again.
-        return self.read(ast.unparse(node)) or self.generic_visit(node)  # type: ignore[return-value]
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        found = self.read(node.id)
-        if found is None:
-            raise _NotThere
-        return found
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        whole = self.read(ast.unparse(node))
-        if whole is not None:
-            return whole
-        name = _FUNCTIONS.get(node.func.id) if isinstance(node.func, ast.Name) else None
-        arguments: list[ast.expr] = [self.visit(argument) for argument in node.args]
-        if name is None or (name == "ceil"):
-            raise _NotThere
-        if name in _OPERATORS:
-            return ast.BinOp(arguments[0], _OPERATORS[name](), arguments[1])
-        return arguments[0] if not name else ast.Call(ast.Name(name), arguments, [])
+def _called(func: syntax.Expr, arguments: tuple[syntax.Expr, ...]) -> syntax.Expr:
+    """A function of torch's in Python."""
+    name = _FUNCTIONS.get(func.id) if isinstance(func, syntax.Name) else None
+    if name is None:
+        raise _NotThere
+    if name in _OPERATORS:
+        return syntax.BinOp(arguments[0], name, arguments[1])
+    return syntax.Call(syntax.Name(name), arguments) if name else arguments[0]

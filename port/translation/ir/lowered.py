@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from port.translation.ir import syntax
 from port.translation.ir.graph import Graph, ScopeEnter, ScopeExit, SourceLocation, Value
 from port.translation.ir.layout import Drawn, Folded, Layout
 
@@ -28,7 +28,7 @@ class Assignment:
     """
 
     results: Any
-    expression: ast.expr
+    expression: syntax.Expr
     several: bool = False
     place: SourceLocation | None = None
     is_transpose: bool = False
@@ -55,20 +55,20 @@ class Scan:
 
     carried: tuple[Value, ...]
     sliced: tuple[Value, ...]
-    first: tuple[ast.expr, ...]
-    whole: tuple[ast.expr, ...]
+    first: tuple[syntax.Expr, ...]
+    whole: tuple[syntax.Expr, ...]
     last: tuple[Value, ...]
     stacked: tuple[Value, ...]
-    next: tuple[ast.expr, ...]
-    given: tuple[ast.expr, ...]
-    length: ast.expr | None
+    next: tuple[syntax.Expr, ...]
+    given: tuple[syntax.Expr, ...]
+    length: syntax.Expr | None
     reverse: bool
     stateful: bool
     steps: tuple[LoweredStep, ...]
     place: SourceLocation | None
 
     @property
-    def expressions(self) -> tuple[ast.expr, ...]:
+    def expressions(self) -> tuple[syntax.Expr, ...]:
         return (*self.first, *self.whole, *self.next, *self.given)
 
 
@@ -108,7 +108,7 @@ class LoweredGraph:
         written: names of buffers, and of parameters, that the run writes to → the values.
         homes: the same names → the variables that are written to.
         draws: layouts of what is drawn at random, in order; those of a loop's round together.
-        returned: layouts of what the whole module gives, by the dumps of the expressions.
+        returned: layouts of what the whole module gives, by the expressions.
     """
 
     graph: Graph
@@ -118,11 +118,8 @@ class LoweredGraph:
     notes: dict[str, list[SourceLocation | None]] = field(default_factory=dict)
     unwritten: list[Unsupported] = field(default_factory=list)
     values: dict[str, Value] = field(default_factory=dict)
-    extras: dict[str, dict[str, ast.expr]] = field(default_factory=dict)
-    written: dict[str, ast.expr] = field(default_factory=dict)
-    homes: dict[str, ast.expr] = field(default_factory=dict)
+    extras: dict[str, dict[str, syntax.Expr]] = field(default_factory=dict)
+    written: dict[str, syntax.Expr] = field(default_factory=dict)
+    homes: dict[str, syntax.Expr] = field(default_factory=dict)
     draws: list[Drawn] = field(default_factory=list)
-    returned: dict[str, Layout] = field(default_factory=dict)
-
-
-Preferences = Mapping[str, Layout]
+    returned: dict[syntax.Expr, Layout] = field(default_factory=dict)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import keyword
 from typing import Any
 
-from port.translation.ir.expr import code
+from port.translation.ir import syntax
 
 Accessor = str | int
 """An attribute's name, or an index into a list or a dict."""
@@ -83,19 +82,19 @@ class ModuleTree:
                 return tuple(int(step) if step.isdigit() else step for step in attribute.split("."))
         return (identifier(attribute),)
 
-    def reach(self, scope: str, path: str, attribute: str) -> ast.expr | None:
+    def reach(self, scope: str, path: str, attribute: str) -> syntax.Expr | None:
         """``self.…`` as seen from a module's own code; None if it is not beneath it."""
         here, there = self.steps(scope), self.steps(path)
         if scope and not f"{path}.".startswith(f"{scope}."):
             return None
-        made: ast.expr = ast.Name("self")
+        made: syntax.Expr = syntax.Name("self")
         for step in (*there[len(here) :], *self._inside(path, attribute)):
             if isinstance(step, int):
-                made = ast.Subscript(made, ast.Constant(step), ast.Load())
+                made = syntax.Subscript(made, syntax.Const(step))
             elif step.startswith("["):
-                made = ast.Subscript(made, ast.Constant(step[1:-1]), ast.Load())
+                made = syntax.Subscript(made, syntax.Const(step[1:-1]))
             else:
-                made = code(f"x.{step}", x=made)
+                made = syntax.Attribute(made, step)
         return made
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from port.translation.ir import syntax
 from port.translation.ir.graph import (
     Graph,
     LayerCall,
@@ -20,6 +20,7 @@ from port.translation.ir.graph import (
     each_value,
 )
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
+from port.translation.ir.syntax import source
 
 _INDENT = "  "
 _COLUMN = 88
@@ -51,7 +52,7 @@ def print_lowered(placed: LoweredGraph) -> str:
     lines = [f"inputs {', '.join(typed)}"]
     lines += [f"held {_typed(value, placed)} = {name}" for value, name in placed.graph.held.items()]
     lines += _lowered_steps(placed.steps, placed)
-    lines += [f"write {name} ← {ast.unparse(value)}" for name, value in placed.written.items()]
+    lines += [f"write {name} ← {source(value)}" for name, value in placed.written.items()]
     lines += [f"unsupported {item.what}: {item.why}{_at(item.place)}" for item in placed.unwritten]
     return "\n".join(lines)
 
@@ -104,25 +105,25 @@ def _lowered_step(step: LoweredStep, placed: LoweredGraph, depth: int) -> Iterat
     match step:
         case Assignment():
             moved = "  (transpose)" if step.is_transpose else ""
-            text = f"{_results(step.results, placed)} = {ast.unparse(step.expression)}{moved}"
+            text = f"{_results(step.results, placed)} = {source(step.expression)}{moved}"
             yield _line(depth, text, step.place)
         case ScopeEnter():
             yield _enter(step, depth)
         case ScopeExit():
             yield _line(depth, f"leave {step.path or 'the model'} → {_shown(step.results)}")
         case Scan():
-            length = "the arrays' length" if step.length is None else ast.unparse(step.length)
+            length = "the arrays' length" if step.length is None else source(step.length)
             direction = " reversed" if step.reverse else ""
             made = _results((*step.last, *step.stacked), placed)
             yield _line(depth, f"{made} = scan over {length}{direction}:", step.place)
             for value, first, following in zip(step.carried, step.first, step.next, strict=True):
-                text = f"carried {_typed(value, placed)} from {ast.unparse(first)}, then {ast.unparse(following)}"
+                text = f"carried {_typed(value, placed)} from {source(first)}, then {source(following)}"
                 yield _line(depth + 1, text)
             for value, whole in zip(step.sliced, step.whole, strict=True):
-                yield _line(depth + 1, f"sliced {_typed(value, placed)} of {ast.unparse(whole)}")
+                yield _line(depth + 1, f"sliced {_typed(value, placed)} of {source(whole)}")
             yield from _lowered_steps(step.steps, placed, depth + 1)
             for value, given in zip(step.stacked, step.given, strict=True):
-                yield _line(depth + 1, f"stacked {ast.unparse(given)} to {value!r}")
+                yield _line(depth + 1, f"stacked {source(given)} to {value!r}")
 
 
 def _enter(step: ScopeEnter, depth: int) -> str:
@@ -149,8 +150,8 @@ def _named(arguments: dict[str, Any]) -> str:
 
 def _shown(value: Any) -> str:
     match value:
-        case ast.AST():
-            return ast.unparse(value)
+        case syntax.Expr():
+            return source(value)
         case tuple() | list():
             inner = ", ".join(map(_shown, value))
             return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import operator
 import random
@@ -12,7 +11,10 @@ from functools import cache
 from types import CodeType
 from typing import Any
 
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, dotted, names_in
 from port.translation.ir.graph import Graph, ScopeEnter, Size, Value, each_value, values_of
+from port.translation.ir.syntax import parsed, source
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BY_RANK = {1: "n", 3: "ntl", 4: "nchw", 5: "ncdhw"}
@@ -82,13 +84,13 @@ def guard_on(guard: str, shapes: tuple[tuple[Size, ...], ...]) -> str | None:
         the condition; ``unsaid(t)`` where it cannot be said; None if it says nothing of free lengths.
     """
     try:
-        tree: ast.expr = _Guard(shapes).visit(ast.parse(guard, mode="eval").body)
-    except _NoLength:
+        condition = _said(parsed(guard), shapes)
+    except (_NoLength, SyntaxError):
         names = sorted(
             {word for number, axis in _AXIS.findall(guard) for word in words_in(shapes[int(number)][int(axis)])}
         )
         return f"{UNSAID}({', '.join(names)})" if names else None
-    return ast.unparse(tree) if any(isinstance(node, ast.Name) for node in ast.walk(tree)) else None
+    return source(condition) if names_in(condition) else None
 
 
 UNSAID = "unsaid"
@@ -100,42 +102,36 @@ class _NoLength(Exception):
     pass
 
 
-class _Guard(ast.NodeTransformer):
-    """Replaces ``L['tensors'][i].size()[k]`` by the length's name, and torch's functions by Python's."""
+def _said(node: syntax.Expr, shapes: tuple[tuple[Size, ...], ...]) -> syntax.Expr:
+    """The same with the length's name for ``L['tensors'][i].size()[k]``, and Python's functions for torch's."""
 
-    def __init__(self, shapes: tuple[tuple[Size, ...], ...]) -> None:
-        self.shapes = shapes
+    def inside(part: syntax.Expr) -> syntax.Expr:
+        return _said(part, shapes)
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        match node:
-            case ast.Subscript(
-                value=ast.Call(
-                    func=ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=int(number))), attr="size")
-                ),
-                slice=ast.Constant(value=int(axis)),
-            ):
-                return ast.parse(str(self.shapes[number][axis]), mode="eval").body
-        raise _NoLength
+    match node:
+        case syntax.Subscript(
+            syntax.Call(syntax.Attribute(syntax.Subscript(_, syntax.Const(int(number))), "size")),
+            syntax.Const(int(axis)),
+        ):
+            return parsed(str(shapes[number][axis]))
+        case syntax.Call(func, arguments):
+            return _function(dotted(func), tuple(map(inside, arguments)))
+        case syntax.Subscript() | syntax.Name() | syntax.Attribute():
+            raise _NoLength
+    return syntax.with_parts(node, inside)
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        function, arguments = ast.unparse(node.func), [self.visit(argument) for argument in node.args]
-        if function in _FUNCTIONS:
-            return ast.Call(ast.Name(_FUNCTIONS[function]), arguments, [])
-        match function, arguments:
-            case "math.floor", [number]:
-                return ast.BinOp(number, ast.FloorDiv(), ast.Constant(1))
-            case "math.ceil", [number]:
-                below = ast.BinOp(ast.UnaryOp(ast.USub(), number), ast.FloorDiv(), ast.Constant(1))
-                return ast.UnaryOp(ast.USub(), below)
-            case "torch.sym_float" | "float", [number]:
-                return number
-        raise _NoLength
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        raise _NoLength
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        raise _NoLength
+def _function(name: str, arguments: tuple[syntax.Expr, ...]) -> syntax.Expr:
+    if name in _FUNCTIONS:
+        return syntax.Call(syntax.Name(_FUNCTIONS[name]), arguments)
+    match name, arguments:
+        case "math.floor", (number,):
+            return code("number // 1", number=number)
+        case "math.ceil", (number,):
+            return code("-(-number // 1)", number=number)
+        case "torch.sym_float" | "float", (number,):
+            return number
+    raise _NoLength
 
 
 _FUNCTIONS = {

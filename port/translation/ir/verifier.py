@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from typing import Any
 
+from port.translation.ir import syntax
 from port.translation.ir.expr import values_in
 from port.translation.ir.graph import Graph, Loop, ScopeEnter, ScopeExit, Step, Value, each_value, read_by, values_of
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
@@ -115,16 +115,16 @@ def _verify_steps(steps: Iterable[LoweredStep], known: set[str], scopes: list[st
                 known |= {value.name for value in (*step.last, *step.stacked)}
 
 
-def _read(expressions: Iterable[ast.expr], known: set[str], what: str) -> None:
+def _read(expressions: Iterable[syntax.Expr], known: set[str], what: str) -> None:
     for expression in expressions:
         for name in values_in(expression):
             if name not in known:
-                raise BrokenGraph(f"{what} reads %{name}, which nothing before it makes: {ast.unparse(expression)}")
+                raise BrokenGraph(f"{what} reads %{name}, which nothing before it makes: {syntax.source(expression)}")
 
 
-def _expressions(tree: Any) -> Iterable[ast.expr]:
+def _expressions(tree: Any) -> Iterable[syntax.Expr]:
     match tree:
-        case ast.expr():
+        case syntax.Expr():
             yield tree
         case tuple() | list():
             for item in tree:

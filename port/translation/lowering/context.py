@@ -1,15 +1,15 @@
-"""One round of the layout stage: what rules read from, and write to."""
+"""What the rules of lowering read from, and write to."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from port.translation.frontend.leaf_modules import calls_of, kept_layers, shared_layers
+from port.translation.ir import syntax
 from port.translation.ir.expr import code, ref
 from port.translation.ir.graph import (
     Graph,
@@ -24,38 +24,40 @@ from port.translation.ir.graph import (
     mapped,
     read_by,
 )
-from port.translation.ir.layout import Drawn, Layout, channels_last, torchs
+from port.translation.ir.layout import Drawn, Layout, channels_last, moved, torchs
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph, LoweredStep, Unsupported
-from port.translation.lowering.transposes import brought
+from port.translation.lowering.transposes import brought, transposed
 
 Back = Callable[[Layout], Layout | None]
 
 
-def _same(layout: Layout) -> Layout | None:
+def same(layout: Layout) -> Layout | None:
     return layout
 
 
 class LoweringContext:
-    """One round through a graph. Rules read from it and write to it.
+    """One way through a graph. Rules read from it and write to it.
 
     Attributes:
-        preferred: name of a source → the layout it was found to be wanted in.
-        wanted: what this round adds to it.
+        preferred: name of a source → the layout that it was given.
+        follows: an array → the operand whose layout it has, and which layout that would need for one of the array's.
+        sources: what lies as its readers want it, unless it was given a layout.
+        through: a permuted array that is written nowhere → the same for what it is a permutation of.
     """
 
-    def __init__(self, graph: Graph, root: Any, preferred: dict[str, Layout], training: bool) -> None:
+    def __init__(self, graph: Graph, root: Any, preferred: Mapping[str, Layout], training: bool) -> None:
         self.graph, self.root, self.preferred, self.training = graph, root, preferred, training
         self.scope = ""  # the path of the module whose code this is
         self.draws: list[Drawn] = []  # of what is drawn at random, in order
         self.read = {value for step in each_step(graph.steps) for value in read_by(step)} | set(graph.written.values())
         self.placed = LoweredGraph(graph)
         self.placed.draws = self.draws
-        self.wanted: dict[str, Layout] = {}
         self.follows: dict[Value, tuple[Value, Back]] = {}
+        self.through: dict[Value, tuple[Value, Back]] = {}
         self.sources: set[Value] = set()
         self.copies: dict[tuple[Value, Layout], Value] = {}
         self.numbers = count()  # of the copies
-        self.literals: dict[Value, ast.expr] = {}
+        self.literals: dict[Value, syntax.Expr] = {}
         self.place: SourceLocation | None = None
         self.cut = _cut(graph)
         self.layers = kept_layers(root)
@@ -77,28 +79,32 @@ class LoweringContext:
         """The layout of an array."""
         return self.placed.layouts[value]
 
+    def given(self, value: Value) -> Layout | None:
+        """The layout that a source was given; None if it was given none."""
+        layout = self.preferred.get(value.name)
+        return layout if layout is not None and layout.rank == value.rank else None
+
     def ref(self, value: Any) -> Any:
         """The expression for a value in the layout that it has; numbers and trees as they are."""
         return mapped(value, self._ref)
 
-    def need(self, value: Value, layout: Layout | None = None) -> ast.expr:
+    def need(self, value: Value, layout: Layout | None = None) -> syntax.Expr:
         """The expression for an array in a layout; by default torch's own."""
         layout = torchs(value.rank) if layout is None else layout
         has = self.layout(value)
         if has == layout:
             return self._ref(value)
-        self._ask(value, layout)
         return self._ref(self._transposed(value, layout))
 
     def is_read(self, value: Value) -> bool:
         """Whether any step takes a value."""
         return value in self.read
 
-    def extra(self, name: str, construction: ast.expr) -> str:
+    def extra(self, name: str, construction: syntax.Expr) -> str:
         """An attribute that the module at hand has in JAX alone: its name, with a number where another has that."""
         known = self.placed.extras.setdefault(self.scope, {})
-        text, wanted, number = ast.dump(construction), name, 2
-        while name in known and ast.dump(known[name]) != text:
+        wanted, number = name, 2
+        while name in known and known[name] != construction:
             name, number = f"{wanted}{number}", number + 1
         known[name] = construction
         return name
@@ -120,7 +126,7 @@ class LoweringContext:
     def give(
         self,
         value: Value,
-        expression: ast.expr,
+        expression: syntax.Expr,
         layout: Layout | None = None,
         *,
         follows: Value | None = None,
@@ -133,30 +139,30 @@ class LoweringContext:
         """
         self.placed.layouts[value] = torchs(value.rank) if layout is None else layout
         if follows is not None:
-            self.follows[value] = (follows, back or _same)
+            self.follows[value] = (follows, back or same)
         self._append(Assignment((value,), expression, place=self.place, path=path))
 
     def give_several(
         self,
         values: tuple[Value, ...],
-        expression: ast.expr,
+        expression: syntax.Expr,
         layouts: list[Layout],
         follows: Value | None = None,
         back: Back | None = None,
     ) -> None:
         """The results of an expression that gives a tuple."""
         if len(values) == 1:
-            only = ast.Subscript(expression, ast.Constant(0), ast.Load())
+            only = syntax.Subscript(expression, syntax.Const(0))
             self.give(values[0], only, layouts[0], follows=follows, back=back)
             return
         for value, layout in zip(values, layouts, strict=True):
             self.placed.layouts[value] = layout
             if follows is not None:
-                self.follows[value] = (follows, back or _same)
+                self.follows[value] = (follows, back or same)
         self._append(Assignment(values, expression, several=True, place=self.place))
 
     def give_tree(
-        self, tree: Any, expression: ast.expr, layouts: dict[Value, Layout], follows: Value | None, path: str
+        self, tree: Any, expression: syntax.Expr, layouts: dict[Value, Layout], follows: Value | None, path: str
     ) -> None:
         """What a layer gives: one array, or a tree of them."""
         if isinstance(tree, Value):
@@ -166,17 +172,25 @@ class LoweringContext:
         self._append(Assignment(tree, expression, several=True, place=self.place, path=path))
 
     def alias(self, value: Value, of: Value, layout: Layout, *, source: bool = False, back: Back | None = None) -> None:
-        """A result that is the same array under another name."""
+        """A result that is the same array under another name; a ``source`` may also be given a layout of its own."""
         self.placed.layouts[value] = layout
         self.literals[value] = self._ref(of)
         if source:
             self.sources.add(value)
+            self.through[value] = (of, back or same)
         else:
-            self.follows[value] = (of, back or _same)
+            self.follows[value] = (of, back or same)
+
+    def permute(self, value: Value, of: syntax.Expr, before: Layout, layout: Layout) -> None:
+        """A permutation that is written where the original has it, as the result was given a layout."""
+        self.give(value, transposed(of, moved(before, layout)), layout)
+
+    def suggest(self, value: Value, layout: Layout) -> None:
+        """A layout that a source might well have, whoever reads it."""
 
     def settle(self, value: Value) -> None:
         """See that a value has a name of its own: it is given to a module that cannot reach what it is read from."""
-        if value.shape is None or isinstance(self._ref(value), ast.Name):
+        if value.shape is None or isinstance(self._ref(value), syntax.Use):
             return
         copy = Value(f"{value.name}_held", value.shape, value.dtype)
         self.placed.layouts[copy] = self.layout(value)
@@ -193,14 +207,14 @@ class LoweringContext:
         for wanted in (layout, *orders):
             if wanted in orders:
                 expression = self.need(value, wanted)
-                if self.placed.returned.setdefault(ast.dump(expression), wanted) == wanted:
+                if self.placed.returned.setdefault(expression, wanted) == wanted:
                     break
         return expression
 
     def write(self, path: str, value: Value) -> None:
         """The new value of a buffer, or of a parameter: it is written where it is made."""
         held = next(held for held, name in self.graph.held.items() if name == path)
-        if self._ref(value) is self.literals.get(value) and not isinstance(self._ref(value), ast.Name):
+        if self._ref(value) is self.literals.get(value) and not isinstance(self._ref(value), syntax.Use):
             return  # it was read and left as it is
         written = self.need(value, self.layout(held))
         if self.owner(path) is not None:
@@ -244,21 +258,8 @@ class LoweringContext:
         for value in each_value(assignment.results):
             self.placed.values[value.name] = value
 
-    def _ref(self, value: Value) -> ast.expr:
+    def _ref(self, value: Value) -> syntax.Expr:
         return self.literals.get(value) or ref(value)
-
-    def _ask(self, value: Value, layout: Layout) -> None:
-        """Take note that a source would better lie so."""
-        wanted: Layout | None = layout
-        source = value
-        while source in self.follows and wanted is not None:
-            source, back = self.follows[source]
-            wanted = back(wanted)
-        if source not in self.sources or wanted is None or wanted.rank != source.rank or wanted.folded is not None:
-            return
-        layout = wanted
-        if source.name not in self.preferred and source.name not in self.wanted:
-            self.wanted[source.name] = layout
 
     def _transposed(self, value: Value, layout: Layout) -> Value:
         key = (value, layout)

@@ -1,85 +1,207 @@
-"""The layout stage: every tensor's axes get an order in JAX, and every operator the expression for that order.
+"""Layout assignment: inputs, parameters, permutations and what loops carry get the order that saves transposes.
 
-A source (an input, a parameter, a permutation) may lie as its readers want it. What they want is found by going
-through the graph again: where a reader needs another layout than an array has, the source that the array follows is
-given that layout in the next round, and where that helps nobody, a transpose is written.
+An analysis: the rules of lowering say of each step which layout its results have and what it needs transposed; what is
+needed in another layout asks the source whose layout it follows. A source is given the layout that it is asked for if
+that costs less: first, fewer operators that cannot be said; then, fewer elements to move, in both modes together and at
+the example's lengths; then, fewer transposes. Each decision costs strictly less than what was before it, so that there
+is an end; then no source that is asked for another layout would cost less in it.
+
+At last, calls of one class are given their arguments in one order where that takes no more transposes, and moves no
+more than twice the arguments that come in another: a class for each order would have to be written.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
-from port.translation.frontend.constants import constant
-from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, each_value, mapped
+from port.translation.ir.graph import Graph, SourceLocation, Value
 from port.translation.ir.layout import Layout, torchs
-from port.translation.ir.lowered import LoweredGraph
-from port.translation.lowering.context import LoweringContext
-from port.translation.lowering.rules import apply, apply_layer
-from port.translation.lowering.rules.loops import place_loop
-from port.translation.lowering.rules.parameters import place_held
+from port.translation.ir.layout_decisions import Decision, Layouts
+from port.translation.lowering.trial import Ask, State, Trial, Went, unlike
 
-_ROUNDS = 12
+Cost = tuple[int, int, int]
+"""Operators that cannot be said, elements moved, and transposes."""
 
 
-def place(graphs: dict[bool, Graph], root: Any) -> dict[bool, LoweredGraph]:
-    """Carry graphs over to JAX, with the same layouts for what they share.
+def analyse(graphs: Mapping[bool, Graph], root: Any, example: Mapping[str, int] | None = None) -> Layouts:
+    """Find a layout for everything that is free to have one.
 
     Args:
         graphs: of `port.translation.frontend.export`, by whether they are of training.
         root: the torch module that was captured.
+        example: the free lengths in the example inputs, by their names.
     """
-    preferred: dict[str, Layout] = {}
-    for _ in range(_ROUNDS):
-        stages = {training: LoweringContext(graph, root, preferred, training) for training, graph in graphs.items()}
-        wanted: dict[str, Layout] = {}
-        for stage in stages.values():
-            _go_through(stage)
-            wanted = {**stage.wanted, **wanted}
-        if not wanted:
-            break
-        preferred.update(wanted)
-    return {training: stage.placed for training, stage in stages.items()}
+    search = _Search(graphs, root, example or {})
+    while search.sweep():
+        pass
+    while search.unify():
+        pass
+    _, elements, transposes = search.cost
+    return Layouts(dict(search.chosen), tuple(search.decisions), transposes, elements)
 
 
-def _go_through(stage: LoweringContext) -> None:
-    graph = stage.graph
-    for value in graph.inputs:
-        stage.placed.values[value.name] = value
-        stage.placed.layouts[value] = stage.preferred.get(value.name, torchs(value.rank))
-        stage.sources.add(value)
-    for value, path in graph.held.items():
-        place_held(stage, value, path)
-    for value, tensor in graph.constants.items():
-        stage.placed.layouts[value] = torchs(value.rank)
-        stage.literals[value] = constant(tensor)
-    scopes: list[str] = []
-    for step in graph.steps:
-        _place_step(stage, step, scopes)
+@dataclass
+class _Before:
+    """What a move has changed, as it was."""
+
+    chosen: dict[str, Layout]
+    states: dict[tuple[int, Value], State] = field(default_factory=dict)
+    went: dict[tuple[int, int], Went] = field(default_factory=dict)
 
 
-def _place_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
-    match step:
-        case Operation():
-            stage.place = step.place
-            apply(stage, step)
-        case LayerCall():
-            stage.place = step.place
-            apply_layer(stage, step)
-        case Loop():
-            place_loop(stage, step, lambda inner: _place_step(stage, inner, scopes))
-        case ScopeEnter():
-            stage.place = step.place
-            scopes.append(step.path)
-            stage.scope = step.path
-            for value in each_value(step.arguments):
-                stage.settle(value)
-            stage.placed.steps.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
-        case ScopeExit() if not step.path:
-            for path, value in stage.graph.written.items():
-                stage.write(path, value)
-            stage.placed.steps.append(replace(step, results=mapped(step.results, stage.result)))
-        case ScopeExit():
-            scopes.pop()
-            stage.scope = scopes[-1]
-            stage.placed.steps.append(replace(step, results=mapped(step.results, stage.ref)))
+class _Search:
+    """Layouts, what they cost, and moves from some to others that cost less."""
+
+    def __init__(self, graphs: Mapping[bool, Graph], root: Any, example: Mapping[str, int]) -> None:
+        self.chosen: dict[str, Layout] = {}
+        self.trials = [Trial(graph, root, self.chosen, training, example) for training, graph in graphs.items()]
+        self.decisions: list[Decision] = []
+        self.named: dict[str, list[tuple[int, Value]]] = {}
+        self.makers: list[dict[Value, int]] = []
+        self.asked: Counter[tuple[int, Value, Layout, int]] = Counter()
+        self.refused, self.elements, self.transposes = 0, 0, 0
+        for which, trial in enumerate(self.trials):
+            self.makers.append({value: number for number, made in enumerate(trial.makes) for value in made})
+            for value in [*trial.graph.inputs, *trial.graph.held, *self.makers[which]]:
+                self.named.setdefault(value.name, []).append((which, value))
+            for number, went in enumerate(trial.went):
+                self._count(which, number, went, 1)
+
+    @property
+    def cost(self) -> Cost:
+        return self.refused, self.elements, self.transposes
+
+    def sweep(self) -> bool:
+        """Go through all that is asked for, once; whether anything was decided."""
+        decided = False
+        for which, trial in enumerate(self.trials):
+            for number in range(len(trial.steps)):
+                for ask, place in self._asks(which, number):
+                    for value, layout in trial.reached_by(ask):
+                        if self.chosen.get(value.name) != layout and self._decide(value, layout, place):
+                            decided = True
+                            break
+        return decided
+
+    def unify(self) -> bool:
+        """Give sources the layouts that calls of one class want to have in common; whether anything was decided."""
+        decided = False
+        for trial in self.trials:
+            for value, layout in unlike(trial):
+                for source, wanted in trial.reached_by((value, layout)):
+                    before, apart = self.cost, self._unlike()
+                    undo = self._move(source.name, wanted, along=False)
+                    is_dearer = self.cost[0] > before[0] or self.cost[2] > before[2]
+                    less = 2 * (apart - self._unlike()) - (self.cost[1] - before[1])
+                    if not is_dearer and (less > 0 or (less == 0 and self.cost[2] < before[2])):
+                        self._decided(source, wanted, None, before, undo)
+                        decided = True
+                        break
+                    self._undo(undo)
+        return decided
+
+    def _unlike(self) -> int:
+        """How many elements the arguments have that come in another order than those of other calls of their class."""
+        return sum(trial.elements(value) for trial in self.trials for value, _ in unlike(trial))
+
+    def _asks(self, which: int, number: int) -> Iterator[tuple[Ask, SourceLocation | None]]:
+        """What a step asks for and still has not, while decisions are taken."""
+        went = self.trials[which].went[number]
+        for ask in [*went.asks, *went.suggestions]:
+            now = self.trials[which].went[number]
+            if ask in now.asks or ask in now.suggestions:
+                yield ask, now.asks.get(ask)
+
+    def _decide(self, value: Value, layout: Layout, place: SourceLocation | None) -> bool:
+        """Give a source a layout if that costs less; alone, or with the sources that are then asked for another."""
+        before = self.cost
+        for along in (False, True):
+            undo = self._move(value.name, layout, along)
+            if self.cost < before:
+                self._decided(value, layout, place, before, undo)
+                return True
+            self._undo(undo)
+        return False
+
+    def _decided(self, value: Value, layout: Layout, place: SourceLocation | None, before: Cost, undo: _Before) -> None:
+        others = [name for name, now in self.chosen.items() if undo.chosen.get(name) != now and name != value.name]
+        saves, elements = before[2] - self.cost[2], before[1] - self.cost[1]
+        self.decisions.append(Decision(value, layout, place, saves, elements))
+        self.decisions += [
+            Decision(self.named[name][0][1], self.chosen[name], None, along_with=value) for name in others
+        ]
+
+    def _move(self, name: str, layout: Layout, along: bool) -> _Before:
+        """Give a source a layout; ``along`` gives those as well what they ask for that are asked because of it."""
+        before = _Before(dict(self.chosen))
+        waiting, moved = [(name, layout)], set()
+        while waiting:
+            name, layout = waiting.pop(0)
+            if name in moved:
+                continue
+            moved.add(name)
+            self.chosen[name] = layout
+            new = self._spread(name, before)
+            if along:
+                waiting += new
+        return before
+
+    def _spread(self, name: str, before: _Before) -> list[tuple[str, Layout]]:
+        """Go through the steps again that see a source's layout; what sources are newly asked for."""
+        new: list[tuple[str, Layout]] = []
+        for which, value in self.named[name]:
+            trial, maker = self.trials[which], self.makers[which].get(value)
+            waiting: list[int] = [] if maker is None else [maker]
+            if maker is None:
+                before.states.setdefault((which, value), trial.state(value))
+                trial.placed.layouts[value] = trial.given(value) or torchs(value.rank)
+                waiting = sorted(trial.readers.get(value, ()))
+            done = -1
+            while waiting:
+                number = heappop(waiting)
+                if number == done:
+                    continue
+                done = number
+                states = {made: trial.state(made) for made in trial.makes[number]}
+                sources = {made: trial.source_of(made) for made in states}
+                for made, state in states.items():
+                    before.states.setdefault((which, made), state)
+                old = trial.went[number]
+                before.went.setdefault((which, number), old)
+                self._count(which, number, old, -1)
+                went = trial.went[number] = trial.go(number)
+                self._count(which, number, went, 1)
+                for ask in went.asks.keys() - old.asks.keys():
+                    new += [(source.name, layout) for source, layout in trial.reached_by(ask)][:1]
+                for made, state in states.items():
+                    if trial.state(made)[0] != state[0] or trial.source_of(made) is not sources[made]:
+                        for reader in trial.readers.get(made, ()):
+                            if reader > number:
+                                heappush(waiting, reader)
+        return new
+
+    def _undo(self, before: _Before) -> None:
+        self.chosen.clear()
+        self.chosen.update(before.chosen)
+        for (which, number), went in before.went.items():
+            self._count(which, number, self.trials[which].went[number], -1)
+            self.trials[which].went[number] = went
+            self._count(which, number, went, 1)
+        for (which, value), state in before.states.items():
+            self.trials[which].restore(value, state)
+
+    def _count(self, which: int, number: int, went: Went, sign: int) -> None:
+        """Add what a step needs to the cost, or take it away; what several need in one layout is transposed once."""
+        trial, weight = self.trials[which], self.trials[which].weight(number)
+        self.refused += sign * went.refused
+        self.elements += sign * weight * sum(went.moved.values())
+        for value, layout in went.asks:
+            key = (which, value, layout, number if weight > 1 else -1)
+            self.asked[key] += sign
+            if self.asked[key] == (sign > 0):  # the first that needs it, or the last that did
+                self.transposes += sign
+                self.elements += sign * weight * (0 if (value, layout) in went.turned else trial.elements(value))

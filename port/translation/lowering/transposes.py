@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from typing import Any
 
 from port.errors import NoPair
+from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.ir.layout import Layout, moved
 
 
-def brought(expression: ast.expr, has: Layout, layout: Layout) -> ast.expr:
+def brought(expression: syntax.Expr, has: Layout, layout: Layout) -> syntax.Expr:
     """An array brought from one layout to another.
 
     Raises:
@@ -39,7 +39,7 @@ def brought(expression: ast.expr, has: Layout, layout: Layout) -> ast.expr:
     return expression
 
 
-def transposed(expression: ast.expr, axes: tuple[int, ...]) -> ast.expr:
+def transposed(expression: syntax.Expr, axes: tuple[int, ...]) -> syntax.Expr:
     """The transpose that a person would write for an order of axes."""
     changed = [k for k, axis in enumerate(axes) if k != axis]
     n = len(axes)

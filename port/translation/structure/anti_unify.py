@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+from port.translation.ir import syntax
+
+N = TypeVar("N", bound=syntax.Node)
 
 
 class Differ(Exception):
@@ -13,8 +16,8 @@ class Differ(Exception):
 
 
 @dataclass(frozen=True)
-class Hole:
-    """A place where the sources have other numbers: the numbers, and what is known of the place.
+class Difference:
+    """What stands in a hole: the sources' numbers, and what is known of the place.
 
     Attributes:
         values: of each source, in their order.
@@ -27,17 +30,23 @@ class Hole:
 
 @dataclass
 class Holes:
-    """The distinct ones, each with a name of its own: ``<0>``, ``<1>``; equal numbers share one."""
+    """The distinct ones, each with a name of its own, its number; equal numbers share one."""
 
-    found: list[Hole] = field(default_factory=list)
+    found: list[Difference] = field(default_factory=list)
 
-    def name(self, values: tuple[Any, ...], where: tuple[str, ...]) -> str:
+    def hole(self, values: tuple[Any, ...], where: tuple[str, ...]) -> syntax.Hole:
+        """The hole that stands for these numbers."""
         key = tuple((type(value), value) for value in values)
         for number, hole in enumerate(self.found):
             if tuple((type(value), value) for value in hole.values) == key:
-                return f"<{number}>"
-        self.found.append(Hole(values, where))
-        return f"<{len(self.found) - 1}>"
+                return numbered(number)
+        self.found.append(Difference(values, where))
+        return numbered(len(self.found) - 1)
+
+
+def numbered(number: int) -> syntax.Hole:
+    """The hole of a number."""
+    return syntax.Hole(str(number))
 
 
 class PartOfThem(Holes):
@@ -47,16 +56,16 @@ class PartOfThem(Holes):
         super().__init__(whole.found)
         self.places, self.count = places, count
 
-    def name(self, values: tuple[Any, ...], where: tuple[str, ...]) -> str:
+    def hole(self, values: tuple[Any, ...], where: tuple[str, ...]) -> syntax.Hole:
         for number, hole in enumerate(self.found):
             known = [hole.values[place] for place in self.places]
             if all(type(mine) is type(theirs) and mine == theirs for mine, theirs in zip(known, values, strict=True)):
-                return f"<{number}>"
+                return numbered(number)
         given = dict(zip(self.places, values, strict=True))
-        return super().name(tuple(given.get(place) for place in range(self.count)), where)
+        return super().hole(tuple(given.get(place) for place in range(self.count)), where)
 
 
-def unified(trees: list[ast.AST], holes: Holes, where: tuple[str, ...] = ()) -> ast.AST:
+def unified(trees: Sequence[N], holes: Holes, where: tuple[str, ...] = ()) -> N:
     """One tree for several.
 
     Raises:
@@ -64,41 +73,37 @@ def unified(trees: list[ast.AST], holes: Holes, where: tuple[str, ...] = ()) -> 
     """
     known = len(holes.found)
     try:
-        return _unified(trees, holes, where)
+        made: N = _unified(trees, holes, where)
+        return made
     except Differ:
         del holes.found[known:]
         raise
 
 
-def _unified(trees: list[ast.AST], holes: Holes, where: tuple[str, ...]) -> ast.AST:
+def _unified(trees: Sequence[Any], holes: Holes, where: tuple[str, ...]) -> Any:
     first = trees[0]
-    if all(isinstance(tree, ast.Constant | ast.UnaryOp) and _number(tree) is not _NONE for tree in trees):
-        values = tuple(_number(tree) for tree in trees)
-        if all(type(value) is type(values[0]) and value == values[0] for value in values):
-            return copy.deepcopy(first)
-        return ast.Name(holes.name(values, where))
+    if all(tree == first for tree in trees):
+        return first
+    numbers = tuple(map(_number, trees))
+    if all(number is not _NONE for number in numbers):
+        return holes.hole(numbers, where)
     if any(type(tree) is not type(first) for tree in trees):
         raise Differ
-    made = copy.copy(first)
-    for name in first._fields:
-        parts = [getattr(tree, name, None) for tree in trees]
-        inside = where
-        if isinstance(first, ast.keyword) and first.arg and name == "value":
-            inside = (*where, first.arg)
-        setattr(made, name, _part(parts, holes, inside))
-    return made
+    if isinstance(first, syntax.Keyword):
+        where = (*where, first.arg) if first.arg else where
+    return type(first)(
+        *(_part([getattr(tree, name) for tree in trees], holes, where) for name in syntax.fields_of(first))
+    )
 
 
 def _part(parts: list[Any], holes: Holes, where: tuple[str, ...]) -> Any:
     first = parts[0]
-    if isinstance(first, ast.AST):
-        if not all(isinstance(part, ast.AST) for part in parts):
-            raise Differ
+    if isinstance(first, syntax.Node):
         return _unified(parts, holes, where)
-    if isinstance(first, list):
-        if any(not isinstance(part, list) or len(part) != len(first) for part in parts):
+    if isinstance(first, tuple):
+        if any(not isinstance(part, tuple) or len(part) != len(first) for part in parts):
             raise Differ
-        return [_part(list(together), holes, where) for together in zip(*parts, strict=True)]
+        return tuple(_part(list(together), holes, where) for together in zip(*parts, strict=True))
     if any(part != first for part in parts):
         raise Differ
     return first
@@ -107,24 +112,27 @@ def _part(parts: list[Any], holes: Holes, where: tuple[str, ...]) -> Any:
 _NONE = object()
 
 
-def _number(tree: ast.AST) -> Any:
+def _number(tree: syntax.Node) -> Any:
     """The number, string or None that a tree is."""
-    if isinstance(tree, ast.Constant):
-        return tree.value
-    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub) and isinstance(tree.operand, ast.Constant):
-        value = tree.operand.value
-        return -value if isinstance(value, int | float) else _NONE
+    match tree:
+        case syntax.Const(value):
+            return value
+        case syntax.UnaryOp("-", syntax.Const(int() | float() as value)):
+            return -value
     return _NONE
 
 
-def with_names(tree: Any, names: dict[str, Any]) -> Any:
-    """A copy with the holes named, or filled with expressions."""
+def without_numbers(tree: N, *, none_too: bool) -> N:
+    """A tree with 0 for every number: what is alike but for numbers has one.
 
-    class Naming(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.expr:
-            if node.id not in names:
-                return node
-            name = names[node.id]
-            return ast.Name(name) if isinstance(name, str) else copy.deepcopy(name)
+    Args:
+        tree: statements or expressions.
+        none_too: whether None is as good as a number.
+    """
 
-    return Naming().visit(copy.deepcopy(tree))
+    def of(node: syntax.Node) -> syntax.Node:
+        if not isinstance(node, syntax.Const) or isinstance(node.value, str) or (node.value is None and not none_too):
+            return node
+        return syntax.Const(0)
+
+    return syntax.transformed(tree, of)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 
+from port.translation.ir import syntax
 
-@dataclass
+
+@dataclass(frozen=True)
 class Argument:
     """An argument of a constructor.
 
@@ -19,7 +20,7 @@ class Argument:
     """
 
     name: str
-    values: dict[str, ast.expr]
+    values: dict[str, syntax.Expr]
     is_module: bool
     kept: bool = False
-    default: ast.expr | None = None
+    default: syntax.Expr | None = None

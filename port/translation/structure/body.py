@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from port.errors import NoPair
-from port.translation.ir.expr import VALUE, NoSource, held, item_of, literal, ref, values_in
+from port.translation.ir import syntax
+from port.translation.ir.expr import NoSource, held, item_of, literal, names_in, ref, values_in
 from port.translation.ir.graph import SourceLocation, Value, each_value
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
@@ -33,8 +33,8 @@ class Body:
     """
 
     parameters: list[str]
-    statements: list[ast.stmt]
-    returns: ast.expr | None
+    statements: list[syntax.Stmt]
+    returns: syntax.Expr | None
     modes: bool = False
 
 
@@ -97,7 +97,7 @@ class _Writer:
         self.writes = dict(call.writes)
         self.scope = Scope(call, placed, tree)
         self.told: set[SourceLocation] = set()
-        self.wholes: dict[str, Value] = {}  # what calls gave so far as trees
+        self.wholes: dict[syntax.Expr, Value] = {}  # what calls gave so far as trees
 
     def body(self, *, keeping_lengths: bool = False) -> Body:
         made, inline = inlined(needed(self._made(self.call.items), self._ends()), self._ends())
@@ -109,34 +109,34 @@ class _Writer:
         statements = self._statements(made, scope, inline)
         returns = self.scope.resolved(literal(self.results)) if self._gives_something() else None
         written = [self._written(path, expression) for path, expression in self.writes.items()]
-        if written and returns is not None and any(_reads_variable(node) for node in ast.walk(returns)):
+        if written and returns is not None and any(map(_reads_variable, syntax.walk(returns))):
             # What is given is read before the buffers are written to.
-            statements.append(ast.Assign([ast.Name("result")], returns, lineno=0))
-            returns = ast.Name("result")
+            statements.append(syntax.Assign(syntax.Name("result"), returns))
+            returns = syntax.Name("result")
         statements += written
         order = [name for name in scope.parameters if name in scope.used_parameters]
         return Body(order, statements, returns)
 
-    def _statements(self, made: list[Made], scope: Scope, inline: dict[str, ast.expr]) -> list[ast.stmt]:
-        statements: list[ast.stmt] = []
+    def _statements(self, made: list[Made], scope: Scope, inline: dict[str, syntax.Expr]) -> list[syntax.Stmt]:
+        statements: list[syntax.Stmt] = []
         for scope.number, item in enumerate(made):
             if item.statement is not None and item.statement.place not in self.told:
                 self.told.add(item.statement.place)
-                statements += [_comment(line) for line in item.statement.comments if _is_worth_keeping(line)]
+                statements += [syntax.Comment(line) for line in item.statement.comments if _is_worth_keeping(line)]
             if item.statement is not None and _is_unwritten(item.expression):
-                statements += [_comment(f"# {line.strip()}") for line in item.statement.text.splitlines()]
+                statements += [syntax.Comment(f"# {line.strip()}") for line in item.statement.text.splitlines()]
             if item.scan is not None:
                 statements += self._loop(item, scope, inline)
             statements += scope.aliases(item)
             expression = scope.resolved(item.expression)
             targets = scope.targets(item)
-            statements.append(ast.Expr(expression) if targets is None else ast.Assign([targets], expression, lineno=0))
+            statements.append(syntax.ExprStmt(expression) if targets is None else syntax.Assign(targets, expression))
         scope.number = len(made)
         return statements
 
     # %% Loops
 
-    def _loop(self, item: Made, scope: Scope, inline: dict[str, ast.expr]) -> list[ast.stmt]:
+    def _loop(self, item: Made, scope: Scope, inline: dict[str, syntax.Expr]) -> list[syntax.Stmt]:
         """``def step(h, x_t): …`` and ``h, outs = jax.lax.scan(step, h, x)``."""
         assert item.scan is not None
         ends = ends_of(item.scan)
@@ -145,16 +145,16 @@ class _Writer:
         made, inner = inlined(needed(item.rounds, ends), ends)
         scan = with_inlined_ends(item.scan, {**inline, **inner})
 
-        def statements(inside: Scope) -> list[ast.stmt]:
+        def statements(inside: Scope) -> list[syntax.Stmt]:
             inside.count_uses(made, ends_of(scan))
             return self._statements(made, inside, {**inline, **inner})
 
         function, item.expression = written_loop(replace(item, scan=scan), scope, type(self.call.module), statements)
         return [function]
 
-    def _written(self, path: str, expression: ast.expr) -> ast.stmt:
+    def _written(self, path: str, expression: syntax.Expr) -> syntax.Stmt:
         """``self.steps[...] = steps``."""
-        return ast.Assign([self.scope.resolved(self.placed.homes[path])], self.scope.resolved(expression), lineno=0)
+        return syntax.Assign(self.scope.resolved(self.placed.homes[path]), self.scope.resolved(expression))
 
     def _ends(self) -> list[str]:
         """The values that what it gives, and what it writes, are made of."""
@@ -188,9 +188,9 @@ class _Writer:
             parts.setdefault(value, keys)  # of an array that is given twice, the first
         whole = Value(f"{next(iter(parts)).name}_and_others", (), "tree")
         yield Made(whole, self._called(call), statement, acts=acts)
-        self.wholes[ast.dump(literal(call.results))] = whole
+        self.wholes[literal(call.results)] = whole
         for value, keys in parts.items():
-            expression: ast.expr = ref(whole)
+            expression: syntax.Expr = ref(whole)
             for key in keys:
                 expression = item_of(expression, key)
             yield Made(value, expression, statement, keys=keys)
@@ -201,8 +201,8 @@ class _Writer:
 
         def walk(results: Any) -> Any:
             match results:
-                case ast.Name(id=name) if name.startswith(VALUE) and name[1:] in inner:
-                    return self.placed.values[name[1:]]
+                case syntax.Use(name) if name in inner:
+                    return self.placed.values[name]
                 case dict():
                     return {key: walk(item) for key, item in results.items()}
                 case tuple() | list():
@@ -212,35 +212,31 @@ class _Writer:
 
         return walk(call.results)
 
-    def _called(self, call: Call) -> ast.expr:
-        arguments: list[ast.expr] = []
-        keywords: list[ast.keyword] = []
+    def _called(self, call: Call) -> syntax.Expr:
+        arguments: list[syntax.Expr] = []
+        keywords: list[syntax.Keyword] = []
         for name in self.bodies[call.path].parameters:
             given = call.parameters[name.lstrip("*")]
             if name.startswith("**"):
-                keywords += [ast.keyword(key, self._given(item)) for key, item in given.items()]
+                keywords += [syntax.Keyword(key, self._given(item)) for key, item in given.items()]
             elif name.startswith("*"):
                 arguments += [self._given(item) for item in given]
             else:
                 arguments.append(self._given(given))
-        return ast.Call(held(call.path), arguments, keywords)
+        return syntax.Call(held(call.path), tuple(arguments), tuple(keywords))
 
-    def _given(self, argument: Any) -> ast.expr:
+    def _given(self, argument: Any) -> syntax.Expr:
         """An argument; where it is all that another call gave, as that."""
         expression = literal(argument)
-        whole = None if isinstance(argument, ast.expr) else self.wholes.get(ast.dump(expression))
+        whole = None if isinstance(argument, syntax.Expr) else self.wholes.get(expression)
         return expression if whole is None else ref(whole)
 
     def _gives_something(self) -> bool:
         return self.results is not None
 
 
-def _is_unwritten(expression: ast.expr) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == UNWRITTEN for node in ast.walk(expression))
-
-
-def _comment(line: str) -> ast.stmt:
-    return ast.Expr(ast.Name(line))
+def _is_unwritten(expression: syntax.Expr) -> bool:
+    return UNWRITTEN in names_in(expression)
 
 
 _LAYOUT = re.compile(
@@ -253,5 +249,9 @@ def _is_worth_keeping(line: str) -> bool:
     return not _LAYOUT.search(line)
 
 
-def _reads_variable(node: ast.AST) -> bool:
-    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value is ...
+def _reads_variable(node: syntax.Node) -> bool:
+    """``self.steps[...]``."""
+    return isinstance(node, syntax.Subscript) and node.slice == _ALL
+
+
+_ALL = syntax.Const(...)

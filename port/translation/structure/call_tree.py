@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from port.translation.ir.expr import VALUE, values_in
+from port.translation.ir import syntax
+from port.translation.ir.expr import values_in
 from port.translation.ir.graph import ScopeEnter, ScopeExit, SourceLocation, Value, each_value
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 from port.translation.ir.module_tree import ModuleTree
@@ -33,7 +33,7 @@ class Call:
     place: SourceLocation | None
     results: Any = None
     items: list[Item] = field(default_factory=list)
-    writes: dict[str, ast.expr] = field(default_factory=dict)
+    writes: dict[str, syntax.Expr] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -149,11 +149,11 @@ def annotations_of(call: Call, placed: LoweredGraph) -> dict[str, str]:
 
 def _annotation(given: Any, placed: LoweredGraph) -> str:
     match given:
-        case None | ast.Constant(value=None):
+        case None | syntax.Const(None):
             return "None"
-        case ast.Name(id=name) if name.startswith(VALUE) and name[1:] in placed.values:
-            return "int" if placed.values[name[1:]].shape is None else _ARRAY
-        case ast.expr():
+        case syntax.Use(name) if name in placed.values:
+            return "int" if placed.values[name].shape is None else _ARRAY
+        case syntax.Expr():
             return _ARRAY
     inside = {_annotation(item, placed) for item in _items(given)}
     if type(given) not in (list, tuple, dict) or len(inside) != 1 or "Any" in inside:
@@ -180,17 +180,16 @@ def numbers_given(call: Call, placed: LoweredGraph) -> dict[str, str]:
     for name, given in call.parameters.items():
         kinds = _kinds(given, placed)
         if "number" in kinds:
-            single = "int" if isinstance(given, ast.expr) else "Any"
+            single = "int" if isinstance(given, syntax.Expr) else "Any"
             found[name] = single if kinds == {"number"} else ""
     return found
 
 
 def _kinds(given: Any, placed: LoweredGraph) -> set[str]:
     match given:
-        case ast.Name(id=name) if name.startswith(VALUE) and name[1:] in placed.values:
-            return {"number" if placed.values[name[1:]].shape is None else "array"}
-        case ast.expr():
-            return set[str]().union(*(_kinds(ast.Name(f"{VALUE}{name}"), placed) for name in values_in(given)))
+        case syntax.Expr():
+            known = (placed.values[name] for name in values_in(given) if name in placed.values)
+            return {"number" if value.shape is None else "array" for value in known}
         case dict():
             return _kinds(tuple(given.values()), placed)
         case tuple() | list():

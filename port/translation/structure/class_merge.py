@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import copy
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from port.translation.ir.expr import literal
-from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, unified, with_names
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, dotted, filled, literal
+from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, numbered, unified, without_numbers
 from port.translation.structure.argument import Argument
 from port.translation.structure.body import Body
 from port.translation.structure.ctor_args import OPTIONS, name_holes, parameters
@@ -23,7 +22,7 @@ class ClassForm:
 
     path: str
     module: Any
-    attributes: dict[str, ast.expr]
+    attributes: dict[str, syntax.Expr]
     body: Body | None
     is_sequential: bool = False
 
@@ -47,15 +46,16 @@ class FoldedClass:
     members: list[str]
     original: type
     arguments: list[Argument]
-    attributes: dict[str, ast.expr]
+    attributes: dict[str, syntax.Expr]
     body: Body | None
     is_sequential: bool = False
     is_frozen: bool = False
 
-    def construction(self, path: str) -> ast.expr:
+    def construction(self, path: str) -> syntax.Expr:
         """The call that makes an instance: every argument by its name."""
-        keywords = [ast.keyword(argument.name, copy.deepcopy(argument.values[path])) for argument in self.arguments]
-        return ast.Call(ast.Name(self.name), [], [*keywords, ast.keyword(None, ast.Name("options"))])
+        keywords = [syntax.Keyword(argument.name, argument.values[path]) for argument in self.arguments]
+        options = syntax.Keyword(None, syntax.Name("options"))
+        return syntax.Call(syntax.Name(self.name), (), (*keywords, options))
 
 
 _MOST_MODULES = 2
@@ -63,7 +63,7 @@ _MOST_MODULES = 2
 
 def fold(forms: list[ClassForm], taken: set[str]) -> list[FoldedClass]:
     """The fewest classes that the instances can be folded into."""
-    groups: dict[str, list[ClassForm]] = defaultdict(list)
+    groups: dict[Any, list[ClassForm]] = defaultdict(list)
     for form in forms:
         groups[_shape(form)].append(form)
     classes: list[FoldedClass] = []
@@ -97,21 +97,15 @@ def _size(form: ClassForm) -> int:
     return len(form.attributes) + (len(form.body.statements) if form.body else 0)
 
 
-def _shape(form: ClassForm) -> str:
+def _shape(form: ClassForm) -> Any:
     """A form without its numbers."""
+    attributes = tuple((name, without_numbers(made, none_too=False)) for name, made in form.attributes.items())
     body = form.body
-    parts: list[Any] = [(name, _abstract(made)) for name, made in form.attributes.items()]
-    if body is not None:
-        parts += [*map(_abstract, body.statements), body.parameters, body.returns and _abstract(body.returns)]
-    return repr(parts)
-
-
-def _abstract(tree: ast.AST) -> str:
-    holes = copy.deepcopy(tree)
-    for node in ast.walk(holes):
-        if isinstance(node, ast.Constant) and not isinstance(node.value, str):
-            node.value = 0 if node.value is not None else None
-    return ast.dump(holes)
+    if body is None:
+        return attributes
+    returns = None if body.returns is None else without_numbers(body.returns, none_too=False)
+    statements = tuple(without_numbers(statement, none_too=False) for statement in body.statements)
+    return attributes, statements, tuple(body.parameters), returns
 
 
 def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
@@ -119,16 +113,14 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
     forms = [form for group in groups for form in group]
     holes = Holes()
     names = list(dict.fromkeys(attribute for form in forms for attribute in form.attributes))
-    attributes: dict[str, ast.expr] = {}
+    attributes: dict[str, syntax.Expr] = {}
     modules: list[Argument] = []
     for attribute in names:
         given = [form.attributes.get(attribute) for form in forms]
-        if all(made is None or isinstance(made, ast.Name) for made in given):
+        if all(made is None or isinstance(made, syntax.Name) for made in given):
             given = [made for made in given if made is not None]  # random streams: the others may hold them as well
         try:
-            if any(made is None for made in given):
-                raise Differ
-            attributes[attribute] = unified(given, holes, (attribute,))  # type: ignore[arg-type, assignment]
+            attributes[attribute] = unified(_all_there(given), holes, (attribute,))
         except Differ:
             if len(groups) == 1 or len(modules) == _MOST_MODULES:
                 return None
@@ -136,13 +128,13 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
             if argument is None or any(argument.name == other.name for other in modules):
                 return None
             modules.append(argument)
-            attributes[attribute] = ast.Name(argument.name)
+            attributes[attribute] = syntax.Name(argument.name)
     flags: list[Argument] = []
     body = _body(groups, modules, holes, flags)
     if isinstance(body, str):
         return None
     read = _read_in(body)
-    kept_ones = {number for number in range(len(holes.found)) if f"<{number}>" in read}
+    kept_ones = {number for number in range(len(holes.found)) if numbered(number) in read}
     taken = {argument.name for argument in (*modules, *flags)}
     called = name_holes(holes, forms, taken, kept_ones, set(names), {flag.name: flag.values for flag in flags})
     arguments = []
@@ -150,12 +142,12 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
         if called[number].formula is None:
             values = {form.path: literal(value) for form, value in zip(forms, hole.values, strict=True)}
             arguments.append(Argument(called[number].name, values, False, number in kept_ones, called[number].default))
-    filling = {f"<{number}>": one.written("") for number, one in enumerate(called)}
-    kept = {f"<{number}>": one.written("self.") for number, one in enumerate(called)}
-    attributes = {attribute: with_names(made, filling) for attribute, made in attributes.items()}
+    filling = {numbered(number).name: one.written("") for number, one in enumerate(called)}
+    kept = {numbered(number).name: one.written("self.") for number, one in enumerate(called)}
+    attributes = {attribute: filled(made, filling) for attribute, made in attributes.items()}
     if body is not None:
-        statements = [with_names(statement, kept) for statement in body.statements]
-        body = Body(body.parameters, statements, body.returns and with_names(body.returns, kept), body.modes)
+        statements = [filled(statement, kept) for statement in body.statements]
+        body = Body(body.parameters, statements, body.returns and filled(body.returns, kept), body.modes)
     order = {one.name: one.order for one in called if one.formula is None}
     arguments.sort(key=lambda argument: order[argument.name])
     every = (*arguments, *flags, *modules)
@@ -171,8 +163,8 @@ def _module(attribute: str, forms: list[ClassForm]) -> Argument | None:
     given = {form.path: form.attributes.get(attribute) for form in forms}
     if None not in given.values() or attribute in OPTIONS:
         return None
-    values = {path: made or ast.Constant(None) for path, made in given.items()}
-    return Argument(attribute, values, True, default=ast.Constant(None))
+    values = {path: made or syntax.Const(None) for path, made in given.items()}
+    return Argument(attribute, values, True, default=syntax.Const(None))
 
 
 def _class(forms: list[ClassForm]) -> Any:
@@ -181,20 +173,31 @@ def _class(forms: list[ClassForm]) -> Any:
 
 def _function(place: str, forms: list[ClassForm]) -> Argument | None:
     """What a Sequential has in a place, as an argument: an activation, say; None where that is a layer."""
-    none = ast.parse(IDENTITY, mode="eval").body
+    none = code(IDENTITY)
     values = {form.path: form.attributes.get(place, none) for form in forms}
-    if any(isinstance(made, ast.Call) and ast.unparse(made.func) != "partial" for made in values.values()):
+    if any(isinstance(made, syntax.Call) and dotted(made.func) != "partial" for made in values.values()):
         return None
     original = (name for name in parameters(_class(forms)) if "activation" in name)
-    default = none if ast.dump(none) in map(ast.dump, values.values()) else None
+    default = none if none in values.values() else None
     return Argument(next(original, f"layer_{place}"), values, True, default=default)
 
 
-def _read_in(body: Body | None) -> set[str]:
-    if body is None:
-        return set()
-    trees = [*body.statements, *([body.returns] if body.returns is not None else [])]
-    return {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
+def _all_there(given: list[syntax.Expr | None]) -> list[syntax.Expr]:
+    """What several have.
+
+    Raises:
+        Differ: some have it not.
+    """
+    there = [made for made in given if made is not None]
+    if len(there) < len(given):
+        raise Differ
+    return there
+
+
+def _read_in(body: Body | None) -> set[syntax.Node]:
+    """The holes whose numbers a call reads."""
+    nodes = () if body is None else syntax.walk(*body.statements, body.returns)
+    return {node for node in nodes if isinstance(node, syntax.Hole)}
 
 
 def _body(
@@ -218,8 +221,8 @@ def _body(
 
 
 def _returns(
-    groups: list[list[ClassForm]], conditions: Conditions, statements: list[ast.stmt], holes: Holes
-) -> ast.expr | None:
+    groups: list[list[ClassForm]], conditions: Conditions, statements: list[syntax.Stmt], holes: Holes
+) -> syntax.Expr | None:
     """What all give; where one group gives something else, that is given first, behind its condition."""
     try:
         return _unified_returns(groups, holes)
@@ -234,16 +237,12 @@ def _returns(
     )
     if one is None or other is None:
         raise Differ
-    statements.append(ast.If(conditions.test({0}), [ast.Return(one)], []))
+    statements.append(syntax.If(conditions.test({0}), (syntax.Return(one),)))
     return other
 
 
-def _unified_returns(groups: list[list[ClassForm]], holes: Holes) -> ast.expr | None:
+def _unified_returns(groups: list[list[ClassForm]], holes: Holes) -> syntax.Expr | None:
     returns = [form.body.returns for group in groups for form in group if form.body is not None]
     if all(made is None for made in returns):
         return None
-    if any(made is None for made in returns):
-        raise Differ
-    made = unified(returns, holes, ("",))  # type: ignore[arg-type]
-    assert isinstance(made, ast.expr)
-    return made
+    return unified(_all_there(returns), holes, ("",))

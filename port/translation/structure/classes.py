@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.ir.layout import torchs
 from port.translation.ir.lowered import LoweredGraph
@@ -32,12 +32,16 @@ class Program:
         tree: of the torch modules.
         numbers: path of an instance → the parameters that it is given whole numbers for, as `numbers_given` tells.
         annotations: path of an instance → what it is given and gives in any call, as `annotations_of` tells.
+        layers: paths of the layers that the written module holds.
+        variables: Flax's dotted paths of the parameters and buffers of one's own that it holds.
     """
 
     classes: list[FoldedClass]
     tree: ModuleTree
     numbers: dict[str, dict[str, str]] = field(default_factory=dict)
     annotations: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+    layers: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
 
 
 def program_of(placed: dict[bool, LoweredGraph], tree: ModuleTree, initial: Initial | None = None) -> Program:
@@ -70,12 +74,14 @@ class _Building:
         self.runs, self.tree, self.dissolved = runs, tree, dissolved
         self.placed = runs[max(runs)]
         self.bodies: Bodies = {}
-        self.elements: dict[str, dict[str, ast.expr | None]] = {}
+        self.elements: dict[str, dict[str, syntax.Expr | None]] = {}
         self.classes: list[FoldedClass] = []
-        self.constructions: dict[str, ast.expr] = {}
+        self.constructions: dict[str, syntax.Expr] = {}
         self.numbers: dict[str, dict[str, str]] = defaultdict(dict)
         self.freezing = Freezing(tree, self._own_parameters())
         self.annotations: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self.layers: set[str] = set()
+        self.variables: set[str] = set()
 
     def program(self) -> Program:
         written: dict[bool, Bodies] = {}
@@ -97,7 +103,8 @@ class _Building:
             for path in written[True].keys() & written[False].keys():
                 self.bodies[path] = merged(written[True][path], written[False][path])
         self._fold()
-        return Program(self.classes, self.tree, dict(self.numbers), dict(self.annotations))
+        held = frozenset(self.layers), frozenset(self.variables)
+        return Program(self.classes, self.tree, dict(self.numbers), dict(self.annotations), *held)
 
     def _write(self, call: Call, parameters: dict[str, list[str]]) -> None:
         """Write the bodies, the innermost first; every call of one module has to have the same."""
@@ -114,15 +121,15 @@ class _Building:
             known = self.elements.setdefault(call.path, found)
             for name, element in found.items():
                 # A child that one mode calls, and whose work the other does not need.
-                if _dump(known[name]) == _dump(code(IDENTITY)):
+                if known[name] == code(IDENTITY):
                     known[name] = element
-                elif _dump(element) != _dump(code(IDENTITY)) and _dump(known[name]) != _dump(element):
+                elif element not in (code(IDENTITY), known[name]):
                     raise Unreachable(call.path, "its calls differ")
         else:
             body = write_body(call, self.placed, self.tree, self.bodies)
             body.parameters = _in_order([*body.parameters, *parameters.get(call.path, ())], call)
         known_body = self.bodies.get(call.path)
-        if known_body is not None and _text(known_body) != _text(body):
+        if known_body is not None and known_body != body:
             raise Unreachable(call.path, "its calls differ")
         self.bodies[call.path] = body
 
@@ -188,7 +195,7 @@ class _Building:
 
     def _sequential_form(self, path: str) -> ClassForm:
         made = self._sequential(path, self.tree.modules[path])
-        assert isinstance(made, ast.Call)
+        assert isinstance(made, syntax.Call)
         items = {str(number): item for number, item in enumerate(made.args)}
         return ClassForm(path, self.tree.modules[path], items, None, is_sequential=True)
 
@@ -208,7 +215,7 @@ class _Building:
 
     def _form(self, path: str) -> ClassForm:
         module = self.tree.modules[path]
-        attributes: dict[str, ast.expr] = {}
+        attributes: dict[str, syntax.Expr] = {}
         for name in module._parameters:
             own = self._own(path, name)
             if own is not None:
@@ -216,6 +223,7 @@ class _Building:
         for name, buffer in module._buffers.items():
             if buffer is not None and not is_sparse(buffer) and self._reads(path, name):
                 attributes[identifier(name)] = buffer_form(self._start(path, name, buffer))
+                self.variables.add(self.tree.flax_path(path, name))
         for name in module._modules:
             made = self._construction(f"{path}.{name}" if path else name)
             if made is not None:
@@ -224,13 +232,14 @@ class _Building:
             attributes |= placed.extras.get(path, {})
         return ClassForm(path, module, attributes, self.bodies.get(path))
 
-    def _own(self, path: str, name: str) -> ast.expr | None:
+    def _own(self, path: str, name: str) -> syntax.Expr | None:
         parameter = self.tree.modules[path]._parameters[name]
         if parameter is None or not self._reads(path, name):
             return None
+        self.variables.add(self.tree.flax_path(path, name))
         return parameter_form(self._start(path, name, parameter), kind=self.freezing.kind(path, name))
 
-    def _start(self, path: str, name: str, tensor: Any) -> ast.expr:
+    def _start(self, path: str, name: str, tensor: Any) -> syntax.Expr:
         """The array that a parameter or a buffer of a module's own starts with."""
         key = f"{path}.{name}" if path else name
         return self.initial.value(key, self._shown(key), tensor, self._layout(path, name))
@@ -251,11 +260,11 @@ class _Building:
             if parameter is not None and self._reads(path, name)
         ]
 
-    def _construction(self, path: str) -> ast.expr | None:
+    def _construction(self, path: str) -> syntax.Expr | None:
         """What makes a child, frozen or not; None where nothing is left of it."""
         return self.freezing.construction(path, self._made(path))
 
-    def _made(self, path: str) -> ast.expr | None:
+    def _made(self, path: str) -> syntax.Expr | None:
         module = self.tree.modules.get(path)
         if module is None:
             return None
@@ -265,6 +274,7 @@ class _Building:
             case "layer":
                 if is_function(module):
                     return None
+                self.layers.add(path)
                 return layer_form(module, *self.initial.of_layer(path, self._shown(path), module))
             case "sequential":
                 return self.constructions.get(path) or self._sequential(path, module)
@@ -273,7 +283,7 @@ class _Building:
                     items = [self._own(path, name) for name in module._parameters]
                     return code("nnx.List(items)", items=[item for item in items if item is not None])
                 items = [self._construction(f"{path}.{name}") for name in module._modules]
-                filled = [item or code("jax.nn.identity") for item in items]
+                filled = [item or code(IDENTITY) for item in items]
                 return code("nnx.List(items)", items=filled) if any(items) else None
             case "dict":
                 made = {name: self._construction(f"{path}.{name}") for name in module._modules}
@@ -282,16 +292,16 @@ class _Building:
                 return code("nnx.Dict(items)", items=kept) if kept else None
         return self.constructions.get(path)
 
-    def _sequential(self, path: str, module: Any) -> ast.expr | None:
+    def _sequential(self, path: str, module: Any) -> syntax.Expr | None:
         functions = self.elements.get(path, {})
-        made: list[ast.expr] = []
+        made: list[syntax.Expr] = []
         for name in module._modules:
             function = functions.get(name)
             built = function if function is not None else self._construction(f"{path}.{name}")
-            made.append(built if built is not None else code("jax.nn.identity"))
-        if path not in self.bodies and all(_dump(item) == _dump(code("jax.nn.identity")) for item in made):
+            made.append(built if built is not None else code(IDENTITY))
+        if path not in self.bodies and all(item == code(IDENTITY) for item in made):
             return None
-        return ast.Call(code("nnx.Sequential"), made, [])
+        return syntax.Call(code("nnx.Sequential"), tuple(made))
 
     def _reads(self, path: str, name: str) -> bool:
         key = f"{path}.{name}" if path else name
@@ -315,11 +325,3 @@ def _in_order(names: list[str], call: Call) -> list[str]:
 def _above(path: str) -> list[str]:
     parts = path.split(".")
     return [".".join(parts[:length]) for length in range(1, len(parts))]
-
-
-def _dump(tree: ast.AST | None) -> str:
-    return "" if tree is None else ast.dump(tree)
-
-
-def _text(body: Body) -> str:
-    return ast.dump(ast.Module(body.statements, [])) + str(body.parameters) + _dump(body.returns)

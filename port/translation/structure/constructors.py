@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from port.errors import NoPair
-from port.pairs import name_of
+from port.pairs import LayerPair, name_of
 from port.pairs.expression import Expression
 from port.pairs.registry import resolve
 from port.pairs.twin import twin_pair
-from port.translation.ir.expr import code, literal
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, dotted, literal, worth
 
 OPTIONS = "options"
 """What a constructor's ``dtype``, ``param_dtype`` and ``rngs`` are gathered in, for the layers that take them all."""
 
 
 def layer_form(
-    module: Any, initializers: dict[str, ast.expr] | None = None, redrawn: dict[str, ast.expr] | None = None
-) -> ast.expr | None:
+    module: Any, initializers: dict[str, syntax.Expr] | None = None, redrawn: dict[str, syntax.Expr] | None = None
+) -> syntax.Expr | None:
     """The construction of a layer's twin; None where the twin is a function.
 
     Args:
@@ -43,19 +44,34 @@ def layer_form(
         if name in taken and (has_bias or not name.startswith("bias")):
             given[name] = expression_of(initializer)
     given |= initializers or {}
-    keywords = [ast.keyword(name, value) for name, value in given.items()]
-    made_so = ast.Call(code(name_of(pair.flax)), [], [*keywords, *_common(taken)])
+    _see_that_it_is_taken(pair, taken, given)
+    keywords = [syntax.Keyword(name, value) for name, value in given.items()]
+    made_so = syntax.Call(code(name_of(pair.flax)), (), (*keywords, *_common(taken)))
     return code("port.nn.redrawn(layer, drawn, rngs=rngs)", layer=made_so, drawn=redrawn) if redrawn else made_so
 
 
-def function_form(module: Any) -> ast.expr:
+def _see_that_it_is_taken(pair: LayerPair, taken: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
+    """See that the twin can be constructed with what its pair gives."""
+    common = [name for name in ("dtype", "param_dtype", "rngs") if name in taken]
+    try:
+        inspect.Signature(list(taken.values())[1:]).bind(**dict.fromkeys([*common, *given]))
+    except TypeError as error:
+        raise NoPair(
+            f"{name_of(pair.torch)}: its twin {name_of(pair.flax)} is not built so: {error}. Its pair's arguments give "
+            "what the twin's constructor takes"
+        ) from error
+
+
+def function_form(module: Any) -> syntax.Expr:
     """A function layer as something to call: ``nnx.relu``, ``partial(nnx.gelu, approximate=False)``."""
     pair = twin_pair(module)
     callee = code(name_of(pair.flax))
     given = {name: literal(_plain(value)) for name, value in pair.arguments(module).items()}
     if not given:
         return callee
-    return ast.Call(ast.Name("partial"), [callee], [ast.keyword(name, value) for name, value in given.items()])
+    return syntax.Call(
+        syntax.Name("partial"), (callee,), tuple(syntax.Keyword(name, value) for name, value in given.items())
+    )
 
 
 def is_function(module: Any) -> bool:
@@ -63,7 +79,7 @@ def is_function(module: Any) -> bool:
     return not isinstance(resolve(twin_pair(module).flax), type)
 
 
-def _argument(value: Any) -> ast.expr:
+def _argument(value: Any) -> syntax.Expr:
     import torch
 
     if isinstance(value, torch.nn.Module):
@@ -87,39 +103,39 @@ def _plain(value: Any) -> Any:
     raise NoPair(f"it was told {value!r}, which source cannot say")
 
 
-def _common(taken: Any) -> list[ast.keyword]:
+def _common(taken: Any) -> list[syntax.Keyword]:
     if all(name in taken for name in ("dtype", "param_dtype", "rngs")):
-        return [ast.keyword(None, ast.Name(OPTIONS))]
-    return [ast.keyword(name, ast.Name(name)) for name in ("dtype", "param_dtype", "rngs") if name in taken]
+        return [syntax.Keyword(None, syntax.Name(OPTIONS))]
+    return [syntax.Keyword(name, syntax.Name(name)) for name in ("dtype", "param_dtype", "rngs") if name in taken]
 
 
-def expression_of(expression: Expression) -> ast.expr:
-    """An expression of a pair's as a syntax tree."""
+def expression_of(expression: Expression) -> syntax.Expr:
+    """An expression of a pair's as nodes."""
 
-    def tree(value: Any) -> ast.expr:
+    def tree(value: Any) -> syntax.Expr:
         if isinstance(value, Expression):
             return expression_of(value)
         return literal(_plain(value))
 
     assert isinstance(expression.function, str)
-    return ast.Call(
+    return syntax.Call(
         code(expression.function),
-        [tree(argument) for argument in expression.arguments],
-        [ast.keyword(name, tree(argument)) for name, argument in expression.options.items()],
+        tuple(map(tree, expression.arguments)),
+        tuple(syntax.Keyword(name, tree(argument)) for name, argument in expression.options.items()),
     )
 
 
-def parameter_form(value: ast.expr, *, kind: str = "nnx.Param") -> ast.expr:
+def parameter_form(value: syntax.Expr, *, kind: str = "nnx.Param") -> syntax.Expr:
     """The construction of a parameter of the module's own, from the array that it starts with."""
     return code(f"{kind}(value)", value=value)
 
 
-def buffer_form(value: ast.expr) -> ast.expr:
+def buffer_form(value: syntax.Expr) -> syntax.Expr:
     """The construction of a buffer of the module's own."""
     return code("Buffer(value)", value=value)
 
 
-def shortened(call: ast.Call) -> ast.Call:
+def shortened(call: syntax.Call) -> syntax.Call:
     """A construction without what the class does by itself, its first arguments by their places.
 
     What is not a number (a parameter of the class around it) is left.
@@ -129,8 +145,8 @@ def shortened(call: ast.Call) -> ast.Call:
         return _shortened_function(call)
     taken = inspect.signature(made.__init__).parameters  # type: ignore[misc]
     positional = [name for name, parameter in taken.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD][1:]
-    arguments: list[ast.expr] = []
-    keywords: list[ast.keyword] = []
+    arguments: list[syntax.Expr] = []
+    keywords: list[syntax.Keyword] = []
     for keyword in call.keywords:
         keyword = _short_size(keyword, made)
         name = keyword.arg
@@ -141,60 +157,64 @@ def shortened(call: ast.Call) -> ast.Call:
             arguments.append(keyword.value)
         elif parameter is None or required or not _is_default(keyword.value, parameter.default):
             keywords.append(keyword)
-    return ast.Call(call.func, [*call.args, *arguments], keywords)
+    return syntax.Call(call.func, (*call.args, *arguments), tuple(keywords))
 
 
-def _short_size(keyword: ast.keyword, made: type) -> ast.keyword:
+def _short_size(keyword: syntax.Keyword, made: type) -> syntax.Keyword:
     """One number where a convolution has it for every axis: ``strides=2``, ``padding=1``."""
     if made.__name__ in ("Conv", "ConvTranspose") and keyword.arg in _EACH_AXIS:
         value = _one_of(keyword.value)
-        if keyword.arg == "padding" and isinstance(keyword.value, ast.Tuple) and value is None:
-            value = _one_of(ast.Tuple([part for pair in keyword.value.elts for part in getattr(pair, "elts", [pair])]))
+        if keyword.arg == "padding" and isinstance(keyword.value, syntax.Tuple) and value is None:
+            value = _one_of(syntax.Tuple(tuple(part for each in keyword.value.elts for part in _parts(each))))
         if value is not None and (keyword.arg != "padding" or made.__module__.startswith("flax")):
-            return ast.keyword(keyword.arg, value)
+            return syntax.Keyword(keyword.arg, value)
     return keyword
 
 
 _EACH_AXIS = ("strides", "padding", "kernel_dilation")
 
 
-def _one_of(value: ast.expr) -> ast.expr | None:
+def _one_of(value: syntax.Expr) -> syntax.Expr | None:
     """What all items of a tuple are."""
-    if not isinstance(value, ast.Tuple) or not value.elts or any(isinstance(item, ast.Tuple) for item in value.elts):
+    if not isinstance(value, syntax.Tuple) or any(isinstance(item, syntax.Tuple) for item in value.elts):
         return None
-    return value.elts[0] if len({ast.dump(item) for item in value.elts}) == 1 else None
+    return value.elts[0] if len(set(value.elts)) == 1 else None
 
 
-def _shortened_function(call: ast.Call) -> ast.Call:
+def _parts(value: syntax.Expr) -> tuple[syntax.Expr, ...]:
+    return value.elts if isinstance(value, syntax.Tuple | syntax.List) else (value,)
+
+
+def _shortened_function(call: syntax.Call) -> syntax.Call:
     """A call without keywords that say the default."""
     function = _named(call.func)
     try:
         taken = inspect.signature(function).parameters if function is not None else {}
     except (TypeError, ValueError):
         return call
-    keywords = [
+    keywords = tuple(
         k
         for k in call.keywords
         if k.arg is None or k.arg not in taken or not _is_default(k.value, taken[k.arg].default)
-    ]
+    )
     arguments = list(call.args)
     names = list(taken)
-    while arguments and len(arguments) <= len(names) and not any(isinstance(a, ast.Starred) for a in arguments):
+    while arguments and len(arguments) <= len(names) and not any(isinstance(a, syntax.Starred) for a in arguments):
         parameter = taken[names[len(arguments) - 1]]
         if parameter.default is parameter.empty or not _is_default(arguments[-1], parameter.default):
             break
         arguments.pop()
-    return ast.Call(call.func, arguments, keywords)
+    return syntax.Call(call.func, tuple(arguments), keywords)
 
 
 _ALIASES = {"F": "port.nn.functional", "jnp": "jax.numpy", "nnx": "flax.nnx", "lax": "jax.lax"}
 _LIBRARIES = ("jax", "flax", "port")
 
 
-def _named(callee: ast.expr) -> Any:
-    if not isinstance(callee, ast.Attribute):
+def _named(callee: syntax.Expr) -> Any:
+    if not isinstance(callee, syntax.Attribute):
         return None
-    first, _, rest = ast.unparse(callee).partition(".")
+    first, _, rest = dotted(callee).partition(".")
     if first not in _ALIASES and first not in _LIBRARIES:
         return None  # an array's method, say: nothing is imported for it
     try:
@@ -204,14 +224,14 @@ def _named(callee: ast.expr) -> Any:
     return found
 
 
-def _class_of(callee: ast.expr) -> type | None:
+def _class_of(callee: syntax.Expr) -> type | None:
     found = _named(callee)
     return found if isinstance(found, type) else None
 
 
-def _is_default(value: ast.expr, default: Any) -> bool:
+def _is_default(value: syntax.Expr, default: Any) -> bool:
     try:
-        given = ast.literal_eval(value)
+        given = worth(value)
     except ValueError:
         return False
     if isinstance(given, tuple) and isinstance(default, int) and not isinstance(default, bool):

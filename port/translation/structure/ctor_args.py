@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from ast import literal_eval
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from port.translation.ir.expr import literal
-from port.translation.structure.anti_unify import Hole, Holes
-from port.translation.structure.name_hints import RESERVED
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, literal, worth
+from port.translation.structure.anti_unify import Difference, Holes
+from port.translation.structure.name_hints import is_reserved
 
 # Flax's argument → what torch's layers call it.
 _TORCHS = {
@@ -57,12 +57,12 @@ class Named:
 
     name: str
     order: int
-    default: ast.expr | None
+    default: syntax.Expr | None
     formula: str | None = None
 
-    def written(self, prefix: str) -> ast.expr:
+    def written(self, prefix: str) -> syntax.Expr:
         """The expression, with ``self.`` before the name in a call."""
-        return ast.parse((self.formula or "{}").format(f"{prefix}{self.name}"), mode="eval").body
+        return code((self.formula or "{}").format(f"{prefix}{self.name}"))
 
 
 def name_holes(
@@ -71,7 +71,7 @@ def name_holes(
     taken: set[str],
     kept: set[int],
     attributes: set[str],
-    flags: Mapping[str, Mapping[str, ast.expr]] = MappingProxyType({}),
+    flags: Mapping[str, Mapping[str, syntax.Expr]] = MappingProxyType({}),
 ) -> list[Named]:
     """What each hole is filled with.
 
@@ -91,7 +91,7 @@ def name_holes(
         used |= {name} if name else set()
         names.append(name)
     # What a call may work out from: what it keeps under a name of the original's.
-    known = {name: tuple(literal_eval(values[form.path]) for form in forms) for name, values in flags.items()}
+    known = {name: tuple(worth(values[form.path]) for form in forms) for name, values in flags.items()}
     known |= {name: holes.found[number].values for number, name in enumerate(names) if name and number in kept}
     named: list[Named] = []
     for number, hole in enumerate(holes.found):
@@ -109,7 +109,7 @@ def _order(name: str, original: dict[str, Any], number: int) -> int:
     return list(original).index(name) if name in original else len(original) + number
 
 
-def _default(hole: Hole, default: Any) -> ast.expr | None:
+def _default(hole: Difference, default: Any) -> syntax.Expr | None:
     """The original's, if some instance has it; None where one lacks the number."""
     keeps = default is not None and default is not inspect.Parameter.empty and _is_plain(default)
     if keeps and any(type(value) is type(default) and value == default for value in hole.values):
@@ -117,7 +117,7 @@ def _default(hole: Hole, default: Any) -> ast.expr | None:
     return literal(None) if any(value is None for value in hole.values) else None
 
 
-def _worked_out(hole: Hole, known: dict[str, tuple[Any, ...]]) -> tuple[str | None, str | None]:
+def _worked_out(hole: Difference, known: dict[str, tuple[Any, ...]]) -> tuple[str | None, str | None]:
     """The name of an argument from which a hole's numbers follow in every instance that has them, and how."""
     for formula, work_out in _FORMULAS:
         for name, values in known.items():
@@ -147,7 +147,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, bool | int | float | str)
 
 
-def _name(hole: Hole, forms: list[Any], original: dict[str, Any], used: set[str]) -> str | None:
+def _name(hole: Difference, forms: list[Any], original: dict[str, Any], used: set[str]) -> str | None:
     """The original's name; the keyword's or the attribute's, where it has none; None for a number of no place."""
     candidates = [
         *_from_source(hole, type(forms[0].module)),
@@ -156,27 +156,28 @@ def _name(hole: Hole, forms: list[Any], original: dict[str, Any], used: set[str]
         *(_TORCHS.get(hole.where[-1], (hole.where[-1],)) if hole.where else ()),
     ]
     for name in candidates:
-        if name in original and name not in used and name not in RESERVED:
+        if name in original and name not in used and not is_reserved(name):
             return name
     if words := _words(hole):
         return _free("_".join(words), used)
     own = [name for name in vars(forms[0].module) if name.isidentifier() and not name.startswith("_")]
-    return next((name for name in _from_attributes(hole, forms, own) if name not in used | RESERVED), None)
+    wanted = _from_attributes(hole, forms, own)
+    return next((name for name in wanted if name not in used and not is_reserved(name)), None)
 
 
-def _words(hole: Hole) -> list[str]:
+def _words(hole: Difference) -> list[str]:
     where = [part for part in hole.where if part and not part.isdigit()]
     return where[:1] + where[-1:] if len(where) > 1 else where
 
 
 def _free(wanted: str, used: set[str]) -> str:
     name, number = wanted, 2
-    while name in used or name in RESERVED or name in OPTIONS:
+    while name in used or is_reserved(name) or name in OPTIONS:
         name, number = f"{wanted}{number}", number + 1
     return name
 
 
-def _from_attributes(hole: Hole, forms: list[Any], names: Iterable[str]) -> list[str]:
+def _from_attributes(hole: Difference, forms: list[Any], names: Iterable[str]) -> list[str]:
     """What the original keeps under these names with just these values."""
     found = []
     for name in names:
@@ -190,7 +191,7 @@ def _from_attributes(hole: Hole, forms: list[Any], names: Iterable[str]) -> list
     return found
 
 
-def _from_source(hole: Hole, cls: Any) -> list[str]:
+def _from_source(hole: Difference, cls: Any) -> list[str]:
     """The name that stands in the original's own construction of the attribute, in this argument's place."""
     if len(hole.where) < 2:
         return []
@@ -212,7 +213,7 @@ def _positional(call: ast.Call, keyword: str) -> list[str]:
     return [call.args[place].id]  # type: ignore[attr-defined]
 
 
-def _from_helper(hole: Hole, forms: list[Any], original: dict[str, Any]) -> list[str]:
+def _from_helper(hole: Difference, forms: list[Any], original: dict[str, Any]) -> list[str]:
     """The names that stand in the attribute's construction, in their order."""
     call = _constructions(_class(forms)).get(hole.where[0]) if hole.where else None
     if call is None or hole.where[-1] not in ("strides", "kernel_size", "padding", "feature_group_count"):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from port.mapping import between
+from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.constructors import is_function
@@ -53,7 +53,7 @@ class Freezing:
         """Tell it the paths of the modules that are written as classes, those of one class together."""
         self.group = {path: members for members in classes for path in members}
 
-    def construction(self, path: str, made: ast.expr | None) -> ast.expr | None:
+    def construction(self, path: str, made: syntax.Expr | None) -> syntax.Expr | None:
         """What makes the module at a path, frozen as far as nothing above it or inside it says so."""
         if not path or made is None or not self._is_said_inside(self._class_around(_above(path))):
             return made
@@ -61,8 +61,8 @@ class Freezing:
             said = self.all_frozen(_above(path)) or self._says_it_itself(path)
             return made if said else code("port.nn.frozen(made)", made=made)
         if self.tree.kind(path) == "layer" or self._differs(path):
-            names: list[ast.expr] = [ast.Constant(name) for name in self.names(path)]
-            return ast.Call(code("port.nn.frozen"), [made, *names], []) if names else made
+            names = tuple(map(syntax.Const, self.names(path)))
+            return syntax.Call(code("port.nn.frozen"), (made, *names)) if names else made
         return made
 
     def kind(self, path: str, name: str) -> str:

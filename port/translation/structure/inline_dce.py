@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from port.translation.ir.expr import HELD, VALUE, renamed, values_in
+from port.translation.ir import syntax
+from port.translation.ir.expr import renamed, values_in
 from port.translation.ir.graph import Value, each_value
 from port.translation.ir.lowered import Scan
 from port.translation.structure.source_map import Statement
@@ -27,7 +27,7 @@ class Made:
     """
 
     results: Any
-    expression: ast.expr
+    expression: syntax.Expr
     statement: Statement | None
     names: dict[str, str] = field(default_factory=dict)
     scan: Scan | None = None
@@ -59,7 +59,7 @@ def needed(made: list[Made], ends: list[str]) -> list[Made]:
     return kept
 
 
-def inlined(made: list[Made], ends: list[str]) -> tuple[list[Made], dict[str, ast.expr]]:
+def inlined(made: list[Made], ends: list[str]) -> tuple[list[Made], dict[str, syntax.Expr]]:
     """With values that have no name of their own, and one reader, written where they are read.
 
     Returns:
@@ -69,7 +69,7 @@ def inlined(made: list[Made], ends: list[str]) -> tuple[list[Made], dict[str, as
     for item in made:
         # What the rounds of a loop read is made once, before it.
         uses.update([*item.reads, *item.inside])
-    inline: dict[str, ast.expr] = {}
+    inline: dict[str, syntax.Expr] = {}
     kept = []
     for number, item in enumerate(made):
         item.expression = with_inlined(item.expression, inline)
@@ -97,31 +97,30 @@ def _is_overtaken(made: list[Made], number: int, name: str, ends: list[str]) -> 
     return False
 
 
-def _calls_held(expression: ast.expr) -> bool:
+def _calls_held(expression: syntax.Expr) -> bool:
     """Whether a layer or a module of the user's is called in it."""
     return bool(_held_calls(expression))
 
 
-def _held_calls(expression: ast.expr) -> set[str]:
+def _held_calls(expression: syntax.Expr) -> set[syntax.Attr]:
     """The layers and the modules of the user's that are called in it."""
-    calls = (node.func for node in ast.walk(expression) if isinstance(node, ast.Call))
-    return {func.id for func in calls if isinstance(func, ast.Name) and func.id.startswith(HELD)}
+    calls = (node.func for node in syntax.walk(expression) if isinstance(node, syntax.Call))
+    return {func for func in calls if isinstance(func, syntax.Attr)}
 
 
-def with_inlined(expression: ast.expr, inline: dict[str, ast.expr]) -> ast.expr:
+def with_inlined(expression: syntax.Expr, inline: dict[str, syntax.Expr]) -> syntax.Expr:
     """An expression with others in the places of values."""
 
-    def of(node: ast.Name) -> ast.expr:
-        return inline.get(node.id[1:], node) if node.id.startswith(VALUE) else node
+    def of(node: syntax.Use | syntax.Attr) -> syntax.Expr:
+        return inline.get(node.name, node) if isinstance(node, syntax.Use) else node
 
-    made: ast.expr = renamed(expression, of)
-    return made
+    return renamed(expression, of) if inline else expression
 
 
-def tree_with_inlined(tree: Any, inline: dict[str, ast.expr]) -> Any:
+def tree_with_inlined(tree: Any, inline: dict[str, syntax.Expr]) -> Any:
     """The same, of what a function gives."""
     match tree:
-        case ast.expr():
+        case syntax.Expr():
             return with_inlined(tree, inline)
         case dict():
             return {key: tree_with_inlined(item, inline) for key, item in tree.items()}
@@ -133,10 +132,9 @@ def tree_with_inlined(tree: Any, inline: dict[str, ast.expr]) -> Any:
             return tree
 
 
-def _is_short(expression: ast.expr) -> bool:
+def _is_short(expression: syntax.Expr) -> bool:
     """Whether it may be written twice: something that is only read."""
-    return isinstance(expression, ast.Constant) or (
-        isinstance(expression, ast.Subscript)
-        and isinstance(expression.value, ast.Name)
-        and expression.value.id.startswith(HELD)
-    )
+    match expression:
+        case syntax.Const() | syntax.Subscript(syntax.Attr()):
+            return True
+    return False

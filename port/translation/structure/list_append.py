@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 import textwrap
 from collections import Counter
+from dataclasses import replace
+from typing import TypeVar
+
+from port.translation.ir import syntax
+
+N = TypeVar("N", bound=syntax.Node)
 
 _FEWEST = 3
 
 
-def grown(statements: list[ast.stmt], cls: type, taken: set[str]) -> list[ast.stmt]:
+def grown(statements: list[syntax.Stmt], cls: type, taken: set[str]) -> list[syntax.Stmt]:
     """``features.append(self.layer2(features))`` for ``y = self.layer2([x])``, ``z = self.layer3([x, y])``, …
 
     Args:
@@ -22,14 +27,14 @@ def grown(statements: list[ast.stmt], cls: type, taken: set[str]) -> list[ast.st
     with_lists = [number for number, statement in enumerate(statements) if _has_list(statement)]
     for start in with_lists[: 1 - _FEWEST]:
         growing = _Growing(list_name(cls, taken))
-        made = [step for statement in statements[start:] for step in growing.taken_in(copy.deepcopy(statement))]
+        made = [step for statement in statements[start:] for step in growing.taken_in(statement)]
         if not growing.broken and growing.steps >= _FEWEST:
             return [*statements[:start], *_appended(made, growing.name)]
     return statements
 
 
-def _has_list(statement: ast.stmt) -> bool:
-    return any(isinstance(node, ast.List) for node in ast.walk(statement))
+def _has_list(statement: syntax.Stmt) -> bool:
+    return any(isinstance(node, syntax.List) for node in syntax.walk(statement))
 
 
 def list_name(cls: type, taken: set[str]) -> str:
@@ -49,7 +54,7 @@ def list_name(cls: type, taken: set[str]) -> str:
     return name
 
 
-class _Growing(ast.NodeTransformer):
+class _Growing:
     """Goes through statements with what the list holds by then.
 
     Attributes:
@@ -60,63 +65,68 @@ class _Growing(ast.NodeTransformer):
     def __init__(self, name: str) -> None:
         self.name = name
         self.holds: list[str] = []
-        self.before: list[ast.stmt] = []
+        self.before: list[syntax.Stmt] = []
         self.steps = 0
         self.broken = False
 
-    def taken_in(self, statement: ast.stmt) -> list[ast.stmt]:
+    def taken_in(self, statement: syntax.Stmt) -> list[syntax.Stmt]:
         """A statement with the list in its place, and before it what makes the list so."""
         self.before = []
-        if isinstance(statement, ast.Return) and isinstance(statement.value, ast.List):
-            statement.value = self._list(statement.value)
-        else:
-            statement = self.visit(statement)
-        bound = {name.id for name in _bound(statement)}
-        self.broken |= bool(bound & {*self.holds, self.name})
+        match statement:
+            case syntax.Return(syntax.List() as given):
+                statement = syntax.Return(self._list(given))
+            case _:
+                statement = self._within(statement)
+        bound = _bound(statement)
+        self.broken |= bool(bound.keys() & {*self.holds, self.name})
         # What is only made in a branch is not there before it.
-        self.broken |= bool(self.before) and not isinstance(statement, ast.Assign | ast.Expr | ast.Return)
+        simple = isinstance(statement, syntax.Assign | syntax.ExprStmt | syntax.Return)
+        self.broken |= bool(self.before) and not simple
         return [*self.before, statement]
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        # A list that is kept, and not given to a call, must not grow later on.
-        node.args = [self._list(item) for item in node.args]
-        return self.generic_visit(node)
+    def _within(self, node: N) -> N:
+        """The same with the list in the place of what it holds, where a call is given that."""
+        if isinstance(node, syntax.Call):
+            # A list that is kept, and not given to a call, must not grow later on.
+            node = replace(node, args=tuple(map(self._list, node.args)))
+        return syntax.with_parts(node, self._within)
 
-    def _list(self, node: ast.expr) -> ast.expr:
+    def _list(self, node: syntax.Expr) -> syntax.Expr:
         """The list, if this is what it holds by now, or that and more."""
-        if not isinstance(node, ast.List) or not node.elts:
+        if not isinstance(node, syntax.List) or not node.elts:
             return node
-        names = [item.id if isinstance(item, ast.Name) else "" for item in node.elts]
+        names = [item.id if isinstance(item, syntax.Name) else "" for item in node.elts]
         if not self.holds and all(names):
-            self.before.append(ast.Assign([ast.Name(self.name)], node, lineno=0))
+            self.before.append(syntax.Assign(syntax.Name(self.name), node))
             self.holds = names
             self.steps += 1
-            return ast.Name(self.name)
+            return syntax.Name(self.name)
         if not self.holds or names[: len(self.holds)] != self.holds:
             self.broken |= bool({*self.holds} & {*names})
             return node
         more = node.elts[len(self.holds) :]
         for item in more:
-            self.before.append(_append(self.name, self.visit(item)))
+            self.before.append(_append(self.name, self._within(item)))
             self.holds.append(names[len(self.holds)])
         self.steps += bool(more)
-        return ast.Name(self.name)
+        return syntax.Name(self.name)
 
 
-def _append(name: str, item: ast.expr) -> ast.stmt:
-    return ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "append"), [item], []))
+def _append(name: str, item: syntax.Expr) -> syntax.Stmt:
+    return syntax.ExprStmt(syntax.Call(syntax.Attribute(syntax.Name(name), "append"), (item,)))
 
 
-def _appended(statements: list[ast.stmt], name: str) -> list[ast.stmt]:
+def _appended(statements: list[syntax.Stmt], name: str) -> list[syntax.Stmt]:
     """``features.append(f(x))`` for ``y = f(x)``, ``features.append(y)``, where nothing else reads ``y``."""
-    reads = Counter(node.id for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Name))
-    reads -= Counter(target.id for statement in statements for target in _bound(statement))
-    made: list[ast.stmt] = []
+    reads = Counter(node.id for node in syntax.walk(*statements) if isinstance(node, syntax.Name))
+    for statement in statements:
+        reads -= _bound(statement)
+    made: list[syntax.Stmt] = []
     for statement in statements:
         match made[-1:], statement:
             case (
-                [ast.Assign(targets=[ast.Name(id=of)], value=value)],
-                ast.Expr(ast.Call(ast.Attribute(ast.Name(id=to), "append"), [ast.Name(id=item)])),
+                [syntax.Assign(syntax.Name(of), value)],
+                syntax.ExprStmt(syntax.Call(syntax.Attribute(syntax.Name(to), "append"), (syntax.Name(item),))),
             ) if item == of and to == name and reads[of] == 1:
                 made[-1] = _append(name, value)
             case _:
@@ -124,13 +134,11 @@ def _appended(statements: list[ast.stmt], name: str) -> list[ast.stmt]:
     return made
 
 
-def _bound(statement: ast.stmt) -> list[ast.Name]:
-    """The names that a statement, and those inside it, give something to."""
-    targets: list[ast.expr] = []
-    for node in ast.walk(statement):
+def _bound(statement: syntax.Stmt) -> Counter[str]:
+    """The names that a statement, and those inside it, give something to: how often each."""
+    targets: list[syntax.Expr] = []
+    for node in syntax.walk(statement):
         match node:
-            case ast.Assign():
-                targets += node.targets
-            case ast.AnnAssign() | ast.AugAssign() | ast.For() | ast.NamedExpr() | ast.comprehension():
-                targets.append(node.target)
-    return [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+            case syntax.Assign(target) | syntax.AnnAssign(target) | syntax.For(target) | syntax.Comprehension(target):
+                targets.append(target)
+    return Counter(node.id for node in syntax.walk(*targets) if isinstance(node, syntax.Name))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import keyword
+import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from port.pairs.registry import imports_of_registered
+from port.translation.ir import syntax
 from port.translation.ir.graph import SourceLocation, Value
 from port.translation.structure.source_map import Statement
 
@@ -15,6 +18,11 @@ if TYPE_CHECKING:
 RESERVED = frozenset(
     (*keyword.kwlist, "self", "jax", "jnp", "np", "nnx", "lax", "F", "partial", "math", "port", "unwritten", "Any", "_")
 )
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name has a meaning in the source, and is free for nothing else."""
+    return name in RESERVED or any(name == own.partition(".")[0] for own in imports_of_registered())
 
 
 def hints(made: list[Made]) -> None:
@@ -70,17 +78,32 @@ def _place(item: Made) -> SourceLocation | None:
     return None if item.statement is None else item.statement.place
 
 
-def _kind(item: Made) -> str:
-    import ast
-    import re
+def _kind(item: Made) -> syntax.Expr:
+    """What is done, whatever it is done to: with which weights, and to which values."""
 
-    return re.sub(r"%\w+|\d+", "", ast.unparse(ast.fix_missing_locations(item.expression)))
+    def of(node: syntax.Node) -> syntax.Node:
+        match node:
+            case syntax.Use():
+                return syntax.Hole("value")
+            case syntax.Attr(path, attribute):
+                return syntax.Attr(_DIGITS.sub("", path), _DIGITS.sub("", attribute))
+            case syntax.Const(int() | float() as number) if not isinstance(number, bool):
+                return syntax.Const(type(number)(0))
+            case syntax.Slice(lower, upper, step):
+                # From where to where is a number as well, the start and the end that are left out included.
+                return syntax.Slice(*(None if isinstance(end, syntax.Const) else end for end in (lower, upper, step)))
+        return node
+
+    return syntax.transformed(item.expression, of)
+
+
+_DIGITS = re.compile(r"\d+")
 
 
 def _name(results: Any, targets: Any, names: dict[str, str]) -> None:
     match results, targets:
         case Value(), str():
-            if targets not in RESERVED:
+            if not is_reserved(targets):
                 names[results.name] = targets
         case (Value() as only,), str():
             _name(only, targets, names)

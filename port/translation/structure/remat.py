@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 from port.errors import UnknownChoice, UsageError
+from port.translation.ir import syntax
+from port.translation.ir.expr import code
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.classes import Program
 
@@ -43,7 +45,7 @@ def checkpointed_classes(program: Program, wanted: Sequence[str] | str) -> dict[
     return found
 
 
-def checkpointed(call: ast.FunctionDef | None, numbers: Numbers) -> list[ast.stmt]:
+def checkpointed(call: syntax.FunctionDef | None, numbers: Numbers) -> list[syntax.FunctionDef]:
     """The methods of a class whose call is checkpointed.
 
     Args:
@@ -51,28 +53,32 @@ def checkpointed(call: ast.FunctionDef | None, numbers: Numbers) -> list[ast.stm
         numbers: which of its arguments are no arrays.
     """
     places = tuple(numbers) if len(numbers) > 1 else "".join(map(str, numbers))
-    decorator = ast.parse(f"nnx.remat(static_argnums={places})" if numbers else "nnx.remat", mode="eval").body
-    if call is None:
-        source = "def __call__(self, input: jax.Array) -> jax.Array:\n    return super().__call__(input)"
-        inherited = ast.parse(source).body[0]
-        assert isinstance(inherited, ast.FunctionDef)
-        call = inherited
-    for place, annotation in numbers.items():
-        call.args.args[place].annotation = ast.Name(annotation)
-    call.decorator_list = [decorator]
-    if call.args.kwarg is None:
-        return [call]
+    decorator = code(f"nnx.remat(static_argnums={places})" if numbers else "nnx.remat")
+    call = call or _INHERITED
+    parameters = tuple(
+        replace(parameter, annotation=syntax.Name(numbers[place])) if place in numbers else parameter
+        for place, parameter in enumerate(call.parameters)
+    )
+    by_name = parameters[-1]
+    if by_name.kind != "**":
+        return [replace(call, parameters=parameters, decorators=(decorator,))]
     # What comes by any name comes to `nnx.remat` as one dict: it knows arguments by their places.
-    outer = ast.FunctionDef("__call__", call.args, [], [], call.returns, lineno=0)  # type: ignore[call-arg]
-    given: list[ast.expr] = [ast.Name(argument.arg) for argument in call.args.args[1:]]
-    given.append(ast.Name(call.args.kwarg.arg))
-    if call.args.vararg is not None:
-        given.append(ast.Starred(ast.Name(call.args.vararg.arg), ast.Load()))
-    outer.body = [ast.Return(ast.Call(ast.parse(f"self.{_INNER}", mode="eval").body, given, []))]
-    by_name = ast.arg(call.args.kwarg.arg, ast.parse("dict[str, Any]", mode="eval").body)
-    call.name = _INNER
-    call.args = ast.arguments([], [*call.args.args, by_name], call.args.vararg, [], [], None, [])
-    return [outer, call]
+    plain, stars = ([each for each in parameters if each.kind == kind] for kind in ("", "*"))
+    given = [syntax.Name(parameter.name) for parameter in (*plain[1:], by_name)]
+    starred = [syntax.Starred(syntax.Name(parameter.name)) for parameter in stars]
+    inner = syntax.Call(code(f"self.{_INNER}"), (*given, *starred))
+    outer = replace(call, parameters=parameters, body=(syntax.Return(inner),))
+    gathered = syntax.Parameter(by_name.name, code("dict[str, Any]"))
+    return [outer, replace(call, name=_INNER, parameters=(*plain, gathered, *stars), decorators=(decorator,))]
+
+
+_INHERITED = syntax.FunctionDef(
+    "__call__",
+    (syntax.Parameter("self"), syntax.Parameter("input", code("jax.Array"))),
+    (syntax.Return(code("super().__call__(input)")),),
+    returns=code("jax.Array"),
+)
+"""A Sequential's call: it has none of its own to be decorated."""
 
 
 def _numbers(made: FoldedClass, given: dict[str, dict[str, str]]) -> Numbers:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import copy
+from collections.abc import Sequence
+
+from port.translation.ir import syntax
+from port.translation.ir.expr import code
 
 _LONGEST = 8
 
 
-def rolled(statements: list[ast.stmt], lengths: dict[str, int], taken: set[str]) -> list[ast.stmt]:
+def rolled(statements: Sequence[syntax.Stmt], lengths: dict[str, int], taken: set[str]) -> list[syntax.Stmt]:
     """``for layer in self.layers: x = layer(x)`` for ``x = self.layers[0](x)``, ``x = self.layers[1](x)``, …
 
     Only what is the same but for the index is rolled up, so that the loop does what the statements did.
@@ -18,7 +20,7 @@ def rolled(statements: list[ast.stmt], lengths: dict[str, int], taken: set[str])
         lengths: of the lists that ``self`` holds.
         taken: names that stand for something else.
     """
-    made: list[ast.stmt] = []
+    made: list[syntax.Stmt] = []
     number = 0
     while number < len(statements):
         found = _repeat(statements, number, lengths)
@@ -32,7 +34,7 @@ def rolled(statements: list[ast.stmt], lengths: dict[str, int], taken: set[str])
     return made
 
 
-def _repeat(statements: list[ast.stmt], start: int, lengths: dict[str, int]) -> tuple[str, int, int] | None:
+def _repeat(statements: Sequence[syntax.Stmt], start: int, lengths: dict[str, int]) -> tuple[str, int, int] | None:
     """The list whose items are gone through from here on, in how many statements each, and how many of them."""
     names = {name for name, index in _indices(statements[start]) if index == 0}
     for name in sorted(names & lengths.keys()):
@@ -48,47 +50,38 @@ def _repeat(statements: list[ast.stmt], start: int, lengths: dict[str, int]) -> 
     return None
 
 
-def _without(block: list[ast.stmt], name: str, index: int) -> str | None:
-    """The source of some statements with one item of a list replaced; None if others of it stand there, or none."""
+def _without(block: Sequence[syntax.Stmt], name: str, index: int) -> list[syntax.Stmt] | None:
+    """Some statements with a hole for one item of a list; None if others of it stand there, or none."""
     found = {place for statement in block for of, place in _indices(statement) if of == name}
     if found != {index}:
         return None
-    return "\n".join(ast.dump(_Replacing(name, index, "<item>").visit(copy.deepcopy(statement))) for statement in block)
+    return [_replaced(statement, name, index, syntax.Hole("item")) for statement in block]
 
 
-def _indices(statement: ast.stmt) -> list[tuple[str, int]]:
-    found = []
-    for node in ast.walk(statement):
-        match node:
-            case ast.Subscript(
-                value=ast.Attribute(value=ast.Name(id="self"), attr=name), slice=ast.Constant(value=int(index))
-            ):
-                found.append((name, index))
-    return found
+def _indices(statement: syntax.Stmt) -> list[tuple[str, int]]:
+    items = map(_item_of, syntax.walk(statement))
+    return [item for item in items if item is not None]
 
 
-class _Replacing(ast.NodeTransformer):
-    def __init__(self, name: str, index: int, by: str) -> None:
-        self.name, self.index, self.by = name, index, by
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        self.generic_visit(node)
-        match node:
-            case ast.Subscript(
-                value=ast.Attribute(value=ast.Name(id="self"), attr=name), slice=ast.Constant(value=int(index))
-            ) if name == self.name and index == self.index:
-                return ast.Name(self.by)
-        return node
+def _item_of(node: syntax.Node) -> tuple[str, int] | None:
+    """``("layers", 0)`` for ``self.layers[0]``."""
+    match node:
+        case syntax.Subscript(syntax.Attribute(syntax.Name("self"), name), syntax.Const(int(index))):
+            return name, index
+    return None
 
 
-def _loop(block: list[ast.stmt], name: str, rounds: int, length: int, taken: set[str]) -> ast.stmt:
-    item = _item(name, taken)
-    body = [_Replacing(name, 0, item).visit(copy.deepcopy(statement)) for statement in block]
-    items = ast.parse(f"self.{name}" if rounds == length else f"self.{name}[:{rounds}]", mode="eval").body
-    return ast.For(ast.Name(item), items, body, [], lineno=0)
+def _replaced(statement: syntax.Stmt, name: str, index: int, by: syntax.Expr) -> syntax.Stmt:
+    return syntax.transformed(statement, lambda node: by if _item_of(node) == (name, index) else node)
 
 
-def _item(name: str, taken: set[str]) -> str:
+def _loop(block: Sequence[syntax.Stmt], name: str, rounds: int, length: int, taken: set[str]) -> syntax.Stmt:
+    item = syntax.Name(_free_name(name, taken))
+    items = code(f"self.{name}" if rounds == length else f"self.{name}[:{rounds}]")
+    return syntax.For(item, items, tuple(_replaced(statement, name, 0, item) for statement in block))
+
+
+def _free_name(name: str, taken: set[str]) -> str:
     """``layer`` for an item of ``layers``."""
     wanted = name[:-1] if name.endswith("s") and len(name) > 2 else "layer"
     while wanted in taken:

@@ -6,12 +6,12 @@ to round.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from port.translation.ir.expr import HELD, VALUE, code, named, values_in
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, names_in, values_in
 from port.translation.ir.graph import each_value
 from port.translation.ir.lowered import Scan
 from port.translation.structure.inline_dce import Made, with_inlined
@@ -27,7 +27,7 @@ def ends_of(scan: Scan) -> list[str]:
     return [name for expression in (*scan.next, *scan.given) for name in values_in(expression)]
 
 
-def with_inlined_ends(scan: Scan, inline: dict[str, ast.expr]) -> Scan:
+def with_inlined_ends(scan: Scan, inline: dict[str, syntax.Expr]) -> Scan:
     """A loop with expressions in the place of values, in what a round gives."""
     after, given = (tuple(with_inlined(item, inline) for item in items) for items in (scan.next, scan.given))
     return replace(scan, next=after, given=given)
@@ -46,19 +46,18 @@ def made_of_loop(scan: Scan, rounds: list[Made]) -> Made:
     expression = code(
         "jax.lax.scan(step, first, whole)", first=_one_or_several(scan.first), whole=_one_or_several(scan.whole)
     )
-    assert isinstance(expression, ast.Call)
-    if scan.length is not None:
-        expression.keywords.append(ast.keyword("length", scan.length))
-    if scan.reverse:
-        expression.keywords.append(ast.keyword("reverse", ast.Constant(True)))
+    assert isinstance(expression, syntax.Call)
+    options = {"length": scan.length, "reverse": syntax.Const(True) if scan.reverse else None}
+    keywords = tuple(syntax.Keyword(name, value) for name, value in options.items() if value is not None)
+    expression = replace(expression, keywords=keywords)
     results = (_one_or_several(scan.last), _one_or_several(scan.stacked))
     outside = tuple(dict.fromkeys(name for name in reads if name not in own))
     return Made(results, expression, None, scan=scan, rounds=rounds, inside=outside)
 
 
 def written_loop(
-    item: Made, scope: Scope, cls: type, statements: Callable[[Scope], list[ast.stmt]]
-) -> tuple[ast.stmt, ast.expr]:
+    item: Made, scope: Scope, cls: type, statements: Callable[[Scope], list[syntax.Stmt]]
+) -> tuple[syntax.Stmt, syntax.Expr]:
     """The function that does a round, and the expression that calls it.
 
     Args:
@@ -69,17 +68,17 @@ def written_loop(
     """
     scan, call = item.scan, item.expression
     assert scan is not None
-    assert isinstance(call, ast.Call)
+    assert isinstance(call, syntax.Call)
     hints = {value: name for made in item.rounds for value, name in made.names.items()}
-    kept = {node.id for name in item.inside if name in scope.names for node in _names(scope.names[name])}
+    kept = names_in(*(scope.names[name] for name in item.inside if name in scope.names))
     for _ in range(_MOST_TRIES):
         inside = scope.function(kept)
         arguments = _arguments(scan, call, scope, inside, hints)
         body = [*arguments.unpacked, *statements(inside)]
         returned = _pair(scan.next, scan.given)
-        body.append(ast.Return(inside.resolved(returned)))
-        lost = inside.read_outside & {node.id for statement in body for node in _bound(statement)}
-        lost |= inside.read_outside & {argument.arg for argument in arguments.taken}
+        body.append(syntax.Return(inside.resolved(returned)))
+        lost = inside.read_outside & names_in(*(each.target for each in body if isinstance(each, syntax.Assign)))
+        lost |= inside.read_outside & {argument.name for argument in arguments.taken}
         if not lost:
             break
         kept |= lost
@@ -90,39 +89,39 @@ def written_loop(
         item.names[value.name] = _list_name(expression, cls, hints)
     if not scan.stateful:
         definition = _defined(function, arguments.taken, body, scan)
-        return definition, ast.Call(call.func, [function, *call.args[1:]], call.keywords)
+        return definition, replace(call, args=(function, *call.args[1:]))
     count = 2 if scan.sliced else 1
-    definition = _defined(function, [ast.arg("self"), *arguments.taken[:count]], body, scan)
-    definition.decorator_list = [_lifted(count, call.keywords)]
-    return definition, ast.Call(function, [ast.Name("self"), *call.args[1 : 1 + count]], [])
+    taken = [syntax.Parameter("self"), *arguments.taken[:count]]
+    definition = replace(_defined(function, taken, body, scan), decorators=(_lifted(count, call.keywords),))
+    return definition, syntax.Call(function, (syntax.Name("self"), *call.args[1 : 1 + count]))
 
 
-def _defined(function: ast.Name, taken: list[ast.arg], body: list[ast.stmt], scan: Scan) -> ast.FunctionDef:
-    arguments = ast.arguments([], taken, None, [], [], None, [])
-    return ast.FunctionDef(function.id, arguments, body, [], _annotated(scan), lineno=0)  # type: ignore[call-arg]
+def _defined(
+    function: syntax.Name, taken: list[syntax.Parameter], body: list[syntax.Stmt], scan: Scan
+) -> syntax.FunctionDef:
+    return syntax.FunctionDef(function.id, tuple(taken), tuple(body), returns=_annotated(scan))
 
 
-def _lifted(count: int, options: list[ast.keyword]) -> ast.expr:
+def _lifted(count: int, options: tuple[syntax.Keyword, ...]) -> syntax.Expr:
     """``nnx.scan``, where the module goes along."""
     axes = "nnx.Carry, 0" if count == 2 else "nnx.Carry"
     made = code(
         f"nnx.scan(in_axes=(nnx.StateAxes({{nnx.Param: None, ...: nnx.Carry}}), {axes}), out_axes=(nnx.Carry, 0))"
     )
-    assert isinstance(made, ast.Call)
-    made.keywords += options
-    return made
+    assert isinstance(made, syntax.Call)
+    return replace(made, keywords=(*made.keywords, *options))
 
 
 class _Arguments:
     """What a round is given: the function's two arguments, and the statements that take them apart."""
 
     def __init__(self) -> None:
-        self.taken: list[ast.arg] = []
-        self.unpacked: list[ast.stmt] = []
+        self.taken: list[syntax.Parameter] = []
+        self.unpacked: list[syntax.Stmt] = []
         self.carried: list[str] = []
 
 
-def _arguments(scan: Scan, call: ast.Call, scope: Scope, inside: Scope, hints: dict[str, str]) -> _Arguments:
+def _arguments(scan: Scan, call: syntax.Call, scope: Scope, inside: Scope, hints: dict[str, str]) -> _Arguments:
     made = _Arguments()
     first, whole = (_several(argument) for argument in call.args[1:])
     firsts = [_called(each, scope) for each in first[: len(scan.first)]]
@@ -137,39 +136,36 @@ def _arguments(scan: Scan, call: ast.Call, scope: Scope, inside: Scope, hints: d
         if group is scan.carried:
             made.carried = [name.id for name in names]
         if len(names) == 1:
-            made.taken.append(ast.arg(names[0].id, _annotation(group)))
+            made.taken.append(syntax.Parameter(names[0].id, _annotation(group)))
         elif names:
             one = inside.called(together, f"{together} {names[0].id}")
-            made.taken.append(ast.arg(one.id, _annotation(group)))
-            made.unpacked.append(ast.Assign([ast.Tuple([*names], ast.Load())], one, lineno=0))
+            made.taken.append(syntax.Parameter(one.id, _annotation(group)))
+            made.unpacked.append(syntax.Assign(syntax.Tuple(tuple(names)), one))
         else:
-            made.taken.append(ast.arg("_", _annotation(group)))
+            made.taken.append(syntax.Parameter("_", _annotation(group)))
     return made
 
 
-def _several(argument: ast.expr) -> list[ast.expr]:
-    return argument.elts if isinstance(argument, ast.Tuple) else [argument]
+def _several(argument: syntax.Expr) -> tuple[syntax.Expr, ...]:
+    return argument.elts if isinstance(argument, syntax.Tuple) else (argument,)
 
 
-def _called(expression: ast.expr, scope: Scope) -> str | None:
+def _called(expression: syntax.Expr, scope: Scope) -> str | None:
     """What the first array in an expression is called."""
     for name in values_in(expression):
         known = scope.names.get(name)
-        if isinstance(known, ast.Name):
+        if isinstance(known, syntax.Name):
             return known.id
-    held = next(named(expression, HELD), "")  # ``path|attribute``
-    return held.rpartition("|")[2] or None
+    held = next((node.attribute for node in syntax.walk(expression) if isinstance(node, syntax.Attr)), "")
+    return held if held.isidentifier() else None  # an item of a list has a number
 
 
-def _hint(expression: ast.expr, hints: dict[str, str]) -> str | None:
+def _hint(expression: syntax.Expr, hints: dict[str, str]) -> str | None:
     """What the original calls a value."""
-    match expression:
-        case ast.Name(id=name) if name.startswith(VALUE):
-            return hints.get(name[1:])
-    return None
+    return hints.get(expression.name) if isinstance(expression, syntax.Use) else None
 
 
-def _list_name(expression: ast.expr, cls: type, hints: dict[str, str]) -> str:
+def _list_name(expression: syntax.Expr, cls: type, hints: dict[str, str]) -> str:
     name = list_name(cls, set())
     hint = _hint(expression, hints)
     return f"{hint}s" if hint is not None and name == "collected" else name
@@ -179,24 +175,15 @@ def _one_or_several(items: tuple[Any, ...]) -> Any:
     return None if not items else items[0] if len(items) == 1 else items
 
 
-def _pair(one: tuple[ast.expr, ...], other: tuple[ast.expr, ...]) -> ast.expr:
+def _pair(one: tuple[syntax.Expr, ...], other: tuple[syntax.Expr, ...]) -> syntax.Expr:
     return code("one, other", one=_one_or_several(one), other=_one_or_several(other))
 
 
-def _annotation(values: tuple[Any, ...]) -> ast.expr:
+def _annotation(values: tuple[Any, ...]) -> syntax.Expr:
     if not values:
-        return ast.Constant(None)
+        return syntax.Const(None)
     return code("jax.Array" if len(values) == 1 else "tuple[jax.Array, ...]")
 
 
-def _annotated(scan: Scan) -> ast.expr:
+def _annotated(scan: Scan) -> syntax.Expr:
     return code("tuple[one, other]", one=_annotation(scan.carried), other=_annotation(scan.stacked))
-
-
-def _names(tree: ast.AST) -> list[ast.Name]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-
-
-def _bound(statement: ast.stmt) -> list[ast.Name]:
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return [name for target in targets for name in _names(target)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import re
 from functools import reduce
 from itertools import combinations
 from typing import Any
 
-from port.translation.ir.expr import HELD, ITEM, VALUE, code, literal, renamed, values_in, with_items
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, literal, names_in, renamed, values_in
 from port.translation.ir.graph import Size, Value, each_value
 from port.translation.ir.length_expr import length
 from port.translation.ir.lowered import LoweredGraph
@@ -18,7 +18,7 @@ from port.translation.ir.simplify import merged_subscripts, with_whole_lists
 from port.translation.ir.symbolic_lengths import multiple_of, same
 from port.translation.structure.call_tree import Call
 from port.translation.structure.inline_dce import Made
-from port.translation.structure.name_hints import RESERVED
+from port.translation.structure.name_hints import is_reserved
 
 
 class Unreachable(Exception):
@@ -49,7 +49,7 @@ class Scope:
 
     def __init__(self, call: Call, placed: LoweredGraph, tree: ModuleTree) -> None:
         self.call, self.placed, self.tree = call, placed, tree
-        self.names: dict[str, ast.expr] = {}  # of a value → how it is called now
+        self.names: dict[str, syntax.Expr] = {}  # of a value → how it is called now
         self.bound: dict[str, str] = {}  # a variable → the value that it holds
         self.last_use: dict[str, int] = {}
         self.used_parameters: list[str] = []
@@ -75,14 +75,14 @@ class Scope:
         inner.number = -1
         return inner
 
-    def called(self, wanted: str, value: str) -> ast.Name:
+    def called(self, wanted: str, value: str) -> syntax.Name:
         """A variable for a value that a function is given, or for a function: called as wanted, or so with a number."""
         name, count = wanted, 2
         while not self._is_free(name, value):
             name, count = f"{wanted}{count}", count + 1
         self._bind(name, value)
         self.last_use.setdefault(value, self.number + 1)
-        return ast.Name(name)
+        return syntax.Name(name)
 
     def count_uses(self, made: list[Made], ends: list[str], *, keeping_lengths: bool = False) -> None:
         """Take note of who reads what last.
@@ -105,39 +105,38 @@ class Scope:
                     if shown is not None:
                         self.last_use[shown] = number
 
-    def _parameters(self) -> dict[str, ast.expr]:
+    def _parameters(self) -> dict[str, syntax.Expr]:
         """The parameters; what they hold is called by them."""
         import inspect
 
         signature = inspect.signature(type(self.call.module).forward)
-        found: dict[str, ast.expr] = {}
+        found: dict[str, syntax.Expr] = {}
         for name, given in self.call.parameters.items():
             kind = signature.parameters[name].kind if name in signature.parameters else None
             stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(kind, "")  # type: ignore[call-overload]
-            own = f"{name}_" if name in RESERVED else name
-            self._bind_tree(f"{stars}{name}", ast.Name(own), given)
-            found[f"{stars}{name}"] = ast.Name(own)
+            own = f"{name}_" if is_reserved(name) else name
+            self._bind_tree(f"{stars}{name}", syntax.Name(own), given)
+            found[f"{stars}{name}"] = syntax.Name(own)
         return found
 
-    def _bind_tree(self, parameter: str, expression: ast.expr, given: Any) -> None:
+    def _bind_tree(self, parameter: str, expression: syntax.Expr, given: Any) -> None:
         match given:
-            case ast.Name(id=name) if name.startswith(VALUE):
-                value = self.placed.values.get(name[1:])
-                if name[1:] not in self.names and value is not None:
-                    self.names[name[1:]] = expression
-                    self.parameter_of[name[1:]] = parameter
-                    if isinstance(expression, ast.Name):
-                        self.bound[expression.id] = name[1:]
+            case syntax.Use(name):
+                if name not in self.names and name in self.placed.values:
+                    self.names[name] = expression
+                    self.parameter_of[name] = parameter
+                    if isinstance(expression, syntax.Name):
+                        self.bound[expression.id] = name
             case dict():
                 for key, item in given.items():
-                    self._bind_tree(parameter, ast.Subscript(expression, literal(key), ast.Load()), item)
+                    self._bind_tree(parameter, syntax.Subscript(expression, literal(key)), item)
             case tuple() | list():
                 for number, item in enumerate(given):
-                    self._bind_tree(parameter, ast.Subscript(expression, ast.Constant(number), ast.Load()), item)
+                    self._bind_tree(parameter, syntax.Subscript(expression, syntax.Const(number)), item)
 
-    def resolved(self, expression: ast.expr) -> ast.expr:
+    def resolved(self, expression: syntax.Expr) -> syntax.Expr:
         """An expression with the names that the values have at this moment."""
-        made = with_items(renamed(merged_subscripts(expression), self._name_of))
+        made = syntax.transformed(renamed(merged_subscripts(expression), self._name_of), _item_taken)
         lengths = {
             name.lstrip("*"): len(given)
             for name, given in self.call.parameters.items()
@@ -145,14 +144,13 @@ class Scope:
         }
         return with_whole_lists(made, lengths)
 
-    def _name_of(self, node: ast.Name) -> ast.expr:
-        if node.id.startswith(HELD):
-            path, _, attribute = node.id[1:].partition("|")
-            reached = self.tree.reach(self.call.path, path, attribute)
+    def _name_of(self, node: syntax.Use | syntax.Attr) -> syntax.Expr:
+        if isinstance(node, syntax.Attr):
+            reached = self.tree.reach(self.call.path, node.path, node.attribute)
             if reached is None:
-                raise Unreachable(self.call.path, f"reads {path}")
+                raise Unreachable(self.call.path, f"reads {node.path}")
             return reached
-        name = node.id[1:]
+        name = node.name
         value = self.placed.values.get(name)
         if value is not None and value.shape is None:
             return self._length(value)
@@ -163,22 +161,22 @@ class Scope:
 
     def _note_parameter(self, name: str) -> None:
         if name in self.outside:
-            self.read_outside |= {node.id for node in ast.walk(self.names[name]) if isinstance(node, ast.Name)}
+            self.read_outside |= names_in(self.names[name])
         parameter = self.parameter_of.get(name)
         if parameter is not None and parameter not in self.used_parameters:
             self.used_parameters.append(parameter)
 
-    def _length(self, value: Value) -> ast.expr:
-        own = {expression.id for expression in self.parameters.values() if isinstance(expression, ast.Name)}
+    def _length(self, value: Value) -> syntax.Expr:
+        own = {expression.id for expression in self.parameters.values() if isinstance(expression, syntax.Name)}
         arrays = [(name, self.placed.values[name]) for name in self.names if name in self.placed.values]
         # What is called as a parameter first: it is there from the beginning.
         arrays.sort(key=lambda array: getattr(self.names[array[0]], "id", "") not in own)
 
-        def axis(name: str, array: Value, number: int) -> ast.expr:
+        def axis(name: str, array: Value, number: int) -> syntax.Expr:
             self._note_parameter(name)
             return code("x.shape[k]", x=self.names[name], k=self.placed.layouts[array].axis(number))
 
-        def read(formula: str) -> ast.expr | None:
+        def read(formula: str) -> syntax.Expr | None:
             for name, array in arrays:
                 if array.shape is None and same(array.length, formula):
                     self._note_parameter(name)
@@ -188,7 +186,7 @@ class Scope:
                         return axis(name, array, number)
             return None if formula.isidentifier() else product(formula)
 
-        def product(formula: str) -> ast.expr | None:
+        def product(formula: str) -> syntax.Expr | None:
             """As axes that follow one another, as where some are flattened to one."""
             for name, array in arrays:
                 for first, last in combinations(range(array.rank + 1), 2):
@@ -196,8 +194,8 @@ class Scope:
                     factor = multiple_of(formula, parts) if any(isinstance(part, str) for part in parts) else None
                     if factor is not None:
                         lengths = [axis(name, array, number) for number in range(first, last)]
-                        made = reduce(lambda one, other: ast.BinOp(one, ast.Mult(), other), lengths)
-                        return made if factor == 1 else ast.BinOp(made, ast.Mult(), ast.Constant(factor))
+                        made = reduce(lambda one, other: syntax.BinOp(one, "*", other), lengths)
+                        return made if factor == 1 else syntax.BinOp(made, "*", syntax.Const(factor))
             return None
 
         made = length(value.length, read)
@@ -205,30 +203,30 @@ class Scope:
             raise LostLength(self.call.path, f"needs the length {value.length}", value.length)
         return made
 
-    def aliases(self, item: Made) -> list[ast.stmt]:
+    def aliases(self, item: Made) -> list[syntax.Stmt]:
         """``identity = x`` where the original reads ``identity`` and the value is called ``x``."""
         if item.statement is None:
             return []
-        found: list[ast.stmt] = []
+        found: list[syntax.Stmt] = []
         for name in dict.fromkeys(values_in(item.expression)):
             called = self.names.get(name)
-            if not isinstance(called, ast.Name) or called.id in item.statement.names:
+            if not isinstance(called, syntax.Name) or called.id in item.statement.names:
                 continue
             other = next((a for a, of in item.statement.aliases.items() if of == called.id), None)
             if other in item.statement.names and self._is_free(other, name):
-                found.append(ast.Assign([ast.Name(other)], called, lineno=0))
+                found.append(syntax.Assign(syntax.Name(other), called))
                 self._note_parameter(name)
                 self._bind(other, name)
         return found
 
-    def targets(self, item: Made) -> ast.expr | None:
+    def targets(self, item: Made) -> syntax.Expr | None:
         """The variables that a statement's results go to; None if nobody reads any."""
 
-        def target(tree: Any) -> ast.expr:
+        def target(tree: Any) -> syntax.Expr:
             match tree:
                 case Value():
                     if tree.name not in self.last_use:
-                        return ast.Name("_")
+                        return syntax.Name("_")
                     wanted = item.names.get(tree.name) or _plain_name(item.expression)
                     name = wanted
                     count = 2
@@ -236,11 +234,11 @@ class Scope:
                         name = f"{wanted}{count}"
                         count += 1
                     self._bind(name, tree.name)
-                    return ast.Name(name)
+                    return syntax.Name(name)
                 case tuple() | list() if any(value.name in self.last_use for value in each_value(tree)):
-                    return ast.Tuple([target(part) for part in tree], ast.Load())
+                    return syntax.Tuple(tuple(map(target, tree)))
                 case _:
-                    return ast.Name("_")
+                    return syntax.Name("_")
 
         if not any(value.name in self.last_use for value in each_value(item.results)):
             return None
@@ -250,7 +248,7 @@ class Scope:
         return target(results[0] if isinstance(results, tuple) and len(results) == 1 else results)
 
     def _is_free(self, name: str | None, value: str) -> bool:
-        if name is None or name in RESERVED or name in self.kept:
+        if name is None or is_reserved(name) or name in self.kept:
             return False
         if any(self.last_use.get(part, -1) > self.number for part in self._parts_of(name) if part != value):
             return False
@@ -271,32 +269,35 @@ class Scope:
             del self.names[before]
             self.outside.discard(before)
         self.bound[name] = value
-        self.names[value] = ast.Name(name)
+        self.names[value] = syntax.Name(name)
 
 
-def _is_item_of(expression: ast.expr, name: str) -> bool:
-    is_item = isinstance(expression, ast.Subscript)
-    while isinstance(expression, ast.Subscript):
+def _item_taken(node: syntax.Node) -> syntax.Node:
+    return syntax.Subscript(node.tree, node.key) if isinstance(node, syntax.Item) else node
+
+
+def _is_item_of(expression: syntax.Expr, name: str) -> bool:
+    is_item = isinstance(expression, syntax.Subscript)
+    while isinstance(expression, syntax.Subscript):
         expression = expression.value
     return is_item and _is_called(expression, name)
 
 
-def _is_called(expression: ast.expr | None, name: str) -> bool:
-    return isinstance(expression, ast.Name) and expression.id == name
+def _is_called(expression: syntax.Expr | None, name: str) -> bool:
+    return expression == syntax.Name(name)
 
 
-def _plain_name(expression: ast.expr) -> str:
+def _plain_name(expression: syntax.Expr) -> str:
     """A name for what has none: what it is called by, or the operator's."""
-    callee = expression.func if isinstance(expression, ast.Call) else expression
-    match callee:
-        case ast.Name(id=name) if name == ITEM and isinstance(expression, ast.Call):
-            tree, key = expression.args
-            text = key.value if isinstance(key, ast.Constant) else None
-            found = text if isinstance(text, str) else _plain_name(tree)
-        case ast.Name(id=name) if name.startswith(HELD):
-            found = name[1:].partition("|")[0].rpartition(".")[2]
-        case ast.Attribute(attr=name):
+    match expression.func if isinstance(expression, syntax.Call) else expression:
+        case syntax.Item(_, syntax.Const(str(key))):
+            found = key
+        case syntax.Item(tree):
+            found = _plain_name(tree)
+        case syntax.Attr(path):
+            found = path.rpartition(".")[2]
+        case syntax.Attribute(attr=name):
             found = {"reshape": "reshaped", "transpose": "transposed", "swapaxes": "swapped"}.get(name, name)
         case _:
             found = "value"
-    return found if found.isidentifier() and found not in RESERVED else "value"
+    return found if found.isidentifier() and not is_reserved(found) else "value"

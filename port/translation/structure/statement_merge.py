@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import copy
+from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Any
 
-from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, unified, with_names
+from port.translation.ir import syntax
+from port.translation.ir.expr import code
+from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, numbered, unified, without_numbers
 from port.translation.structure.argument import Argument
 
 
@@ -24,7 +25,7 @@ class Conditions:
     def __init__(self, groups: list[list[Any]], modules: list[Any], flags: list[Any], holes: Holes) -> None:
         self.groups, self.modules, self.flags, self.holes = groups, modules, flags, holes
 
-    def test(self, whose: set[int]) -> ast.expr:
+    def test(self, whose: set[int]) -> syntax.Expr:
         """The condition that holds for just these groups.
 
         Raises:
@@ -34,9 +35,9 @@ class Conditions:
         for argument in self.modules:
             present = {path for path, value in argument.values.items() if not _is_none(value)}
             if present == mine:
-                return _expression(f"self.{argument.name} is not None")
+                return code(f"self.{argument.name} is not None")
             if set(argument.values) - present == mine:
-                return _expression(f"self.{argument.name} is None")
+                return code(f"self.{argument.name} is None")
         forms = [form for group in self.groups for form in group]
         for told_by in (_by_flag, _by_zero, _by_word):
             for name in vars(forms[0].module):
@@ -44,16 +45,16 @@ class Conditions:
                 text = None if name == "training" or name.startswith("_") else told_by(told, mine)
                 if text is not None:
                     self._add(name, told)
-                    return _expression(text.format(f"self.{name}"))
+                    return code(text.format(f"self.{name}"))
         for number, hole in enumerate(self.holes.found):
             text = _by_zero({form.path: value for form, value in zip(forms, hole.values, strict=True)}, mine)
             if text is not None:
-                return with_names(_expression(text.format("hole")), {"hole": ast.Name(f"<{number}>")})  # type: ignore[no-any-return]
+                return code(text.format("hole"), hole=numbered(number))
         raise Differ
 
     def _add(self, name: str, told: dict[str, Any]) -> None:
         if all(flag.name != name for flag in self.flags):
-            values: dict[str, ast.expr] = {path: ast.Constant(flag) for path, flag in told.items()}
+            values: dict[str, syntax.Expr] = {path: syntax.Const(flag) for path, flag in told.items()}
             self.flags.append(Argument(name, values, False, kept=True))
 
 
@@ -84,11 +85,7 @@ def _by_word(told: dict[str, Any], mine: set[str]) -> str | None:
     return f"{{}} != {others.pop()!r}" if len(others) == 1 and not words & others else None
 
 
-def _expression(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
-
-
-def merged_statements(groups: list[list[Any]], conditions: Conditions, holes: Holes) -> list[ast.stmt]:
+def merged_statements(groups: list[list[Any]], conditions: Conditions, holes: Holes) -> list[syntax.Stmt]:
     """One list of statements.
 
     Args:
@@ -100,19 +97,18 @@ def merged_statements(groups: list[list[Any]], conditions: Conditions, holes: Ho
         Differ: a statement that some have and no argument tells which.
     """
     counts = [len(group) for group in groups]
-    rows: list[tuple[list[list[ast.stmt]], set[int]]] = []  # a statement of each group's instances; which groups
+    rows: list[tuple[list[list[syntax.Stmt]], set[int]]] = []  # a statement of each group's instances; which groups
     for number, group in enumerate(groups):
         own = [[form.body.statements[k] for form in group] for k in range(len(group[0].body.statements))]
         rows = _aligned(rows, own, number)
-    statements: list[ast.stmt] = []
+    statements: list[syntax.Stmt] = []
     for made, whose in rows:
         trees = [tree for together in made for tree in together]
         theirs = holes
         if len(whose) < len(counts):
             places = [place for place, number in enumerate(_numbers(counts)) if number in whose]
             theirs = PartOfThem(holes, places, sum(counts))
-        statement = unified(trees, theirs, ("",))  # type: ignore[arg-type]
-        assert isinstance(statement, ast.stmt)
+        statement = unified(trees, theirs, ("",))
         if len(whose) == len(counts):
             statements.append(statement)
         else:
@@ -126,13 +122,13 @@ def _numbers(counts: list[int]) -> list[int]:
 
 
 def _aligned(
-    rows: list[tuple[list[list[ast.stmt]], set[int]]], own: list[list[ast.stmt]], number: int
-) -> list[tuple[list[list[ast.stmt]], set[int]]]:
+    rows: list[tuple[list[list[syntax.Stmt]], set[int]]], own: list[list[syntax.Stmt]], number: int
+) -> list[tuple[list[list[syntax.Stmt]], set[int]]]:
     before = [_abstract(made[0][0]) for made, _ in rows]
     after = [_abstract(statements[0]) for statements in own]
     if not rows:
         return [([statements], {number}) for statements in own]
-    result: list[tuple[list[list[ast.stmt]], set[int]]] = []
+    result: list[tuple[list[list[syntax.Stmt]], set[int]]] = []
     for kind, i, j, k, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if kind == "equal":
             for (made, whose), statements in zip(rows[i:j], own[k:end], strict=True):
@@ -143,28 +139,24 @@ def _aligned(
     return result
 
 
-def _abstract(tree: ast.AST) -> str:
-    holes = copy.deepcopy(tree)
-    for node in ast.walk(holes):
-        if isinstance(node, ast.Constant) and not isinstance(node.value, str):
-            node.value = 0
-    return ast.dump(holes)
+def _abstract(tree: syntax.Stmt) -> syntax.Stmt:
+    return without_numbers(tree, none_too=True)
 
 
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
+def _is_none(value: syntax.Expr) -> bool:
+    return value == syntax.Const(None)
 
 
 def _append(
-    statements: list[ast.stmt], test: ast.expr, conditions: Conditions, others: set[int], statement: ast.stmt
+    statements: list[syntax.Stmt], test: syntax.Expr, conditions: Conditions, others: set[int], statement: syntax.Stmt
 ) -> None:
     """Take a statement in behind its condition: into the one before, or its other branch, if it fits."""
     last = statements[-1] if statements else None
-    if isinstance(last, ast.If):
-        if ast.dump(last.test) == ast.dump(test) and not last.orelse:
-            last.body.append(statement)
+    if isinstance(last, syntax.If):
+        if last.test == test and not last.orelse:
+            statements[-1] = replace(last, body=(*last.body, statement))
             return
-        if ast.dump(last.test) == ast.dump(conditions.test(others)):
-            last.orelse.append(statement)
+        if last.test == conditions.test(others):
+            statements[-1] = replace(last, orelse=(*last.orelse, statement))
             return
-    statements.append(ast.If(test, [statement], []))
+    statements.append(syntax.If(test, (statement,)))

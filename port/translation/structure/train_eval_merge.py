@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import copy
+from dataclasses import replace
 from difflib import SequenceMatcher
-from typing import Any
+from typing import TypeVar, cast
 
+from port.translation.ir import syntax
+from port.translation.ir.expr import code
 from port.translation.structure.body import Body
+
+N = TypeVar("N", bound=syntax.Node)
 
 _MODE = "deterministic"
 """What Flax's ``train()`` and ``eval()`` set."""
@@ -18,44 +21,42 @@ def merged(training: Body, evaluation: Body) -> Body:
     if _same(training, evaluation) or _same_but_for_dropout(training, evaluation):
         return training
     parameters = [*training.parameters, *(name for name in evaluation.parameters if name not in training.parameters)]
-    before, after = ([ast.dump(statement) for statement in body.statements] for body in (training, evaluation))
-    statements: list[ast.stmt] = []
-    for kind, i, j, k, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    statements: list[syntax.Stmt] = []
+    matched = SequenceMatcher(None, training.statements, evaluation.statements, autojunk=False)
+    for kind, i, j, k, end in matched.get_opcodes():
         if kind == "equal":
             statements += training.statements[i:j]
             continue
         statements += _guarded(training.statements[i:j], evaluation.statements[k:end])
     returns = evaluation.returns
-    if _dump(training.returns) != _dump(evaluation.returns):
-        given = training.returns if training.returns is not None else ast.Constant(None)
+    if training.returns != evaluation.returns:
+        given = syntax.Return(training.returns if training.returns is not None else syntax.Const(None))
         last = statements[-1] if statements else None
-        if isinstance(last, ast.If) and ast.unparse(last.test) == f"not self.{_MODE}" and not last.orelse:
-            last.body.append(ast.Return(given))
+        if isinstance(last, syntax.If) and last.test == _test(False) and not last.orelse:
+            statements[-1] = replace(last, body=(*last.body, given))
         else:
-            statements.append(ast.If(_test(False), [ast.Return(given)], []))
+            statements.append(syntax.If(_test(False), (given,)))
     return Body(parameters, statements, returns, modes=True)
 
 
-def _guarded(training: list[ast.stmt], evaluation: list[ast.stmt]) -> list[ast.stmt]:
-    training = [statement for statement in training if not _is_comment(statement)]
-    evaluation = [statement for statement in evaluation if not _is_comment(statement)]
+def _guarded(training: list[syntax.Stmt], evaluation: list[syntax.Stmt]) -> list[syntax.Stmt]:
+    training = [statement for statement in training if not isinstance(statement, syntax.Comment)]
+    evaluation = [statement for statement in evaluation if not isinstance(statement, syntax.Comment)]
     if not training and not evaluation:
         return []
     if not training:
-        return [ast.If(_test(True), evaluation, [])]
+        return [syntax.If(_test(True), tuple(evaluation))]
     if not evaluation and all(_only_drops(statement) for statement in training):
         return training
-    return [ast.If(_test(False), training, evaluation)]
+    return [syntax.If(_test(False), tuple(training), tuple(evaluation))]
 
 
-def _test(evaluation: bool) -> ast.expr:
-    return ast.parse(f"self.{_MODE}" if evaluation else f"not self.{_MODE}", mode="eval").body
+def _test(evaluation: bool) -> syntax.Expr:
+    return code(f"self.{_MODE}" if evaluation else f"not self.{_MODE}")
 
 
 def _same(one: Body, other: Body) -> bool:
-    return [ast.dump(s) for s in one.statements] == [ast.dump(s) for s in other.statements] and (
-        _dump(one.returns) == _dump(other.returns)
-    )
+    return one.statements == other.statements and one.returns == other.returns
 
 
 def _same_but_for_dropout(training: Body, evaluation: Body) -> bool:
@@ -65,39 +66,27 @@ def _same_but_for_dropout(training: Body, evaluation: Body) -> bool:
     return _same(stripped, evaluation)
 
 
-def _only_drops(statement: ast.stmt) -> bool:
+def _only_drops(statement: syntax.Stmt) -> bool:
     """``x = self.dropout(x)``."""
     match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _is_dropout(call):
-            return isinstance(call.args[0], ast.Name) and call.args[0].id == name
+        case syntax.Assign(syntax.Name() as name, syntax.Call() as call) if _is_dropout(call):
+            return call.args[0] == name
     return False
 
 
-def _is_dropout(node: ast.AST) -> bool:
+def _is_dropout(node: syntax.Node) -> bool:
     match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name), args=[_], keywords=[]):
+        case syntax.Call(syntax.Attribute(syntax.Name("self"), name), (_,), ()):
             return name.rstrip("0123456789") == "dropout"
     return False
 
 
-class _Stripping(ast.NodeTransformer):
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.body = [statement for statement in node.body if not _only_drops(statement)]
-        return self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        node.keywords = [keyword for keyword in node.keywords if keyword.arg != "dropout"]
-        return node.args[0] if _is_dropout(node) else node
-
-
-def _stripped(tree: Any) -> Any:
-    return _Stripping().visit(copy.deepcopy(tree))
-
-
-def _is_comment(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Name)
-
-
-def _dump(tree: ast.AST | None) -> str:
-    return "" if tree is None else ast.dump(tree)
+def _stripped(tree: N) -> N:
+    """A tree without its dropouts."""
+    if isinstance(tree, syntax.FunctionDef):
+        tree = replace(tree, body=tuple(statement for statement in tree.body if not _only_drops(statement)))
+    tree = syntax.with_parts(tree, _stripped)
+    if not isinstance(tree, syntax.Call):
+        return tree
+    call = replace(tree, keywords=tuple(keyword for keyword in tree.keywords if keyword.arg != "dropout"))
+    return cast(N, call.args[0] if _is_dropout(call) else call)

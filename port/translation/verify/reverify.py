@@ -102,7 +102,7 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
 
 
 def _see_that_they_are_the_same(told: Remembered, mapping: Mapping, values: dict[str, Any], weights: Path) -> None:
-    now = fingerprints(mapping, values)
+    now = fingerprints(mapping, values, told.hash)
     names = sorted({*now, *told.fingerprints})
     if other := [name for name in names if now.get(name) != told.fingerprints.get(name)]:
         more = f" and {len(other) - 5} more" if len(other) > 5 else ""

@@ -224,9 +224,9 @@ def test_pairs_of_the_users_own(folder: Path) -> None:
     try:
         assert run(*arguments, "-o", "own.safetensors", "--pairs", "pairs.py") == 0
     finally:
-        import port.pairs.registry
+        import port.pairs.registered
 
-        port.pairs.registry._registered.clear()
+        port.pairs.registered._pairs.clear()
     assert load_file("own.safetensors")["params.kernel"].shape == (2, 3)
 
 

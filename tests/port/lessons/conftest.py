@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from port.lessons import Alignment, Kind
-from port.lessons.outline import Part, flat, outline
+from port.lessons.outline import OutlineItem, flat, outline
 
 
 def assert_whole(alignment: Alignment) -> None:
@@ -31,7 +31,7 @@ def apart(alignment: Alignment) -> list[str]:
     return sorted(name for name in twins if (lines[0][name], lines[1][name]) not in opposite)
 
 
-def _lines_by_name(parts: tuple[Part, ...]) -> dict[str, int]:
+def _lines_by_name(parts: tuple[OutlineItem, ...]) -> dict[str, int]:
     named = [(name, part.line + 1) for name, part in flat(parts)]
     once = [name for name, _ in named]
     return {name: line for name, line in named if once.count(name) == 1}

@@ -10,7 +10,7 @@ import pytest
 
 import port.lessons.catalogue
 from port.errors import UnknownChoice, UsageError
-from port.lessons import READING_ORDER, Kind, Source, align, find_lesson, lessons
+from port.lessons import READING_ORDER, Kind, SourceText, align, find_lesson, lessons
 from port.lessons.outline import flat, outline
 
 NAMES = [lesson.name for lesson in lessons()]
@@ -62,7 +62,7 @@ def test_a_definition_that_is_moved_in_one_file_of_a_lesson_is_seen(name, whole,
     parts = [part for part in outline(jax.lines) if part.name in {ours.name for ours in outline(torch.lines)}]
     first, last = parts[0], parts[-1]
     moved = jax.lines[: first.start] + jax.lines[last.start : last.stop] + jax.lines[first.start : last.start]
-    alignment = align(torch, Source("moved.py", moved + jax.lines[last.stop :]))
+    alignment = align(torch, SourceText("moved.py", moved + jax.lines[last.stop :]))
     whole(alignment)
     assert parted(alignment) != []
 

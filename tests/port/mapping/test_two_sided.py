@@ -13,7 +13,7 @@ from flax import nnx
 from port.errors import NoPair, WeightsMismatch
 from port.mapping import between
 from port.moves import Permute, Reshape, Split
-from port.pairs import LayerPair, ParamPair, registry
+from port.pairs import LayerPair, ParamPair, registered
 
 RNGS = nnx.Rngs(0)
 
@@ -161,7 +161,7 @@ class TestHeads:
             return {"heads": module.heads}
 
         pair = LayerPair(self.Torchs, self.Flaxs, params, facts_of_torch=facts, facts_of_flax=facts)
-        monkeypatch.setattr(registry, "_registered", [pair])
+        monkeypatch.setattr(registered, "_pairs", [pair])
 
     def test_the_fused_one_is_split(self):
         module = self.Torchs(2)

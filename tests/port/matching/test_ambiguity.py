@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from port.matching.ambiguity import are_at_home, other_ways, undecided
+from port.matching.ambiguity import are_at_home, are_told, other_ways, undecided
 from port.matching.options import Node, Option
 from port.matching.problem import Problem
 from port.matching.state import Decision, State
@@ -89,3 +89,15 @@ def test_a_module_tells_whose_its_own_parameters_are() -> None:
     assert not are_at_home(alone, *scales), "nothing is called inside"
     state, scales = _blocks(("t0.fc", "t1.fc"))
     assert not are_at_home(state, scales[0], scales[0]), "two of one module's may be exchanged"
+
+
+def test_names_tell_the_parameters_of_one_module_apart() -> None:
+    ours, theirs = [_held("f0", f"gamma_{n}") for n in (1, 2)], [_held("t0", f"gamma_{n}") for n in (1, 2)]
+    for twins, is_told in ((theirs, True), (theirs[::-1], False), ([_held("t0", "a"), _held("t0", "b")], False)):
+        made = {flax: Decision(Option(torch, flax, ()), "order") for flax, torch in zip(ours, twins, strict=True)}
+        assert are_told(State(made), *ours) == is_told
+    # A layer is called, which tells more than a name.
+    layers = [(unit(f"f0.gamma_{n}", kernel=(3, 3)),) for n in (1, 2)]
+    twins = [(unit(f"t0.gamma_{n}", weight=(3, 3)),) for n in (1, 2)]
+    made = {flax: Decision(Option(torch, flax, ()), "order") for flax, torch in zip(layers, twins, strict=True)}
+    assert not are_told(State(made), *layers)

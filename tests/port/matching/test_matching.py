@@ -14,7 +14,7 @@ import torch
 from flax import linen, nnx
 
 import port
-from models.written_apart import language, others, pieces, vision
+from models.written_apart import keeping, language, others, pieces, vision
 from port.errors import UsageError, WeightsMismatch
 from port.mapping import Rule, Rules, between, read_mapping
 
@@ -71,7 +71,13 @@ CASES: dict[str, Callable[[], Case]] = {
         with_variables(others.LinenDLRM(), drawn(4, 6), ids(4, 3, most=9)),
         (drawn(4, 6), ids(4, 3, most=9)),
     ),
+    "masked": lambda: (keeping.TorchMasked(), with_variables(keeping.LinenMasked(), tokens(17)), tokens(17)),
     "shards": lambda: (pieces.TorchShards(), with_variables(pieces.LinenShards(), tokens(12)), tokens(12)),
+    "relative": lambda: (
+        keeping.TorchRelative(),
+        with_variables(keeping.LinenRelative(), drawn(2, 5, 8)),
+        drawn(2, 5, 8),
+    ),
     "reader": lambda: (
         pieces.TorchReader(),
         with_variables(pieces.LinenReader(), drawn(2, 5, 8), drawn(2, 3, 8) + 1),
@@ -112,6 +118,18 @@ def test_models_written_apart_are_matched_and_proved(name: str, tmp_path: Path) 
     assert {(entry.sources, entry.targets, entry.moves) for entry in again.entries} == {
         (entry.sources, entry.targets, entry.moves) for entry in found.mapping.entries
     }
+
+
+def test_constants_of_flaxs_keep_their_values() -> None:
+    found = port.match(*CASES["relative"]())
+    assert found.is_proved and found.mapping.kept == ("distances", "mask"), str(found)
+    assert [str(row) for row in found.rows if row.by == "no twin needed"] == [
+        f"– → {name}  no twin needed: a constant, and keeps its value" for name in ("distances", "mask")
+    ]
+    # A wrong one is no constant that the two share.
+    module, (linen_module, variables), inputs = CASES["relative"]()
+    wrong = {**variables, "constants": {**variables["constants"], "mask": jnp.triu(jnp.ones((5, 5)))}}
+    assert not port.match(module, (linen_module, wrong), inputs)
 
 
 @pytest.mark.sweep

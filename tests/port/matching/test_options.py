@@ -45,3 +45,13 @@ def test_what_flax_does_without_is_kept_aside() -> None:
     (option,) = options_of(torch_unit(torch.nn.BatchNorm1d(3)), flax, collections)
     (counter,) = (found for found in option.found if found.optional)
     assert counter.torch == ("0.num_batches_tracked",) and len(option.found) == 5
+
+
+def test_the_bias_of_a_layer_without_its_weight_is_a_parameter_of_a_persons_own() -> None:
+    theirs, ours = unit("head", "linear", bias=(5,)), unit("mine", "own", bias=(5,))
+    for torch_side, flax_side in ((theirs, ours), (ours, theirs)):
+        (option,) = options_of(torch_side, flax_side, {flax_side.label: "params"})
+        (found,) = option.found
+        assert found.torch == (torch_side.label,) and found.moves == ()
+    # Of two layers, one's bias is not the other's weight.
+    assert options_of(theirs, unit("other", "conv", weight=(5,)), {"other.weight": "params"}) == []

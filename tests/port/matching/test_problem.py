@@ -21,6 +21,14 @@ def test_a_constant_is_no_twin_of_what_something_trained_can_be() -> None:
     assert problem_of([table], [flax], guide("flax", flax), NEVER, {}).for_flax((flax,)) == [(table,)]
 
 
+def test_what_is_trained_is_no_twin_of_a_constant_of_flaxs_where_something_trained_can_be() -> None:
+    bias, query = unit("bias", "own", bias=(8,)), unit("query", "own", bias=(8,))
+    zeros = replace(unit("zeros", "own", zeros=(8,)), is_constant=True)
+    problem = problem_of([bias], [query, zeros], guide("flax", query, zeros), NEVER, {})
+    assert problem.for_flax((query,)) == [(bias,)] and problem.for_flax((zeros,)) == []
+    assert problem_of([bias], [zeros], guide("flax", zeros), NEVER, {}).for_flax((zeros,)) == [(bias,)]
+
+
 def test_pieces_are_one_node() -> None:
     pieces = [unit(f"chunk_{number}", "own", weight=(2, 3)) for number in range(4)]
     table = unit("table", "own", table=(8, 3))

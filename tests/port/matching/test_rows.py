@@ -66,7 +66,7 @@ def test_a_constant_needs_no_twin() -> None:
 
 def test_what_takes_no_part_needs_no_twin() -> None:
     aside = [Found(("c.weight",), ("c.weight",), (), "torch_only", True)]
-    idle = frozenset({"c.weight"}), frozenset({"z.kernel"})
+    idle = frozenset({"c.weight"}), frozenset({"z.kernel"}), frozenset()
     rows = rows_of(PROBLEM, state(x="b", y="a"), (), aside, {}, {}, *GUIDES, idle)
     assert not any(row.by == "open" for row in rows)
     ours, theirs = (row for row in reversed(rows) if row.by == "no twin needed")

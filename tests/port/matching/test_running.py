@@ -7,7 +7,7 @@ import pytest
 
 from port.matching import running
 from port.matching.running import outputs_apart
-from port.parity.sides.inputs import Layout
+from port.parity.sides.inputs import InputLayout
 
 from .chains import Chain
 
@@ -33,8 +33,8 @@ def test_each_state_runs_once_and_only_so_many_run(monkeypatch: pytest.MonkeyPat
 
 def test_by_how_much_outputs_are_apart() -> None:
     torch = {"": np.array([[1.0, 2.0, -3.0]])}
-    apart = outputs_apart(torch, Layout(2, 1, None, ()))
+    apart = outputs_apart(torch, InputLayout(2, 1, None, ()))
     assert apart(torch) == 0 and apart({"": torch[""] * (1 + 1e-6)}) == pytest.approx(1e-6)
     assert apart({"": torch[""], "more": torch[""]}) == float("inf")
-    whole = outputs_apart({"": np.arange(3)}, Layout(1, 0, None, ()))
+    whole = outputs_apart({"": np.arange(3)}, InputLayout(1, 0, None, ()))
     assert whole({"": np.arange(3)}) == 0 and whole({"": np.arange(3) + 1}) == float("inf")

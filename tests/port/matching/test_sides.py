@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 import torch
-from flax import nnx
+from flax import linen, nnx
 
 from port.errors import UsageError
 from port.matching.sides import both_sides
@@ -55,12 +56,41 @@ def test_numbers_of_its_own_in_float32_are_seen(torch_table: Any, flax_table: An
     )
 
 
-def test_a_table_that_torch_holds_in_float32_is_seen() -> None:
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_a_table_that_torch_holds_in_float32_is_seen(is_saved: bool) -> None:
     net = Net()
-    net.register_buffer("steps", torch.arange(4.0))
+    net.register_buffer("steps", torch.arange(4.0), persistent=is_saved)
     assert not both_sides(net, NnxNet(), torch.rand(3, 4), None, None, None).is_narrowed
-    net.register_buffer("sines", torch.sin(torch.arange(4.0)))
+    net.register_buffer("sines", torch.sin(torch.arange(4.0)), persistent=is_saved)
     assert both_sides(net, NnxNet(), torch.rand(3, 4), None, None, None).is_narrowed
+
+
+class TorchAudio(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv1d(3, 2, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.conv(x)
+
+
+class LinenAudio(linen.Module):
+    """It takes its channels first, as torch's, and says so in a way of its own."""
+
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        if x.shape[1:] != (3, 7):
+            raise ValueError(f"3 channels of 7 are expected, not {x.shape[1:]}")
+        return linen.Conv(2, (3,), padding="VALID", name="conv")(x.mT).mT
+
+
+def test_a_model_that_takes_its_channels_first() -> None:
+    module, x = LinenAudio(), torch.rand(2, 3, 7)
+    variables = module.init(jax.random.key(0), jnp.asarray(x.numpy()))
+    sides = both_sides(TorchAudio(), (module, variables), x, None, None, None)
+    assert sides.options["channels_last"] is False and not sides.layout.moved
+    with pytest.raises(UsageError, match=r"the Flax model does not take the inputs .* 3 channels of 7 are expected"):
+        both_sides(TorchAudio(), (module, variables), torch.rand(2, 3, 8), None, None, None)
 
 
 def test_inputs_that_a_model_does_not_take() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 import torch
@@ -115,7 +116,7 @@ def test_a_mistake_is_seen_and_the_right_one_passes(name: str, recorded: Recorde
             given = jax.tree.map(jnp.asarray, recorded.to_flax(gradients))
             params, right_state = ours(given, right_state, params)
             others, wrong_state = theirs(given, wrong_state, others)
-        worst = max(worst, distance(recorded.to_torch(params), module))
+        worst = float(np.maximum(worst, distance(recorded.to_torch(params), module)))
         seen = max(seen, distance(recorded.to_torch(others), module))
     assert worst <= LIMIT
     assert seen > VISIBLE

@@ -98,3 +98,9 @@ def test_equal_where_written_alike() -> None:
     assert hash(first) == hash(Expression("operator.neg", (np.arange(3.0),)))
     assert first != Expression("operator.neg", (np.arange(4.0),))
     assert first != "operator.neg"
+
+
+def test_a_notebooks_own_needs_no_import() -> None:
+    call = Expression("optax.chain", (Expression("__main__.scale_by_own", (0.9,)),))
+    assert call.source() == "optax.chain(scale_by_own(0.9))"
+    assert call.imports() == ["import optax"]

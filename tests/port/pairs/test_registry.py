@@ -21,7 +21,7 @@ from port.pairs import (
     pairs_of_flax,
     pairs_of_torch,
     register,
-    registry,
+    registered,
 )
 
 RNGS = nnx.Rngs(0)
@@ -29,7 +29,7 @@ RNGS = nnx.Rngs(0)
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch):
-    monkeypatch.setattr(registry, "_registered", [])
+    monkeypatch.setattr(registered, "_pairs", [])
 
 
 def classes():
@@ -68,7 +68,9 @@ def test_a_class_without_a_public_name_is_registered_as_itself():
 
 
 def test_registered_pairs_go_before_the_projects_and_the_last_before_the_others():
-    first, last = (replace(LAYERS[0], torch="torch.nn.Linear", flax="flax.nnx.Linear", notes=(n,)) for n in "ab")
+    first, last = (
+        replace(LAYERS[0], torch="torch.nn.Linear", flax="flax.nnx.Linear", notes=(n,)) for n in ("W1", "W2")
+    )
     before = pairs_of_torch(torch.nn.Linear(2, 3))
     register(first)
     register(last)
@@ -79,7 +81,7 @@ def test_registered_pairs_go_before_the_projects_and_the_last_before_the_others(
 
 @pytest.mark.parametrize("wrong", ["torch.nn.Linear", None, LayerPair])
 def test_what_is_no_pair_is_refused(wrong):
-    with pytest.raises(UsageError, match=r"port\.register takes a port\.pairs\.LayerPair, got"):
+    with pytest.raises(UsageError, match=r"port\.register takes a pair of port\.pairs: a LayerPair .*; got "):
         register(wrong)
 
 

@@ -11,7 +11,7 @@ import torch
 from flax import nnx
 
 from port.errors import NoPair
-from port.pairs import LayerPair, build_twin, registry, twin_pair
+from port.pairs import LayerPair, build_twin, registered, twin_pair
 
 
 def test_it_is_of_the_first_pairs_class_with_the_layers_hyperparameters():
@@ -54,6 +54,6 @@ def test_a_layer_that_no_pair_speaks_of_is_named():
 
 def test_a_layer_that_cannot_be_moved_is_refused_with_the_reason(monkeypatch):
     pair = LayerPair("torch.nn.Linear", "flax.nnx.Linear", unfit=lambda module: f"it has {module.out_features} outputs")
-    monkeypatch.setattr(registry, "_registered", [pair])
+    monkeypatch.setattr(registered, "_pairs", [pair])
     with pytest.raises(NoPair, match=r"Linear: it has 3 outputs"):
         build_twin(torch.nn.Linear(2, 3))

@@ -401,11 +401,31 @@ def test_what_one_side_alone_trains_is_remarked_on_and_all_gradients_are_compare
     assert any("trained in torch, and port.nn.Frozen in Flax: scale, bank.weight" in one for one in report.remarks)
 
 
-def test_a_faulty_gradient_of_a_frozen_parameter_is_seen() -> None:
-    class Faulty(FlaxBands):
-        def __call__(self, x: jax.Array) -> jax.Array:
-            scale = jax.lax.stop_gradient(self.scale[...])
-            return self.head(jnp.tanh(self.mid(self.bank(x) * scale)))
+class Stopping:
+    """The scale's gradient is stopped."""
 
-    report = port.check(TorchBands(), Faulty(rngs=nnx.Rngs(0)), torch.randn(3, 6), weights="torch")
+    def __call__(self: Any, x: jax.Array) -> jax.Array:
+        scale = jax.lax.stop_gradient(self.scale[...])
+        return self.head(jnp.tanh(self.mid(self.bank(x) * scale)))
+
+
+class StoppingBands(Stopping, FlaxBands):
+    """Beside being frozen by its kind."""
+
+
+class StoppingPlain(Stopping, FlaxPlain):
+    """This freezes it."""
+
+
+def test_a_faulty_gradient_of_a_frozen_parameter_is_seen() -> None:
+    report = port.check(TorchBands(), StoppingBands(rngs=nnx.Rngs(0)), torch.randn(3, 6), weights="torch")
     assert not report and {finding.where for finding in report.findings} == {"scale → scale"}
+
+
+def test_a_plain_parameter_is_frozen_by_stopping_its_gradient() -> None:
+    report = port.check(TorchBands(), StoppingPlain(rngs=nnx.Rngs(0)), torch.randn(3, 6), weights="torch")
+    assert report and report.compared["gradients"] == 2 * 5
+    assert any("gradients in evaluation of scale were not compared" in remark for remark in report.remarks)
+    # One that torch trains is not.
+    report = port.check(TorchOpen(), StoppingPlain(rngs=nnx.Rngs(0)), torch.randn(3, 6), weights="torch")
+    assert {finding.where for finding in report.findings} == {"scale → scale"}

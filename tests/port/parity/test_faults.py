@@ -15,7 +15,7 @@ from torch import nn
 
 import port
 from port.nn import BatchNorm
-from port.pairs import LayerPair, registry
+from port.pairs import LayerPair, registered
 from port.pairs.layers.linear import PARAMS
 from port.parity import CheckReport
 
@@ -480,7 +480,7 @@ class HalfBack(nnx.Linear):
 
 def test_a_layer_with_another_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = LayerPair(torch="torch.nn.Linear", flax=HalfBack, params=PARAMS)
-    monkeypatch.setattr(registry, "_registered", [pair])
+    monkeypatch.setattr(registered, "_pairs", [pair])
     ours = FlaxPerceptron()
     ours.fc2 = HalfBack(WIDTH, WIDTH, rngs=nnx.Rngs(0))
     report = checked(seeded(Perceptron), ours, inputs(4, 5))

@@ -18,7 +18,7 @@ from port import records
 from port.errors import BrokenRecord, UnknownChoice, UsageError
 from port.judging import worst
 from port.judging.limits import CONTROL_FACTOR, EARLY_LIMIT, EARLY_STEPS, LATER_FLOOR, PROOF_LIMIT
-from port.records import Line, Record, Recorder, Status, Verdict
+from port.records import Record, Recorder, RecordLine, Status, Verdict
 from port.records.limits import (
     control_limits,
     early_limit,
@@ -39,9 +39,9 @@ def compare(*both: Any, **options: Any) -> Verdict:
     return verdict
 
 
-def lines(losses: Losses, more: Callable[[int], dict[str, Any]] = lambda step: {}) -> dict[int, Line]:
+def lines(losses: Losses, more: Callable[[int], dict[str, Any]] = lambda step: {}) -> dict[int, RecordLine]:
     numbered = losses if isinstance(losses, dict) else dict(enumerate(losses))
-    return {step: Line(step, loss, None, more(step)) for step, loss in numbered.items()}
+    return {step: RecordLine(step, loss, None, more(step)) for step, loss in numbered.items()}
 
 
 def record(

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from port.records import Line, Record, first_step_seconds, steps_per_second
+from port.records import Record, RecordLine, first_step_seconds, steps_per_second
 
 
 def record(seconds: list[float | None], *, evaluations: Any = (), end: float | None = None) -> Record:
     """Steps recorded at those seconds; evaluations as (step, seconds, duration)."""
     return Record(
         path=Path("record.jsonl"),
-        steps={step: Line(step, 1.0, at, {}) for step, at in enumerate(seconds)},
-        evaluations={step: Line(step, 1.0, at, {"duration": duration}) for step, at, duration in evaluations},
+        steps={step: RecordLine(step, 1.0, at, {}) for step, at in enumerate(seconds)},
+        evaluations={step: RecordLine(step, 1.0, at, {"duration": duration}) for step, at, duration in evaluations},
         seconds=end,
     )
 

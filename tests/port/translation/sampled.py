@@ -16,7 +16,7 @@ import port
 from port.errors import PortError
 from port.judging import Status
 from port.pairs.ops import OperatorPair
-from port.translation.lowering.rules import from_pair as templates
+from port.translation.lowering import paired
 
 DTYPES = (torch.float64, torch.int64, torch.complex128, torch.bool)
 """What samples are taken of: the first that the operator takes."""
@@ -155,7 +155,7 @@ def _told(sample: Any) -> str:
 def pairs_used() -> Iterator[list[OperatorPair]]:
     """The pairs that a translation takes."""
     used: list[OperatorPair] = []
-    matching = templates.matching
+    matching = paired.matching
 
     def noted(*args: Any) -> Any:
         found = matching(*args)
@@ -164,5 +164,5 @@ def pairs_used() -> Iterator[list[OperatorPair]]:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(templates, "matching", noted)
+        patch.setattr(paired, "matching", noted)
         yield used

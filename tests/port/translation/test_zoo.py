@@ -12,6 +12,7 @@ import port
 from port.errors import PortError
 
 from .lengths_tried import silently_wrong
+from .variables_held import targets_of, variables_held
 from .zoo import EXAMPLES, Example
 
 UNWRITTEN = ("masked_assignment",)
@@ -55,6 +56,7 @@ def test_the_translation_agrees(example: Example) -> None:
     if example.name in UNWRITTEN:
         assert [item.what for item in translation.unwritten]
         return
+    assert targets_of(translation.mapping.entries) | set(translation.hidden) == variables_held(translation)
     assert translation.proof.agrees, str(translation.proof)
     assert not silently_wrong(module, translation, args, kwargs)
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from port.weights.msgpack_scan import Blob, Scan
+from port.weights.msgpack_scan import Blob, MsgpackScan
 
 KEYS = st.text(max_size=3) | st.integers(-5, 300)
 VALUES = st.recursive(
@@ -28,7 +28,7 @@ def scanned(path: Path, contents: bytes) -> tuple[Any, mmap.mmap]:
     path.write_bytes(contents)
     with open(path, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    scan = Scan(data)
+    scan = MsgpackScan(data)
     value = scan.value()
     if scan.at != len(data):
         raise ValueError("more behind it")

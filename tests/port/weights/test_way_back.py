@@ -22,6 +22,7 @@ from port.errors import BrokenWeights, UsageError, WeightsMismatch
 from port.mapping import Mapping, save_mapping
 from port.weights.checkpoint import Tensor, open_checkpoint, write_checkpoint
 from port.weights.conversion import convert
+from port.weights.fingerprints import FIRST_HASH, fingerprint
 from port.weights.record import KEY, record_of
 
 
@@ -323,6 +324,25 @@ def test_a_file_that_is_not_what_was_converted_is_refused(
             read()
     assert not (tmp_path / "back.pth").exists()
     assert all(torch.equal(tensor, before[name]) for name, tensor in fresh.state_dict().items())
+
+
+def with_the_first_hash(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
+    """As files were written that do not say which hash they have."""
+    told = json.loads(metadata[KEY])
+    del told["hash"]
+    told["fingerprints"] = {
+        name: fingerprint(tensor.numpy(), FIRST_HASH) for name, tensor in state_of(Upsampling()).items()
+    }
+    metadata[KEY] = json.dumps(told)
+
+
+def test_a_file_of_the_first_hash_is_looked_at_by_it(tmp_path: Path) -> None:
+    path = there(tmp_path, Upsampling)
+    rewritten(path, with_the_first_hash)
+    assert_same(port.to_torch(path), Upsampling)
+    rewritten(path, flipped)
+    with pytest.raises(WeightsMismatch, match="does not come back as it was converted"):
+        port.to_torch(path)
 
 
 def test_weights_that_were_trained_on_are_read_by_a_mapping_and_that_is_said(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from port.parity.diagnose.causes.operation import Explanation, Operation, Way, having, instead
+from port.parity.diagnose.causes.operation import Explanation, TorchOperation, Way, having, instead
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "relu": F.relu,
@@ -33,7 +33,7 @@ _IN_JAX = {"hardswish": "hard_swish", "hardsigmoid": "hard_sigmoid"}
 _SLOPES = (0.01, 0.1, 0.2, 0.3)
 
 
-def gelu(operation: Operation) -> Iterator[Way]:
+def gelu(operation: TorchOperation) -> Iterator[Way]:
     """The tanh approximation for the exact one, and the other way round."""
     if operation.name == "gelu":
         if operation.arguments.get("approximate", "none") == "none":
@@ -44,7 +44,7 @@ def gelu(operation: Operation) -> Iterator[Way]:
             yield Way("exact-gelu", why, having(approximate="none"), "Call jax.nn.gelu(x, approximate=True).")
 
 
-def slope(operation: Operation) -> Iterator[Way]:
+def slope(operation: TorchOperation) -> Iterator[Way]:
     """Another slope below zero."""
     if operation.name == "leaky_relu":
         own = operation.arguments.get("negative_slope", 0.01)
@@ -55,7 +55,7 @@ def slope(operation: Operation) -> Iterator[Way]:
                 yield Way("negative-slope", why, having(negative_slope=other), remedy=remedy)
 
 
-def another(operation: Operation) -> Iterator[Way]:
+def another(operation: TorchOperation) -> Iterator[Way]:
     """Another function, or none."""
     own = _IN_JAX.get(operation.name, operation.name)
     if own not in ACTIVATIONS:
@@ -69,7 +69,7 @@ def another(operation: Operation) -> Iterator[Way]:
     yield Way("activation-missing", why, instead(lambda x: x), remedy=remedy)
 
 
-def softmax_axis(operation: Operation) -> Iterator[Way]:
+def softmax_axis(operation: TorchOperation) -> Iterator[Way]:
     """A softmax along another axis."""
     if operation.name not in ("softmax", "log_softmax") or not torch.is_tensor(operation.input):
         return

@@ -8,7 +8,16 @@ from typing import Any
 
 import torch
 
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, do, having, instead, of_input
+from port.parity.diagnose.causes.operation import (
+    Arguments,
+    Explanation,
+    TorchOperation,
+    Way,
+    do,
+    having,
+    instead,
+    of_input,
+)
 from port.parity.diagnose.causes.parametrized import is_of_a_weight
 
 _BLOCKED = -1e4
@@ -32,7 +41,7 @@ _REMEDY_MASK = "Give Flax's attention torch's mask, as nnx.make_causal_mask make
 _REMEDY_SCALE = "Divide by √d once: jax.nn.dot_product_attention and nnx.dot_product_attention do it themselves."
 
 
-def functional_mask(operation: Operation) -> Iterator[Way]:
+def functional_mask(operation: TorchOperation) -> Iterator[Way]:
     """scaled_dot_product_attention with the mask negated, without it, or with one."""
     if operation.name != "scaled_dot_product_attention":
         return
@@ -87,7 +96,7 @@ def _one_ahead(ones: torch.Tensor) -> torch.Tensor:
     return ones.tril(1)
 
 
-def functional_scale(operation: Operation) -> Iterator[Way]:
+def functional_scale(operation: TorchOperation) -> Iterator[Way]:
     """scaled_dot_product_attention with the scale twice, or not at all."""
     if operation.name == "scaled_dot_product_attention" and torch.is_tensor(operation.arguments.get("query")):
         own = operation.arguments.get("scale")
@@ -96,7 +105,7 @@ def functional_scale(operation: Operation) -> Iterator[Way]:
         yield Way("scale-twice", _SCALE_TWICE, having(scale=own * own), remedy=_REMEDY_SCALE)
 
 
-def module_mask(operation: Operation) -> Iterator[Way]:
+def module_mask(operation: TorchOperation) -> Iterator[Way]:
     """nn.MultiheadAttention with its masks negated, or without them; with another number of heads."""
     if operation.name != "multi_head_attention_forward":
         return
@@ -125,7 +134,7 @@ def module_mask(operation: Operation) -> Iterator[Way]:
                 yield Way("number-of-heads", why, having(num_heads=heads), f"Give it num_heads={own}.")
 
 
-def masked_logits(operation: Operation) -> Iterator[Way]:
+def masked_logits(operation: TorchOperation) -> Iterator[Way]:
     """masked_fill and where, with the mask negated or left out."""
     if operation.name == "masked_fill":
         mask = operation.arguments.get("mask")
@@ -147,7 +156,7 @@ def masked_logits(operation: Operation) -> Iterator[Way]:
         yield Way(kind, why, of_input(torch.zeros_like), _REMEDY_MASK)
 
 
-def added_mask(operation: Operation) -> Iterator[Way]:
+def added_mask(operation: TorchOperation) -> Iterator[Way]:
     """A mask of −∞ that is added to the logits, left out or negated."""
     if operation.name not in ("add", "__add__", "__radd__", "sub"):
         return
@@ -164,7 +173,7 @@ def added_mask(operation: Operation) -> Iterator[Way]:
             yield Way("mask-added-as-numbers", why, run, _REMEDY_NUMBERS)
 
 
-def causal_logits(operation: Operation) -> Iterator[Way]:
+def causal_logits(operation: TorchOperation) -> Iterator[Way]:
     """A causal mask before a softmax that has none."""
     x = operation.input
     if operation.name == "softmax" and torch.is_tensor(x) and x.ndim >= 3 and x.shape[-1] == x.shape[-2]:
@@ -173,7 +182,7 @@ def causal_logits(operation: Operation) -> Iterator[Way]:
         yield Way("causal-mask-added", _CAUSAL, run, "Drop the mask.", rank=1)
 
 
-def scale(operation: Operation) -> Iterator[Way]:
+def scale(operation: TorchOperation) -> Iterator[Way]:
     """A product or a quotient with one number, not done or done twice."""
     if operation.name not in ("mul", "div", "__mul__", "__truediv__", "__rmul__") or is_of_a_weight(operation):
         return

@@ -11,8 +11,8 @@ import torch
 
 from port.parity.diagnose.causes.constants import (
     LEAST_VALUES,
+    CodeNumber,
     Factor,
-    Number,
     bearing,
     factors_of,
     numbers_of,
@@ -21,7 +21,7 @@ from port.parity.diagnose.causes.constants import (
 )
 from port.parity.diagnose.causes.layers import of_layers
 from port.parity.diagnose.causes.operands import added, exchanged, others
-from port.parity.diagnose.causes.operation import Operation, Way
+from port.parity.diagnose.causes.operation import TorchOperation, Way
 from port.parity.diagnose.causes.rerun import Rerun
 from port.parity.diagnose.causes.target import Target
 
@@ -32,7 +32,7 @@ _LEAST_BEARING = 1e-3
 
 
 def broad(
-    target: Target, first: Rerun, candidates: Sequence[Operation], run: Callable[[Chosen], Rerun | None]
+    target: Target, first: Rerun, candidates: Sequence[TorchOperation], run: Callable[[Chosen], Rerun | None]
 ) -> Iterator[Chosen]:
     """Sets of operations done in another way, the simplest first; the caller sees whether they agree.
 
@@ -60,12 +60,12 @@ def broad(
 
 
 def _numbers(
-    target: Target, first: Rerun, numbers: Iterable[Number], run: Callable[[Chosen], Rerun | None]
+    target: Target, first: Rerun, numbers: Iterable[CodeNumber], run: Callable[[Chosen], Rerun | None]
 ) -> Iterator[Chosen]:
     """Numbers of torch's code otherwise: what stands there by mistake, and what is computed from the difference."""
     start = target.residual(first)
 
-    def residual(number: Number, other: float) -> np.ndarray | None:
+    def residual(number: CodeNumber, other: float) -> np.ndarray | None:
         done = run(dict(number.ways(other)))
         return None if done is None else target.residual(done)
 
@@ -84,7 +84,7 @@ def _numbers(
                     yield number.ways(other)
 
 
-def _calls(target: Target, first: Rerun) -> list[Operation]:
+def _calls(target: Target, first: Rerun) -> list[TorchOperation]:
     """The calls of layers that may be at fault: within the layer that parts, or before it; the nearest."""
     own, begun = target.parting.itself, first.begun
     found = []
@@ -97,14 +97,14 @@ def _calls(target: Target, first: Rerun) -> list[Operation]:
     return found[-_MOST_LAYERS:]
 
 
-def _in_order(first: Rerun) -> list[Operation]:
+def _in_order(first: Rerun) -> list[TorchOperation]:
     """All steps in the order in which they began."""
     done = [call for call in first.layers if call.result is not None]
     steps = [operation for operation in first.operations if not operation.reads]
     return sorted([*steps, *done], key=partial(_place, first))
 
 
-def _place(first: Rerun, step: Operation) -> tuple[int, int]:
+def _place(first: Rerun, step: TorchOperation) -> tuple[int, int]:
     return (first.begun[step.number], 0) if step.number < 0 else (step.number, 1)
 
 

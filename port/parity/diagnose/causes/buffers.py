@@ -11,7 +11,7 @@ import numpy as np
 from port.parity.compare.distance import difference
 from port.parity.compare.layer_matching import Matched
 from port.parity.compare.mode import Models
-from port.parity.diagnose.causes.operation import Arguments, Operation, Way, do, having, together
+from port.parity.diagnose.causes.operation import Arguments, TorchOperation, Way, do, having, together
 from port.parity.diagnose.causes.rerun import rerun
 from port.parity.sides.calls import Arrays
 
@@ -41,7 +41,7 @@ def statistics(models: Models, match: Matched, twin: Any, steps: int) -> Iterato
             return
 
 
-def _ways(operation: Operation, twin: Any, *, averages: bool) -> Iterator[tuple[Way, ...]]:
+def _ways(operation: TorchOperation, twin: Any, *, averages: bool) -> Iterator[tuple[Way, ...]]:
     """Each mistake alone, then two at once.
 
     Args:

@@ -6,7 +6,8 @@ from functools import cache
 
 from port.pairs import LayerPair
 from port.pairs.notes import NOTES
-from port.pairs.ops import OPERATORS
+from port.pairs.ops import OPERATORS, OperatorPair
+from port.pairs.registered import registered
 
 
 def note_of(kind: str, cites: tuple[str, ...] = ()) -> str:
@@ -38,7 +39,6 @@ def _naming(kind: str) -> tuple[str, ...]:
     return tuple(note.id for note in NOTES if kind in note.causes)
 
 
-@cache
 def _cited_by_operators(operation: str) -> tuple[str, ...]:
-    named = [pair for pair in OPERATORS if pair.torch.rpartition(".")[2] == operation]
+    named = [pair for pair in (*registered(OperatorPair), *OPERATORS) if pair.torch.rpartition(".")[2] == operation]
     return tuple(dict.fromkeys(id for pair in named for id in pair.notes))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from port.parity.diagnose.causes.operation import Arguments, Operation, Way, do, having, together
+from port.parity.diagnose.causes.operation import Arguments, TorchOperation, Way, do, having, together
 
 _ARITHMETIC = ("add", "sub", "rsub", "mul", "div", "rdiv", "pow", "rpow", "clamp", "masked_fill", "where", "full")
 _COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
@@ -21,7 +21,7 @@ LEAST_VALUES = 8
 
 
 @dataclass(frozen=True)
-class Number:
+class CodeNumber:
     """One number of torch's code, wherever it stands.
 
     Attributes:
@@ -30,7 +30,7 @@ class Number:
     """
 
     value: float
-    places: tuple[tuple[Operation, str, int], ...]
+    places: tuple[tuple[TorchOperation, str, int], ...]
 
     @property
     def is_a_bound(self) -> bool:
@@ -59,14 +59,14 @@ def said(value: float) -> str:
     return f"{value:.6g}"
 
 
-def numbers_of(operations: Sequence[Operation], *, alone: bool = False) -> Iterator[Number]:
+def numbers_of(operations: Sequence[TorchOperation], *, alone: bool = False) -> Iterator[CodeNumber]:
     """The numbers that operations are called with.
 
     Args:
         operations: calls of functions.
         alone: those that stand in several places in one of them, the last first; otherwise each wherever it stands.
     """
-    found: dict[float, list[tuple[Operation, str, int]]] = {}
+    found: dict[float, list[tuple[TorchOperation, str, int]]] = {}
     computed = {id(operation.result) for operation in operations if operation.operands}
     for operation in operations:
         for key, value in operation.arguments.items():
@@ -80,16 +80,16 @@ def numbers_of(operations: Sequence[Operation], *, alone: bool = False) -> Itera
                 found.setdefault(number, []).append((operation, key, 1))
     for value, places in found.items():
         if not alone:
-            yield Number(value, tuple(places))
+            yield CodeNumber(value, tuple(places))
             if value > 0 and -value in found:  # as both bounds of a clamp
                 below = [(operation, key, -1) for operation, key, _ in found[-value]]
-                yield Number(value, (*below, *places))
+                yield CodeNumber(value, (*below, *places))
             continue
         for place in reversed(places) if len(places) > 1 else ():
-            yield Number(value, (place,))
+            yield CodeNumber(value, (place,))
 
 
-def usual(number: Number) -> list[float]:
+def usual(number: CodeNumber) -> list[float]:
     """What stands in a number's place by mistake."""
     own = number.value
     if any(operation.base in _COMPARED for operation, _, _ in number.places) or isinstance(own, int):
@@ -103,7 +103,7 @@ def usual(number: Number) -> list[float]:
     return [value for value in dict.fromkeys([*near, *more]) if value != own and isfinite(value)]
 
 
-def bearing(number: Number, residual: Callable[[float], np.ndarray | None], start: np.ndarray) -> float | None:
+def bearing(number: CodeNumber, residual: Callable[[float], np.ndarray | None], start: np.ndarray) -> float | None:
     """Which share of the difference lies in the direction in which a number moves the result: 1 is all of it.
 
     Args:
@@ -119,7 +119,7 @@ def bearing(number: Number, residual: Callable[[float], np.ndarray | None], star
     return float(slope @ start) ** 2 / size if size else 0.0
 
 
-def solved(number: Number, residual: Callable[[float], np.ndarray | None], start: np.ndarray) -> Iterator[float]:
+def solved(number: CodeNumber, residual: Callable[[float], np.ndarray | None], start: np.ndarray) -> Iterator[float]:
     """Numbers that bring the two together, each nearer than the one before: Gauss-Newton steps by secants.
 
     Args:
@@ -153,7 +153,7 @@ def _with(key: str, value: float) -> Any:
 
 
 @dataclass(frozen=True)
-class Factor(Number):
+class Factor(CodeNumber):
     """A number by which Flax multiplies what torch takes as it is: torch's is 1."""
 
     def ways(self, other: float) -> dict[int, Way]:
@@ -167,7 +167,7 @@ class Factor(Number):
         return {operation.number: Way("scale-added", why, run, "Leave the factor out.", where=operation.said)}
 
 
-def factors_of(operations: Sequence[Operation]) -> Iterator[Factor]:
+def factors_of(operations: Sequence[TorchOperation]) -> Iterator[Factor]:
     """A factor of 1 for each floating operand, the last first."""
     for operation in reversed(operations):
         for key, value in operation.operands.items():

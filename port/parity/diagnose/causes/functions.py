@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, do, having, instead
+from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way, do, having, instead
 
 RANK = 4
 """These come after what is known of each function by itself."""
@@ -72,7 +72,7 @@ _AXES = (*_SAME_RESULT, *_ALONG_ONE, "vector_norm", "median", "prod", "cosine_si
 _BY_PLACE = {"flip": "1", "argsort": "1", "sort": "1", "roll": "2", "max": "1", "min": "1", "norm": "2"}
 
 
-def reduction(operation: Operation) -> Iterator[Way]:
+def reduction(operation: TorchOperation) -> Iterator[Way]:
     """A sum for a mean, a maximum for a sum, and so on, over the same axes."""
     own = _REDUCED.get(operation.name, "")
     if not own or not _is_floating(operation.input):
@@ -93,7 +93,7 @@ def reduction(operation: Operation) -> Iterator[Way]:
             yield Way(kind, why, run, f"Take the {own}.", rank=RANK)
 
 
-def spread(operation: Operation) -> Iterator[Way]:
+def spread(operation: TorchOperation) -> Iterator[Way]:
     """The variance for the deviation, and the other way round."""
     if operation.name in ("std", "var"):
         other = torch.var if operation.name == "std" else torch.std
@@ -103,7 +103,7 @@ def spread(operation: Operation) -> Iterator[Way]:
         yield Way("variance-or-deviation", why, run, f"Take the {names[0]}.", rank=RANK)
 
 
-def axis(operation: Operation) -> Iterator[Way]:
+def axis(operation: TorchOperation) -> Iterator[Way]:
     """The same function along other axes."""
     key, own = _axis_of(operation)
     first = operation.input[0] if isinstance(operation.input, list | tuple) and operation.input else operation.input
@@ -127,7 +127,7 @@ def axis(operation: Operation) -> Iterator[Way]:
             yield Way("another-axis", why, kept, f"Give it axis {said[0]}.", rank=RANK)
 
 
-def _axis_of(operation: Operation) -> tuple[str, Any]:
+def _axis_of(operation: TorchOperation) -> tuple[str, Any]:
     """The argument that says along which axes an operation goes, and what it says."""
     if operation.name in _AXES:
         for key in ("dim", "dims", "axis", _BY_PLACE.get(operation.name, "")):
@@ -138,7 +138,7 @@ def _axis_of(operation: Operation) -> tuple[str, Any]:
     return "", None
 
 
-def of_one(operation: Operation) -> Iterator[Way]:
+def of_one(operation: TorchOperation) -> Iterator[Way]:
     """Another function of one tensor."""
     if not _is_floating(operation.input):
         return
@@ -151,7 +151,7 @@ def of_one(operation: Operation) -> Iterator[Way]:
         yield Way("sine-and-cosine", why, instead(other), "Exchange the two.", rank=RANK)
 
 
-def extreme(operation: Operation) -> Iterator[Way]:
+def extreme(operation: TorchOperation) -> Iterator[Way]:
     """The smallest for the largest."""
     for own, other, said in (("argmin", torch.argmax, "smallest"), ("argmax", torch.argmin, "largest")):
         if operation.name == own:
@@ -168,7 +168,7 @@ def extreme(operation: Operation) -> Iterator[Way]:
                 yield Way("number-taken", why, having(k=other_k), f"Take {k}.", rank=RANK)
 
 
-def of_two(operation: Operation) -> Iterator[Way]:
+def of_two(operation: TorchOperation) -> Iterator[Way]:
     """Another function of the same two operands, or the same with the two exchanged."""
     base, values = operation.base, [*operation.arguments.values()]
     if len(values) < 2 or not torch.is_tensor(values[0]):
@@ -191,7 +191,7 @@ def of_two(operation: Operation) -> Iterator[Way]:
         yield Way("operands-exchanged", why, _exchanged, "Exchange them.", rank=RANK)
 
 
-def chosen(operation: Operation) -> Iterator[Way]:
+def chosen(operation: TorchOperation) -> Iterator[Way]:
     """``where`` with its two sides exchanged, a triangle that begins elsewhere, rows repeated in another order."""
     name, arguments = operation.name, operation.arguments
     if name == "where" and len(arguments) >= 3:
@@ -232,7 +232,7 @@ def chosen(operation: Operation) -> Iterator[Way]:
             yield Way("repeated-beside", why, beside, "Call jnp.tile, not jnp.repeat.", rank=RANK, together=2)
 
 
-def bounds(operation: Operation) -> Iterator[Way]:
+def bounds(operation: TorchOperation) -> Iterator[Way]:
     """A clamp without one of its bounds."""
     for name, said in (("min", "lower"), ("max", "upper")):
         other = "max" if name == "min" else "min"

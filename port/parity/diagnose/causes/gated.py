@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way
+from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way
 from port.parity.diagnose.causes.recurrent import layers_of
 
 New = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """The new gate before its tanh: of its input part, the reset gate, the state, and its hidden weight and bias."""
 
 
-def reset(operation: Operation) -> Iterator[Way]:
+def reset(operation: TorchOperation) -> Iterator[Way]:
     """The reset gate before the product with the hidden weight, or within its bias alone."""
     if operation.name not in ("gru", "gru_cell"):
         return

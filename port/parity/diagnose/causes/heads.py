@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Run, Way, instead, then
+from port.parity.diagnose.causes.operation import Arguments, Explanation, Run, TorchOperation, Way, instead, then
 
 _MOST_PARTS = 4
 _REMEDY = "Split the features in torch's order, or permute the projection's kernel."
 
 
-def _split(operation: Operation) -> tuple[int, tuple[int, ...]] | None:
+def _split(operation: TorchOperation) -> tuple[int, tuple[int, ...]] | None:
     """Where a reshape splits one axis: the axis, and the lengths that it is split into."""
     if operation.name not in ("view", "reshape", "unflatten") or not torch.is_tensor(operation.input):
         return None
@@ -40,7 +40,7 @@ def _filled(sizes: tuple[Any, ...], total: int) -> tuple[int, ...]:
     return tuple(total // known if size == -1 else int(size) for size in sizes)
 
 
-def order(operation: Operation) -> Iterator[Way]:
+def order(operation: TorchOperation) -> Iterator[Way]:
     """The features of a projection split into heads (or into query, key and value) in another order."""
     split = _split(operation)
     if split is None or not 2 <= len(split[1]) <= 3:
@@ -75,7 +75,7 @@ def _split_as(axis: int, sizes: tuple[int, ...], back: Sequence[int]) -> Run:
     return run
 
 
-def parts(operation: Operation) -> Iterator[Way]:
+def parts(operation: TorchOperation) -> Iterator[Way]:
     """The parts of a fused projection taken in another order: key, query, value for query, key, value."""
     if operation.name not in ("chunk", "split", "unbind", "tensor_split"):
         return
@@ -97,7 +97,7 @@ def _turned(result: Any, *, order: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(result[place] for place in order)
 
 
-def rotary(operation: Operation) -> Iterator[Way]:
+def rotary(operation: TorchOperation) -> Iterator[Way]:
     """Rotary positions that turn interleaved pairs, and not halves; and the other way round.
 
     Whichever pairs are turned, the logits are those of the other kind with query's and key's features permuted.
@@ -130,7 +130,7 @@ def _of_query_and_key(axis: int, last: int, places: torch.Tensor) -> Run:
     return then(change)
 
 
-def rotation(operation: Operation) -> Iterator[Way]:
+def rotation(operation: TorchOperation) -> Iterator[Way]:
     """Rotary positions that turn the other way, or not at all."""
     if operation.name == "sin":
         remedy = "Turn by (x₁ cos − x₂ sin, x₁ sin + x₂ cos)."

@@ -7,16 +7,16 @@ from itertools import permutations
 
 import torch
 
-from port.parity.diagnose.causes.operation import Explanation, Operation, Way, having
+from port.parity.diagnose.causes.operation import Explanation, TorchOperation, Way, having
 
 
-def _weight(operation: Operation) -> torch.Tensor | None:
+def _weight(operation: TorchOperation) -> torch.Tensor | None:
     is_product = operation.name == "linear" or operation.name.startswith("conv")
     weight = operation.arguments.get("weight")
     return weight if is_product and torch.is_tensor(weight) else None
 
 
-def axes(operation: Operation) -> Iterator[Way]:
+def axes(operation: TorchOperation) -> Iterator[Way]:
     """Every order of the kernel's axes that its shape allows."""
     weight = _weight(operation)
     if weight is None:
@@ -35,7 +35,7 @@ def axes(operation: Operation) -> Iterator[Way]:
         yield Way("kernel-transposed", why, run, rank=0 if order[2:] == tuple(range(2, weight.ndim)) else 1)
 
 
-def flipped(operation: Operation) -> Iterator[Way]:
+def flipped(operation: TorchOperation) -> Iterator[Way]:
     """A convolution's kernel back to front."""
     weight = _weight(operation)
     if weight is not None and weight.ndim > 2:
@@ -44,7 +44,7 @@ def flipped(operation: Operation) -> Iterator[Way]:
         yield Way("kernel-flipped", why, having(weight=weight.flip(spatial)))
 
 
-def bias(operation: Operation) -> Iterator[Way]:
+def bias(operation: TorchOperation) -> Iterator[Way]:
     """Without the bias."""
     if _weight(operation) is not None and operation.arguments.get("bias") is not None:
         why, remedy = "Flax's layer does not add its bias", "Give Flax's layer use_bias=True, and add the bias."

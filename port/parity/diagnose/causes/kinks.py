@@ -14,7 +14,7 @@ from port.parity.compare.mode import Models
 from port.parity.compare.mode_result import ModeResult
 from port.parity.compare.outputs import match_outputs
 from port.parity.diagnose.causes.between import Relation
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, having, instead
+from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way, having, instead
 from port.parity.diagnose.causes.rerun import instrumented
 from port.parity.sides.calls import largest
 from port.parity.sides.cotangents import Drawn
@@ -40,7 +40,7 @@ def other_gradients(models: Models, result: ModeResult, parting: Parting) -> Ite
     training = parting.mode == "training"
     drawn, loss = Drawn(), models.losses
 
-    def torch_run(ways: dict[int, Way]) -> tuple[Pass, list[Operation]]:
+    def torch_run(ways: dict[int, Way]) -> tuple[Pass, list[TorchOperation]]:
         with instrumented({number: way.run for number, way in ways.items()}, located=True) as operations:
             return models.torch.run(models.inputs, drawn, training=training, loss=loss[0]), operations
 
@@ -87,7 +87,7 @@ def _agree(models: Models, torch: Pass, flax: Pass, trained: Set[str]) -> bool:
     )
 
 
-def kinks(operation: Operation) -> Iterator[Way]:
+def kinks(operation: TorchOperation) -> Iterator[Way]:
     """jax's gradient at a kink; the values are the same."""
     name, arguments = operation.name, operation.arguments
     if name == "abs":
@@ -119,7 +119,7 @@ def _shared(function: Any, arguments: Arguments) -> Any:
     return type(whole)((torch.amax(x, dim, *more), whole.indices))
 
 
-def padding_row(operation: Operation) -> Iterator[Way]:
+def padding_row(operation: TorchOperation) -> Iterator[Way]:
     """An embedding whose padding row is trained as the others are."""
     if operation.name == "embedding" and operation.arguments.get("padding_idx") is not None:
         row = operation.arguments["padding_idx"]
@@ -132,7 +132,7 @@ def padding_row(operation: Operation) -> Iterator[Way]:
         yield Way("frequency-not-divided", why, having(scale_grad_by_freq=False), remedy)
 
 
-def stopped_gradients(operation: Operation) -> Iterator[Way]:
+def stopped_gradients(operation: TorchOperation) -> Iterator[Way]:
     """One of an operation's operands as a constant; or as none, where torch takes it for one."""
     if operation.reads:
         return

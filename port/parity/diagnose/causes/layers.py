@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from port.parity.diagnose.causes.operation import Arguments, Operation, Way, do
+from port.parity.diagnose.causes.operation import Arguments, TorchOperation, Way, do
 
 _MOST_OTHERS = 8
 
 
-def of_layers(calls: Sequence[Operation], modules: Mapping[str, nn.Module]) -> Iterator[tuple[int, Way]]:
+def of_layers(calls: Sequence[TorchOperation], modules: Mapping[str, nn.Module]) -> Iterator[tuple[int, Way]]:
     """The ways of layers' calls, the last first.
 
     Args:

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, do, having, then
+from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way, do, having, then
 
 _OF_LABELS = ("cross_entropy", "nll_loss")
 _AVERAGED = (*_OF_LABELS, "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits")
 
 
-def labels(operation: Operation) -> Iterator[Way]:
+def labels(operation: TorchOperation) -> Iterator[Way]:
     """The mean over all samples, where torch's leaves the ignored ones out, or is weighted."""
     if operation.name not in _OF_LABELS or operation.arguments.get("reduction", "mean") != "mean":
         return
@@ -36,7 +36,7 @@ def _mean_over_all(function: Any, arguments: Arguments) -> Any:
     return do(function, {**arguments, "reduction": "sum"}) / arguments["target"].numel()
 
 
-def likes(operation: Operation) -> Iterator[Way]:
+def likes(operation: TorchOperation) -> Iterator[Way]:
     """optax's l2_loss for the mean of squares, its huber_loss for smooth_l1_loss."""
     if operation.name == "mse_loss":
         why = "Flax's loss is half of torch's, as optax.l2_loss is"
@@ -51,7 +51,7 @@ def _huber(function: Any, arguments: Arguments) -> Any:
     return F.huber_loss(**kept, delta=arguments.get("beta", 1.0))
 
 
-def reduction(operation: Operation) -> Iterator[Way]:
+def reduction(operation: TorchOperation) -> Iterator[Way]:
     """A sum for a mean, and the other way round."""
     own = operation.arguments.get("reduction", "mean")
     if operation.name in _AVERAGED and own in ("mean", "sum"):

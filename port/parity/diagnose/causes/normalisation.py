@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, do, having
+from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way, do, having
 
 _NORMS = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm")
 _EPSILONS = (1e-3, 1e-5, 1e-6, 1e-7, 1e-8, 1e-12, 0.0)
 
 
-def epsilon(operation: Operation) -> Iterator[Way]:
+def epsilon(operation: TorchOperation) -> Iterator[Way]:
     """Another epsilon: Flax's default is 1e-6."""
     if operation.name not in _NORMS:
         return
@@ -30,7 +30,7 @@ def epsilon(operation: Operation) -> Iterator[Way]:
                 yield Way("epsilon", why, having(eps=other), f"Give Flax's layer epsilon={own:g}.")
 
 
-def running_statistics(operation: Operation) -> Iterator[Way]:
+def running_statistics(operation: TorchOperation) -> Iterator[Way]:
     """BatchNorm with the batch's statistics instead of the running ones, and the other way round."""
     if operation.name != "batch_norm":
         return
@@ -53,7 +53,7 @@ def running_statistics(operation: Operation) -> Iterator[Way]:
         yield Way("running-statistics-not-loaded", why, run, remedy=remedy)
 
 
-def scale_and_bias(operation: Operation) -> Iterator[Way]:
+def scale_and_bias(operation: TorchOperation) -> Iterator[Way]:
     """Without the scale or the bias, or with 1 + the scale."""
     if operation.name not in _NORMS:
         return
@@ -68,7 +68,7 @@ def scale_and_bias(operation: Operation) -> Iterator[Way]:
         yield Way("bias-missing", why, having(bias=None), remedy=remedy)
 
 
-def moments(operation: Operation) -> Iterator[Way]:
+def moments(operation: TorchOperation) -> Iterator[Way]:
     """LayerNorm and RMSNorm with the other's mean, the unbiased variance, or epsilon outside the root."""
     if operation.name not in ("layer_norm", "rms_norm"):
         return
@@ -86,7 +86,7 @@ def moments(operation: Operation) -> Iterator[Way]:
     yield Way("epsilon-outside-root", why, run, "Divide by sqrt(variance + epsilon).")
 
 
-def groups(operation: Operation) -> Iterator[Way]:
+def groups(operation: TorchOperation) -> Iterator[Way]:
     """GroupNorm in another number of groups."""
     if operation.name != "group_norm" or not torch.is_tensor(operation.input):
         return
@@ -113,7 +113,7 @@ def _normalised(*, subtracts: bool, correction: int = 0, outside: bool = False) 
     return run
 
 
-def deviation(operation: Operation) -> Iterator[Way]:
+def deviation(operation: TorchOperation) -> Iterator[Way]:
     """var and std with the other's divisor: torch's is n − 1, jax's n."""
     if operation.name in ("var", "std") and operation.arguments.get("correction", 1) == 1:
         why = f"jnp.{operation.name} divides by n, torch's by n − 1"

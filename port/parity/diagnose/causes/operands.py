@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from port.parity.diagnose.causes.activations import ACTIVATIONS
-from port.parity.diagnose.causes.operation import Arguments, Operation, Way, do, having, then
+from port.parity.diagnose.causes.operation import Arguments, TorchOperation, Way, do, having, then
 from port.parity.sides.structure import leaves
 
 Named = tuple[str, torch.Tensor]
@@ -24,7 +24,7 @@ _STEPS: dict[str, Any] = {
 _NEAREST, _MOST_OTHERS, _MOST_ADDED = 32, 24, 16
 
 
-def exchanged(steps: Sequence[Operation]) -> Iterator[tuple[int, Way]]:
+def exchanged(steps: Sequence[TorchOperation]) -> Iterator[tuple[int, Way]]:
     """Two steps, one of which takes what the other gives, in the other order; the last first.
 
     Args:
@@ -43,7 +43,7 @@ def exchanged(steps: Sequence[Operation]) -> Iterator[tuple[int, Way]]:
                     yield step.number, Way("order-of-steps", why, run, "Do them in torch's order.")
 
 
-def _turned(before: Operation, other: str, key: str) -> Any:
+def _turned(before: TorchOperation, other: str, key: str) -> Any:
     """The step done to what the one before it is given, and that one to its result."""
 
     def run(function: Any, arguments: Arguments) -> Any:
@@ -53,7 +53,9 @@ def _turned(before: Operation, other: str, key: str) -> Any:
     return run
 
 
-def others(steps: Sequence[Operation], before: Sequence[Operation], weights: Sequence[Named]) -> Iterator[Any]:
+def others(
+    steps: Sequence[TorchOperation], before: Sequence[TorchOperation], weights: Sequence[Named]
+) -> Iterator[Any]:
     """Another tensor of the same shape for one that an operation takes; the last operation first.
 
     Args:
@@ -81,7 +83,7 @@ def others(steps: Sequence[Operation], before: Sequence[Operation], weights: Seq
                 yield step.number, Way("another-operand", why, having(**{key: tensor.detach()}), f"Take {own}.")
 
 
-def added(steps: Sequence[Operation], layers: Sequence[Operation]) -> Iterator[tuple[int, Way]]:
+def added(steps: Sequence[TorchOperation], layers: Sequence[TorchOperation]) -> Iterator[tuple[int, Way]]:
     """A step done to a result that torch takes as it is: a function, or one of the model's layers.
 
     Args:
@@ -104,7 +106,7 @@ def added(steps: Sequence[Operation], layers: Sequence[Operation]) -> Iterator[t
                 yield step.number, Way("step-added", why, then(call.function), "Leave it out.")
 
 
-def _known(steps: Sequence[Operation]) -> Iterator[tuple[str, int, torch.Tensor]]:
+def _known(steps: Sequence[TorchOperation]) -> Iterator[tuple[str, int, torch.Tensor]]:
     """The tensors of a run with what a person calls them, and after which step they are there."""
     for place, step in enumerate(steps):
         if step.number < 0:
@@ -118,7 +120,7 @@ def _known(steps: Sequence[Operation]) -> Iterator[tuple[str, int, torch.Tensor]
             yield f"an operand of {_called(step)}", place - 1, value
 
 
-def _place(step: Operation, steps: Sequence[Operation]) -> int:
+def _place(step: TorchOperation, steps: Sequence[TorchOperation]) -> int:
     return next((place for place, other in enumerate(steps) if other.number == step.number), len(steps))
 
 
@@ -128,6 +130,6 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield leaf
 
 
-def _called(step: Operation) -> str:
+def _called(step: TorchOperation) -> str:
     """A step as a person finds it."""
     return step.layer if step.number < 0 else f"{step.base} ({step.line})" if step.line else step.base

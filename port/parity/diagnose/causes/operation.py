@@ -102,7 +102,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Operation:
+class TorchOperation:
     """One call of a torch function in a run.
 
     Attributes:
@@ -184,7 +184,7 @@ class Way:
     chosen: Mapping[int, Way] = field(default_factory=dict, compare=False)
 
 
-Explanation = Callable[[Operation], Iterator[Way]]
+Explanation = Callable[[TorchOperation], Iterator[Way]]
 """The other ways of doing an operation that one kind of mistake gives; none where it does not apply."""
 
 

@@ -8,13 +8,22 @@ from typing import Any
 
 import torch
 
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, do, having, of_input, then
+from port.parity.diagnose.causes.operation import (
+    Arguments,
+    Explanation,
+    TorchOperation,
+    Way,
+    do,
+    having,
+    of_input,
+    then,
+)
 
 _OFFSETS = (1, -1, 2, -2)
 _REMEDY = "Count the positions from where torch does."
 
 
-def embedding(operation: Operation) -> Iterator[Way]:
+def embedding(operation: TorchOperation) -> Iterator[Way]:
     """An embedding's row for the next position."""
     if operation.name != "embedding" or not torch.is_tensor(operation.arguments.get("weight")):
         return
@@ -31,7 +40,7 @@ def embedding(operation: Operation) -> Iterator[Way]:
         yield Way("max-norm-missing", why, having(max_norm=None), remedy)
 
 
-def counted(operation: Operation) -> Iterator[Way]:
+def counted(operation: TorchOperation) -> Iterator[Way]:
     """Positions that are counted from 1."""
     if operation.name == "arange":
         for offset in _OFFSETS:
@@ -44,7 +53,7 @@ def _moved(places: torch.Tensor, *, offset: int, rows: int | None = None) -> tor
     return places + offset if rows is None else (places + offset) % rows
 
 
-def sliced(operation: Operation) -> Iterator[Way]:
+def sliced(operation: TorchOperation) -> Iterator[Way]:
     """A slice of a table that begins one later, or an element from the other end."""
     if operation.name != "getitem" or not torch.is_tensor(operation.input):
         return

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, do, having
+from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way, do, having
 
 _GATES = {"lstm": "ifgo", "gru": "rzn", "lstm_cell": "ifgo", "gru_cell": "rzn"}
 _OF_A_CELL = ("w_ih", "w_hh", "b_ih", "b_hh")
 
 
-def gates(operation: Operation) -> Iterator[Way]:
+def gates(operation: TorchOperation) -> Iterator[Way]:
     """Every order of the gates."""
     names = _GATES.get(operation.name, "")
     if not names or not (_is_cell(operation) or isinstance(operation.arguments.get("params"), list)):
@@ -26,7 +26,7 @@ def gates(operation: Operation) -> Iterator[Way]:
             yield Way("gate-order", why, _with_weights(_reordered(order)))
 
 
-def biases(operation: Operation) -> Iterator[Way]:
+def biases(operation: TorchOperation) -> Iterator[Way]:
     """Without one of the two biases."""
     if operation.name not in _GATES or not _has_biases(operation):
         return
@@ -38,7 +38,7 @@ def biases(operation: Operation) -> Iterator[Way]:
     yield Way("bias-missing", "Flax's layer adds neither of torch's biases", both, "Add both of torch's biases.")
 
 
-def backwards(operation: Operation) -> Iterator[Way]:
+def backwards(operation: TorchOperation) -> Iterator[Way]:
     """The sequence from its end."""
     if operation.name not in _GATES or _is_cell(operation) or operation.arguments.get("bidirectional"):
         return
@@ -59,7 +59,7 @@ def backwards(operation: Operation) -> Iterator[Way]:
             yield Way("first-state-missing", "Flax starts from zeros, torch from a given state", changed, remedy=remedy)
 
 
-def forget_gate(operation: Operation) -> Iterator[Way]:
+def forget_gate(operation: TorchOperation) -> Iterator[Way]:
     """An LSTM's forget gate with 1 added, as Keras and haiku have it."""
     if operation.name in ("lstm", "lstm_cell") and _has_biases(operation):
         why = "Flax's forget gate has 1 added to its bias"
@@ -85,11 +85,11 @@ def layers_of(arguments: Arguments) -> list[list[torch.Tensor]]:
     return [weights[start : start + count] for start in range(0, len(weights), count)]
 
 
-def _is_cell(operation: Operation) -> bool:
+def _is_cell(operation: TorchOperation) -> bool:
     return operation.name.endswith("_cell") and operation.arguments.get("w_hh") is not None
 
 
-def _has_biases(operation: Operation) -> bool:
+def _has_biases(operation: TorchOperation) -> bool:
     arguments = operation.arguments
     return arguments.get("b_hh") is not None if _is_cell(operation) else bool(arguments.get("has_biases"))
 
@@ -114,7 +114,7 @@ def _forgetting(weights: list[torch.Tensor]) -> list[torch.Tensor]:
     return [w_ih, w_hh, b_ih + added, b_hh]
 
 
-def padded(operation: Operation) -> Iterator[Way]:
+def padded(operation: TorchOperation) -> Iterator[Way]:
     """Sequences of several lengths run through to their padding's end."""
     if operation.name == "_pack_padded_sequence":
         axis = 1 if operation.arguments.get("batch_first") else 0

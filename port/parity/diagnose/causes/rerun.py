@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from port.parity.diagnose.causes.operation import Operation, Run, arguments_of, name_of
+from port.parity.diagnose.causes.operation import Run, TorchOperation, arguments_of, name_of
 from port.parity.sides.calls import Arrays, Call, numpy_leaves
 from port.parity.sides.inputs import Inputs
 from port.parity.sides.structure import rebuilt
@@ -45,8 +45,8 @@ class Rerun:
         buffers: the model's state dict after it; of a whole run.
     """
 
-    operations: list[Operation] = field(default_factory=list)
-    layers: list[Operation] = field(default_factory=list)
+    operations: list[TorchOperation] = field(default_factory=list)
+    layers: list[TorchOperation] = field(default_factory=list)
     begun: dict[int, int] = field(default_factory=dict)
     numbers: int = 0
     call: Call | None = None
@@ -83,7 +83,7 @@ class _Stand(TorchFunctionMode):
         result = function(*args, **(kwargs or {})) if way is None else way(function, arguments)
         line = _line() if self._located else ""
         self._rerun.operations.append(
-            Operation(number, name, arguments, layer, result=result, function=function, line=line)
+            TorchOperation(number, name, arguments, layer, result=result, function=function, line=line)
         )
         return result
 
@@ -145,7 +145,7 @@ def rerun(
 
 
 @contextmanager
-def instrumented(ways: Mapping[int, Run], *, located: bool = False) -> Iterator[list[Operation]]:
+def instrumented(ways: Mapping[int, Run], *, located: bool = False) -> Iterator[list[TorchOperation]]:
     """Do operations in other ways in whatever of torch's is run meanwhile; gives all of them, in their order."""
     done = Rerun()
     with torch.set_grad_enabled(torch.is_grad_enabled()), _Stand(done, ways, [], located=located):
@@ -169,7 +169,7 @@ def _follow(
         numbers.append(-1 - len(done.layers))
         done.begun[numbers[-1]] = len(done.operations)
         arguments = {**{str(place): value for place, value in enumerate(args)}, **kwargs}
-        done.layers.append(Operation(numbers[-1], CALL, arguments, path, function=layer.forward))
+        done.layers.append(TorchOperation(numbers[-1], CALL, arguments, path, function=layer.forward))
         if f"{path}#{number}" == until or watch:
             done.started = len(done.operations)
             *positional, named = _kept((*args, kwargs))

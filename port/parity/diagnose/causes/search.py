@@ -26,7 +26,7 @@ from port.parity.diagnose.causes import (
 )
 from port.parity.diagnose.causes.broad import Chosen, broad
 from port.parity.diagnose.causes.citing import cited_by
-from port.parity.diagnose.causes.operation import Explanation, Operation, Way, having, together
+from port.parity.diagnose.causes.operation import Explanation, TorchOperation, Way, having, together
 from port.parity.diagnose.causes.rerun import Rerun, rerun
 from port.parity.diagnose.causes.target import Target
 
@@ -245,7 +245,7 @@ def _exchanged(target: Target, first: Rerun) -> Iterator[tuple[Way, Chosen]]:
             yield ways[0], {one.number: ways[0], other.number: ways[1]}
 
 
-def _of(explanation: Explanation, operation: Operation) -> Iterator[Way]:
+def _of(explanation: Explanation, operation: TorchOperation) -> Iterator[Way]:
     """An explanation's ways; none where it fails on what it did not foresee."""
     with suppress(Exception):
         for way in explanation(operation):
@@ -262,7 +262,7 @@ def _subsets(group: Chosen) -> Iterator[tuple[int, ...]]:
             yield from combinations(numbers, count)
 
 
-def candidates(target: Target, run: Rerun) -> list[Operation]:
+def candidates(target: Target, run: Rerun) -> list[TorchOperation]:
     """The operations that may be at fault: what lies between the layers that are right and the one that parts."""
     limit = target.limit
     is_right: dict[str, bool] = {}

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from port.parity.diagnose.causes.cause import LAYER
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, do, having, instead, then
+from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way, do, having, instead, then
 
 
 def _each(value: Any, count: int) -> tuple[Any, ...]:
@@ -18,7 +18,7 @@ def _each(value: Any, count: int) -> tuple[Any, ...]:
     return values * count if len(values) == 1 else values
 
 
-def padding(operation: Operation) -> Iterator[Way]:
+def padding(operation: TorchOperation) -> Iterator[Way]:
     """A convolution padded as "SAME" pads, which at a stride is not the same on both ends; or not at all."""
     if operation.name not in ("conv1d", "conv2d", "conv3d"):
         return
@@ -61,7 +61,7 @@ def _from_the_end(function: Any, arguments: Arguments) -> Any:
     return do(function, {**arguments, "input": x, "weight": weight}).flip(axes)
 
 
-def transposed_padding(operation: Operation) -> Iterator[Way]:
+def transposed_padding(operation: TorchOperation) -> Iterator[Way]:
     """A transposed convolution padded as "SAME" pads, which with output_padding is not torch's."""
     if operation.name in ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"):
         told, more = operation.arguments.get("padding", 0), operation.arguments.get("output_padding", 0)
@@ -84,7 +84,7 @@ def _transposed_same(function: Any, arguments: Arguments) -> Any:
     return F.pad(whole, pads)
 
 
-def pad_mode(operation: Operation) -> Iterator[Way]:
+def pad_mode(operation: TorchOperation) -> Iterator[Way]:
     """Padding with other values."""
     if operation.name != "pad":
         return
@@ -95,7 +95,7 @@ def pad_mode(operation: Operation) -> Iterator[Way]:
             yield Way("padding-mode", why, having(mode=other))
 
 
-def pools(operation: Operation) -> Iterator[Way]:
+def pools(operation: TorchOperation) -> Iterator[Way]:
     """A pool with its last window rounded the other way, another padding, or the other kind of pool."""
     if not operation.name.startswith(("max_pool", "avg_pool")):
         return
@@ -148,7 +148,7 @@ def _pool_padded_same(function: Any, arguments: Arguments) -> Any:
     return do(function, {**arguments, "input": F.pad(x, pads, value=-torch.inf), "padding": 0})
 
 
-def resizing(operation: Operation) -> Iterator[Way]:
+def resizing(operation: TorchOperation) -> Iterator[Way]:
     """Interpolation between other source points."""
     if operation.name != "interpolate":
         return
@@ -173,7 +173,7 @@ def resizing(operation: Operation) -> Iterator[Way]:
             yield Way("interpolation-mode", why, having(mode=other, **takes))
 
 
-def _grows(operation: Operation) -> bool:
+def _grows(operation: TorchOperation) -> bool:
     """Whether a resize gives an image that is smaller nowhere: torch has a = −0.5 where it smooths, and smooths
     nothing there."""
     size, factor = operation.arguments.get("size"), operation.arguments.get("scale_factor")
@@ -183,7 +183,7 @@ def _grows(operation: Operation) -> bool:
     return factor is not None and all(each >= 1 for each in _each(factor, len(lengths)))
 
 
-def concatenation(operation: Operation) -> Iterator[Way]:
+def concatenation(operation: TorchOperation) -> Iterator[Way]:
     """What is concatenated in another order."""
     tensors = operation.arguments.get("tensors")
     if operation.name != "cat" or not isinstance(tensors, tuple | list) or not 2 <= len(tensors) <= 4:
@@ -202,7 +202,7 @@ def _reordered(order: tuple[int, ...]) -> Any:
     return run
 
 
-def flattening(operation: Operation) -> Iterator[Way]:
+def flattening(operation: TorchOperation) -> Iterator[Way]:
     """Images flattened with their channels last."""
     if operation.name not in ("flatten", "reshape", "view") or not torch.is_tensor(operation.input):
         return
@@ -223,7 +223,7 @@ def flattening(operation: Operation) -> Iterator[Way]:
         yield Way("flatten-order", why, channels_last, remedy)
 
 
-def tokens(operation: Operation) -> Iterator[Way]:
+def tokens(operation: TorchOperation) -> Iterator[Way]:
     """Images flattened into tokens column by column."""
     if (
         operation.name in ("flatten", "reshape", "view")
@@ -240,7 +240,7 @@ def tokens(operation: Operation) -> Iterator[Way]:
         yield Way("token-order", why, by_columns, remedy=remedy)
 
 
-def averaging(operation: Operation) -> Iterator[Way]:
+def averaging(operation: TorchOperation) -> Iterator[Way]:
     """A maximum for a mean over the image, and the other way round."""
     if operation.name in ("adaptive_avg_pool2d", "adaptive_avg_pool1d"):
         pool = F.adaptive_max_pool2d if operation.name.endswith("2d") else F.adaptive_max_pool1d
@@ -255,7 +255,7 @@ def averaging(operation: Operation) -> Iterator[Way]:
         yield Way("mean-or-sum", "torch takes the mean over the image, Flax the sum", summed, "Take the mean.")
 
 
-def adaptive(operation: Operation) -> Iterator[Way]:
+def adaptive(operation: TorchOperation) -> Iterator[Way]:
     """A plain pool that fits the sizes, for an adaptive one."""
     kind, _, rank = operation.name.removeprefix("adaptive_").rpartition("_pool")
     if not operation.name.startswith("adaptive_") or kind not in ("avg", "max") or not torch.is_tensor(operation.input):
@@ -275,7 +275,7 @@ def adaptive(operation: Operation) -> Iterator[Way]:
         yield Way("adaptive-windows", why, instead(pooled))
 
 
-def _count(operation: Operation, result: torch.Tensor) -> float:
+def _count(operation: TorchOperation, result: torch.Tensor) -> float:
     return operation.input.numel() / result.numel()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from port.parity.diagnose.causes.operation import Arguments, Explanation, Operation, Way, instead
+from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way, instead
 
 RANK = 3
 """From here on explanations are of any step, not of what is known of one: they come after all others."""
@@ -15,7 +15,7 @@ _MOVES = ("transpose", "permute", "movedim", "swapaxes", "t", "mT")
 _NO_STEP = ("contiguous", "clone", "to", "view", "reshape", "type_as", "float", "double", "expand", "dropout", "_line")
 
 
-def left_out(operation: Operation) -> Iterator[Way]:
+def left_out(operation: TorchOperation) -> Iterator[Way]:
     """An operation that gives what it was given: of two operands, either."""
     result = operation.result
     if not torch.is_tensor(result) or operation.name in _NO_STEP:
@@ -43,7 +43,7 @@ def _fits(value: torch.Tensor, result: torch.Tensor) -> bool:
     return value.dtype == result.dtype and value.ndim <= result.ndim and value.shape == result.shape
 
 
-def moved(operation: Operation) -> Iterator[Way]:
+def moved(operation: TorchOperation) -> Iterator[Way]:
     """Axes that torch exchanges, and Flax has as they lie in memory."""
     result = operation.result
     if operation.name not in _MOVES or not torch.is_tensor(result) or result.shape == operation.input.shape:
@@ -53,7 +53,7 @@ def moved(operation: Operation) -> Iterator[Way]:
     yield Way("axes-not-moved", why, run, "Move the axes as torch does.", rank=RANK, together=2)
 
 
-def interleaved(operation: Operation) -> Iterator[Way]:
+def interleaved(operation: TorchOperation) -> Iterator[Way]:
     """Halves for every other place, and the other way round: where two are put beside each other, or taken apart."""
     name, arguments = operation.name, operation.arguments
     tensors = arguments.get("tensors")
@@ -92,7 +92,7 @@ def interleaved(operation: Operation) -> Iterator[Way]:
         yield from _of_places(operation)
 
 
-def _of_places(operation: Operation) -> Iterator[Way]:
+def _of_places(operation: TorchOperation) -> Iterator[Way]:
     """``x[..., 0::2]`` as the first half."""
     key = [*operation.arguments][1]
     index = operation.arguments[key]

@@ -1,4 +1,4 @@
-"""How each operator and layer is said in JAX over arrays whose axes are in another order. One file a family."""
+"""What no pair can say: operators that are said by others, and the structure of a run. One file a family."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING
 from port.errors import NoPair
 from port.pairs.ops.aliases import meaning_of
 from port.translation.ir.graph import LayerCall, Operation, each_value
+from port.translation.lowering.axes import lower
+from port.translation.lowering.paired import is_registered, pair_of
 from port.translation.lowering.rules import (
-    axes,
     batch_norm,
-    cast,
-    concat_split,
     decompositions,
-    from_pair,
-    indexing,
-    linalg,
-    losses,
-    pad,
-    reshape,
-    rng,
+    layer_weights,
+    rewrites,
+    sloped,
     symints,
     unsupported,
 )
@@ -32,38 +27,48 @@ if TYPE_CHECKING:
 
 Rule = Callable[["LoweringContext", Operation], None]
 
+REWRITES: dict[str, rewrites.Rewrite] = {**rewrites.REWRITES, "aten.linear": layer_weights.of_a_layer}
+"""By the operator's name: what gives the operator that it is said by."""
+
 RULES: dict[str, Rule] = {
-    **axes.RULES,
-    **reshape.RULES,
-    **indexing.RULES,
-    **concat_split.RULES,
-    **losses.RULES,
-    **linalg.RULES,
     **batch_norm.RULES,
-    **pad.RULES,
-    **cast.RULES,
     **decompositions.RULES,
-    **unsupported.RULES,
+    **layer_weights.RULES,
+    **sloped.RULES,
     **symints.RULES,
-    **rng.RULES,
+    **unsupported.RULES,
 }
-"""By an overload's whole name, or by the operator's (``"aten.cat"``)."""
+"""By an overload's whole name, or by the operator's: what no pair speaks of."""
 
 
 def apply(stage: LoweringContext, operation: Operation) -> None:
     """Say an operator in JAX, or mark its place if nothing is known of it."""
-    name = operation.operator
-    base = name.rpartition(".")[0]
-    rule = RULES.get(name) or RULES.get(base) or RULES.get(meaning_of(base), from_pair.from_pair)
     try:
-        rule(stage, operation)
+        _apply(stage, operation)
     except NoPair as error:
         listed = of_lists_of_one(stage, operation)
         if listed is not None:
             apply(stage, listed)
             as_numbers(stage, operation.results, listed.results)
         elif any(map(stage.is_read, operation.results)):
-            stage.refuse(name.removesuffix(".default"), str(error), operation.results)
+            stage.refuse(operation.operator.removesuffix(".default"), str(error), operation.results)
+
+
+def _apply(stage: LoweringContext, operation: Operation) -> None:
+    if is_registered(operation):  # a pair of the user's own goes before the rules, too
+        lower(stage, pair_of(operation))
+        return
+    rewrite = REWRITES.get(meaning_of(_base(operation)))
+    operation = operation if rewrite is None else rewrite(stage, operation)
+    rule = RULES.get(operation.operator) or RULES.get(_base(operation))
+    if rule is None:
+        lower(stage, pair_of(operation))
+    else:
+        rule(stage, operation)
+
+
+def _base(operation: Operation) -> str:
+    return operation.operator.rpartition(".")[0]
 
 
 def apply_layer(stage: LoweringContext, call: LayerCall) -> None:

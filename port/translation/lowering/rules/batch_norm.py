@@ -1,13 +1,16 @@
-"""Batch norm on statistics that the model keeps by hand, as functional.batch_norm does it in either mode."""
+"""Batch norm on statistics that the model keeps by hand, as functional.batch_norm does it in training."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from port.errors import NoPair
-from port.translation.ir.expr import code, literal
+from port.translation.ir.expr import code
 from port.translation.ir.graph import Operation, Value
 from port.translation.ir.layout import channels_last, torchs
+from port.translation.lowering.axes import lower
+from port.translation.lowering.paired import pair_of
+from port.translation.lowering.rules.rewrites import normalised
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
@@ -20,13 +23,8 @@ def _batch_norm(stage: LoweringContext, operation: Operation) -> None:
     if not given["training"]:
         raise NoPair("running statistics that are written to in evaluation")
     result, *batch, mean, variance = operation.results
-    layout = channels_last(value.rank, 1)
-    x, axes = stage.need(value, layout), tuple(range(value.rank - 1))
-    affine = [literal(None) if given[name] is None else stage.need(given[name]) for name in ("weight", "bias")]
-    normalised = code("F.batch_norm(x, weight, bias, eps)", x=x, weight=affine[0], bias=affine[1], eps=given["eps"])
-    follows = value if stage.layout(value) == layout else None
-    stage.note("W10", "W11")
-    stage.give(result, normalised, layout, follows=follows)
+    lower(stage, pair_of(normalised(operation, result, training=True)))
+    x, axes = stage.need(value, channels_last(value.rank, 1)), tuple(range(value.rank - 1))
     own = (
         code("x.mean(axes)", x=x, axes=axes),
         code("jax.lax.rsqrt(x.var(axes) + eps)", x=x, axes=axes, eps=given["eps"]),
@@ -47,30 +45,4 @@ def _batch_norm(stage: LoweringContext, operation: Operation) -> None:
         stage.give(running, updated, torchs(1))
 
 
-def _with_running_statistics(stage: LoweringContext, operation: Operation) -> None:
-    """The input normalised by running statistics, as in evaluation."""
-    given = operation.arguments
-    value: Value = given["input"]
-    result, *batch = operation.results
-    if any(stage.is_read(statistic) for statistic in batch):
-        raise NoPair("a batch's statistics are read where there are none")
-    layout = channels_last(value.rank, 1)
-    expression = code(
-        "(x - mean) * jax.lax.rsqrt(var + eps)",
-        x=stage.need(value, layout),
-        mean=stage.need(given["running_mean"]),
-        var=stage.need(given["running_var"]),
-        eps=given["eps"],
-    )
-    if given["weight"] is not None:
-        expression = code("y * weight", y=expression, weight=stage.need(given["weight"]))
-    if given["bias"] is not None:
-        expression = code("y + bias", y=expression, bias=stage.need(given["bias"]))
-    stage.note("W10")
-    stage.give(result, expression, layout, follows=value if stage.layout(value) == layout else None)
-
-
-RULES = {
-    "aten._native_batch_norm_legit_functional": _batch_norm,
-    "aten._native_batch_norm_legit_no_training": _with_running_statistics,
-}
+RULES = {"aten._native_batch_norm_legit_functional": _batch_norm}

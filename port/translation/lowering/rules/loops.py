@@ -13,8 +13,7 @@ from port.translation.ir.lowered import Scan
 from port.translation.lowering.transposes import transposed
 
 if TYPE_CHECKING:
-    import ast
-
+    from port.translation.ir import syntax
     from port.translation.lowering.context import LoweringContext
 
 
@@ -61,7 +60,7 @@ def _known(stage: LoweringContext, value: Value, layout: Layout) -> None:
     stage.placed.values[value.name] = value
 
 
-def _take(stage: LoweringContext, sliced: Sliced) -> ast.expr:
+def _take(stage: LoweringContext, sliced: Sliced) -> syntax.Expr:
     """An array with the axis that the rounds go along in front."""
     whole, axis = sliced.whole, sliced.axis
     layout, expression = stage.layout(whole), stage.ref(whole)
@@ -77,24 +76,24 @@ def _take(stage: LoweringContext, sliced: Sliced) -> ast.expr:
 
     if layout.folded is None:
         stage.follows[sliced.inside] = (whole, back)
-    made: ast.expr = expression
+    made: syntax.Expr = expression
     return made
 
 
-def _begin(stage: LoweringContext, carried: Carried) -> ast.expr:
+def _begin(stage: LoweringContext, carried: Carried) -> syntax.Expr:
     """What the first round takes: in the layout that the rounds want it in."""
     inside = carried.inside
-    layout = stage.preferred.get(inside.name, replace(stage.layout(carried.first), folded=None))
+    layout = stage.given(inside) or replace(stage.layout(carried.first), folded=None)
     _known(stage, inside, layout)
     stage.sources.add(inside)
     return stage.need(carried.first, layout)
 
 
-def _hand_on(stage: LoweringContext, carried: Carried) -> ast.expr:
+def _hand_on(stage: LoweringContext, carried: Carried) -> syntax.Expr:
     """What a round hands on: in the layout that it was taken in, which is that of what the rounds make if it can be."""
     wanted, has = stage.layout(carried.inside), replace(stage.layout(carried.next), folded=None)
-    if wanted != has and carried.inside.name not in stage.preferred:
-        stage.wanted.setdefault(carried.inside.name, has)
+    if wanted != has:
+        stage.suggest(carried.inside, has)
     return stage.need(carried.next, wanted)
 
 
@@ -119,10 +118,10 @@ def _stack(stage: LoweringContext, stacked: Stacked, rows: Value) -> None:
     stage.give(stacked.whole, transposed(stage.ref(rows), order), layout)
 
 
-def _length(stage: LoweringContext, loop: Loop) -> ast.expr:
+def _length(stage: LoweringContext, loop: Loop) -> syntax.Expr:
     if isinstance(loop.length, int):
         return literal(loop.length)
     size = Value(f"{loop.results[0].name}_rounds", None, "size", loop.length)
     stage.placed.values[size.name] = size
-    made: ast.expr = stage.ref(size)
+    made: syntax.Expr = stage.ref(size)
     return made

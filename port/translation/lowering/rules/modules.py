@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,13 @@ from port.pairs.ops.axes import Along, Each, First, Last
 from port.pairs.registry import resolve
 from port.pairs.twin import twin_pair
 from port.translation.frontend.random_layers import draws_once
+from port.translation.ir import syntax
 from port.translation.ir.expr import code, held, literal
 from port.translation.ir.graph import LayerCall, Value, each_value, mapped
 from port.translation.ir.layout import Folded, Layout, channels_last, torchs
-from port.translation.lowering.rules.broadcast import together
-from port.translation.lowering.rules.concat_split import from_end
-from port.translation.lowering.rules.linalg import rows_first
+from port.translation.lowering.axes.along import from_end
+from port.translation.lowering.axes.product import rows_first
+from port.translation.lowering.broadcast import together
 from port.translation.lowering.rules.parameters import variable
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def call_layer(stage: LoweringContext, call: LayerCall) -> None:
     stage.give_tree(call.results, expression, dict(zip(results, layouts, strict=True)), follows, call.path)
 
 
-Fitting = dict[Value, ast.expr]
+Fitting = dict[Value, syntax.Expr]
 
 
 def _laid_out(
@@ -78,7 +78,7 @@ def _laid_out(
     return {value: _in_torchs(stage, value) for value in inputs}, [torchs(value.rank) for value in results], {}, None
 
 
-def _in_torchs(stage: LoweringContext, value: Value) -> ast.expr:
+def _in_torchs(stage: LoweringContext, value: Value) -> syntax.Expr:
     return stage.ref(value) if value.shape is None else stage.need(value)
 
 
@@ -133,8 +133,8 @@ def _takes_fold(stage: LoweringContext, call: LayerCall, folded: Folded) -> bool
 
 def _call(
     stage: LoweringContext, call: LayerCall, pair: LayerPair, fitting: Fitting, options: dict[str, Any]
-) -> ast.expr:
-    def known(tree: Any) -> ast.expr:
+) -> syntax.Expr:
+    def known(tree: Any) -> syntax.Expr:
         return literal(mapped(tree, lambda value: fitting[value] if value in fitting else stage.ref(value)))
 
     arguments = [known(argument) for argument in call.arguments]
@@ -149,14 +149,14 @@ def _call(
         unknown = [name for name in keywords if name not in taken and "kwargs" not in taken]
         if unknown or (len(arguments) > len(taken) - 1 and "args" not in taken and "inputs" not in taken):
             raise NoPair(f"its twin {name_of(pair.flax)} does not take {', '.join(unknown) or 'so many arguments'}")
-        callee: ast.expr = held(call.path)
+        callee: syntax.Expr = held(call.path)
     else:
         callee = code(name_of(pair.flax))
         given = {**pair.arguments(call.module), **options}
         names = {name for param in pair.params_of_torch(call.module) for name in param.flax_names}
         given |= {name: variable(call.path, name) for name in names if _has(call.module, pair, name)}
         keywords |= {name: literal(_plain(value)) for name, value in given.items()}
-    return ast.Call(callee, arguments, [ast.keyword(name, value) for name, value in keywords.items()])
+    return syntax.Call(callee, tuple(arguments), tuple(syntax.Keyword(name, value) for name, value in keywords.items()))
 
 
 def _has(module: Any, pair: LayerPair, flax_name: str) -> bool:

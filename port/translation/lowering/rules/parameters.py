@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, Any
 
 from port.errors import NoPair
 from port.moves import Permute
 from port.pairs import pairs_of_torch
+from port.translation.ir import syntax
 from port.translation.ir.expr import held
 from port.translation.ir.graph import Value
 from port.translation.ir.layout import Layout, torchs
@@ -27,7 +27,7 @@ def place_held(stage: LoweringContext, value: Value, path: str) -> None:
         )
     if layer is None:
         # The module's own: it lies as its readers want it.
-        stage.placed.layouts[value] = stage.preferred.get(value.name, torchs(value.rank))
+        stage.placed.layouts[value] = stage.given(value) or torchs(value.rank)
         stage.sources.add(value)
         stage.literals[value] = variable(owner, name)
         return
@@ -49,9 +49,9 @@ def place_held(stage: LoweringContext, value: Value, path: str) -> None:
     stage.literals[value] = variable(layer, inner)
 
 
-def variable(path: str, name: str) -> ast.expr:
+def variable(path: str, name: str) -> syntax.Expr:
     """``self.path.name[...]``, the array of a variable."""
-    return ast.Subscript(held(path, name), ast.Constant(...), ast.Load())
+    return syntax.Subscript(held(path, name), syntax.Const(...))
 
 
 def is_sparse(tensor: Any) -> bool:

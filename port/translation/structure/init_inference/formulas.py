@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-
 import numpy as np
 
+from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
 from port.translation.structure.init_inference.constructions import FEW, shortest
 
 
-def formula(array: np.ndarray, dtype: ast.expr) -> ast.expr | None:
+def formula(array: np.ndarray, dtype: syntax.Expr) -> syntax.Expr | None:
     """The expression for a table; None where it is none of the plain ones.
 
     Args:
@@ -23,7 +22,7 @@ def formula(array: np.ndarray, dtype: ast.expr) -> ast.expr | None:
     return _count(array, dtype) or _identity(array, dtype) or _triangle(array, dtype) or _few(array, dtype)
 
 
-def _count(array: np.ndarray, dtype: ast.expr) -> ast.expr | None:
+def _count(array: np.ndarray, dtype: syntax.Expr) -> syntax.Expr | None:
     """``jnp.arange(0, 24, 2)``, in any shape."""
     flat = array.reshape(-1)
     if array.dtype.kind not in "iuf" or not np.isfinite(flat).all() or (flat != flat.round()).any():
@@ -33,17 +32,17 @@ def _count(array: np.ndarray, dtype: ast.expr) -> ast.expr | None:
     if not step or not np.array_equal(flat, np.arange(start, end, step)):
         return None
     given = [end] if (start, step) == (0, 1) else [start, end] if step == 1 else [start, end, step]
-    made: ast.expr = ast.Call(code("jnp.arange"), [literal(number) for number in given], [ast.keyword("dtype", dtype)])
+    made: syntax.Expr = syntax.Call(code("jnp.arange"), tuple(map(literal, given)), (syntax.Keyword("dtype", dtype),))
     return made if array.ndim == 1 else code("made.reshape(shape)", made=made, shape=array.shape)
 
 
-def _identity(array: np.ndarray, dtype: ast.expr) -> ast.expr | None:
+def _identity(array: np.ndarray, dtype: syntax.Expr) -> syntax.Expr | None:
     if array.ndim == 2 and array.shape[0] == array.shape[1] and (array == np.eye(len(array))).all():
         return code("jnp.eye(n, dtype=dtype)", n=len(array), dtype=dtype)
     return None
 
 
-def _triangle(array: np.ndarray, dtype: ast.expr) -> ast.expr | None:
+def _triangle(array: np.ndarray, dtype: syntax.Expr) -> syntax.Expr | None:
     """A mask: one number beneath, or above, a diagonal, and zeros."""
     others = np.unique(array[array != 0])
     if array.ndim < 2 or others.size != 1:
@@ -53,12 +52,12 @@ def _triangle(array: np.ndarray, dtype: ast.expr) -> ast.expr | None:
     for name in ("tril", "triu"):
         for diagonal in (0, 1, -1):
             if np.array_equal(array, getattr(np, name)(full, diagonal)):
-                given = {"k": diagonal} if diagonal else {}
-                return ast.Call(code(f"jnp.{name}"), [filled], [ast.keyword(k, literal(v)) for k, v in given.items()])
+                shifted = (syntax.Keyword("k", literal(diagonal)),) if diagonal else ()
+                return syntax.Call(code(f"jnp.{name}"), (filled,), shifted)
     return None
 
 
-def _few(array: np.ndarray, dtype: ast.expr) -> ast.expr | None:
+def _few(array: np.ndarray, dtype: syntax.Expr) -> syntax.Expr | None:
     """The numbers themselves."""
     if array.size > FEW:
         return None

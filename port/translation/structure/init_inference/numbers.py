@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import ast
-import copy
 import math
 from functools import cache
-from typing import Any
+from typing import TypeVar
 
-from port.translation.ir.expr import code
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, dotted
 
 _LONG, _MOST_BELOW = 8, 20_000
 
 
-def readable(tree: Any) -> Any:
-    """A copy with ``0.02 / math.sqrt(24)`` for 0.00408…, ``jnp.zeros`` for a constant 0."""
-    return _Readable().visit(copy.deepcopy(tree))
+N = TypeVar("N", bound=syntax.Node)
+
+
+def readable(tree: N) -> N:
+    """The same with ``0.02 / math.sqrt(24)`` for 0.00408…, ``jnp.zeros`` for a constant 0."""
+    return syntax.transformed(tree, _readable)
 
 
 _FANS = 4096
@@ -27,14 +29,14 @@ def is_short(value: float) -> bool:
     return len(repr(_rounded(value))) <= _LONG
 
 
-def number(value: float) -> ast.expr:
+def number(value: float) -> syntax.Expr:
     """A number, as the quotient that it is where it is long: of a round number and a root."""
     if value < 0:
-        return ast.UnaryOp(ast.USub(), number(-value))
+        return syntax.UnaryOp("-", number(-value))
     value = _rounded(value)
     quotient = _quotient(value) if len(repr(value)) > _LONG and math.isfinite(value) else None
     if quotient is None:
-        return ast.Constant(value)
+        return syntax.Const(value)
     return code("above / math.sqrt(below)", above=quotient[0], below=quotient[1])
 
 
@@ -63,15 +65,12 @@ def _digits(value: float) -> int:
 _CONSTANTS = {0: "zeros", 1: "ones"}
 
 
-class _Readable(ast.NodeTransformer):
-    def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        return number(node.value) if isinstance(node.value, float) else node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        match ast.unparse(node.func), node.args:
-            case "jnp.full", [shape, ast.Constant(value=value), dtype] if value in _CONSTANTS:
-                node = ast.Call(code(f"jnp.{_CONSTANTS[value]}"), [shape, dtype], [])  # type: ignore[index]
-            case "nnx.initializers.constant", [ast.Constant(value=value)] if value in _CONSTANTS:
-                return code(f"nnx.initializers.{_CONSTANTS[value]}")  # type: ignore[index]
-        self.generic_visit(node)
-        return node
+def _readable(node: syntax.Node) -> syntax.Node:
+    match node:
+        case syntax.Const(float() as value):
+            return number(value)
+        case syntax.Call(func, (shape, syntax.Const(0 | 1 as value), dtype)) if dotted(func) == "jnp.full":
+            return syntax.Call(code(f"jnp.{_CONSTANTS[value]}"), (shape, dtype))
+        case syntax.Call(func, (syntax.Const(0 | 1 as value),)) if dotted(func) == "nnx.initializers.constant":
+            return code(f"nnx.initializers.{_CONSTANTS[value]}")
+    return node

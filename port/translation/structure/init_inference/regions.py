@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-
 import numpy as np
 
+from port.translation.ir import syntax
 from port.translation.ir.expr import code
 
 _MOST = 4
@@ -42,7 +41,7 @@ def _around(where: np.ndarray) -> Box:
     return tuple(slice(int(axis.min()), int(axis.max()) + 1) for axis in np.nonzero(where))
 
 
-def index_of(box: Box, shape: tuple[int, ...], *, plain: bool) -> ast.expr:
+def index_of(box: Box, shape: tuple[int, ...], *, plain: bool) -> syntax.Expr:
     """``jnp.s_[0]``, ``jnp.s_[:, 4:8]``.
 
     Args:
@@ -50,15 +49,15 @@ def index_of(box: Box, shape: tuple[int, ...], *, plain: bool) -> ast.expr:
         shape: the array's.
         plain: whether one layer may lose its axis.
     """
-    parts: list[ast.expr] = []
+    parts: list[syntax.Expr] = []
     for part, size in zip(box, shape, strict=True):
         if plain and part.stop == part.start + 1 and size > 1:
-            parts.append(ast.Constant(part.start))
+            parts.append(syntax.Const(part.start))
             continue
-        start = None if part.start == 0 else ast.Constant(part.start)
-        stop = None if part.stop == size else ast.Constant(part.stop)
-        parts.append(ast.Slice(start, stop))
-    while len(parts) > 1 and isinstance(last := parts[-1], ast.Slice) and last.lower is None and last.upper is None:
+        start = None if part.start == 0 else syntax.Const(part.start)
+        stop = None if part.stop == size else syntax.Const(part.stop)
+        parts.append(syntax.Slice(start, stop))
+    while len(parts) > 1 and parts[-1] == syntax.Slice():
         parts.pop()
-    index = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
-    return ast.Subscript(code("jnp.s_"), index, ast.Load())
+    index = parts[0] if len(parts) == 1 else syntax.Tuple(tuple(parts))
+    return syntax.Subscript(code("jnp.s_"), index)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import numpy as np
 
 from port.errors import PortError, UsageError
 from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta
+from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.ir.layout import Layout
 from port.translation.structure.init_inference.constructions import Start, starts_of, unsaid
@@ -82,7 +82,7 @@ class Initial:
     def copies(self) -> dict[str, str]:
         return {name: start.same[0] for name, start in self._seen.starts.items() if start.same}
 
-    def of_layer(self, path: str, shown: str, layer: Any) -> tuple[dict[str, ast.expr], dict[str, ast.expr]]:
+    def of_layer(self, path: str, shown: str, layer: Any) -> tuple[dict[str, syntax.Expr], dict[str, syntax.Expr]]:
         """What a layer's twin is given in the place of the pair's initializers.
 
         Args:
@@ -103,7 +103,7 @@ class Initial:
                 arguments[argument] = initializer
         return arguments, redrawn
 
-    def value(self, name: str, shown: str, tensor: Any, layout: Layout) -> ast.expr:
+    def value(self, name: str, shown: str, tensor: Any, layout: Layout) -> syntax.Expr:
         """The array that a module's own parameter or buffer starts with.
 
         Args:
@@ -172,7 +172,7 @@ def _is_everywhere_alike(start: Start) -> bool:
     return start.only is not None and not isinstance(start.only, Fixed)
 
 
-def _dtype(tensor: Any) -> ast.expr:
+def _dtype(tensor: Any) -> syntax.Expr:
     """What floats has the parameters' dtype, as behind ``module.to(dtype)``; but for a buffer of float64."""
     import torch
 
@@ -180,5 +180,5 @@ def _dtype(tensor: Any) -> ast.expr:
         return code("jnp.complex64")
     is_wide = tensor.dtype == torch.float64 and not isinstance(tensor, torch.nn.Parameter)
     if tensor.is_floating_point() and not is_wide and tensor.dtype != torch.float16:
-        return ast.Name("param_dtype")
+        return syntax.Name("param_dtype")
     return code(f"jnp.{str(tensor.dtype).removeprefix('torch.').replace('bool', 'bool_')}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from port.translation.ir.expr import code, filled, literal
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, literal
 from port.translation.structure.init_inference.constructions import Start
 from port.translation.structure.init_inference.numbers import is_short
 from port.translation.structure.init_inference.regions import boxes_of, index_of
@@ -33,15 +33,15 @@ class Writer:
     def __init__(self) -> None:
         self.tables: dict[str, np.ndarray] = {}
         self.unsaid: dict[str, str] = {}
-        self.votes: Counter[str] = Counter()
+        self.votes: Counter[syntax.Expr] = Counter()
 
     def vote(self, start: Start) -> None:
         """Take note of what could be written: what fits more parameters is what their author wrote."""
         for story in start.stories:
             if isinstance(story, Draw):
-                self.votes.update({ast.dump(made) for made in _candidates(story, start.labels.shape)})
+                self.votes.update(set(_candidates(story, start.labels.shape)))
 
-    def initializer(self, start: Start, name: str, shown: str) -> ast.expr:
+    def initializer(self, start: Start, name: str, shown: str) -> syntax.Expr:
         """The initializer of a tensor, in the layout that the written module has.
 
         Args:
@@ -60,13 +60,13 @@ class Writer:
                 made = self._of(Fixed(), start, start.labels.shape, name)
         return made or self._unknown(name, shown, "no initializer says how the original draws it")
 
-    def in_parts(self, start: Start, name: str) -> ast.expr | None:
+    def in_parts(self, start: Start, name: str) -> syntax.Expr | None:
         """One for most of the elements, and others for regions."""
         counts = np.bincount(start.labels.ravel(), minlength=len(start.stories))
         each_alone = [isinstance(story, Number | Draw | Function) and not is_matrix(story) for story in start.stories]
         base = max((n for n, alone in enumerate(each_alone) if alone), key=lambda n: counts[n], default=None)
         made = code("nnx.initializers.constant(n)", n=0.0)
-        regions: list[ast.expr] = []
+        regions: list[syntax.Expr] = []
         for number, story in enumerate(start.stories):
             where = start.labels == number
             if number == base:
@@ -83,8 +83,8 @@ class Writer:
                 if drawn is None:
                     return None
                 index = index_of(box, start.labels.shape, plain=isinstance(story, Number))
-                regions.append(ast.Tuple([index, drawn], ast.Load()))
-        return ast.Call(code("port.nn.patched"), [made, *regions], [])
+                regions.append(syntax.Tuple((index, drawn)))
+        return syntax.Call(code("port.nn.patched"), (made, *regions))
 
     def table(self, values: np.ndarray, name: str) -> str:
         """Keep an array whole; returns the name that it is kept under."""
@@ -97,11 +97,11 @@ class Writer:
         self.tables[own] = np.ascontiguousarray(values)
         return own
 
-    def _unknown(self, name: str, shown: str, why: str) -> ast.expr:
+    def _unknown(self, name: str, shown: str, why: str) -> syntax.Expr:
         self.unsaid[name] = why
         return code("port.nn.unknown_start(shown, why)", shown=shown, why=why)
 
-    def _of(self, story: Story, start: Start, shape: tuple[int, ...], name: str) -> ast.expr | None:
+    def _of(self, story: Story, start: Start, shape: tuple[int, ...], name: str) -> syntax.Expr | None:
         match story:
             case Number(value):
                 return code("nnx.initializers.constant(n)", n=value)
@@ -114,13 +114,13 @@ class Writer:
                 given = {"scale": gain} if gain != 1 else {}
                 return called("nnx.initializers.orthogonal", **given, **({"column_axis": axis} if axis != -1 else {}))
             case Draw():
-                return max(_candidates(story, shape), key=lambda made: self.votes[ast.dump(made)], default=None)
+                return max(_candidates(story, shape), key=lambda made: self.votes[made], default=None)
             case Function():
                 return _function(story)
         return None
 
 
-def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[ast.expr]:
+def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[syntax.Expr]:
     """The initializers that draw just so, the plainest first."""
     match draw.kind, draw.numbers:
         case "uniform", (low, high):
@@ -143,10 +143,10 @@ def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[ast.expr]:
     return [plain, *by_fans] if is_short(draw.numbers[1]) else [*by_fans, plain]
 
 
-def called(function: str, *arguments: Any, **options: Any) -> ast.expr:
+def called(function: str, *arguments: Any, **options: Any) -> syntax.Expr:
     """A call."""
-    keywords = [ast.keyword(name, literal(value)) for name, value in options.items()]
-    return ast.Call(code(function), [literal(argument) for argument in arguments], keywords)
+    keywords = tuple(syntax.Keyword(name, literal(value)) for name, value in options.items())
+    return syntax.Call(code(function), tuple(map(literal, arguments)), keywords)
 
 
 def _rounded(value: float) -> float:
@@ -155,13 +155,13 @@ def _rounded(value: float) -> float:
     return near if math.isclose(near, value, rel_tol=1e-6) else value
 
 
-def _shifted(drawn: ast.expr, mean: float) -> ast.expr:
+def _shifted(drawn: syntax.Expr, mean: float) -> syntax.Expr:
     if mean == 0:
         return drawn
     return code("port.nn.mapped(lambda x: x + mean, drawn)", mean=mean, drawn=drawn)
 
 
-def _by_fans(std: float, shape: tuple[int, ...], kind: str) -> Iterator[ast.expr]:
+def _by_fans(std: float, shape: tuple[int, ...], kind: str) -> Iterator[syntax.Expr]:
     """Variance scalings that give a weight of this shape such a spread."""
     if len(shape) < 2 or not math.prod(shape):
         return
@@ -180,7 +180,7 @@ def _by_fans(std: float, shape: tuple[int, ...], kind: str) -> Iterator[ast.expr
 # %% Functions of what is drawn
 
 
-def _function(story: Function) -> ast.expr | None:
+def _function(story: Function) -> syntax.Expr | None:
     """``mapped(lambda x: jnp.log(x + 0.1), nnx.initializers.uniform(scale=1.0))``."""
     drawn: list[Draw] = []
     body = _body(story, drawn)
@@ -189,28 +189,27 @@ def _function(story: Function) -> ast.expr | None:
     bases = _candidates(drawn[0], ())
     if not bases:
         return None
-    argument = ast.arguments([], [ast.arg("x")], None, [], [], None, [])
-    return code("port.nn.mapped(function, drawn)", function=ast.Lambda(argument, body), drawn=bases[-1])
+    return code("port.nn.mapped(function, drawn)", function=syntax.Lambda(("x",), body), drawn=bases[-1])
 
 
-def _body(story: Any, drawn: list[Draw]) -> ast.expr | None:
+def _body(story: Any, drawn: list[Draw]) -> syntax.Expr | None:
     match story:
         case Draw():
             drawn.append(story)
-            return ast.Name("x")
+            return syntax.Name("x")
         case Function(name, arguments):
-            parts = [_body(part, drawn) for part in arguments]
-            if any(part is None for part in parts):
+            made = [_body(part, drawn) for part in arguments]
+            parts = [part for part in made if part is not None]
+            if len(parts) < len(made):
                 return None
             template = _TWO.get(name) or _expressions().get(f"aten.{name}")
             if name == "clamp":
-                return ast.Call(code("jnp.clip"), parts, [])  # type: ignore[arg-type]
+                return syntax.Call(code("jnp.clip"), tuple(parts))
             if template is None:
                 return None
-            names = dict(zip(("input", "other"), parts, strict=False))
-            return filled(code(template), names)  # type: ignore[arg-type]
+            return code(template, **dict(zip(("input", "other"), parts, strict=False)))
         case None:
-            return ast.Constant(None)
+            return syntax.Const(None)
     return literal(story)
 
 

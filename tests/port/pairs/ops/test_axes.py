@@ -16,13 +16,16 @@ import torch
 
 from operator_cases import CASES
 from port.pairs.ops import GIVEN, OPERATORS, OperatorPair
-from port.pairs.ops.axes import Along, Each, Over, Spatial
+from port.pairs.ops.axes import Along, Each, Inserted, Over, Spatial
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 Values = dict[str, Any]
 Moved = Callable[[np.ndarray], np.ndarray]
-DECLARED = [pair for pair in OPERATORS if pair.axes is not None]
+# What the others say of axes is proved where they are lowered: tests/port/translation/lowering/axes.
+DECLARED = [
+    pair for pair in OPERATORS if isinstance(pair.axes, Each | Along | Over | Spatial | Inserted) and pair.draws is None
+]
 given: Values = {}
 exec(GIVEN, given)
 
@@ -51,6 +54,10 @@ def permuted(pair: OperatorPair, values: Values) -> tuple[Values, Moved]:
     rank = arrays[0].ndim if isinstance(pair.axes, Along) else max(x.ndim for x in arrays)
     order = another_order(rank)
 
+    def without(value: Any, dim: int) -> Any:
+        left = [axis for axis in range(rank) if axis != dim % rank]
+        return value.transpose([left.index(axis) for axis in order if axis != dim % rank])
+
     def moved(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(moved, value))
@@ -69,8 +76,17 @@ def permuted(pair: OperatorPair, values: Values) -> tuple[Values, Moved]:
             named = variables
         case Over(variable) if variable is not None:
             named = (variable,)
+        case Inserted(variable):
+            # It goes behind the axis that torch has before it.
+            dim = values[variable] % (rank + 1)
+            place = order.index(dim - 1) + 1 if dim else 0
+            longer = [axis + (axis >= dim) for axis in order]
+            longer.insert(place, dim)
+            return other | {variable: place}, lambda result: result.transpose(longer)
         case _:
             named = ()
+    if isinstance(pair.axes, Along):
+        other |= {name: without(values[name], values[named[0]]) for name in pair.axes.without}
     other |= {name: renumbered(values[name]) for name in named if values[name] is not None}
 
     def result_of(result: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import torch
 
 from port.pairs.notes import note
 from port.pairs.ops import GIVEN, OPERATORS, OperatorPair
+from port.pairs.ops.draws import Dropout, Key
 
 IMPORTED = {
     name.asname or name.name.partition(".")[0]
@@ -34,6 +35,9 @@ BUILTINS = {
     "range",
     "all",
     "min",
+    "sum",
+    "set",
+    "getattr",
 }
 
 
@@ -45,7 +49,8 @@ def names_in(source: str) -> set[str]:
 def unknown_names(pair: OperatorPair) -> set[str]:
     """What its expressions name that is neither a variable of the call nor imported."""
     sources = filter(None, (pair.jax, pair.only_if, pair.other_gradient))
-    return set().union(*map(names_in, sources)) - names_in(pair.says) - IMPORTED - BUILTINS
+    drawn = {Key: {"key"}, Dropout: {"dropout"}}.get(type(pair.draws), set())
+    return set().union(*map(names_in, sources)) - names_in(pair.says) - IMPORTED - BUILTINS - drawn
 
 
 def test_both_sides_speak_of_the_same() -> None:

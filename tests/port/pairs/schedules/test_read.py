@@ -257,7 +257,10 @@ class Own(L.StepLR):
 
 def test_what_is_not_known(live: Any) -> None:
     for make in (lambda o: Own(o, 3), lambda o: L.ChainedScheduler([L.ExponentialLR(o, 0.9), Own(o, 3)])):
-        with pytest.raises(UsageError, match=r"no schedule is known for .*\.Own, .*StepLR, .*Write its rates out"):
+        with pytest.raises(
+            UsageError,
+            match=r"no schedule is known for .*\.Own, .*StepLR, .*Register a pair .* write its",
+        ):
             schedule_of(live(make), 0, steps=9)
     plateau = L.ReduceLROnPlateau(live(FORMULAS["step"]).optimizer)
     with pytest.raises(UsageError, match="see plateau_of"):

@@ -14,6 +14,7 @@ from flax import nnx
 
 import port
 from port.errors import WeightsMismatch
+from port.pairs import registered as registered_pairs
 from port.pairs import registry
 from port.pairs.pair import is_class
 from port.parity import CheckReport
@@ -155,7 +156,7 @@ def outcome(fault: Fault) -> Outcome:
 @contextmanager
 def registered(layers: list[type]) -> Iterator[None]:
     """Have the pairs of Flax's layers speak of classes derived from them, as a person registers layers of their own."""
-    before, derived = list(registry._registered), registry.DERIVED
+    before, derived = list(registered_pairs._pairs), registry.DERIVED
     for layer in layers:
         bases = [f"port.nn.{base.__name__}" for base in layer.__mro__[1:]]
         registry.DERIVED = (*registry.DERIVED, *(replace(d, flax=layer) for d in derived if d.flax in bases))
@@ -165,7 +166,7 @@ def registered(layers: list[type]) -> Iterator[None]:
     try:
         yield
     finally:
-        registry._registered[:] = before
+        registered_pairs._pairs[:] = before
         registry.DERIVED = derived
 
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 import port
 from models.keeping import Keeping, X
 from port.judging import Status
-from port.parity import CheckReport, checking, comparison
-from port.parity.sides import fitting
+from port.parity import CheckReport, comparison
+from port.parity.sides import extent, fitting
 from port.parity.sides.cost import Cost, cost_of
 
 from ...translation.false_alarms.undifferentiable import ChangedForBackward
@@ -52,7 +52,7 @@ def test_without_gradients_the_outputs_and_buffers_are_judged_alone(monkeypatch:
     def unfit(cost: Cost, *, gradients: bool, parts: int = 1) -> str:
         return "it does not fit" if gradients else ""
 
-    monkeypatch.setattr(checking, "unfit", unfit)
+    monkeypatch.setattr(extent, "unfit", unfit)
     report = checked()
     assert report.status is Status.CANNOT_JUDGE and report.unjudged == ("it does not fit",)
     assert report.compared["outputs"] == 2 and report.compared["buffers"] and "gradients" not in report.compared
@@ -116,7 +116,7 @@ def test_what_would_take_too_long_is_compared_without_gradients_or_not_at_all(mo
     def seconds(cost: Cost, *, steps: int, gradients: bool, parts: int = 1) -> float:
         return 1000.0 if gradients else 100.0
 
-    monkeypatch.setattr(checking, "seconds_one_by_one", seconds)
+    monkeypatch.setattr(extent, "seconds_one_by_one", seconds)
     told: list[str] = []
     report = port.check(MODULE, FlaxNet(), X, weights="torch", time_limit=600, tell=told.append)
     assert told == ["comparing takes about 2 minutes"]

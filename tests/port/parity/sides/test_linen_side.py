@@ -83,3 +83,45 @@ def test_statistics_can_be_written_in_training_alone(module: Any, training: bool
 
 def test_a_model_whose_initialiser_gives_another_dtype_runs_with_its_own_variables() -> None:
     np.testing.assert_allclose(run(Float32Beside(), training=False), INPUTS * np.log2(5.0), rtol=1e-6)
+
+
+class DropsItself(linen.Module):
+    """Dropout that no layer is told of; or that of a layer."""
+
+    of_its_own: bool
+
+    @linen.compact
+    def __call__(self, x: Any, deterministic: bool = True) -> Any:
+        if not self.of_its_own or deterministic:
+            return linen.Dropout(0.5)(x, deterministic=deterministic)
+        return jnp.where(jax.random.bernoulli(self.make_rng("dropout"), 0.5, x.shape), x / 0.5, 0.0)
+
+
+@pytest.mark.parametrize("of_its_own", [True, False])
+def test_random_numbers_that_a_model_asks_for_itself_are_seen(of_its_own: bool) -> None:
+    side = LinenSide(DropsItself(of_its_own), {"params": {}}, "float64", inputs := inputs_from(INPUTS, "float64"), None)
+    assert side.is_random(inputs) == of_its_own
+
+
+class Nothing(linen.Module):
+    """It is constructed in a way of its own, and stands in no other module."""
+
+    def __init__(self, *args: Any) -> None:
+        pass
+
+    def __call__(self, x: Any) -> Any:
+        return x
+
+
+class CallsNothing(linen.Module):
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        return linen.Dense(2)(Nothing(3)(x))
+
+
+def test_a_module_without_a_place_is_called_as_it_is() -> None:
+    with jax.enable_x64(True):
+        variables = CallsNothing().init(jax.random.key(0), jnp.asarray(INPUTS))
+        side = LinenSide(CallsNothing(), variables, "float64", inputs := inputs_from(INPUTS, "float64"), None)
+        assert [layer.path for layer in side.guide.layers] == ["", "Dense_0"]
+        assert [call.path for call in side.traced(inputs, training=False)[1]] == ["Dense_0"]

@@ -18,7 +18,8 @@ from models.keeping import Keeping, X
 from port.judging import Status
 from port.judging.compared import Compared, with_row
 from port.mapping import Entry
-from port.parity import CheckReport, checking
+from port.parity import CheckReport
+from port.parity.sides import extent
 from port.parity.sides.cost import Cost
 from port.parity.sides.parts import Part, least_parts, parts_of
 from port.parity.sides.run import Run
@@ -115,7 +116,7 @@ def short_of_memory(monkeypatch: pytest.MonkeyPatch, least: int) -> None:
     def unfit(cost: Cost, *, gradients: bool, parts: int = 1) -> str:
         return "it is too large" if gradients and parts < least else ""
 
-    monkeypatch.setattr(checking, "unfit", unfit)
+    monkeypatch.setattr(extent, "unfit", unfit)
 
 
 def checked(flax: nnx.Module) -> CheckReport:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import port
 from port.judging import Status
-from port.parity import CheckReport, checking
-from port.parity.sides import fitting
+from port.parity import CheckReport
+from port.parity.sides import extent, fitting
 from port.parity.sides.cost import Cost
 from port.parity.sides.inputs import Inputs, inputs_from
 from port.parity.sides.smaller_batch import batch_size, largest_batch, with_batch
@@ -76,7 +76,7 @@ def test_what_would_take_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) ->
     def seconds(cost: Cost, *, steps: int, gradients: bool, parts: int = 1) -> float:
         return cost.results
 
-    monkeypatch.setattr(checking, "seconds_one_by_one", seconds)
+    monkeypatch.setattr(extent, "seconds_one_by_one", seconds)
     side = TorchSide(Net(), "float64")
     whole = side.cost(inputs_from((X, SHIFT), "float64")).results
     report = checked(time_limit=0.6 * whole)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from port.errors import UsageError
-from port.records import Line, Record, compare
+from port.records import Record, RecordLine, compare
 from port.report import write_run_page
 from port.report.page.page import in_script
 from port.training import Outcome, Remains
@@ -191,7 +191,7 @@ def long_run(steps: int) -> list[Outcome]:
         sides = []
         for number, side in enumerate(("torch", "jax", "control-1", "control-2")):
             lines = {
-                step: Line(
+                step: RecordLine(
                     step, 1 / 3 + (step * 7919 % 1000) / 997 * (1 + number * 1e-13), step / 100, more(step, number)
                 )
                 for step in range(steps)

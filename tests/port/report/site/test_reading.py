@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from port.lessons import Source, find_lesson, source_of
+from port.lessons import SourceText, find_lesson, source_of
 from port.lessons.visible import visible
 from port.report.site import reading_of_files, reading_of_lesson
 
@@ -49,7 +49,7 @@ def test_kinds_marks_and_jumps():
 
 
 def test_the_right_side_says_what_to_jump_to_where_the_left_does_not_parse():
-    reading = reading_of_files(Source("a.py", ("def (",)), source_of(JAX, "b.py"))
+    reading = reading_of_files(SourceText("a.py", ("def (",)), source_of(JAX, "b.py"))
     assert [jump.anchor for jump in reading.jumps()] == ["jax-4", "jax-5", "jax-6"]
     assert reading.jumps()[0].is_title
 

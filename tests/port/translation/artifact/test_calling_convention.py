@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections import OrderedDict
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import torch
 from port.errors import UsageError
 from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.ir.layout import Layout, channels_last, torchs
+from port.translation.ir.syntax import Const, Use
 
 IMAGE = channels_last(4, 1)
 
@@ -104,8 +104,8 @@ def test_the_mode_is_seen_by_the_tree() -> None:
 
 
 def test_the_tree_of_a_calls_results() -> None:
-    results = {"a": ast.Name("%x"), "b": [ast.Constant(3), None], "c": Found(ast.Name("%y"), 2)}
-    layouts = {"%x": IMAGE, "%y": torchs(1)}
-    found = outputs_of(OrderedDict(results), lambda name: layouts[name.id])
+    results = {"a": Use("x"), "b": [Const(3), None], "c": Found(Use("y"), 2)}
+    layouts = {"x": IMAGE, "y": torchs(1)}
+    found = outputs_of(OrderedDict(results), lambda use: layouts[use.name])
     assert found == OrderedDict(a=IMAGE, b=[3, None], c=Found(torchs(1), 2))
     assert type(found) is OrderedDict

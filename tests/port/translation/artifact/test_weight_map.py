@@ -12,10 +12,10 @@ from port.errors import NoPair
 from port.mapping import TORCH_ONLY, Entry
 from port.moves import Fold, Permute, Tie
 from port.translation.artifact.calling_convention import to_jax
-from port.translation.artifact.written_module import variables_of_source
 from port.translation.ir.layout import torchs
 
 from ..nets import Attention, Blocks, Small, translated
+from ..variables_held import targets_of, variables_held
 
 NETS = pytest.mark.parametrize("cls", [Small, Attention, Blocks])
 
@@ -34,10 +34,7 @@ def test_every_tensor_has_one_place(cls: type[nn.Module]) -> None:
     module, translation = translated(cls)
     sources = [source for entry in translation.mapping.entries for source in entry.sources]
     assert sorted(sources) == sorted(module.state_dict())
-    targets = {target for entry in translation.mapping.entries for target in entry.targets}
-    assert targets | set(translation.hidden) == variables_of_source(
-        translation.source, translation.name, translation.tables
-    )
+    assert targets_of(translation.mapping.entries) | set(translation.hidden) == variables_held(translation)
 
 
 @NETS
@@ -112,10 +109,7 @@ def test_what_nothing_reads_is_carried_all_the_same() -> None:
     state = {name: tensor.numpy() for name, tensor in Unread().state_dict().items()}
     sources = [source for entry in translation.mapping.entries for source in entry.sources]
     assert sorted(sources) == sorted(state)
-    held = {
-        target for entry in translation.mapping.entries if entry.collection != TORCH_ONLY for target in entry.targets
-    }
-    assert held == variables_of_source(translation.source, translation.name, translation.tables)
+    assert targets_of(translation.mapping.entries) == variables_held(translation)
     back = translation.mapping.inverse()(translation.mapping(state))
     assert all(np.array_equal(back[name], array) for name, array in state.items())
 

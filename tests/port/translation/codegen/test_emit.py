@@ -13,7 +13,7 @@ from ruff.__main__ import find_ruff_bin  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 import port
-from port.translation.codegen.emit import WIDTH, _repeated, formatted
+from port.translation.codegen.emit import WIDTH, formatted
 
 from ..nets import Attention, Blocks, Small, translated
 
@@ -92,24 +92,6 @@ def test_text_is_formatted_its_imports_sorted_and_unused_ones_dropped() -> None:
 def test_what_is_no_python_is_not_formatted() -> None:
     with pytest.raises(AssertionError, match="ruff does not take what was written"):
         formatted("def (")
-
-
-@pytest.mark.parametrize(
-    ("text", "short"),
-    [
-        ("nnx.Sequential(B(4), B(4), B(4))", "nnx.Sequential(*[B(4) for _ in range(3)])"),
-        ("nnx.Sequential(B(4), B(4))", "nnx.Sequential(B(4), B(4))"),
-        ("nnx.Sequential(A(1), B(4), B(4), B(4))", "nnx.Sequential(A(1), *[B(4) for _ in range(3)])"),
-        ("nnx.Sequential(nnx.relu, nnx.relu, nnx.relu)", "nnx.Sequential(nnx.relu, nnx.relu, nnx.relu)"),
-        ("nnx.List([B(4), B(4), B(4)])", "nnx.List([B(4) for _ in range(3)])"),
-        ("nnx.List([A(1), B(4), B(4), B(4)])", "nnx.List([A(1), *[B(4) for _ in range(3)]])"),
-        ("other(B(4), B(4), B(4))", "other(B(4), B(4), B(4))"),
-    ],
-)
-def test_equal_children(text: str, short: str) -> None:
-    call = ast.parse(text, mode="eval").body
-    assert isinstance(call, ast.Call)
-    assert ast.unparse(ast.fix_missing_locations(_repeated(call))) == short
 
 
 def test_a_layer_of_which_nothing_is_left_is_not_written() -> None:

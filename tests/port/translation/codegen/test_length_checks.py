@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ast
-
 from port.translation.codegen.length_checks import expectations
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.ir.graph import Graph, ScopeEnter, Value
 from port.translation.ir.layout import Layout, torchs
+from port.translation.ir.syntax import source
 
 
 def lines(lengths: InputLengths, arguments: list[str], layouts: list[Layout]) -> list[str]:
     values = tuple(Value(name, shape, "float32") for name, shape in zip(arguments, lengths.shapes, strict=True))
     graph = Graph(values, {}, {}, [ScopeEnter("", 0, None, dict(zip(arguments, values, strict=True)))])
     made = expectations(graph, dict(zip(values, layouts, strict=True)), lengths, arguments)
-    return [ast.unparse(ast.fix_missing_locations(line)) for line in made]
+    return list(map(source, made))
 
 
 def test_one_line_a_tensor_in_the_order_of_its_axes() -> None:

@@ -14,6 +14,7 @@ import port
 from port.errors import NoPair
 from port.translation.both_modes import both_runs
 from port.translation.frontend.constants import constant, is_written
+from port.translation.ir.syntax import source
 
 from ...parity.hiding import HIDING, Parts
 
@@ -22,7 +23,7 @@ LAYER = nn.Linear(6, 6)
 
 
 def test_numbers_that_the_code_made() -> None:
-    text = ast.unparse(ast.fix_missing_locations(constant(torch.tensor([[True, False]]))))
+    text = source(constant(torch.tensor([[True, False]])))
     assert text == "jnp.array([[True, False]], jnp.bool_)"
     with pytest.raises(NoPair, match="257 numbers: make it a buffer"):
         constant(torch.zeros(257))

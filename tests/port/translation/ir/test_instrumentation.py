@@ -15,7 +15,7 @@ from .graphs import Y, operation, straight
 
 
 def test_every_pass_is_seen_in_its_order_and_mode() -> None:
-    seen: list[tuple[str, bool]] = []
+    seen: list[tuple[str, bool | None]] = []
     with watching_passes(lambda name, training, _: seen.append((name, training))):
         both_runs(nn.Tanh(), torch.randn(2, 3), None, free=(), remat=True)
     assert {name for name, _ in seen} == set(PASSES) - {"generalize-lengths"}
@@ -23,7 +23,8 @@ def test_every_pass_is_seen_in_its_order_and_mode() -> None:
         order = [PASSES.index(name) for name, mode in seen if mode == training]
         assert order == sorted(order)
     both_runs(nn.Tanh(), torch.randn(2, 3), None, free=())
-    assert len(seen) == 2 * 6, "nothing is seen outside of it"
+    assert seen.count(("layout", None)) == 1, "one for both modes"
+    assert len(seen) == 2 * 6 + 1, "nothing is seen outside of it"
 
 
 def test_the_printer_takes_the_passes_that_it_is_asked_for() -> None:
@@ -32,6 +33,18 @@ def test_the_printer_takes_the_passes_that_it_is_asked_for() -> None:
         both_runs(nn.Tanh(), torch.randn(2, 3), None, free=())
     assert [text.splitlines()[0] for text in texts] == ["after lower, evaluation", "after lower, training"]
     assert "float64[2, 3]" in texts[0]
+
+
+def test_what_the_layouts_are_is_said_with_the_reason() -> None:
+    texts: list[str] = []
+    with watching_passes(printing(("layout",), texts.append)):
+        both_runs(nn.Sequential(nn.Tanh(), nn.Conv2d(3, 4, 1)), torch.randn(2, 3, 5, 6), None, free=())
+    (text,) = texts
+    first, decision, left = text.strip().splitlines()
+    assert first == "after layout, both modes"
+    assert decision.startswith("%tensors_0: float64[2, 3, 5, 6] as (0, 2, 3, 1)")
+    assert decision.endswith("saves 2 transposes and the move of 360 elements")
+    assert left == "left: 0 transposes of 0 elements in both modes"
 
 
 def test_the_verifier_names_the_pass_and_the_mode() -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 
+from port.translation.ir import syntax
 from port.translation.ir.graph import Size
 from port.translation.ir.length_expr import length
 
 
-def read(symbol: str) -> ast.expr | None:
+def read(symbol: str) -> syntax.Expr | None:
     """Two arrays show three symbols, and one whole formula."""
     shown = {"s0": "x.shape[0]", "s1": "x.shape[2]", "s2": "y.shape[1]", "(s0//2)": "z.shape[0]"}
-    return ast.parse(shown[symbol], mode="eval").body if symbol in shown else None
+    return syntax.parsed(shown[symbol]) if symbol in shown else None
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def read(symbol: str) -> ast.expr | None:
 )
 def test_a_formula(formula: Size, source: str) -> None:
     made = length(formula, read)
-    assert made is not None and ast.unparse(ast.fix_missing_locations(made)) == source
+    assert made is not None and syntax.source(made) == source
 
 
 @pytest.mark.parametrize("formula", ["s9", "s0 + s9", "CeilToInt(s0)", "Unknown(s0)", "s0 +"])
@@ -51,7 +50,7 @@ def test_what_cannot_be_read(formula: str) -> None:
 def test_a_product_keeps_its_brackets() -> None:
     made = length("s0*(s1 + 3)//FloorDiv(s2, 2)", read)
     assert made is not None
-    source = ast.unparse(ast.fix_missing_locations(made))
+    source = syntax.source(made)
     for s0, s1, s2 in ((2, 5, 4), (7, 1, 3), (3, 3, 9)):
         x, y = type("Array", (), {"shape": (s0, 0, s1)}), type("Array", (), {"shape": (0, s2)})
         assert eval(source, {"x": x, "y": y}) == s0 * (s1 + 3) // (s2 // 2)

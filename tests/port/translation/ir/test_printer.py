@@ -7,7 +7,8 @@ from torch import nn
 
 from port.translation.both_modes import both_runs
 from port.translation.ir.printer import print_graph, print_lowered
-from port.translation.lowering.layout_assignment import place
+from port.translation.lowering.layout_assignment import analyse
+from port.translation.lowering.lower_graph import lower_graph
 
 from .graphs import H, W, X, Y, looped, operation, straight
 
@@ -51,5 +52,5 @@ def test_a_lowered_graph_has_expressions_and_layouts() -> None:
 def test_what_is_unsupported_is_a_line() -> None:
     linear = operation("aten.linear.default", H, input=X, weight=W, bias=None)
     graph = straight(linear, operation("mine.unheard.default", Y, x=H))
-    placed = place({False: graph}, nn.Linear(3, 5))[False]
+    placed = lower_graph(graph, nn.Linear(3, 5), analyse({False: graph}, nn.Linear(3, 5)), training=False)
     assert any(line.startswith("unsupported mine.unheard") for line in print_lowered(placed).splitlines())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,8 +11,11 @@ from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.trials import Trials
 from port.translation.ir.layout import Folded, Layout, channels_last, torchs
+from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import Assignment, LoweredGraph
-from port.translation.lowering.layout_assignment import place
+from port.translation.ir.syntax import source
+from port.translation.lowering.layout_assignment import _Search, analyse
+from port.translation.lowering.lower_graph import lower_graph
 
 
 def placed(module: nn.Module, *args: Tensor) -> LoweredGraph:
@@ -22,12 +23,12 @@ def placed(module: nn.Module, *args: Tensor) -> LoweredGraph:
     graph = captured(
         module, args, {}, training=False, layers=kept_layers(module), free=free_lengths(Trials(module, args, {}))
     )
-    return place({False: graph}, module)[False]
+    return lower_graph(graph, module, analyse({False: graph}, module), training=False)
 
 
 def transposes(run: LoweredGraph) -> list[str]:
     steps = [step for step in run.steps if isinstance(step, Assignment) and step.is_transpose]
-    return [ast.unparse(ast.fix_missing_locations(step.expression)).replace("%", "") for step in steps]
+    return [source(step.expression).replace("%", "") for step in steps]
 
 
 def inputs(run: LoweredGraph) -> list[Layout]:
@@ -97,9 +98,7 @@ class Permuted(nn.Module):
 def test_permutations_are_absorbed(module: nn.Module) -> None:
     run = placed(module, torch.randn(2, 2, 4, 6))
     assert inputs(run) == [channels_last(4, 1)]
-    text = " ".join(
-        ast.unparse(ast.fix_missing_locations(step.expression)) for step in run.steps if isinstance(step, Assignment)
-    )
+    text = " ".join(source(step.expression) for step in run.steps if isinstance(step, Assignment))
     assert not any(name in text for name in ("transpose", "swapaxes", "moveaxis"))
 
 
@@ -117,12 +116,8 @@ class Mixed(nn.Module):
 def test_where_the_elements_order_matters_a_transpose_is_written() -> None:
     run = placed(Mixed(), torch.randn(3, 4, 5))
     assert inputs(run) == [torchs(3)]
-    (step,) = [
-        step for step in run.steps if isinstance(step, Assignment) and ".reshape(" in ast.unparse(step.expression)
-    ]
-    text = " ".join(
-        ast.unparse(ast.fix_missing_locations(each.expression)) for each in run.steps if isinstance(each, Assignment)
-    )
+    (step,) = [step for step in run.steps if isinstance(step, Assignment) and ".reshape(" in source(step.expression)]
+    text = " ".join(source(each.expression) for each in run.steps if isinstance(each, Assignment))
     assert text.count("swapaxes") + text.count("matrix_transpose") == 1
     assert step.place is not None and step.place.file == __file__
 
@@ -142,4 +137,87 @@ def test_a_parameter_of_ones_own_is_read_and_not_copied() -> None:
     run = placed(OwnWeight(), torch.randn(2, 3))
     assert transposes(run) == []
     (step,) = [step for step in run.steps if isinstance(step, Assignment)]
-    assert "@" in ast.unparse(step.expression)
+    assert "@" in source(step.expression)
+
+
+# %% The analysis
+
+
+def analysed(module: nn.Module, *args: Tensor) -> tuple[Layouts, LoweredGraph]:
+    graph = captured(module, args, {}, training=False, layers=kept_layers(module), free=())
+    layouts = analyse({False: graph}, module)
+    return layouts, lower_graph(graph, module, layouts, training=False)
+
+
+@pytest.mark.parametrize(
+    ("module", "shape"),
+    [(Flattened(), (2, 2, 4, 5)), (FlattenedTwice(), (2, 2, 4, 5)), (Permuted(), (2, 2, 4, 6)), (Mixed(), (3, 4, 5))],
+    ids=lambda case: type(case).__name__ if isinstance(case, nn.Module) else "",
+)
+def test_what_is_counted_is_what_is_written(module: nn.Module, shape: tuple[int, ...]) -> None:
+    layouts, run = analysed(module, torch.randn(shape))
+    assert layouts.transposes == len(transposes(run))
+
+
+class TwoSources(nn.Module):
+    """Two inputs are added before a convolution: one alone in another order would save nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 3, 1)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.conv(x + y)
+
+
+def test_sources_that_meet_are_decided_together() -> None:
+    layouts, run = analysed(TwoSources(), torch.randn(2, 2, 4, 5), torch.randn(2, 2, 4, 5))
+    assert inputs(run) == [channels_last(4, 1)] * 2 and transposes(run) == []
+    one, other = layouts.decisions
+    assert one.saves == 1 and one.elements == 80 and other.along_with is one.value
+
+
+class Weighed(nn.Module):
+    """A large image and a small one in conflict: torch's order is wanted of what is read more."""
+
+    def __init__(self, reads: int) -> None:
+        super().__init__()
+        self.conv, self.reads = nn.Conv2d(2, 3, 1), reads
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        flat = [(x * k).sin().reshape(2, -1) for k in range(2, 2 + self.reads)]
+        return [self.conv(x), *flat]
+
+
+@pytest.mark.parametrize(("reads", "order"), [(0, (0, 2, 3, 1)), (2, (0, 1, 2, 3)), (3, (0, 1, 2, 3))])
+def test_the_order_that_moves_fewer_elements_is_chosen(reads: int, order: tuple[int, ...]) -> None:
+    _, run = analysed(Weighed(reads), torch.randn(2, 2, 4, 5))
+    assert inputs(run) == [Layout(order)]
+    assert len(transposes(run)) == bool(reads)
+
+
+def test_it_ends_where_nothing_costs_less() -> None:
+    """From what was found, no source that is asked for another layout would cost less in it."""
+    module = FlattenedTwice()
+    args = (torch.randn(2, 2, 4, 5),)
+    graph = captured(module, args, {}, training=False, layers=kept_layers(module), free=())
+    search = _Search({False: graph}, module, {})
+    costs = [search.cost]
+    while search.sweep():
+        costs.append(search.cost)
+    assert costs == sorted(costs, reverse=True) and len(set(costs)) == len(costs)
+    assert not search.sweep()
+
+
+@pytest.mark.parametrize("module", [TwoSources(), Weighed(2)], ids=["two sources", "weighed"])
+def test_what_a_move_has_changed_is_undone(module: nn.Module) -> None:
+    args = (torch.randn(2, 2, 4, 5),) * (2 if isinstance(module, TwoSources) else 1)
+    graph = captured(module, args, {}, training=False, layers=kept_layers(module), free=())
+    search = _Search({False: graph}, module, {})
+    before, layouts = search.cost, dict(search.trials[0].placed.layouts)
+    undo = search._move(graph.inputs[0].name, channels_last(4, 1), along=True)
+    assert {value: search.trials[0].layout(value) for value in layouts} != layouts
+    search._undo(undo)
+    assert search.cost == before and search.chosen == {}
+    assert {value: search.trials[0].layout(value) for value in layouts} == layouts
+    assert search.trials[0].go(0).asks.keys() == search.trials[0].went[0].asks.keys()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from itertools import permutations
 
 import numpy as np
 import pytest
 
+from port.translation.ir.syntax import Name, source
 from port.translation.lowering.transposes import transposed
 
 
@@ -17,7 +17,7 @@ def test_a_written_transpose_does_what_its_axes_say(rank: int) -> None:
     for axes in permutations(range(rank)):
         if axes == tuple(range(rank)):
             continue
-        text = ast.unparse(ast.fix_missing_locations(transposed(ast.Name("x"), axes)))
+        text = source(transposed(Name("x"), axes))
         assert np.array_equal(eval(text, {"jnp": np, "x": x}), x.transpose(axes)), text
 
 
@@ -32,4 +32,4 @@ def test_a_written_transpose_does_what_its_axes_say(rank: int) -> None:
     ],
 )
 def test_a_transpose_as_a_person_writes_it(axes: tuple[int, ...], text: str) -> None:
-    assert ast.unparse(ast.fix_missing_locations(transposed(ast.Name("x"), axes))) == text
+    assert source(transposed(Name("x"), axes)) == text

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 import port
+from port.translation.codegen.statements import text_of
 from port.translation.structure.list_append import grown, list_name
+
+from ..statements_read import statements
 
 
 class Dense(nn.Module):
@@ -36,8 +37,7 @@ class TwoLists(nn.Module):
 
 def written(source: str, cls: type = TwoLists, taken: set[str] | None = None) -> str:
     """The statements of a function's body, as `grown` writes them."""
-    statements = grown(ast.parse(source).body, cls, taken or set())
-    return "\n".join(ast.unparse(ast.fix_missing_locations(statement)) for statement in statements)
+    return text_of(*grown(statements(source), cls, taken or set()))
 
 
 CHAIN = "y = f([x])\nz = f([x, y])\nw = f([x, y, z])\ng([x, y, z, w])"

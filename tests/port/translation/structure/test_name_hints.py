@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from port.translation.ir import syntax
 from port.translation.ir.graph import SourceLocation, Value
 from port.translation.structure.inline_dce import Made
 from port.translation.structure.name_hints import hints
@@ -87,9 +87,9 @@ def test_where_there_is_no_statement(file: str, tmp_path: Path) -> None:
     assert statement_at(SourceLocation(str(tmp_path / "broken.py"), 1)) is None
 
 
-def item(results: Any, statement: Statement | None, expression: ast.expr | None = None, **more: Any) -> Made:
+def item(results: Any, statement: Statement | None, expression: syntax.Expr | None = None, **more: Any) -> Made:
     """What `hints` names: what a statement of the original made, in one of its steps."""
-    return Made(results, expression or ast.Constant(0), statement, **more)
+    return Made(results, expression or syntax.Const(0), statement, **more)
 
 
 def value(name: str) -> Value:
@@ -113,7 +113,7 @@ def test_several_results_have_the_names_in_their_places(file: str) -> None:
 
 
 def test_in_a_loop_every_round_has_the_name(file: str) -> None:
-    rounds = [item((value(f"v{k}"),), at(file, 16), ast.Name(f"%w{k}")) for k in range(3)]
+    rounds = [item((value(f"v{k}"),), at(file, 16), syntax.Use(f"w{k}")) for k in range(3)]
     hints(rounds)
     assert [each.names for each in rounds] == [{f"v{k}": "out"} for k in range(3)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from port.translation.codegen.statements import text_of
 from port.translation.structure.reroll_statements import rolled
+
+from ..statements_read import statements as statements_of
 
 LENGTHS = {"layers": 3, "gains": 2}
 HELD = SimpleNamespace(
@@ -19,8 +21,7 @@ HELD = SimpleNamespace(
 
 
 def loops(text: str, taken: tuple[str, ...] = ()) -> str:
-    made = rolled(ast.parse(text).body, LENGTHS, set(taken))
-    return ast.unparse(ast.fix_missing_locations(ast.Module(made, [])))
+    return text_of(*rolled(statements_of(text), LENGTHS, set(taken)))
 
 
 @pytest.mark.parametrize(

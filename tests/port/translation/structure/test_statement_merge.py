@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import ast
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from port.translation.codegen.statements import text_of
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, worth
 from port.translation.structure.anti_unify import Differ, Holes
 from port.translation.structure.body import Body
 from port.translation.structure.class_merge import Argument, ClassForm, fold
 from port.translation.structure.statement_merge import Conditions, merged_statements
 
+from ..statements_read import statements as statements_of
+
 
 def form(path: str, *statements: str, **flags: Any) -> ClassForm:
     """An instance: what its call does, and what the original's module holds."""
-    body = Body(["x"], [ast.parse(statement).body[0] for statement in statements], ast.Name("x"))
+    body = Body(["x"], statements_of("\n".join(statements)), syntax.Name("x"))
     return ClassForm(path, SimpleNamespace(**{"training": True, **flags}), {}, body)
 
 
 def given(name: str, **values: str | None) -> Argument:
     """A module that some instances are given and others not."""
-    return Argument(
-        name, {path: ast.Constant(None) if value is None else ast.Name(value) for path, value in values.items()}, True
-    )
+    made = {path: syntax.Const(None) if value is None else syntax.Name(value) for path, value in values.items()}
+    return Argument(name, made, True)
 
 
-def text(statements: list[ast.stmt]) -> str:
-    return ast.unparse(ast.fix_missing_locations(ast.Module(statements, [])))
+def text(statements: list[syntax.Stmt]) -> str:
+    return text_of(*statements)
 
 
 def merged(*groups: list[ClassForm], modules: tuple[Argument, ...] = ()) -> tuple[str, Holes, list[Argument]]:
@@ -63,7 +66,7 @@ def test_a_flag_of_the_originals_own_tells_them_apart() -> None:
     )
     assert made == "x = f(x)\nif self.pre:\n    x = g(x)"
     assert [(flag.name, flag.kept) for flag in flags] == [("pre", True)]
-    assert {path: ast.literal_eval(value) for path, value in flags[0].values.items()} == {"a": True, "b": False}
+    assert {path: worth(value) for path, value in flags[0].values.items()} == {"a": True, "b": False}
 
 
 def test_a_rate_or_a_word_tells_them_apart() -> None:
@@ -86,7 +89,7 @@ def test_a_number_that_an_instance_is_given_as_zero_tells_it_apart() -> None:
         form("c", "x = self.drop(x)", "x = f(x)"),
     ]
     for made, rate in zip(forms, (0.0, 0.1, 0.2), strict=True):
-        made.attributes["drop"] = ast.parse(f"Drop(rate={rate})", mode="eval").body
+        made.attributes["drop"] = code("Drop(rate=r)", r=rate)
     (cls,) = fold(forms, set())
     assert [argument.name for argument in cls.arguments] == ["drop_rate"] and cls.arguments[0].kept
     assert text(cls.body.statements if cls.body else []) == "if self.drop_rate > 0:\n    x = self.drop(x)\nx = f(x)"
@@ -94,10 +97,10 @@ def test_a_number_that_an_instance_is_given_as_zero_tells_it_apart() -> None:
 
 def test_what_only_some_need_and_all_may_hold() -> None:
     forms = [form("a", "x = f(x)", rate=0.0), form("b", "x = x * g(self.rngs())", "x = f(x)", rate=0.3)]
-    forms[1].attributes["rngs"] = ast.Name("rngs")
+    forms[1].attributes["rngs"] = syntax.Name("rngs")
     (cls,) = fold(forms, set())
     assert [argument.name for argument in cls.arguments] == ["rate"]  # and no second `rngs`
-    assert {name: ast.unparse(made) for name, made in cls.attributes.items()} == {"rngs": "rngs"}
+    assert {name: syntax.source(made) for name, made in cls.attributes.items()} == {"rngs": "rngs"}
 
 
 def test_statements_behind_one_condition_stand_together() -> None:
@@ -132,5 +135,5 @@ def test_instances_that_do_different_things_are_different_classes() -> None:
 
 def test_instances_that_a_flag_tells_apart_are_one_class() -> None:
     (made,) = fold([form("a", "x = f(x)", "x = 2 * x", pre=True), form("b", "x = f(x)", pre=False)], set())
-    assert ast.unparse(ast.fix_missing_locations(made.construction("a"))) == "SimpleNamespace(pre=True, **options)"
+    assert syntax.source(made.construction("a")) == "SimpleNamespace(pre=True, **options)"
     assert text(made.body.statements if made.body else []) == "x = f(x)\nif self.pre:\n    x = 2 * x"

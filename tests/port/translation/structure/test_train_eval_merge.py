@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,27 +9,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from port.translation.codegen.statements import text_of
+from port.translation.ir import syntax
+from port.translation.ir.syntax import parsed
 from port.translation.structure.body import Body
 from port.translation.structure.train_eval_merge import merged
 
+from ..statements_read import statements as statements_of
+
 
 def body(*statements: str, returns: str | None = "x") -> Body:
-    given = None if returns is None else ast.parse(returns, mode="eval").body
-    return Body(["x"], [ast.parse(statement).body[0] for statement in statements], given)
+    return Body(["x"], statements_of("\n".join(statements)), None if returns is None else parsed(returns))
 
 
 def text(made: Body) -> str:
-    returns = [] if made.returns is None else [ast.Return(made.returns)]
-    return ast.unparse(ast.fix_missing_locations(ast.Module([*made.statements, *returns], [])))
+    returns = [] if made.returns is None else [syntax.Return(made.returns)]
+    return text_of(*made.statements, *returns)
 
 
 def result(made: Body, deterministic: bool) -> Any:
     """What a body gives; a dropout multiplies by 10, and does nothing in evaluation."""
-    arguments = ast.arguments([], [ast.arg("self"), ast.arg("x")], None, [], [], None, [])
-    statements = [*made.statements, ast.Return(made.returns)]
-    function = ast.FunctionDef("call", arguments, statements, [], None, lineno=0)  # type: ignore[call-arg]
+    assert made.returns is not None
+    parameters = (syntax.Parameter("self"), syntax.Parameter("x"))
     names: dict[str, Any] = {}
-    exec(ast.unparse(ast.fix_missing_locations(ast.Module([function], []))), names)
+    exec(text_of(syntax.FunctionDef("call", parameters, (*made.statements, syntax.Return(made.returns)))), names)
 
     def dropout(x: Any) -> Any:
         return x if deterministic else 10 * x

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from port.parity.diagnose.causes.constants import LEAST_VALUES, Number, bearing, numbers_of, solved, usual
+from port.parity.diagnose.causes.constants import LEAST_VALUES, CodeNumber, bearing, numbers_of, solved, usual
 from port.parity.diagnose.causes.rerun import rerun
 from port.parity.sides.inputs import inputs_from
 from port.parity.sides.torch_side import TorchSide
@@ -18,7 +18,7 @@ from .test_functions import Calls
 X = torch.rand((3, 7), generator=torch.Generator().manual_seed(4), dtype=torch.float64) + 0.1
 
 
-def numbers(call: Callable[[torch.Tensor], torch.Tensor]) -> list[Number]:
+def numbers(call: Callable[[torch.Tensor], torch.Tensor]) -> list[CodeNumber]:
     first = rerun(TorchSide(Calls(call), "float64"), inputs_from(X, "float64"), training=False)
     return list(numbers_of(first.operations))
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from port.pairs.notes import note
 from port.parity.diagnose.causes.citing import cited_by, note_of
-from port.parity.diagnose.causes.operation import Operation, having
+from port.parity.diagnose.causes.operation import TorchOperation, having
 from port.parity.diagnose.causes.rerun import rerun
 from port.parity.diagnose.causes.search import EXPLANATIONS
 from port.parity.sides.inputs import inputs_from
@@ -32,7 +32,7 @@ class Calls(nn.Module):
         return self.call(self.inner(x))
 
 
-def operations(call: Callable[[torch.Tensor], Any]) -> list[Operation]:
+def operations(call: Callable[[torch.Tensor], Any]) -> list[TorchOperation]:
     return rerun(TorchSide(Calls(call), "float64"), inputs_from(X, "float64"), training=False).operations
 
 

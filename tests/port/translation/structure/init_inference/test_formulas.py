@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 
 from port.translation.ir.expr import code
+from port.translation.ir.syntax import source
 from port.translation.structure.init_inference.formulas import formula
 
 TABLES = {
@@ -30,7 +29,7 @@ TABLES = {
 def test_it_gives_the_table(text: str) -> None:
     array = TABLES[text].numpy()
     made = formula(array, code("d"))
-    assert made is not None and ast.unparse(made) == text
+    assert made is not None and source(made) == text
     values = np.asarray(eval(text, {"jnp": jnp, "d": int if array.dtype == np.int64 else array.dtype}))
     assert values.dtype.kind == array.dtype.kind
     assert np.array_equal(values, array)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import math
 
 import pytest
 
+from port.translation.ir import syntax
 from port.translation.structure.init_inference.numbers import number, readable
 
 
@@ -24,16 +24,16 @@ from port.translation.structure.init_inference.numbers import number, readable
     ],
 )
 def test_a_number(value: float, text: str) -> None:
-    assert ast.unparse(number(value)) == text
+    assert syntax.source(number(value)) == text
     assert math.isclose(eval(text), value, rel_tol=1e-12)
 
 
 @pytest.mark.parametrize("value", [math.pi, math.e / 7, 1 / 3, 0.1 + 0.02 / 3])
 def test_what_is_no_quotient_stays(value: float) -> None:
-    assert eval(ast.unparse(number(value))) == value
+    assert eval(syntax.source(number(value))) == value
 
 
 def test_constants_by_their_names() -> None:
     source = "f(jnp.full((2,), 0.0, d), jnp.full(s, 3.0, d), nnx.initializers.constant(1.0), jnp.full(s, True, b))"
-    made = ast.unparse(readable(ast.parse(source, mode="eval").body))
+    made = syntax.source(readable(syntax.parsed(source)))
     assert made == "f(jnp.zeros((2,), d), jnp.full(s, 3.0, d), nnx.initializers.ones, jnp.ones(s, b))"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 import numpy as np
 import pytest
 
+from port.translation.ir.syntax import source
 from port.translation.structure.init_inference.regions import boxes_of, index_of
 
 
@@ -26,7 +26,7 @@ def test_a_box(index: Any, shape: tuple[int, ...], text: str) -> None:
     where[index] = True
     boxes = boxes_of(where)
     assert boxes is not None and len(boxes) == 1
-    assert ast.unparse(index_of(boxes[0], shape, plain=True)) == text
+    assert source(index_of(boxes[0], shape, plain=True)) == text
 
 
 def test_several_boxes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ from port.errors import NoInitialValue, UsageError
 from port.translation import Translation
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.ir.layout import torchs
+from port.translation.ir.syntax import source
 from port.translation.structure.init_inference.numbers import readable
 from port.translation.structure.init_inference.starts import Initial, watched
 
@@ -37,7 +37,7 @@ def expression(name: str, construct: Callable[[], nn.Module]) -> str:
     initial = Initial(watched(construct(), construct))
     tensor = dict(construct().named_parameters()).get(name, dict(construct().named_buffers()).get(name))
     made = initial.value(name, name, tensor, torchs(tensor.ndim))  # type: ignore[union-attr]
-    return ast.unparse(readable(made))
+    return source(readable(made))
 
 
 def drawn(source: str, seed: int) -> np.ndarray:
@@ -127,14 +127,14 @@ def test_values_are_never_looked_at() -> None:
     initial = Initial(watched(Wide(4), None))
     made = initial.value("scale", "Wide.scale", Wide(4).scale, torchs(1))
     with pytest.raises(NoInitialValue, match=r"Wide\.scale has no initial value.*construct="):
-        drawn(ast.unparse(made), 0)
+        drawn(source(made), 0)
     assert set(initial.unsaid) == {"scale"}
 
 
 def test_a_class_that_takes_nothing_is_constructed() -> None:
     trained = Language()
     trained.norms[0].weight.data.normal_()
-    assert "ones" in ast.unparse(
+    assert "ones" in source(
         readable(Initial(watched(trained, None)).value("norms.0.weight", "", trained.norms[0].weight, torchs(1)))
     )
     assert not watched(nn.Linear(2, 3), None).starts

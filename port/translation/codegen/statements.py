@@ -1,0 +1,77 @@
+"""Statements as lines of Python, for the formatter to make them good to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from port.translation.ir import syntax
+from port.translation.ir.syntax import source
+
+_INDENT = "    "
+
+
+def text_of(*statements: syntax.Stmt) -> str:
+    """The source of statements."""
+    return "\n".join(_block(statements))
+
+
+def _block(statements: Iterable[syntax.Stmt]) -> Iterator[str]:
+    for statement in statements:
+        yield from _lines(statement)
+
+
+def _inside(statements: Iterable[syntax.Stmt]) -> Iterator[str]:
+    return (f"{_INDENT}{line}" if line else "" for line in _block(statements))
+
+
+def _lines(statement: syntax.Stmt) -> Iterator[str]:
+    match statement:
+        case syntax.Comment(text):
+            yield text
+        case syntax.Docstring(text):
+            yield f'"""{text}"""'
+        case syntax.If():
+            yield from _branches(statement)
+        case syntax.For(target, items, body):
+            yield f"for {source(target)} in {source(items)}:"
+            yield from _inside(body)
+        case syntax.FunctionDef(name, parameters, body, decorators, returns):
+            yield ""
+            yield from (f"@{source(decorator)}" for decorator in decorators)
+            given = "" if returns is None else f" -> {source(returns)}"
+            yield f"def {name}({', '.join(_signature(parameters))}){given}:"
+            yield from _inside(body)
+        case syntax.ClassDef(name, bases, body):
+            yield f"class {name}({', '.join(map(source, bases))}):"
+            yield from _inside(body)
+        case _:
+            yield source(statement)
+
+
+def _branches(statement: syntax.If) -> Iterator[str]:
+    word = "if"
+    while True:
+        yield f"{word} {source(statement.test)}:"
+        yield from _inside(statement.body)
+        match statement.orelse:
+            case (syntax.If() as statement,):
+                word = "elif"
+            case ():
+                return
+            case others:
+                yield "else:"
+                yield from _inside(others)
+                return
+
+
+def _signature(parameters: Iterable[syntax.Parameter]) -> Iterator[str]:
+    """Parameters as they are written: by place, then what gathers more of those, then by name."""
+    gathers = False
+    for parameter in parameters:
+        if parameter.kind == "name" and not gathers:
+            yield "*"
+        gathers |= parameter.kind in ("*", "name")
+        stars = parameter.kind if parameter.kind in ("*", "**") else ""
+        annotation = "" if parameter.annotation is None else f": {source(parameter.annotation)}"
+        default = "" if parameter.default is None else f"={source(parameter.default)}"
+        yield f"{stars}{parameter.name}{annotation}{default}"

@@ -1,0 +1,133 @@
+"""Views of the same elements under another shape.
+
+Where a flatten merges axes that lie in another order in JAX, the result is one axis whose elements are reordered; the
+linear layer that reads it gets its weights reordered in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from port.pairs.ops.axes import Reshaped
+from port.translation.ir.graph import Value
+from port.translation.ir.layout import Folded, Layout, torchs
+from port.translation.ir.reshape_axes import Group, groups
+from port.translation.lowering.paired import Paired, give
+from port.translation.lowering.templates import Source
+
+if TYPE_CHECKING:
+    from port.translation.lowering.context import LoweringContext
+
+
+def lower_reshaped(stage: LoweringContext, paired: Paired, axes: Reshaped) -> None:
+    """Write an operator of `Reshaped`."""
+    value, result = paired.variables["input"], paired.operation.results[0]
+    sizes = list(paired.variables[axes.variable])
+    if value.shape == result.shape:
+        stage.alias(result, value, stage.layout(value))
+        return
+    found = groups(value.shape or (), result.shape or ())
+    has = stage.layout(value)
+    made = None if found is None else _laid_out(has, found, value)
+    folds = made is not None and made.folded is not None and has.folded is None
+    if found is not None and has.folded is None and (made is None or (folds and stage.given(result) is not None)):
+        has = _in_runs(has, found)
+        made, folds = _laid_out(has, found, value), False
+    if made is None:
+        has, made = torchs(value.rank), torchs(result.rank)
+    shape = _shape(stage, value, has, result, made, sizes, found)
+    give(stage, paired, {"input": stage.need(value, has), axes.variable: tuple(shape)}, [made])
+    if folds:
+        # For who cannot take the elements as they lie, the result is given torch's order, and transposed before.
+        stage.sources.add(result)
+
+
+def _in_runs(layout: Layout, found: list[Group]) -> Layout:
+    """The nearest layout in which the axes that become one lie behind one another, in torch's order."""
+    runs = sorted(
+        (sorted(group.before) for group in found if group.before), key=lambda run: max(map(layout.order.index, run))
+    )
+    order = tuple(dim for run in runs for dim in run)
+    return Layout(order) if len(order) == layout.rank else torchs(layout.rank)
+
+
+def _laid_out(layout: Layout, found: list[Group], value: Value) -> Layout | None:
+    """The layout of the reshaped array, if the array can be reshaped as it lies; None if not."""
+    places: dict[int, list[int]] = {}  # where a group lies in the array → its axes in the result
+    folded: Folded | None = None
+    for group in found:
+        if layout.folded is not None and layout.folded.axis in group.before:
+            if len(group.before) > 1 or len(group.after) > 1:
+                return None
+            folded = replace(layout.folded, axis=group.after[0])
+        if not group.before:
+            continue
+        where = [layout.order.index(dim) for dim in group.before]
+        if sorted(where) != list(range(min(where), max(where) + 1)):
+            return None
+        if where != sorted(where):
+            significant = [dim for dim in group.before if value.shape[dim] != 1]  # type: ignore[index]
+            lying = [dim for dim in layout.order if dim in significant]
+            if lying != significant:
+                sizes = [value.shape[dim] for dim in group.before]  # type: ignore[index]
+                if len(group.after) != 1 or folded is not None or not all(isinstance(size, int) for size in sizes):
+                    return None
+                lies = sorted(range(len(where)), key=where.__getitem__)
+                folded = Folded(group.after[0], tuple(sizes), tuple(lies))  # type: ignore[arg-type]
+        places[min(where)] = list(group.after)
+    order: list[int] = [dim for place in sorted(places) for dim in places[place]]
+    for group in found:  # new axes of length 1 stand behind the axis that torch has before them
+        if not group.before:
+            for dim in group.after:
+                before = [order.index(other) for other in order if other == dim - 1]
+                order.insert(before[0] + 1 if before else 0, dim)
+    return Layout(tuple(order), folded)
+
+
+def _shape(
+    stage: LoweringContext,
+    value: Value,
+    has: Layout,
+    result: Value,
+    layout: Layout,
+    sizes: list[Any],
+    found: list[Group] | None,
+) -> list[Any]:
+    """The lengths in the source: those that stay are read from the array, so that they are not fixed in it."""
+    stays = {g.after[0]: g.before[0] for g in found or () if len(g.before) == len(g.after) == 1}
+    merged = {g.after[0] for g in found or () if len(g.before) > 1 and len(g.after) == 1}
+    shape: list[Any] = []
+    leading = 0
+    while leading < layout.rank and layout.order[leading] in stays and leading < has.rank:
+        if has.order[leading] != stays[layout.order[leading]]:
+            break
+        leading += 1
+    if leading == layout.rank:
+        leading -= 1
+    if leading > 1:
+        shape.append(Source(f"*input.shape[:{leading}]"))
+    else:
+        leading = 0
+    for dim in layout.order[leading:]:
+        given = sizes[dim] if dim < len(sizes) else -1
+        if dim in stays and (not isinstance(result.shape[dim], int) or has.order.index(stays[dim]) == 0):  # type: ignore[index]
+            shape.append(Source(f"input.shape[{has.order.index(stays[dim])}]"))
+        elif isinstance(given, Value):
+            shape.append(stage.ref(given))
+        elif given == -1 or not isinstance(result.shape[dim], int):  # type: ignore[index]
+            shape.append(-1)
+        else:
+            shape.append(result.shape[dim])  # type: ignore[index]
+    # One length may be left open: that of a flatten, so that the image's size is not fixed.
+    open_ones = [dim for dim in layout.order[leading:] if dim in merged]
+    if -1 not in shape and len(open_ones) == 1:
+        place = list(layout.order[leading:]).index(open_ones[0]) - len(layout.order[leading:])
+        if isinstance(shape[place], int):
+            shape[place] = -1
+    if shape.count(-1) > 1:
+        first = shape.index(-1)
+        for k in range(first + 1, len(shape)):
+            if shape[k] == -1 and isinstance(result.shape[layout.order[k - len(shape)]], int):  # type: ignore[index]
+                shape[k] = result.shape[layout.order[k - len(shape)]]  # type: ignore[index]
+    return shape

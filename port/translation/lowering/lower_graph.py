@@ -1,0 +1,75 @@
+"""A captured run carried over to JAX: every tensor's axes have their order, every operator its expression for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from port.translation.frontend.constants import constant
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, each_value, mapped
+from port.translation.ir.layout import torchs
+from port.translation.ir.layout_decisions import Layouts
+from port.translation.ir.lowered import LoweredGraph
+from port.translation.lowering.context import LoweringContext
+from port.translation.lowering.rules import apply, apply_layer
+from port.translation.lowering.rules.loops import place_loop
+from port.translation.lowering.rules.parameters import place_held
+
+
+def lower_graph(graph: Graph, root: Any, layouts: Layouts, *, training: bool) -> LoweredGraph:
+    """Carry a run over to JAX.
+
+    Args:
+        graph: of `port.translation.frontend.export`.
+        root: the torch module that was captured.
+        layouts: of `port.translation.lowering.layout_assignment.analyse`.
+        training: the mode.
+    """
+    stage = LoweringContext(graph, root, layouts.chosen, training)
+    begin(stage)
+    for value, tensor in graph.constants.items():
+        stage.literals[value] = constant(tensor)
+    scopes: list[str] = []
+    for step in graph.steps:
+        lower_step(stage, step, scopes)
+    return stage.placed
+
+
+def begin(stage: LoweringContext) -> None:
+    """The layouts of what is there before the first step."""
+    for value in stage.graph.inputs:
+        stage.placed.values[value.name] = value
+        stage.placed.layouts[value] = stage.given(value) or torchs(value.rank)
+        stage.sources.add(value)
+    for value, path in stage.graph.held.items():
+        place_held(stage, value, path)
+    for value in stage.graph.constants:
+        stage.placed.layouts[value] = torchs(value.rank)
+
+
+def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
+    """Carry a step over; ``scopes`` are the paths of the modules that it stands in."""
+    match step:
+        case Operation():
+            stage.place = step.place
+            apply(stage, step)
+        case LayerCall():
+            stage.place = step.place
+            apply_layer(stage, step)
+        case Loop():
+            place_loop(stage, step, lambda inner: lower_step(stage, inner, scopes))
+        case ScopeEnter():
+            stage.place = step.place
+            scopes.append(step.path)
+            stage.scope = step.path
+            for value in each_value(step.arguments):
+                stage.settle(value)
+            stage.placed.steps.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
+        case ScopeExit() if not step.path:
+            for path, value in stage.graph.written.items():
+                stage.write(path, value)
+            stage.placed.steps.append(replace(step, results=mapped(step.results, stage.result)))
+        case ScopeExit():
+            scopes.pop()
+            stage.scope = scopes[-1]
+            stage.placed.steps.append(replace(step, results=mapped(step.results, stage.ref)))

@@ -1,0 +1,189 @@
+"""Operators that are said by others: each entry gives another operator, of which a pair or a rule speaks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from port.errors import NoPair
+from port.translation.ir.graph import Operation, Value
+
+if TYPE_CHECKING:
+    from port.translation.lowering.context import LoweringContext
+
+Rewrite = Callable[["LoweringContext", Operation], Operation]
+
+_COPY = "aten.clone.default"
+
+
+def _the_same(operation: Operation, value: Value) -> Operation:
+    """The result is a value that is there already."""
+    return replace(operation, operator=_COPY, arguments={"self": value})
+
+
+def _with(operation: Operation, operator: str | None = None, **arguments: Any) -> Operation:
+    return replace(operation, operator=operator or operation.operator, arguments={**operation.arguments, **arguments})
+
+
+def _squeeze(stage: LoweringContext, operation: Operation) -> Operation:
+    """Only axes of length 1 go."""
+    value: Value = operation.arguments["self"]
+    dims = operation.arguments.get("dim", range(value.rank))
+    dims = [dims] if isinstance(dims, int) else dims
+    gone = sorted({dim % value.rank for dim in dims if value.rank and value.shape[dim] == 1})  # type: ignore[index]
+    if not gone:
+        return _the_same(operation, value)
+    operator, dim = ("aten.squeeze.dim", gone[0]) if len(gone) == 1 else ("aten.squeeze.dims", gone)
+    return replace(operation, operator=operator, arguments={"self": value, "dim": dim})
+
+
+def _expand(stage: LoweringContext, operation: Operation) -> Operation:
+    """−1 is a length that stays."""
+    value, sizes = operation.arguments["self"], list(operation.arguments["size"])
+    lacking = len(sizes) - value.rank
+    told = [
+        _length(stage, value.shape[place - lacking], value) if size == -1 else size for place, size in enumerate(sizes)
+    ]
+    return _with(operation, size=told)
+
+
+def _length(stage: LoweringContext, length: int | str, of: Value) -> int | Value:
+    """A length as an argument: a number, or a value of its own."""
+    if isinstance(length, int):
+        return length
+    made = Value(f"{of.name}_{length}", None, "size", length)
+    stage.placed.values[made.name] = made
+    return made
+
+
+def _cat(stage: LoweringContext, operation: Operation) -> Operation:
+    """An empty list among tensors of more axes is left out, as torch does."""
+    rank = operation.results[0].rank
+    tensors = [tensor for tensor in operation.arguments["tensors"] if tensor.shape != (0,) or rank == 1]
+    return _with(operation, tensors=tensors)
+
+
+# %% Parts
+
+
+def _slice(stage: LoweringContext, operation: Operation) -> Operation:
+    part = _part(operation)
+    whole = all(end is None for end in part.values())
+    return _the_same(operation, operation.arguments["self"]) if whole else _with(operation, **part)
+
+
+def _slice_scatter(stage: LoweringContext, operation: Operation) -> Operation:
+    part, source = _part(operation), operation.arguments["src"]
+    whole = all(end is None for end in part.values())
+    return _the_same(operation, source) if whole else _with(operation, src=_number_of(stage, source), **part)
+
+
+def _select_scatter(stage: LoweringContext, operation: Operation) -> Operation:
+    return _with(operation, src=_number_of(stage, operation.arguments["src"]))
+
+
+def _part(operation: Operation) -> dict[str, Any]:
+    """Where a slice begins and ends, and its step: None where the axis does."""
+    value: Value = operation.arguments["self"]
+    start, end, step = (operation.arguments[name] for name in ("start", "end", "step"))
+    length = value.shape[operation.arguments["dim"] % value.rank]  # type: ignore[index]
+    if isinstance(end, int) and (end >= sys.maxsize or (isinstance(length, int) and end >= length)):
+        end = None
+    if isinstance(end, Value) and end.length == length:
+        end = None
+    start = None if isinstance(start, int) and start == 0 else start
+    return {"start": start, "end": end, "step": None if step == 1 else step}
+
+
+def _number_of(stage: LoweringContext, source: Value) -> Any:
+    """The number that a whole part is set to, if it is one; else the part."""
+    made = stage.producers.get(source)
+    if made is None or made.operator not in ("aten.fill.Scalar", "aten.fill.Tensor", "aten.copy.default"):
+        return source
+    number = made.arguments["src" if made.operator == "aten.copy.default" else "value"]
+    if isinstance(number, Value) and number.rank:
+        return source
+    return _plain(stage, number)
+
+
+def _fill(stage: LoweringContext, operation: Operation) -> Operation:
+    """What an array is filled with is a number: its own dtype says nothing, the array's holds."""
+    return _with(operation, value=_plain(stage, operation.arguments["value"]))
+
+
+def _plain(stage: LoweringContext, number: Any) -> Any:
+    """A constant tensor of one number as that number."""
+    constant = stage.constant(number) if isinstance(number, Value) else None
+    return number if constant is None else constant.item()
+
+
+def _indexed(stage: LoweringContext, operation: Operation) -> Operation:
+    """Whole axes among indices are slices; a mask among them gives as many elements as its values say."""
+    indices = list(operation.arguments["indices"])
+    while indices and indices[-1] is None:
+        indices.pop()
+    mask = any(index is not None and index.dtype == "bool" for index in indices)
+    if mask and operation.operator.startswith("aten.index."):
+        raise NoPair("how many elements a mask selects depends on its values, and JAX's shapes do not; use torch.where")
+    if mask and len(indices) > 1:
+        raise NoPair("a mask among other indices: how many elements it selects depends on its values")
+    if mask and operation.arguments["values"].shape not in ((), (1,)):
+        raise NoPair("values put where a mask is true are as many as the mask's values say; use torch.where")
+    return _with(operation, indices=[slice(None) if index is None else index for index in indices])
+
+
+def _memory(stage: LoweringContext, operation: Operation) -> Operation:
+    """Memory that is written to: zeros."""
+    base = operation.operator.rpartition(".")[0].removesuffix("_strided")
+    arguments = {name: value for name, value in operation.arguments.items() if name != "stride"}
+    return replace(operation, operator=f"{base.replace('empty', 'zeros')}.default", arguments=arguments)
+
+
+# %% Layers, norms
+
+
+def _native_dropout(stage: LoweringContext, operation: Operation) -> Operation:
+    result, mask = operation.results
+    if operation.arguments["train"] and stage.is_read(mask):
+        raise NoPair("the mask that a dropout has drawn is used")
+    return replace(operation, operator="aten.dropout.default", results=(result,), several=False)
+
+
+def _with_running_statistics(stage: LoweringContext, operation: Operation) -> Operation:
+    """The input normalised by running statistics, as in evaluation."""
+    result, *batch = operation.results
+    if any(map(stage.is_read, batch)):
+        raise NoPair("a batch's statistics are read where there are none")
+    return normalised(operation, result, training=False)
+
+
+def normalised(operation: Operation, result: Value, *, training: bool) -> Operation:
+    """The normalised input alone, without what a batch norm does to its statistics."""
+    names = ("input", "weight", "bias", "eps")
+    given = {name: operation.arguments[name] for name in names}
+    given |= {name: None if training else operation.arguments[name] for name in ("running_mean", "running_var")}
+    if training:
+        given["training"] = True
+    return replace(operation, operator="aten.batch_norm.default", arguments=given, results=(result,), several=False)
+
+
+REWRITES: dict[str, Rewrite] = {
+    "aten.squeeze": _squeeze,
+    "aten.expand": _expand,
+    "aten.cat": _cat,
+    "aten.slice": _slice,
+    "aten.slice_scatter": _slice_scatter,
+    "aten.select_scatter": _select_scatter,
+    "aten.fill": _fill,
+    "aten.index": _indexed,
+    "aten.index_put": _indexed,
+    "aten.native_dropout": _native_dropout,
+    "aten.empty": _memory,
+    "aten.empty_like": _memory,
+    "aten.new_empty": _memory,
+    "aten.empty_strided": _memory,
+    "aten._native_batch_norm_legit_no_training": _with_running_statistics,
+}
+"""By the operator's name: what it is said by. None of them writes an expression."""

@@ -1,0 +1,96 @@
+"""Text to nodes and back: what Python reads in both is the same."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from port.pairs.ops import OPERATORS
+from port.translation.ir import syntax
+from port.translation.ir.syntax import compiled, parsed, source
+
+TEXTS = (
+    "x",
+    "f(x, *y, key=z, **options)",
+    "x.y[0, ..., 1:, ::2, None]",
+    "(a, (b,), [c], {'d': e}, ())",
+    "-x ** -y @ (z + 1) * 2",
+    "not (a and b or c) and (d is not None)",
+    "a < b <= c != d in e",
+    "a if b else (c if d else e)",
+    "lambda x, y: x + y",
+    "[(a, b) for a, b in zip(x, y) if a for c in b]",
+    "f(*(x.ravel() for x in y))",
+    "1 - 2.5 + 3j",
+    "x << 1 | ~y & z ^ w >> 2",
+)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_is_read_is_written(text: str) -> None:
+    assert source(parsed(text)) == ast.unparse(ast.parse(text, mode="eval"))
+
+
+def test_every_pair_can_be_read() -> None:
+    for pair in OPERATORS:
+        assert source(parsed(pair.jax)) == ast.unparse(ast.parse(pair.jax, mode="eval")), pair.jax
+
+
+_LEAVES = st.sampled_from(["x", "y.z", "1", "2.5", "None", "'a'", "..."])
+
+
+def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    operators = ["+", "-", "*", "@", "/", "//", "%", "**", "and", "or", "<", "is not", "in", "&"]
+    return st.one_of(
+        st.tuples(inner, st.sampled_from(operators), inner).map(lambda parts: f"({parts[0]}) {parts[1]} ({parts[2]})"),
+        st.tuples(st.sampled_from(["-", "not ", "~"]), inner).map(lambda parts: f"{parts[0]}({parts[1]})"),
+        st.lists(inner, max_size=3).map(lambda parts: f"f({', '.join(f'({part})' for part in parts)})"),
+        st.lists(inner, max_size=3).map(lambda parts: f"[{', '.join(f'({part})' for part in parts)}]"),
+        st.tuples(inner, inner).map(lambda parts: f"({parts[0]})[({parts[1]}), :]"),
+        st.tuples(inner, inner).map(lambda parts: f"(lambda x: ({parts[0]}))(({parts[1]}))"),
+        st.tuples(inner, inner, inner).map(lambda parts: f"({parts[0]}) if ({parts[1]}) else ({parts[2]})"),
+    )
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.recursive(_LEAVES, _combined, max_leaves=10))
+def test_any_expression_there_and_back(text: str) -> None:
+    assert ast.dump(ast.parse(source(parsed(text)))) == ast.dump(ast.parse(text))
+    assert parsed(source(parsed(text))) == parsed(text)
+
+
+def test_names_of_holes_are_holes() -> None:
+    made = parsed("lambda x: f(x, y, y=z)", holes=("y", "z"))
+    assert [node.name for node in syntax.walk(made) if isinstance(node, syntax.Hole)] == ["y", "z"]
+
+
+@pytest.mark.parametrize("text", ["(x := 1)", "f'{x}'", "lambda x=1: x", "{**x}", "await x", "{x for x in y}"])
+def test_what_is_never_written_is_not_read(text: str) -> None:
+    with pytest.raises(SyntaxError, match="never written"):
+        parsed(text)
+
+
+def test_what_has_no_name_yet_is_shown_as_no_python_can_be() -> None:
+    call = syntax.Call(syntax.Attr("layer.0", "weight"), (syntax.Use("x"), syntax.Hole("n")))
+    assert source(call) == "@layer.0|weight(%x, <n>)"
+    assert source(syntax.Item(syntax.Use("x"), syntax.Const("key"))) == "%x['key']"
+    with pytest.raises(SyntaxError):
+        parsed(source(call))
+
+
+@pytest.mark.parametrize(
+    ("text", "worth"),
+    [("[a + b for a, b in zip((1, 2), (3, 4))]", [4, 6]), ("tuple(k % 2 for k in (1, 2))", (1, 0)), ("-3 // 2", -2)],
+)
+def test_compiled_it_is_worth_the_same(text: str, worth: object) -> None:
+    assert eval(compiled(parsed(text))) == worth
+
+
+def test_a_statement_of_one_line() -> None:
+    assert source(syntax.Assign(parsed("x, y"), parsed("f(x), y"))) == ast.unparse(ast.parse("x, y = f(x), y"))
+    assert source(syntax.AnnAssign(parsed("x"), parsed("dict[str, int]"), parsed("{}"))) == "x: dict[str, int] = {}"
+    with pytest.raises(TypeError, match="no text of one line"):
+        source(syntax.If(parsed("x"), (syntax.Pass(),)))

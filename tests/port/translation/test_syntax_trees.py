@@ -1,0 +1,54 @@
+"""What is written is made of the translator's own nodes; Python's trees are for reading Python, and for the text."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import port.translation
+
+ROOT = Path(port.translation.__file__).parent
+NODES = {"ir/syntax/operators.py", "ir/syntax/reading.py", "ir/syntax/source.py"}
+READERS = {
+    "artifact/written_module.py": "of the classes of a written source",
+    "frontend/source_locations.py": "of where an attribute is set",
+    "structure/ctor_args.py": "of the original's constructors",
+    "structure/list_append.py": "of what the original calls a list",
+    "structure/source_map.py": "of the original's statements",
+}
+VENDOR = "codegen/vendor/"
+"""It copies definitions of port's own, and so reads their source."""
+MODULES = {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def uses_of_ast(tree: ast.AST) -> set[str]:
+    """The functions and classes of Python's ``ast`` that a module uses."""
+    used = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ast"
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module="ast", names=names):
+                used |= {name.name for name in names}
+            case ast.Import(names=names) if any(name.name == "ast" for name in names):
+                used.add("")
+    return used
+
+
+def test_pythons_trees_are_for_reading_python_and_for_the_text() -> None:
+    users = {name for name, tree in MODULES.items() if uses_of_ast(tree) and not name.startswith(VENDOR)}
+    assert users == NODES | READERS.keys()
+
+
+def test_nothing_is_known_by_its_dump_and_no_tree_is_copied_to_be_changed() -> None:
+    for name, tree in MODULES.items():
+        if not name.startswith(VENDOR):
+            assert not uses_of_ast(tree) & {"dump", "NodeTransformer"}, name
+
+
+def test_the_check_sees_what_it_looks_for() -> None:
+    assert uses_of_ast(ast.parse("import ast\nast.dump(x)")) == {"", "dump"}
+    assert uses_of_ast(ast.parse("from ast import literal_eval")) == {"literal_eval"}
+    assert not uses_of_ast(ast.parse("last.dump(x)"))
