@@ -75,7 +75,8 @@ def _(pair: OperatorPair) -> None:
                     f"{pair.says}: {line!r} gives the name {name}, by which the pair of {other.torch} imports "
                     "something else: import it as another"
                 )
-    known = variables | {name.partition(".")[0] for name in imported} | _GIVEN | set(dir(builtins))
+    drawn = {pair.draws.name} if pair.draws is not None else set()
+    known = variables | drawn | {name.partition(".")[0] for name in imported} | _GIVEN | set(dir(builtins))
     for part in ("jax", "only_if", "other_gradient"):
         source = getattr(pair, part)
         if unknown := sorted(_read(_parsed(pair, part, source)) - known) if source or part == "jax" else ():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
 class Key:
     """A fresh key of `jax.random`: ``key`` in the expression. What is drawn has the axes of the result."""
+
+    name: ClassVar[str] = "key"
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Dropout:
         rate: what is the probability of being dropped.
     """
 
+    name: ClassVar[str] = "dropout"
     rate: str
 
 

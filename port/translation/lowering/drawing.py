@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
 
 
-def name_of(draws: Draws) -> str:
-    """What an expression calls what it draws with."""
-    return "key" if isinstance(draws, Key) else "dropout"
-
-
 def drawn(
     stage: LoweringContext, draws: Draws, variables: dict[str, Any], expression: syntax.Expr, layout: Layout
 ) -> tuple[syntax.Expr, syntax.Expr]:
@@ -43,9 +38,9 @@ _ALWAYS = syntax.Keyword("deterministic", syntax.Const(False))
 def _always(node: syntax.Node) -> syntax.Node:
     """``dropout`` told to drop in evaluation too: where it is called, and where it is handed on."""
     match node:
-        case syntax.Call(syntax.Hole("dropout"), keywords=keywords):
+        case syntax.Call(syntax.Hole(Dropout.name), keywords=keywords):
             return replace(node, keywords=(*keywords, _ALWAYS))
-        case syntax.Keyword(name, syntax.Hole("dropout") as dropout):
+        case syntax.Keyword(name, syntax.Hole(Dropout.name) as dropout):
             call = syntax.Call(dropout, (syntax.Name("weights"),), (_ALWAYS,))
             return syntax.Keyword(name, syntax.Lambda(("weights",), call))
     return node

@@ -16,7 +16,7 @@ from port.translation.ir.expr import code, filled, literal
 from port.translation.ir.graph import Operation, Value, each_value
 from port.translation.ir.layout import Layout, Order
 from port.translation.lowering.context import Back
-from port.translation.lowering.drawing import drawn, name_of
+from port.translation.lowering.drawing import drawn
 from port.translation.lowering.templates import Array, Length, Other, Source, specialised
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def give(
     if draws is None:
         expression = specialised(template or paired.pair.jax, known)
     else:
-        name = name_of(draws)
+        name = draws.name
         expression = specialised(template or paired.pair.jax, {**known, name: Other()})
         expression, holes[name] = drawn(stage, draws, paired.variables, expression, layouts[0])
     expression = filled(expression, holes)

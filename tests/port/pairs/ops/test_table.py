@@ -12,7 +12,6 @@ import torch
 
 from port.pairs.notes import note
 from port.pairs.ops import GIVEN, OPERATORS, OperatorPair
-from port.pairs.ops.draws import Dropout, Key
 
 IMPORTED = {
     name.asname or name.name.partition(".")[0]
@@ -49,7 +48,7 @@ def names_in(source: str) -> set[str]:
 def unknown_names(pair: OperatorPair) -> set[str]:
     """What its expressions name that is neither a variable of the call nor imported."""
     sources = filter(None, (pair.jax, pair.only_if, pair.other_gradient))
-    drawn = {Key: {"key"}, Dropout: {"dropout"}}.get(type(pair.draws), set())
+    drawn = set() if pair.draws is None else {pair.draws.name}
     return set().union(*map(names_in, sources)) - names_in(pair.says) - IMPORTED - BUILTINS - drawn
 
 
