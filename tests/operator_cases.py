@@ -177,10 +177,36 @@ CASES: tuple[Case, ...] = (
     (f"{F}fold", {"input": x(2, 12, 12), "output_size": (4, 5), "kernel_size": (2, 2)}),
     (f"{F}instance_norm", {"input": x(2, 3, 4, 5), **AFFINE}),
     ("torch.ops.aten._native_batch_norm_legit.no_stats", {"input": IMAGE, **AFFINE, "training": True, **MOMENTUM}),
-    ("torch.ops.aten._native_batch_norm_legit_no_training.default", {"input": IMAGE, **RUNNING, **AFFINE, **MOMENTUM}),
     (
         "torch.native_layer_norm",
         {"input": x(2, 4), "normalized_shape": (4,), "weight": x(4), "bias": x(4), "eps": 0.1},
     ),
+    *(
+        (f"{F}batch_norm", {"input": x(2, 3, 4), **RUNNING, **{name: AFFINE[name] for name in given}})
+        for given in (("weight",), ("bias",), ())
+    ),
+    # %% What an export writes of views, copies and casts
+    ("torch.split", {"tensor": x(5, 4), "split_size_or_sections": 2, "dim": 0}),
+    ("torch.split", {"tensor": x(5, 4), "split_size_or_sections": (2, 2, 1), "dim": 0}),
+    ("torch.split", {"tensor": x(6, 4), "split_size_or_sections": (2, 2, 2), "dim": 0}),
+    ("torch.ops.aten.slice", {"input": x(5, 4, 3), "dim": 1, "start": 1, "end": 4, "step": 2}),
+    ("torch.ops.aten.index", {"input": x(5, 4), "indices": (INDICES,)}),
+    ("torch.index_put", {"input": x(3, 4), "indices": (x(3, 4) > 0,), "values": x(1)}),
+    ("torch.index_put", {"input": x(3, 4), "indices": (x(3) > 0,), "values": x(1)}),
+    ("torch.addmm", {"input": x(3, 5), "mat1": x(3, 4), "mat2": x(4, 5, seed=1), "beta": 0, "alpha": 2}),
+    ("torch.addmv", {"input": x(3), "mat": x(3, 4), "vec": x(4, seed=1), "beta": 0, "alpha": 2}),
+    ("torch.addr", {"input": x(3, 4), "vec1": x(3), "vec2": x(4, seed=1), "beta": 0, "alpha": 2}),
+    ("torch.scalar_tensor(s)", {"s": 1.5}),
+    *(("torch.Tensor.to", {"input": x(3, 4), "dtype": dtype}) for dtype in (torch.float64, torch.float32)),
+    *(
+        ("torch.Tensor.type_as", {"input": x(3, 4), "other": x(2).to(dtype)})
+        for dtype in (torch.float64, torch.float32)
+    ),
+    *(
+        ("torch.ops.aten.copy", {"input": x(3, 4).to(dtype), "src": x(*shape, seed=1)})
+        for dtype in (torch.float64, torch.float32)
+        for shape in ((3, 4), (1, 4))
+    ),
+    ("torch.dropout", {"input": x(3, 4), "p": 0.5, "train": False}),
     (f"{F}batch_norm", {"input": x(2, 3, 4), **RUNNING, **AFFINE}),
 )

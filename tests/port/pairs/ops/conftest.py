@@ -117,7 +117,7 @@ _FLOATS = ("float64", "float32", "float16", "bfloat16", "complex64", "complex128
 # What torch does not differentiate by.
 _CONSTANT = {
     "torch.nn.functional.batch_norm": ("running_mean", "running_var"),
-    "torch.ops.aten._native_batch_norm_legit_no_training.default": ("running_mean", "running_var"),
+    "torch.ops.aten.copy": ("input", "src"),
     "torch.nn.functional.soft_margin_loss": ("target",),
     "torch.special.zeta": ("input",),
 }
