@@ -30,7 +30,7 @@ def shared_dropout(
     x64: bool | None = None,
     rows: Tensor | Sequence[int] | None = None,
     batch_size: int | None = None,
-    layouts: Sequence[DrawLayout | tuple[Any, ...]] | None = None,
+    layouts: Sequence[DrawLayout | tuple[Any, ...] | None] | None = None,
 ) -> Iterator[None]:
     """Within it, all that ``model`` drops is dropped by the masks of the JAX side.
 

@@ -45,7 +45,9 @@ Draw = Callable[[Tensor, tuple[int, ...], Tensor | None], Tensor]
 """The key, the whole batch's shape, and the rows that are wanted, or None for all → what is drawn."""
 
 
-def _plain(layouts: Sequence[DrawLayout | tuple[Any, ...]] | None) -> Sequence[DrawLayout] | None:
+def _plain(
+    layouts: Sequence[DrawLayout | tuple[Any, ...] | None] | None,
+) -> Sequence[DrawLayout | None] | None:
     """The layouts, of which none is a loop's."""
     plain = [layout for layout in layouts or () if not isinstance(layout, tuple)]
     if len(plain) < len(layouts or ()):
@@ -64,6 +66,7 @@ class SharedDraws:
         part: the rows of the whole batch that the inputs are; None: the whole.
         x64: whether the JAX side runs with x64; None: where the tensor is float64.
         layouts: of the draws outside layers that have a layout of their own, in order; they repeat. None: torch's.
+            One that is None itself is of a draw that nothing reads, and that JAX's side does not make.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class SharedDraws:
         key: Tensor,
         part: BatchPart | None,
         x64: bool | None,
-        layouts: Sequence[DrawLayout | tuple[Any, ...]] | None,
+        layouts: Sequence[DrawLayout | tuple[Any, ...] | None] | None,
     ) -> None:
         self.key, self.part, self.x64 = key, part, x64
         self.layouts = _plain(layouts)
@@ -119,6 +122,9 @@ class SharedDraws:
 
     def _drawn(self, shape: Sequence[int], draw: Draw, device: torch.device) -> Tensor:
         refuse_checkpointing()
+        if self._is_unread():
+            self.laid_out += 1
+            return draw(self.key.to(device), tuple(shape), None)
         key = fold_in(self.key, self.count).to(device)
         layout = self._layout(len(shape))
         self.count += 1
@@ -133,12 +139,20 @@ class SharedDraws:
         drawn = drawn.permute([order.index(dim) for dim in range(len(order))])
         return drawn if layout is None or layout.folded is None else _unfolded(drawn, layout.folded)
 
+    def _is_unread(self) -> bool:
+        """Whether nothing reads the next draw."""
+        return bool(self.layouts) and not self.within_layers and self._next_layout() is None
+
+    def _next_layout(self) -> DrawLayout | None:
+        assert self.layouts
+        return self.layouts[self.laid_out % len(self.layouts)]
+
     def _layout(self, rank: int) -> DrawLayout | None:
         if not self.layouts or self.within_layers:
             return None
-        layout = self.layouts[self.laid_out % len(self.layouts)]
+        layout = self._next_layout()
         self.laid_out += 1
-        return layout if len(layout.order) == rank else None
+        return layout if layout is not None and len(layout.order) == rank else None
 
 
 def _unfolded(array: Tensor, folded: FoldedAxis) -> Tensor:

@@ -70,6 +70,8 @@ def metadata_of(translation: WrittenModule) -> dict[str, str]:
 
 
 def _orders(drawn: Drawn) -> Any:
+    if drawn is None:
+        return None
     if not isinstance(drawn, Layout):
         return {_ROUND: [_orders(each) for each in drawn]}
     folded = drawn.folded
@@ -80,6 +82,8 @@ def _orders(drawn: Drawn) -> Any:
 
 def _drawn(orders: Any) -> Drawn:
     match orders:
+        case None:
+            return None
         case {"round": several}:
             return tuple(map(_drawn, several))
         case {"axes": axes, "folded": [axis, shape, order]}:

@@ -19,6 +19,7 @@ from port.translation.frontend.constants import (
     see_that_they_are_numbers,
     told_what_is_written,
 )
+from port.translation.frontend.drawn_branches import refuse_branches_of_inputs, select_drawn_branches
 from port.translation.frontend.free_lengths import FreeLength
 from port.translation.frontend.functional_form import functional
 from port.translation.frontend.fx_import import read_graph
@@ -82,6 +83,7 @@ def capture(
     """
     refuse_packed(args, kwargs)
     module = copied(module, partial(without_numbers, double=double)).train(training)
+    select_drawn_branches(module, numbers=False)
     leaves, spec = pytree.tree_flatten((args, kwargs))
     tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
     constants = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
@@ -103,6 +105,7 @@ def capture(
         program = torch.export.export(flat, tensors, strict=False, dynamic_shapes=shapes)
         # Private, and the only place where torch says for which lengths the program stands.
         guards = tuple(getattr(program, "_guards_code", None) or ())
+        refuse_branches_of_inputs(program)
         made = made_in_forward(program)
         program = functional(program)
     graph = read_graph(program, notes, prefix="module.", names=held_names(module))

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from port.pairs.layers.computed_weight import computing_hooks
 from port.translation.frontend import custom_ops as markers
+from port.translation.frontend.branch_selection import refuse_statistics
 from port.translation.frontend.layer_shapes import described, description, shapes_of
 from port.translation.frontend.long_formulas import see_that_lengths_are_short
 from port.translation.frontend.opened_objects import opened
@@ -144,6 +145,7 @@ def _layer(
     notes: Notes, path: str, module: torch.nn.Module, forward: Callable[..., Any], hooks: dict[int, Any]
 ) -> Callable[..., Any]:
     def kept(*args: Any, **kwargs: Any) -> Any:
+        refuse_statistics(path, module)
         key = f"{notes.prefix}{path}#{notes.next_call(path)}"
         args, kwargs, packed = given_to_layer(module, args, kwargs)
         told = {} if packed is None else {"lengths": packed.lengths}  # what the twin takes beside

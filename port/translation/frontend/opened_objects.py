@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from port.translation.frontend.branch_selection import NoValue
+
 _CLOSED = (
     *(torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, torch.nn.Module, torch.Generator),
     *(ModuleType, FunctionType, MethodType, BuiltinFunctionType, type, str, int, float, complex, bool),
@@ -31,6 +33,8 @@ def _opened(leaf: Any, objects: bool, known: dict[int, Any]) -> Any:
     """The same of one leaf; each object is looked at once, and one that holds itself stays where it does."""
     if leaf is None or isinstance(leaf, _CLOSED):
         return leaf
+    if isinstance(leaf, NoValue):
+        leaf.refuse()
     if id(leaf) not in known:
         known[id(leaf)] = leaf
         known[id(leaf)] = _contents(leaf, objects, known)

@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from port.parity.sides.copies import copied
+from port.translation.frontend.drawn_branches import select_drawn_branches
 
 UNDECIDED = (
     DataDependentOutputException,
@@ -47,6 +48,7 @@ class ShapeRuns:
     def __init__(self, module: torch.nn.Module) -> None:
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.copy = copied(module, self._without_numbers).eval()
+        select_drawn_branches(self.copy, numbers=False)
 
     def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Inputs as it takes them."""

@@ -60,6 +60,10 @@ class Operation:
     detached: bool = False
 
 
+UNREAD_DRAW = "port.unread_draw"
+"""The operator of a step without arguments and results: the original draws numbers here that nothing reads."""
+
+
 @dataclass(frozen=True)
 class LayerCall:
     """A call of a layer that a pair speaks of, kept whole."""

@@ -51,8 +51,9 @@ class Layout:
         return f"{self.order}" + (f" with {self.folded}" if self.folded else "")
 
 
-Drawn: TypeAlias = "Layout | tuple[Drawn, ...]"
-"""The layout of what is drawn at random once, or those of what each round of a loop draws."""
+Drawn: TypeAlias = "Layout | tuple[Drawn, ...] | None"
+"""The layout of what is drawn at random once, or those of what each round of a loop draws; None for what the original
+draws and nothing reads, which the written module does not draw."""
 
 
 def torchs(rank: int) -> Layout:

@@ -11,6 +11,7 @@ from port.translation.ir.expr import code, held
 from port.translation.ir.layout import Layout
 
 if TYPE_CHECKING:
+    from port.translation.ir.graph import Operation
     from port.translation.lowering.context import LoweringContext
 
 
@@ -30,6 +31,11 @@ def drawn(
             # In evaluation torch drops only where it is told to do so whatever the mode.
             expression = expression if stage.training else syntax.transformed(expression, _always)
             return expression, held(stage.scope, name)
+
+
+def unread_draw(stage: LoweringContext, operation: Operation) -> None:
+    """Note that the original draws here what nothing reads: the written module does not."""
+    stage.draws.append(None)
 
 
 _ALWAYS = syntax.Keyword("deterministic", syntax.Const(False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -17,8 +18,8 @@ from port.translation.ir.graph import (
     Sliced,
     Step,
     Value,
-    read_by,
 )
+from port.translation.passes.dead_code import is_unread_draw, without_dead_code
 from port.translation.passes.loop_results import Leaving
 from port.translation.passes.loop_rounds import Round, Unfit, fitted
 from port.translation.passes.repeats import FEWEST, Repeat, Repeats
@@ -40,7 +41,7 @@ def rolled_loops(graph: Graph, *, training: bool) -> Graph:
     rest = [step for step in graph.steps if not _is_of_sizes(step)]
     rolling = _Rolling(training, dict(graph.written))
     steps = rolling.rolled(rest)
-    if len(steps) == len(rest):
+    if len(steps) == len(rest) and all(map(operator.is_, steps, rest)):
         return graph
     return replace(graph, steps=[*sizes, *steps], written=rolling.written)
 
@@ -79,7 +80,7 @@ class _Rolling:
             for step in loop:
                 self.elements.update(elements_of(step))
             found = self._first(rest)
-        return _without_unread(self.done + rest, set(self.written.values()))
+        return without_dead_code(self.done + rest, set(self.written.values()))
 
     def _first(self, steps: list[Step]) -> tuple[list[Step], list[Step], list[Step]] | None:
         """What is before the first loop, the loop with what belongs to it, and what is behind it."""
@@ -131,10 +132,11 @@ class _Rolling:
             for (first, after), inside in made.carried.items()
         ]
         place = next((step.place for step in made.steps if isinstance(step, Operation | LayerCall | ScopeEnter)), None)
-        body = _without_unread(
-            made.steps, {each.next for each in carried} | {stacked.inside for stacked in leaving.stacked}
-        )
+        ends = {each.next for each in carried} | {stacked.inside for stacked in leaving.stacked}
+        body = without_dead_code(made.steps, ends)
         stateful = any(is_stateful(step, self.training) for step in body)
+        if not stateful:  # its rounds are not told apart: what they draw has no numbers
+            body = [step for step in body if not is_unread_draw(step)]
         loop = Loop(
             made.count, reverse, stateful, tuple(carried), tuple(sliced), tuple(leaving.stacked), tuple(body), place
         )
@@ -180,20 +182,6 @@ def _numbers(start: int, step: int, inside: Value, count: int, before: list[Step
         arguments = {name: value for name, value in arguments.items() if name != "step" and (value or name != "start")}
     before.append(Operation(operator, arguments, (whole,), False, None))
     return Sliced(whole, 0, inside)
-
-
-def _without_unread(steps: list[Step], ends: set[Value]) -> list[Step]:
-    """Without operators whose results nobody reads; calls and their ends stay."""
-    wanted = set(ends)
-    kept: list[Step] = []
-    for step in reversed(steps):
-        if isinstance(step, Operation) and not wanted.intersection(step.results):
-            continue
-        kept.append(step)
-        wanted.update(read_by(step))
-        if isinstance(step, Loop):
-            wanted.update(value for inner in step.steps for value in read_by(inner))
-    return kept[::-1]
 
 
 def _is_of_sizes(step: Step) -> bool:

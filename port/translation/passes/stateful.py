@@ -16,7 +16,7 @@ def is_stateful(step: Step, training: bool) -> bool:
     """
     match step:
         case Operation():
-            return _draws(step)
+            return draws(step)
         case LayerCall():
             return training and _has_state(step.module)
         case Loop():
@@ -24,7 +24,7 @@ def is_stateful(step: Step, training: bool) -> bool:
     return False
 
 
-def _draws(operation: Operation) -> bool:
+def draws(operation: Operation) -> bool:
     """Whether an operator draws random numbers: torch tags those that do, also where their arguments turn it off."""
     import torch
 

@@ -36,9 +36,7 @@ class _Numbers:
 
     def next(self, shape: tuple[int, ...], kind: str) -> np.ndarray:
         """Numbers between 0 and 1, or of another distribution; in torch's layout, or in that of this draw."""
-        layout = None if self.following is None else next(self.following, ())
-        if isinstance(layout, tuple):
-            raise UsageError(f"it draws random numbers {self.count + 1} times or more, the original {self.count}")
+        layout = None if self.following is None else self._layout(self.following)
         generator = np.random.default_rng([self.seed, self.count])
         self.count += 1
         if layout is not None and layout.rank != len(shape):
@@ -53,13 +51,32 @@ class _Numbers:
         made = drawn[kind](size=shape)
         return made if layout is None else laid_out(made, layout)
 
+    def _layout(self, following: Iterator[Drawn]) -> Layout:
+        """That of the next draw; what the original alone draws before it has its numbers too."""
+        for layout in following:
+            if isinstance(layout, Layout):
+                return layout
+            if layout is not None:
+                break
+            self.count += 1
+        raise UsageError(f"it draws random numbers {self.count + 1} times or more, the original {self.count}")
+
+    def _round_of(self, following: Iterator[Drawn]) -> tuple[Drawn, ...]:
+        """The layouts of what each round of the next loop draws."""
+        for layouts in following:
+            if layouts is not None:
+                return layouts if isinstance(layouts, tuple) else ()
+            self.count += 1
+        return ()
+
     def rounds(self, count: int) -> Iterator[int]:
         """The rounds of a loop: each draws in the layouts that its draws have."""
         before = self.following
-        layouts = next(before, ()) if before is not None else ()
+        layouts = self._round_of(before) if before is not None else ()
         for number in range(count):
-            self.following = iter(layouts if isinstance(layouts, tuple) else ())
+            self.following = iter(layouts)
             yield number
+            self.count += sum(1 for _ in self.following)  # what the original alone draws at a round's end
         self.following = before
 
 
@@ -238,7 +255,7 @@ def jax_draws(seed: int, layouts: Sequence[Drawn]) -> Iterator[None]:
 
 def draws_something(layouts: Iterable[Drawn]) -> bool:
     """Whether anything is drawn; a loop whose rounds draw nothing is no draw."""
-    return any(isinstance(each, Layout) or draws_something(each) for each in layouts)
+    return any(isinstance(each, Layout) or (each is not None and draws_something(each)) for each in layouts)
 
 
 def _round_by_round(

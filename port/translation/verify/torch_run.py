@@ -11,6 +11,7 @@ from port.parity.sides.copies import copied
 from port.parity.sides.cotangents import Drawn
 from port.parity.sides.run import Run, numbered
 from port.parity.sides.torch_side import silence
+from port.translation.frontend.drawn_branches import select_drawn_branches
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.random_layers import draws_once
 from port.translation.verify.draws import torch_draws
@@ -56,11 +57,17 @@ def torch_run(
         results, silenced = _results(fresh, args, kwargs, seed)
         return numbered(OUTPUT, results)
 
-    run = torch_pass(lambda: copied(module).train(training), called, numbered(INPUT, tensors), Drawn(seed), part)
+    run = torch_pass(lambda: _fresh(module, training), called, numbered(INPUT, tensors), Drawn(seed), part)
     run.silenced = silenced
     if not run.cotangents and not run.no_gradient:
         run.no_gradient = "no output of the original depends smoothly on anything"
     return run
+
+
+def _fresh(module: nn.Module, training: bool) -> nn.Module:
+    made: nn.Module = copied(module).train(training)
+    select_drawn_branches(made, numbers=True)
+    return made
 
 
 def torch_outputs(module: torch.nn.Module, given: Any, training: bool, seed: int) -> list[np.ndarray]:
@@ -71,7 +78,7 @@ def torch_outputs(module: torch.nn.Module, given: Any, training: bool, seed: int
 
     args, kwargs = given
     with torch.no_grad():
-        return [as_numpy(result) for result in _results(copied(module).train(training), args, kwargs, seed)[0]]
+        return [as_numpy(result) for result in _results(_fresh(module, training), args, kwargs, seed)[0]]
 
 
 def _results(module: nn.Module, args: Any, kwargs: Any, seed: int) -> tuple[list[torch.Tensor], tuple[str, ...]]:

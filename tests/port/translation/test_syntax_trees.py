@@ -9,8 +9,13 @@ import port.translation
 
 ROOT = Path(port.translation.__file__).parent
 NODES = {"ir/syntax/operators.py", "ir/syntax/reading.py", "ir/syntax/source.py"}
+COMPILED = {
+    "frontend/drawn_branches.py": "of the original's methods, which are changed and run, and never written",
+    "frontend/jumps_lowered.py": "of the same",
+}
 READERS = {
     "artifact/written_module.py": "of the classes of a written source",
+    **COMPILED,
     "frontend/source_locations.py": "of where an attribute is set",
     "structure/ctor_args.py": "of the original's constructors",
     "structure/list_append.py": "of what the original calls a list",
@@ -44,7 +49,7 @@ def test_pythons_trees_are_for_reading_python_and_for_the_text() -> None:
 
 def test_nothing_is_known_by_its_dump_and_no_tree_is_copied_to_be_changed() -> None:
     for name, tree in MODULES.items():
-        if not name.startswith(VENDOR):
+        if not name.startswith(VENDOR) and name not in COMPILED:
             assert not uses_of_ast(tree) & {"dump", "NodeTransformer"}, name
 
 

@@ -37,7 +37,8 @@ def lower_reshaped(stage: LoweringContext, paired: Paired, axes: Reshaped) -> No
     if made is None:
         has, made = torchs(value.rank), torchs(result.rank)
     shape = _shape(stage, value, has, result, made, sizes, found)
-    give(stage, paired, {"input": stage.need(value, has), axes.variable: tuple(shape)}, [made])
+    template = None if shape else "input.reshape(())"  # without arguments it is none of JAX's calls
+    give(stage, paired, {"input": stage.need(value, has), axes.variable: tuple(shape)}, [made], template=template)
     if folds:
         # For who cannot take the elements as they lie, the result is given torch's order, and transposed before.
         stage.sources.add(result)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from port.errors import NoPair
 from port.pairs.ops.aliases import meaning_of
-from port.translation.ir.graph import LayerCall, Operation, each_value
+from port.translation.ir.graph import UNREAD_DRAW, LayerCall, Operation, each_value
 from port.translation.lowering.axes import lower
+from port.translation.lowering.drawing import unread_draw
 from port.translation.lowering.paired import is_registered, pair_of
 from port.translation.lowering.rules import (
     batch_norm,
@@ -37,6 +38,7 @@ RULES: dict[str, Rule] = {
     **sloped.RULES,
     **symints.RULES,
     **unsupported.RULES,
+    UNREAD_DRAW: unread_draw,
 }
 """By an overload's whole name, or by the operator's: what no pair speaks of."""
 

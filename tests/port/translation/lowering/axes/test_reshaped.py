@@ -32,3 +32,8 @@ def test_a_flatten_of_axes_in_another_order_is_remembered() -> None:
 def test_lengths_that_stay_are_read_from_the_array() -> None:
     assert lowered("aten.view.default", X, [2, 3, 20])[0].texts == ["y0 = x0.reshape(*x0.shape[:2], -1)"]
     assert lowered("aten.view.default", X, [2, 3, 4, 5])[0].texts == []
+
+
+def test_a_single_element_without_axes() -> None:
+    made, expected = lowered("aten.view.default", random(1, 1), [])
+    assert made.texts == ["y0 = x0.reshape(())"] and apart(made, expected) == 0
