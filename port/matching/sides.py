@@ -70,7 +70,7 @@ def both_sides(
     from port.mapping.torch_guide import unwrapped
     from port.matching.random_weights import with_random_weights
     from port.parity.sides.building import flax_side
-    from port.parity.sides.cotangents import Drawn
+    from port.parity.sides.cotangents import RandomCotangents
     from port.parity.sides.inputs import for_flax, inputs_from
     from port.parity.sides.layouts import layout_between
     from port.parity.sides.torch_side import TorchSide
@@ -78,7 +78,7 @@ def both_sides(
     module = with_random_weights(unwrapped(torch_module))
     torch = TorchSide(module, "float64")
     given = inputs_from(inputs, "float64")
-    run = torch.run(given, Drawn(), training=False)
+    run = torch.run(given, RandomCotangents(), training=False)
     layout = layout_between(torch, run, given, channels_last)
 
     def side(layout: InputLayout) -> tuple[FlaxSide, Inputs, FlaxRuns, Activations]:

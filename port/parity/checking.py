@@ -21,7 +21,7 @@ from port.parity.compare.weights import compare_weights, unpaired
 from port.parity.comparison import Comparison
 from port.parity.report import CheckReport
 from port.parity.sides.building import Keywords, flax_side, see_that_they_are_models
-from port.parity.sides.cotangents import Drawn
+from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.duration import announcement, time_limit_of
 from port.parity.sides.extent import Budget
 from port.parity.sides.inputs import Inputs, for_flax, inputs_from
@@ -123,7 +123,7 @@ def check(
         if tell is not None and (said := announcement(extent.seconds)):
             tell(said)
         given = extent.inputs
-        drawn, losses = Drawn(), loss or (None, None)
+        drawn, losses = RandomCotangents(), loss or (None, None)
         # In parts, gradients are taken once it is known which parameters belong together.
         evaluated = side.run(given, drawn if extent.parts == 1 else None, training=False, loss=losses[0])
         layout = layout_between(side, evaluated, given, channels_last)

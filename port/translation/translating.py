@@ -45,7 +45,7 @@ from port.translation.structure.classes import Program, program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.remat import checkpointed_classes
 from port.translation.structure.scope import LostLength
-from port.translation.verify import Proof, Sides, prove, settled
+from port.translation.verify import OriginalAndWritten, Proof, prove, settled
 
 if TYPE_CHECKING:
     import torch
@@ -136,7 +136,7 @@ def _settle_lengths(
     fewer = without_long_conditions(captured, made.lengths.conditions, run, most=LONGEST)
     if fewer is not None or not check or made.unwritten or not made.lengths.names:
         return made, fewer
-    sides = Sides(captured.root, made, captured.args, captured.kwargs)
+    sides = OriginalAndWritten(captured.root, made, captured.args, captured.kwargs)
     if sides.agree_at(sides.example):
         made = replace(made, lengths=settled(sides))
         return made, without_long_conditions(captured, made.lengths.conditions, run)

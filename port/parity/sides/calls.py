@@ -13,7 +13,7 @@ Arrays = dict[str, np.ndarray]
 
 
 @dataclass
-class Call:
+class RecordedCall:
     """One call of one layer, in its own side's layout.
 
     Attributes:

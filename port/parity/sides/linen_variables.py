@@ -21,7 +21,7 @@ def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
     """
     import jax
 
-    from port.parity.sides.cotangents import Drawn
+    from port.parity.sides.cotangents import RandomCotangents
     from port.parity.sides.flax_side import mode_keywords
     from port.parity.sides.inputs import AS_IT_IS, for_flax, inputs_from
     from port.parity.sides.layouts import layout_between
@@ -29,7 +29,7 @@ def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
 
     given = inputs_from(inputs, "float32")
     side = TorchSide(torch_module, "float32")
-    layout = layout_between(side, side.run(given, Drawn(), training=False), given, None)
+    layout = layout_between(side, side.run(given, RandomCotangents(), training=False), given, None)
     keys = dict.fromkeys(("params", "dropout"), jax.random.key(0))
     failed: Exception | None = None
     for way in dict.fromkeys((layout, AS_IT_IS)):

@@ -23,7 +23,7 @@ _captures = count()
 
 
 @dataclass(frozen=True)
-class Hole:
+class TensorSlot:
     """Stands in a tree for the tensor, or the symbolic size, of this number among those of a mark or a layer."""
 
     kind: str
@@ -109,7 +109,7 @@ def emptied(tree: Any) -> tuple[Any, list[Any], list[Any]]:
         if kept is None:
             return leaf
         kept.append(leaf)
-        return Hole("tensor" if kept is tensors else "size", len(kept) - 1)
+        return TensorSlot("tensor" if kept is tensors else "size", len(kept) - 1)
 
     return pytree.tree_map(hole, tree), tensors, sizes
 
@@ -181,4 +181,4 @@ def _layer(
 
 
 def _refilled(tree: Any, tensors: list[Any]) -> Any:
-    return pytree.tree_map(lambda leaf: tensors[leaf.number] if isinstance(leaf, Hole) else leaf, tree)
+    return pytree.tree_map(lambda leaf: tensors[leaf.number] if isinstance(leaf, TensorSlot) else leaf, tree)

@@ -10,10 +10,10 @@ from port.translation.verify.explanation import NONE, Explanation
 
 if TYPE_CHECKING:
     from port.parity.report import CheckReport
-    from port.translation.verify.other_lengths import Sides
+    from port.translation.verify.other_lengths import OriginalAndWritten
 
 
-def explanation_of(sides: Sides, given: Any, modes: Collection[str]) -> Explanation:
+def explanation_of(sides: OriginalAndWritten, given: Any, modes: Collection[str]) -> Explanation:
     """Compare the original and the written module as `port.check` does; empty where that finds nothing.
 
     Dropout is off, and nothing is drawn alike: what differs by that alone is not found.
@@ -33,7 +33,7 @@ def explanation_of(sides: Sides, given: Any, modes: Collection[str]) -> Explanat
     )
 
 
-def _checked(sides: Sides, given: Any) -> CheckReport:
+def _checked(sides: OriginalAndWritten, given: Any) -> CheckReport:
     from port.parity.checking import check
 
     translation, (args, kwargs) = sides.translation, given

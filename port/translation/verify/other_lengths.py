@@ -36,7 +36,7 @@ _MOST_PARAMETERS = 60
 """Models with more are compared by their outputs alone at other lengths: compiling a backward pass takes its time."""
 
 
-class Sides:
+class OriginalAndWritten:
     """The original and the written module, to be run at any lengths.
 
     Args:

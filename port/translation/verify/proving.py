@@ -23,7 +23,7 @@ from port.translation.frontend.precision import twice, why_not
 from port.translation.verify.compare import compared, compared_gradients
 from port.translation.verify.explain import explanation_of
 from port.translation.verify.flax_run import flax_run
-from port.translation.verify.other_lengths import Sides, words
+from port.translation.verify.other_lengths import OriginalAndWritten, words
 from port.translation.verify.proof import Proof
 from port.translation.verify.smaller import smaller
 from port.translation.verify.unread import unread_and_felt
@@ -60,7 +60,7 @@ def prove(
         tell: is told beforehand how long it takes, if that is long.
     """
     try:
-        sides = Sides(module, translation, args, kwargs, seed=seed)
+        sides = OriginalAndWritten(module, translation, args, kwargs, seed=seed)
     except Exception as error:
         if not did_not_fit(error):
             raise
@@ -84,7 +84,7 @@ class _Proving:
         time_limit: seconds that it may take.
     """
 
-    def __init__(self, sides: Sides, time_limit: float = TIME_LIMIT) -> None:
+    def __init__(self, sides: OriginalAndWritten, time_limit: float = TIME_LIMIT) -> None:
         self.sides, self.translation = sides, sides.translation
         self.time_limit, self.began = time_limit, time.monotonic()
         self.parts: tuple[Part | None, ...] = (None,)  # one of all parameters

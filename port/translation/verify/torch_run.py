@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.parity.sides.copies import copied
-from port.parity.sides.cotangents import Drawn
+from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.run import Run, numbered
 from port.parity.sides.torch_side import silence
 from port.translation.frontend.leaf_modules import kept_layers
@@ -56,7 +56,9 @@ def torch_run(
         results, silenced = _results(fresh, args, kwargs, seed)
         return numbered(OUTPUT, results)
 
-    run = torch_pass(lambda: copied(module).train(training), called, numbered(INPUT, tensors), Drawn(seed), part)
+    run = torch_pass(
+        lambda: copied(module).train(training), called, numbered(INPUT, tensors), RandomCotangents(seed), part
+    )
     run.silenced = silenced
     if not run.cotangents and not run.no_gradient:
         run.no_gradient = "no output of the original depends smoothly on anything"
