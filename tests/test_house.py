@@ -1,10 +1,10 @@
-"""How the package is built: one name for one concept, and no circle of imports."""
+"""How the package is built: one name for one concept, no circle of imports, and imports at the top of their modules."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,12 @@ ROOT = Path(port.__file__).parents[1]
 SHARED = {"Arguments"}
 """Names that several classes may have: a subcommand's own options are its module's `Arguments`, and no other module
 imports them."""
+HEAVY = {"torch", "torchvision", "jax", "flax", "optax", "orbax", "grain", "sklearn", "matplotlib", "plotly"} | {
+    "jinja2",
+    "pygments",
+    "rich",
+}
+"""Libraries that take long to import, or that a machine may lack."""
 
 
 @cache
@@ -37,8 +43,14 @@ def defined_twice(modules: Mapping[str, ast.Module]) -> dict[str, list[str]]:
     return {name: sorted(found) for name, found in homes.items() if len(found) > 1 and name not in SHARED}
 
 
-def imports(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
-    """The modules that a module imports, at its top or within a function; not those that only its annotations name."""
+def imports(tree: ast.AST, known: Collection[str], *, within: bool = True) -> Iterator[str]:
+    """What a module imports: modules of ours, and the libraries. Not what only its annotations name.
+
+    Args:
+        tree: the module, or a part of it.
+        known: our modules.
+        within: whether also within functions; otherwise only what importing the module imports.
+    """
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
@@ -49,9 +61,11 @@ def imports(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
                 yield from (alias.name for alias in names)
             case ast.ImportFrom(module=str(module), names=names, level=0):
                 submodules = {f"{module}.{alias.name}" for alias in names}
-                yield from submodules & known.keys()
-                if not submodules <= known.keys():
+                yield from submodules & set(known)
+                if not submodules <= set(known):
                     yield module
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if not within:
+                pass
             case _:
                 pending += ast.iter_child_nodes(node)
 
@@ -76,12 +90,50 @@ def reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
+def heavy_imports(modules: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """Module → the heavy libraries that importing it imports, through others and its packages or at once."""
+    graph = {name: set(imports(tree, modules, within=False)) for name, tree in modules.items()}
+    for name in graph:
+        for imported in (name, *graph[name] & modules.keys()):
+            graph[name] = graph[name] | packages_of(imported)
+    libraries = set().union(*graph.values()) - graph.keys()
+    whole = {**graph, **{library: set() for library in libraries}}
+    return {name: {other.partition(".")[0] for other in reachable(name, whole)} & HEAVY for name in graph}
+
+
+def packages_of(name: str) -> set[str]:
+    """Those that are imported before a module is."""
+    parts = name.split(".")
+    return {".".join(parts[:end]) for end in range(1, len(parts))}
+
+
+def needless_within(modules: Mapping[str, ast.Module]) -> set[tuple[str, str]]:
+    """Imports within functions that keep nothing heavy out: the module and what it imports of ours.
+
+    One may stand within a function only if the imported module imports a heavy library that the module itself, as it
+    is imported, does without. A module that imports itself is another matter: its code runs in another's globals.
+    """
+    heavy = heavy_imports(modules)
+    return {
+        (name, imported)
+        for name, tree in modules.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for imported in set(imports(node, modules)) & modules.keys() - {name}
+        if heavy[imported] <= heavy[name]
+    }
+
+
 def test_a_public_class_name_stands_once() -> None:
     assert defined_twice(trees()) == {}
 
 
 def test_there_is_no_circle_of_imports() -> None:
     assert circles(trees()) == []
+
+
+def test_an_import_within_a_function_keeps_something_heavy_out() -> None:
+    assert needless_within(trees()) == set()
 
 
 def parsed(sources: Mapping[str, str]) -> dict[str, ast.Module]:
@@ -110,3 +162,29 @@ def test_a_second_class_of_a_name_is_found() -> None:
 )
 def test_a_circle_is_found(of_a: str, of_b: str, found: list[list[str]]) -> None:
     assert circles(parsed({"port": "", "port.a": of_a, "port.b": of_b, "port.c": ""})) == found
+
+
+@pytest.mark.parametrize(
+    ("of_a", "needless"),
+    [
+        ("def f():\n    from port.light import g", True),
+        ("def f():\n    from port.heavy import g", False),
+        ("def f():\n    from port.through import g", False),
+        ("def f():\n    from port.late import g", True),
+        ("import torch\ndef f():\n    from port.heavy import g", True),
+        ("from port.through import h\ndef f():\n    from port.heavy import g", True),
+        ("import jax\ndef f():\n    from port.heavy import g", False),
+    ],
+    ids=["light", "heavy", "heavy through another", "light until called", "heavy too", "heavy too, through", "other"],
+)
+def test_a_needless_import_within_a_function_is_found(of_a: str, needless: bool) -> None:
+    others = {
+        "port": "",
+        "port.light": "import math",
+        "port.heavy": "import torch.nn",
+        "port.through": "from port import heavy",
+        "port.late": "def g():\n    import torch",
+    }
+    assert {name for name, _ in needless_within(parsed({**others, "port.a": of_a}))} == (
+        {"port.a"} if needless else set()
+    )

@@ -21,6 +21,7 @@ from port.parity.compare.weights import compare_weights, unpaired
 from port.parity.comparison import Comparison
 from port.parity.report import CheckReport
 from port.parity.sides.building import Keywords, flax_side, see_that_they_are_models
+from port.parity.sides.calls import is_floating
 from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.duration import announcement, time_limit_of
 from port.parity.sides.extent import Budget
@@ -29,6 +30,7 @@ from port.parity.sides.layouts import layout_between
 from port.parity.sides.parts import parts_of
 from port.parity.sides.precision import cpu_precision
 from port.parity.sides.structure import leaves
+from port.parity.sides.torch_side import TorchSide
 
 if TYPE_CHECKING:
     import torch
@@ -112,8 +114,6 @@ def check(
     renaming = Renaming({} if isinstance(rules, Mapping) else rules.rename)
     limits = _limits(TENSORS[precision], rtol, atol)
     with cpu_precision(precision == "float64"):
-        from port.parity.sides.torch_side import TorchSide
-
         side = TorchSide(torch_module, precision)
         given = inputs_from(inputs, precision)
         _see_that_something_is_there(given)
@@ -175,8 +175,6 @@ def _see_that_something_is_there(inputs: Inputs) -> None:
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:
     """Give Flax's copy torch's weights."""
     import jax.numpy as jnp
-
-    from port.parity.sides.calls import is_floating
 
     # Widened first: where torch's two biases are summed, the sum is not rounded.
     wide = {name: array.astype(precision) if is_floating(array) else array for name, array in side.weights.items()}

@@ -22,6 +22,7 @@ from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.meta_device import is_on_meta, on_meta
 from port.translation.frontend.output_sizes import in_spatial_sizes
 from port.translation.frontend.python_random import generators_of, states
+from port.translation.frontend.single_layer import as_root
 from port.translation.frontend.trials import Trials
 from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
@@ -92,8 +93,6 @@ def both_runs(
         NoPair: a module that torch.export cannot capture; says where and what to do.
     """
     import torch
-
-    from port.translation.frontend.single_layer import as_root
 
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"a torch.nn.Module is translated, got {described(module)}")

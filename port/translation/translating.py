@@ -34,6 +34,7 @@ from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, is_on_meta, see_that_all_is_found
 from port.translation.frontend.precision import SINGLE
 from port.translation.frontend.python_random import same_numbers_afterwards
+from port.translation.frontend.single_layer import as_root, prefix_of
 from port.translation.ir.expr import literal, values_in
 from port.translation.ir.graph import ScopeExit, each_value, values_of
 from port.translation.ir.layout import Layout, torchs
@@ -46,6 +47,7 @@ from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.remat import checkpointed_classes
 from port.translation.structure.scope import LostLength
 from port.translation.verify import OriginalAndWritten, Proof, prove, settled
+from port.weights.torch_arrays import as_numpy
 
 if TYPE_CHECKING:
     import torch
@@ -101,8 +103,6 @@ def translate(
         NoPair: a module that torch.export cannot capture; one that computes with state that is neither a parameter nor
             a buffer, as layers in a plain list are; says where and what to do.
     """
-    from port.translation.frontend.single_layer import as_root
-
     time_limit = time_limit_of(time_limit)
     run = partial(both_runs, module, args, kwargs, remat=bool(remat), check=check)
     captured = run(free=()) if static else captured_with_free_lengths(run)
@@ -148,8 +148,6 @@ def _unchecked(
     captured: BothRuns, program: Program, initial: Initial, *, name: str | None, remat: Sequence[str] | str
 ) -> tuple[Translation, Callable[..., str]]:
     """A translation whose source checks none of its inputs, and what writes the source with ``checks``."""
-    from port.translation.frontend.single_layer import prefix_of
-
     original = type(captured.module)
     file = name or original.__name__.lower()
     checkpointed = checkpointed_classes(program, remat)
@@ -266,8 +264,6 @@ class _Weights:
 
 def _weights(runs: Runs, program: Program) -> _Weights:
     """The original's tensors in the written module."""
-    from port.weights.torch_arrays import as_numpy
-
     tree = program.tree
     mapping, hidden = mapping_of(runs[True], program)
     if is_on_meta(tree.root):

@@ -9,6 +9,7 @@ from typing import Any
 from port.errors import NoPair
 from port.pairs import LayerPair, name_of, pairs_of_torch
 from port.pairs.registry import resolve
+from port.translation.ir.graph import LayerCall
 
 # What these do is one operator, which knows how to go with the layout.
 _TRACED = ("torch.nn.Flatten", "torch.nn.Unflatten")
@@ -76,6 +77,4 @@ def _see_that_it_can_be_imported(pair: LayerPair) -> None:
 
 def calls_of(steps: Iterable[Any]) -> Counter[str]:
     """How often each layer is called."""
-    from port.translation.ir.graph import LayerCall
-
     return Counter(step.path for step in steps if isinstance(step, LayerCall))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from port.parity.checking import check
 from port.parity.sides.inputs import Inputs, inputs_from
 from port.translation.verify.explanation import NONE, Explanation
 
@@ -34,8 +35,6 @@ def explanation_of(sides: OriginalAndWritten, given: Any, modes: Collection[str]
 
 
 def _checked(sides: OriginalAndWritten, given: Any) -> CheckReport:
-    from port.parity.checking import check
-
     translation, (args, kwargs) = sides.translation, given
     taken = translation.to_flax(args, kwargs)
     gathers = any(name.startswith("**") for name in translation.boundary.parameters)

@@ -14,6 +14,9 @@ from port.translation.artifact.metadata import Remembered, fingerprints, remembe
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend.single_layer import as_root, prefix_of
 from port.translation.verify import Proof, prove
+from port.weights.safetensors_files import open_safetensors
+from port.weights.torch import with_versions
+from port.weights.torch_arrays import as_torch
 
 if TYPE_CHECKING:
     import torch
@@ -69,8 +72,6 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
         BrokenWeights: a file that is not there, or is none of a translation's.
         WeightsMismatch: weights that are not those that were translated; names them.
     """
-    from port.weights.safetensors_files import open_safetensors
-
     weights = source.with_suffix(".safetensors")
     mapping = read_mapping(source.with_suffix(".mapping.toml"))
     if not isinstance(mapping, Mapping):
@@ -113,9 +114,6 @@ def _see_that_they_are_the_same(told: Remembered, mapping: Mapping, values: dict
 
 def _fill(module: Any, translation: WrittenModule, source: Path) -> None:
     """Give the original the weights of the files; what Flax has no home for stays as it was built."""
-    from port.weights.torch import with_versions
-    from port.weights.torch_arrays import as_torch
-
     own = {name: tensor for name, tensor in module.state_dict().items() if hasattr(tensor, "shape")}
     arrays = torch_arrays(translation.mapping, translation.values)
     wrong = [name for name in arrays if name not in own or tuple(own[name].shape) != arrays[name].shape]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from port.pairs.ops import elementwise, special
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
 from port.translation.structure.init_inference.constructions import Start
@@ -228,7 +229,5 @@ _TWO = {
 @cache
 def _expressions() -> dict[str, str]:
     """Operators of one tensor → what is written for them in JAX."""
-    from port.pairs.ops import elementwise, special
-
     pairs = (*elementwise.PAIRS, *special.PAIRS)
     return {pair.aten: pair.jax for pair in pairs if pair.says == f"{pair.torch}(input)" and not pair.only_if}
