@@ -1,4 +1,4 @@
-"""What matching two models says."""
+"""The result of matching two models: the mapping, the table, and the proof."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from port.translation.free_dimensions import (
 from port.translation.frontend.conditions import conditions
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.long_formulas import LONGEST
-from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, is_on_meta, see_that_all_is_found
+from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.frontend.precision import SINGLE
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.frontend.single_layer import as_root, prefix_of
@@ -116,7 +116,7 @@ def translate(
             break
         captured = fewer
     if without_weights:
-        see_that_all_is_found(captured.root, made.without_start)
+        check_all_found(captured.root, made.without_start)
     placed = captured.runs[True]
     text = source(checks=expectations(placed.graph, placed.layouts, made.lengths, list(made.boundary.parameters)))
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)

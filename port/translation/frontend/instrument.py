@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from port.pairs.layers.computed_weight import computing_hooks
 from port.translation.frontend import custom_ops as markers
 from port.translation.frontend.layer_shapes import described, description, shapes_of
-from port.translation.frontend.long_formulas import see_that_lengths_are_short
+from port.translation.frontend.long_formulas import check_lengths_are_short
 from port.translation.frontend.opened_objects import opened
 from port.translation.frontend.packed_sequences import given_by_layer, given_to_layer, refuse_traced
 
@@ -124,7 +124,7 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         arguments, tensors, sizes = emptied(opened(dict(bound.arguments)))
-        see_that_lengths_are_short(tensors)
+        check_lengths_are_short(tensors)
         notes.calls[f"{key}>"] = Noted(path, call, module, keywords=arguments)
         notes.marks.append(markers.mark(f"{key}>", tensors, sizes))
         before = dict(module._buffers)

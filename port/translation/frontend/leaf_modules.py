@@ -62,11 +62,11 @@ def is_kept(module: Any) -> bool:
         return False  # a function holds no weights: those of a loss are the class's own
     if pairs[0].unfit(module) is not None:
         return False
-    _see_that_it_can_be_imported(pairs[0])
+    _check_importable(pairs[0])
     return True
 
 
-def _see_that_it_can_be_imported(pair: LayerPair) -> None:
+def _check_importable(pair: LayerPair) -> None:
     name = name_of(pair.flax)
     if name.startswith("__main__.") or "<" in name:
         raise NoPair(

@@ -1,4 +1,4 @@
-"""A layer that is translated by itself: a model that holds nothing else."""
+"""Translate a single layer: it is wrapped in a model that holds nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both sides at other lengths than the example's: what a number in the source hides is seen there."""
+"""Run both sides at other lengths than the example's, which shows lengths that the source has hard-coded."""
 
 from __future__ import annotations
 

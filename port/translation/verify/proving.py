@@ -19,7 +19,7 @@ from port.parity.sides.precision import cpu_precision
 from port.parity.sides.run import Run
 from port.translation.codegen.module_of_source import LABEL
 from port.translation.frontend.input_lengths import Lengths
-from port.translation.frontend.precision import twice, why_not
+from port.translation.frontend.precision import forward_error, twice
 from port.translation.verify.compare import compared, compared_gradients
 from port.translation.verify.explain import explanation_of
 from port.translation.verify.flax_run import flax_run
@@ -126,11 +126,11 @@ class _Proving:
             mode = "training" if training else "evaluation"
             if training:
                 with sides.torch_dtype():
-                    why = why_not(sides.module, *given, training=True)
+                    why = forward_error(sides.module, *given, training=True)
                     if why:
                         # One value a channel, say, which BatchNorm refuses: the same twice is no batch of one.
                         given = twice(*given)
-                        if why_not(sides.module, *given, training=True):
+                        if forward_error(sides.module, *given, training=True):
                             self.remarks[_UNTRAINED.format(why)] = None
                             break
             failed = self.mode_that_fits(given, training, mode)

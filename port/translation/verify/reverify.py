@@ -1,4 +1,4 @@
-"""The proof of a translation made again from its files, wherever they are."""
+"""Verify a translation again from the files of its folder."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
     with open_safetensors(weights) as checkpoint:
         told = remembered(weights, dict(checkpoint.metadata))
         values = {name: checkpoint.read(name).copy() for name in checkpoint.tensors}
-    _see_that_they_are_the_same(told, mapping, values, weights)
+    _check_same_weights(told, mapping, values, weights)
     root = as_root(module)
     signature = inspect.signature(type(root).forward)
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
@@ -102,7 +102,7 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
     )
 
 
-def _see_that_they_are_the_same(told: Remembered, mapping: Mapping, values: dict[str, Any], weights: Path) -> None:
+def _check_same_weights(told: Remembered, mapping: Mapping, values: dict[str, Any], weights: Path) -> None:
     now = fingerprints(mapping, values, told.hash)
     names = sorted({*now, *told.fingerprints})
     if other := [name for name in names if now.get(name) != told.fingerprints.get(name)]:
