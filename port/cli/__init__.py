@@ -9,6 +9,7 @@ from importlib import import_module
 
 from port.cli.examples import examples_of, first_examples
 from port.errors import PortError, UnknownChoice
+from port.version import __version__
 
 COMMANDS = {
     "convert": "weights from a torch checkpoint to Flax, or back",
@@ -38,8 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(HELP.format(commands=lines, examples=first_examples()), file=sys.stdout if given else sys.stderr)
         return 0 if given else 2
     if given[0] == "--version":
-        from port import __version__
-
         print(__version__)
         return 0
     try:

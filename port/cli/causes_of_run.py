@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from port.cli.guarding import guarded
+from port.cli.models import built_flax_model, built_torch_model
+from port.data import load_examples
 from port.errors import PortError, UsageError
 from port.judging import Status
+from port.named import arguments
 from port.records import Record
 from port.training import Outcome, told_before
-from port.weights import largest_difference, read_arrays
+from port.weights import largest_difference, load, read_arrays
 from side_by_side.config import Config
 from side_by_side.own import beside
 
@@ -149,8 +152,6 @@ def _checked(torch: TrainingRun, jax: TrainingRun) -> Any:
         import torch as _  # noqa: F401
     except ModuleNotFoundError as error:
         raise UsageError("PyTorch is not installed here") from error
-    from port.data import load_examples
-    from port.weights import load
 
     if (torch.config.torch_model is None) != (jax.config.jax_model is None):
         raise UsageError("one is a model of port train's, the other is not")
@@ -167,9 +168,6 @@ def _checked(torch: TrainingRun, jax: TrainingRun) -> Any:
 def _own(torch: Config, jax: Config, images: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """A person's two models, what torch's is given, and options of the check."""
     import numpy as np
-
-    from port.cli.models import built_flax_model, built_torch_model
-    from port.named import arguments
 
     assert torch.torch_model is not None and jax.jax_model is not None
     theirs = built_torch_model(torch.torch_model, arguments(torch.torch_kwargs, "--torch-kwargs"), "--torch-model")

@@ -19,6 +19,7 @@ from port.cli.rules import fold_of, rules_from
 from port.errors import UsageError
 from port.judging.limits import TIME_LIMIT
 from port.named import arguments as keywords
+from port.weights import load
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,6 @@ def _models(given: Arguments) -> tuple[Any, Any, Any, Any]:
     inputs = inputs_from_options(given.input, given.inputs)
     flax_inputs = None if given.flax_inputs is None else inputs_from_options((), given.flax_inputs)
     if given.torch_weights is not None:
-        from port.weights import load
-
         load(theirs, given.torch_weights)
     return theirs, _with_weights(ours, given, theirs, inputs), inputs, flax_inputs
 
@@ -142,8 +141,6 @@ def _with_weights(module: Any, given: Arguments, theirs: Any, inputs: Any) -> An
 
     if not isinstance(module, linen.Module):
         if given.flax_weights is not None:
-            from port.weights import load
-
             load(module, given.flax_weights, rename=rules_from(given.mapping, given.rename, given.fold))
         return module
     from port.parity.sides.linen_variables import initial_variables, variables_of_file

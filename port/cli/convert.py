@@ -17,6 +17,9 @@ from port.cli.rules import fold_of, rules_from
 from port.errors import UsageError
 from port.named import arguments as keywords
 from port.named import named
+from port.weights.checkpoint import open_checkpoint
+from port.weights.conversion import convert
+from port.weights.options import Options
 
 if TYPE_CHECKING:
     from port.optim.moving import MovedOptimizer
@@ -111,9 +114,6 @@ def main(arguments: Sequence[str]) -> int:
     from rich.console import Console
 
     from port.report import print_conversion
-    from port.weights.checkpoint import open_checkpoint
-    from port.weights.conversion import convert
-    from port.weights.options import Options
 
     if given.pairs is not None:
         register_pairs(given.pairs)

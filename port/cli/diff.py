@@ -14,6 +14,7 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from port.cli.models import register_pairs
 from port.errors import UnknownChoice, UsageError
 from port.lessons import (
     Lesson,
@@ -27,6 +28,8 @@ from port.lessons import (
     whole_width,
 )
 from port.lessons.visible import visible
+from port.pairs.notes import NOTES
+from port.pairs.tutorials import OUTDATED
 
 TABLE_WIDTH = 160  # columns of a table in a file or a pipe
 
@@ -62,8 +65,6 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if given.html is not None:
         if given.pairs is not None:
-            from port.cli.models import register_pairs
-
             register_pairs(given.pairs)
         _write_site(given.what, given.html)
         return 0
@@ -110,8 +111,6 @@ def _files(torch: str, jax: str) -> tuple[SourceText, SourceText]:
 
 
 def _print_table(*, tutorials: bool) -> None:
-    from port.pairs.notes import NOTES
-    from port.pairs.tutorials import OUTDATED
     from port.report import print_notes, print_outdated
 
     console = Console() if _has_width() else Console(width=TABLE_WIDTH)

@@ -13,6 +13,7 @@ from typing import Any
 
 from port.errors import UsageError, described
 from port.named import advice, named, named_shape
+from port.pairs import register
 from port.weights.sources import is_torch
 
 
@@ -189,8 +190,6 @@ def register_pairs(path: Path) -> None:
     Raises:
         UsageError: the file is not there, or fails; a pair that is refused.
     """
-    from port.pairs import register
-
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise UsageError(f"--pairs: there is no Python file {path}")

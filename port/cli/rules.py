@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from port.errors import UsageError
+from port.mapping import Mapping, Rules, read_mapping
 
 
 def rules_from(mapping: Path | None, rename: Sequence[str], fold: Sequence[str]) -> Any:
@@ -21,8 +22,6 @@ def rules_from(mapping: Path | None, rename: Sequence[str], fold: Sequence[str])
     Raises:
         UsageError: something that is not of its form, or rules beside a whole mapping.
     """
-    from port.mapping import Mapping, Rules, read_mapping
-
     rules = read_mapping(mapping) if mapping is not None else Rules()
     if isinstance(rules, Mapping):
         if rename or fold:

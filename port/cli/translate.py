@@ -19,6 +19,7 @@ from port.judging import Status
 from port.judging.limits import TIME_LIMIT
 from port.named import arguments as keywords
 from port.named import named, spelled_arguments
+from port.weights import load
 
 
 @dataclass(frozen=True)
@@ -196,8 +197,6 @@ def _built(given: Arguments) -> tuple[Any, Any, Any]:
     if given.meta:
         module = module.to("meta")
     if given.weights is not None:
-        from port.weights import load
-
         load(module, given.weights)
     if given.inputs is None:
         args, kwargs = drawn(*given.input)

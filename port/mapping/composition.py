@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from port.errors import WeightsMismatch
 from port.mapping.entry import TORCH_ONLY, Entry
-from port.moves import Branch, Each, Move, Order
+from port.moves import Branch, EachBranch, Move, Order
 
 Entries = Sequence[Entry]
 
@@ -86,4 +86,4 @@ def _one(first: Entries, second: Entries) -> Entry:
 def _side_by_side(entries: Entries) -> tuple[Move, ...]:
     if len(entries) == 1:
         return entries[0].moves
-    return (Each(tuple(Branch(len(entry.sources), entry.moves, len(entry.targets)) for entry in entries)),)
+    return (EachBranch(tuple(Branch(len(entry.sources), entry.moves, len(entry.targets)) for entry in entries)),)

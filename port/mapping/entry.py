@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves import Addends, Each, Move, Shapes, Sum, Tie
+from port.moves import Addends, EachBranch, Move, Shapes, Sum, Tie
 
 TORCH_ONLY = "torch_only"
 """The collection of what Flax has no home for, kept on the side for the way back."""
@@ -121,7 +121,7 @@ def gather(entry: Entry, named: Mapping[str, Thing]) -> tuple[Thing, ...]:
 
 
 def _sums(move: Move) -> bool:
-    if isinstance(move, Each):
+    if isinstance(move, EachBranch):
         return any(_sums(inner) for branch in move.branches for inner in branch.moves)
     return isinstance(move, Sum | Addends)
 
@@ -130,7 +130,7 @@ def _tied(names: Names, moves: tuple[Move, ...]) -> tuple[Names, ...]:
     groups: tuple[Names, ...] = ()
     if moves and isinstance(moves[0], Tie):
         groups = (names,)
-    elif moves and isinstance(moves[0], Each):
+    elif moves and isinstance(moves[0], EachBranch):
         for branch in moves[0].branches:
             groups += _tied(names[: branch.takes], branch.moves)
             names = names[branch.takes :]

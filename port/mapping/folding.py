@@ -10,7 +10,7 @@ from typing import Any
 from port.errors import UsageError, WeightsMismatch
 from port.mapping.entry import Entry
 from port.mapping.names import joined, nearest
-from port.moves import Branch, Each, Fold, Move
+from port.moves import Branch, EachBranch, Fold, Move
 from port.moves.spec import fold_from
 
 
@@ -66,7 +66,7 @@ def _with(entry: Entry, moves: dict[str, Fold]) -> tuple[Move, ...]:
     if len(entry.sources) == 1:
         return (*moves.values(), *entry.moves)
     each = (Branch(1, (moves[name],) if name in moves else (), 1) for name in entry.sources)
-    return (Each(tuple(each)), *entry.moves)
+    return (EachBranch(tuple(each)), *entry.moves)
 
 
 def _unfit(entry: Entry, source: str, move: Fold) -> str | None:

@@ -10,7 +10,7 @@ from port.mapping.entry import TORCH_ONLY, Entry
 from port.mapping.found import Found
 from port.mapping.guide import Guide
 from port.mapping.names import natural
-from port.moves import Branch, Copy, Each, Move, Order, Shapes, Stack, Tie
+from port.moves import Branch, Copy, EachBranch, Move, Order, Shapes, Stack, Tie
 
 
 def entries_of(found: list[Found], torch: Guide, flax: Guide, complaints: Complaints) -> list[Entry]:
@@ -58,9 +58,9 @@ def _stacked(match: Found, count: int, axis: int) -> tuple[Move, ...]:
     if sources == targets == 1:
         return (*match.moves, Stack(axis, count))
     # Each layer's tensors, then all layers' first, all layers' second …, then each of these stacked.
-    layers = Each((Branch(sources, match.moves, targets),) * count)
+    layers = EachBranch((Branch(sources, match.moves, targets),) * count)
     by_target = Order(tuple(layer * targets + target for target in range(targets) for layer in range(count)))
-    return layers, by_target, Each((Branch(count, (Stack(axis, count),), 1),) * targets)
+    return layers, by_target, EachBranch((Branch(count, (Stack(axis, count),), 1),) * targets)
 
 
 def _with_ties(matches: list[Found], torch: Guide) -> list[Found]:
@@ -79,7 +79,7 @@ def _with_ties(matches: list[Found], torch: Guide) -> list[Found]:
         moves: tuple[Move, ...] = (Tie(len(names)), *group[0].moves)
         if len(group) > 1:
             branches = tuple(Branch(1, match.moves, len(match.flax)) for match in group)
-            moves = (Tie(len(names)), Copy(len(group)), Each(branches))
+            moves = (Tie(len(names)), Copy(len(group)), EachBranch(branches))
         targets = tuple(path for match in group for path in match.flax)
         result.append(Found(names, targets, moves, group[0].collection, all(match.optional for match in group)))
     return result

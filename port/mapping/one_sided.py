@@ -38,7 +38,7 @@ def one_sided(guide: Guide, renaming: Renaming | None = None) -> list[Entry]:
                 for name in slot.here:
                     del free[name]
                 if renaming is not None and guide.side == "torch":
-                    _see_that_it_is_named(slot, layer, renaming)
+                    _check_named(slot, layer, renaming)
     refuse_unknown(guide, [name for name in free if not is_extra_state(name)])
     for slot in bare_slots(guide, free):
         new = slot.here if renaming is None or slot.torch_only else (renaming(slot.here[0]),)
@@ -69,7 +69,7 @@ def tree_of_twins(torch: Guide, flax: Guide, renaming: Renaming) -> list[Entry] 
     return entries if places == {path: leaf.shape for path, leaf in flax.leaves.items()} else None
 
 
-def _see_that_it_is_named(slot: Slot, layer: Layer, renaming: Renaming) -> None:
+def _check_named(slot: Slot, layer: Layer, renaming: Renaming) -> None:
     """See that a layer's renamed key is where its tensor goes: beneath the layer's new path, or at its Flax path."""
     for key in slot.here:
         local = key[len(layer.path) + 1 :] if layer.path else key

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from port.matching.units import Unit
-from port.parity.sides.calls import Call
+from port.parity.sides.calls import RecordedCall
 from port.parity.sides.flax_side import FlaxSide
 from port.parity.sides.inputs import Inputs
 from port.parity.sides.run import Run
@@ -140,7 +140,7 @@ def alike(one: Print | None, other: Print | None, tolerance: float) -> bool:
     return bool((np.abs(one - other) <= tolerance * scale + 1e-300).all())
 
 
-def _first(call: Call) -> Any:
+def _first(call: RecordedCall) -> Any:
     return (*call.args, call.kwargs)
 
 

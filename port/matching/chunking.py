@@ -13,7 +13,7 @@ from math import prod
 
 from port.matching.options import Link, Node, Option, found_of
 from port.matching.units import Unit
-from port.moves import Branch, Each, Join, Reshape, Shape, Split
+from port.moves import Branch, EachBranch, Join, Reshape, Shape, Split
 
 _NUMBER = re.compile(r"\d+")
 _TABLES = ("own", "embedding")
@@ -121,7 +121,7 @@ def _flattened(cells: Node, vector: Unit, collections: dict[str, str]) -> list[O
     weights_first = sorted(named, key=lambda tensor: tensor[1].startswith("bias"))
     found = []
     for order, note in ((weights_first, "flattened, weights before biases"), (named, "flattened, cell by cell")):
-        flat = Each(tuple(Branch(1, (Reshape(shape, (prod(shape),)),), 1) for _, _, shape in order))
+        flat = EachBranch(tuple(Branch(1, (Reshape(shape, (prod(shape),)),), 1) for _, _, shape in order))
         join = Join(0, tuple(prod(shape) for _, _, shape in order))
         link: Link = (tuple(name for name, _, _ in order), (next(iter(vector.names)),), (flat, join))
         units = cells if several else cells[0]

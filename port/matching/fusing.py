@@ -14,7 +14,7 @@ from port.matching.names import projection
 from port.matching.options import Link, Node, Option, found_of, shapes_after
 from port.matching.routes import Moves, linear
 from port.matching.units import Unit
-from port.moves import Branch, Each, Join, Move, Permute, Reshape, Split
+from port.moves import Branch, EachBranch, Join, Move, Permute, Reshape, Split
 
 SameInput = Callable[[Unit, Unit], bool]
 """Whether two units of one side are given the same input."""
@@ -186,7 +186,7 @@ def _each(apart: Moves, whole: tuple[int, ...], wanted: tuple[tuple[int, ...], .
         return None
     if len(set(lasts)) == 1:
         return (*apart, *(lasts[0] or ()))
-    return (*apart, Each(tuple(Branch(1, last or (), 1) for last in lasts)))
+    return (*apart, EachBranch(tuple(Branch(1, last or (), 1) for last in lasts)))
 
 
 def _last(shape: tuple[int, ...], wanted: tuple[int, ...], role: str) -> Moves | None:

@@ -1,4 +1,4 @@
-"""Idle parameters: those that take no part in what a model computes with its inputs, in evaluation or in training."""
+"""Idle parameters: those that no output depends on, in evaluation or in training."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ from port.matching.rows import left_over, rows_of
 from port.matching.running import StateRuns, outputs_apart
 from port.matching.sides import Sides, both_sides
 from port.matching.state import State
+from port.parity.sides.building import check_models
 from port.parity.sides.precision import cpu_precision
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ def match(
         WeightsMismatch: rules of the user's that do not fit the models.
         NoPair: a lazy layer that has not been run.
     """
-    from port.parity.sides.building import see_that_they_are_models
-
-    see_that_they_are_models(torch_module, flax_module)
+    check_models(torch_module, flax_module)
     rules, fold = rules_of(rename), folds(fold)
     with cpu_precision(x64=True):
         sides = both_sides(torch_module, flax_module, inputs, channels_last, flax_inputs, flax_keywords)

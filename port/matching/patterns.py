@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from port.errors import WeightsMismatch
 from port.mapping import Entry, Guide, Rule, Rules
 from port.mapping.file import toml_value
 from port.moves.spec import spec_of
@@ -108,8 +109,6 @@ def _literal(entry: Entry) -> Rule:
 
 def _says(rule: Rule, entries: list[Entry], torch: Guide, flax: Guide) -> bool:
     """Whether a rule says exactly what the entries do."""
-    from port.errors import WeightsMismatch
-
     try:
         made = Rules(rules=(rule,)).entries(torch, flax)
     except WeightsMismatch:

@@ -1,4 +1,4 @@
-"""Posing: the problem that two models pose, its nodes in the order of their calls."""
+"""Build the matching problem of two models; its nodes are in the order of their calls."""
 
 from __future__ import annotations
 

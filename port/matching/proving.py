@@ -8,6 +8,7 @@ from port.errors import UsageError
 from port.mapping import Mapping
 from port.matching.result import Match, Row
 from port.matching.sides import Sides
+from port.parity import check
 
 if TYPE_CHECKING:
     from port.parity import CheckReport
@@ -40,8 +41,6 @@ def proved(sides: Sides, mapping: Mapping, rows: tuple[Row, ...], text: str, rem
 
 
 def _report(sides: Sides, mapping: Mapping, rtol: float | None) -> CheckReport:
-    from port.parity import check
-
     return check(
         sides.module, sides.flax_module, sides.given, rename=mapping, weights="torch", rtol=rtol, **sides.options
     )

@@ -1,4 +1,4 @@
-"""What matching two models says."""
+"""The result of matching two models: the mapping, the table, and the proof."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from port.judging import Status
 from port.mapping import Mapping
+from port.mapping.file import write_whole
 from port.matching.state import By
 from port.parity import CheckReport
 
@@ -155,8 +156,6 @@ class Match:
         Raises:
             BrokenWeights: it cannot be written there.
         """
-        from port.mapping.file import write_whole
-
         write_whole(Path(path), self.toml.encode())
 
     def __str__(self) -> str:

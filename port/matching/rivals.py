@@ -1,4 +1,4 @@
-"""Rivals: nodes that could have one another's twins, as far as their inputs tell."""
+"""Rivals: nodes whose twins could be exchanged, since they have the same inputs."""
 
 from __future__ import annotations
 

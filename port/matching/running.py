@@ -16,6 +16,7 @@ from port.matching.options import Node, Option
 from port.matching.problem import Problem
 from port.matching.state import State
 from port.parity.compare.distance import difference
+from port.parity.compare.outputs import match_outputs
 from port.parity.sides.calls import Arrays, is_floating
 
 MOST_RUNS = 400
@@ -120,7 +121,6 @@ def _key(option: Option) -> tuple[Any, ...]:
 
 def outputs_apart(torch: Arrays, layout: Any) -> Callable[[Arrays], float]:
     """A function of Flax's outputs: by how much they differ from torch's at most; infinity for what is no twin."""
-    from port.parity.compare.outputs import match_outputs
 
     def apart(flax: Arrays) -> float:
         matched = match_outputs(torch, flax, layout)

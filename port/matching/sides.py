@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.errors import UsageError
+from port.mapping.torch_guide import unwrapped
 from port.matching.activations import Activations, FlaxRuns
+from port.matching.random_weights import with_random_weights
 from port.matching.units import ROLES
+from port.parity.sides.building import flax_side
 from port.parity.sides.calls import as_array
+from port.parity.sides.cotangents import RandomCotangents
+from port.parity.sides.inputs import for_flax, inputs_from
+from port.parity.sides.layouts import layout_between
+from port.parity.sides.torch_side import TorchSide
 
 if TYPE_CHECKING:
     from port.parity.sides.building import Keywords
@@ -67,18 +74,10 @@ def both_sides(
     Raises:
         UsageError: a model that does not take its inputs.
     """
-    from port.mapping.torch_guide import unwrapped
-    from port.matching.random_weights import with_random_weights
-    from port.parity.sides.building import flax_side
-    from port.parity.sides.cotangents import Drawn
-    from port.parity.sides.inputs import for_flax, inputs_from
-    from port.parity.sides.layouts import layout_between
-    from port.parity.sides.torch_side import TorchSide
-
     module = with_random_weights(unwrapped(torch_module))
     torch = TorchSide(module, "float64")
     given = inputs_from(inputs, "float64")
-    run = torch.run(given, Drawn(), training=False)
+    run = torch.run(given, RandomCotangents(), training=False)
     layout = layout_between(torch, run, given, channels_last)
 
     def side(layout: InputLayout) -> tuple[FlaxSide, Inputs, FlaxRuns, Activations]:

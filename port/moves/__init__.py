@@ -5,18 +5,18 @@ of one, `Join`, `Stack` and `Tie` one of several. Each also tells the shapes tha
 and its inverse.
 """
 
-from port.moves.alone import Flip, Fold, Permute, Reshape
+from port.moves.combinators import Branch, EachBranch, Order
 from port.moves.move import Arrays, Move, Shape, Shapes
-from port.moves.several import Join, Split, Stack, Unstack
-from port.moves.shared import Addends, Copy, Sum, Tie
-from port.moves.together import Branch, Each, Order
+from port.moves.single import Flip, Fold, Permute, Reshape
+from port.moves.split_stack import Join, Split, Stack, Unstack
+from port.moves.tie_sum import Addends, Copy, Sum, Tie
 
 __all__ = [
     "Addends",
     "Arrays",
     "Branch",
     "Copy",
-    "Each",
+    "EachBranch",
     "Flip",
     "Fold",
     "Join",

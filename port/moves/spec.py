@@ -6,11 +6,11 @@ from math import prod
 from typing import Any
 
 from port.errors import UnknownChoice, WeightsMismatch
-from port.moves.alone import Flip, Fold, Permute, Reshape
+from port.moves.combinators import Branch, EachBranch, Order
 from port.moves.move import Move, Shapes
-from port.moves.several import Join, Split, Stack, Unstack
-from port.moves.shared import Addends, Copy, Sum, Tie
-from port.moves.together import Branch, Each, Order
+from port.moves.single import Flip, Fold, Permute, Reshape
+from port.moves.split_stack import Join, Split, Stack, Unstack
+from port.moves.tie_sum import Addends, Copy, Sum, Tie
 
 Spec = dict[str, Any]
 NAMES = (
@@ -80,7 +80,7 @@ def spec_of(move: Move) -> Spec:
             return {type(move).__name__.lower(): move.count}
         case Order():
             return {"order": list(move.places)}
-        case Each():
+        case EachBranch():
             return {"each": [_branch(branch) for branch in move.branches]}
     raise WeightsMismatch(f"a {type(move).__qualname__} has no written form")
 
@@ -154,14 +154,14 @@ def _split(value: Any, shapes: Shapes | None) -> Split:
     return Split(axis, (size // parts,) * parts)
 
 
-def _each(value: Any, shapes: Shapes | None) -> Each:
+def _each(value: Any, shapes: Shapes | None) -> EachBranch:
     branches = []
     for given in value:
         takes, part = _number(given["takes"]), None
         if shapes is not None:
             part, shapes = shapes[:takes], shapes[takes:]
         branches.append(Branch(takes, moves_from(given["moves"], part), _number(given["gives"])))
-    return Each(tuple(branches))
+    return EachBranch(tuple(branches))
 
 
 def _axis_and(value: Any, other: str) -> tuple[int, Any]:

@@ -15,9 +15,9 @@ from port.optim import checked
 from port.optim.by_hand import ByHand
 from port.optim.epochs import updates_since
 from port.optim.layout import parameter_entries
-from port.optim.reading import FROZEN, Group, labels_of, named_groups
+from port.optim.reading import FROZEN, ParameterGroup, labels_of, named_groups
 from port.optim.together import WithPlateau
-from port.pairs.expression import Expression, Function, Name
+from port.pairs.expression import Expression, Function, Reference
 from port.pairs.optimizers.optimizer_pair import chained
 from port.pairs.schedules import Plateau, factor_of, plateau_of, schedule_of
 
@@ -87,7 +87,7 @@ class Assembly:
     """
 
     expression: Expression | Function
-    groups: dict[str, Group]
+    groups: dict[str, ParameterGroup]
     labels: dict[str, str]
     places: dict[str, int]
     plateaus: dict[str, Plateau]
@@ -100,7 +100,7 @@ class Assembly:
 
 
 def assemble(
-    groups: Sequence[Group],
+    groups: Sequence[ParameterGroup],
     mapping: Mapping,
     schedulers: Sequence[Scheduler | WithPlateau | ByHand | None],
     around: Around,
@@ -150,12 +150,12 @@ def assemble(
     whole = _accumulated(_clipped(_partitioned(chains, paths), paths, around), around)
     expression: Expression | Function = whole
     if layout:
-        expression = Function(("mapping",), Expression("port.optim.in_torch_layout", (whole, Name("mapping"))))
+        expression = Function(("mapping",), Expression("port.optim.in_torch_layout", (whole, Reference("mapping"))))
     return Assembly(expression, by_label, labels, places, plateaus, layout)
 
 
 def _stepped(
-    group: Group, scheduler: Scheduler | WithPlateau | ByHand | None, around: Around
+    group: ParameterGroup, scheduler: Scheduler | WithPlateau | ByHand | None, around: Around
 ) -> tuple[Expression, int | None, Plateau | None]:
     """A group's chain with its schedule, and where that stands."""
     from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -178,23 +178,23 @@ def _stepped(
     if momentum is None and not pair.own_count:
         return pair.chain({**options, "lr": rate}), place, None
     given: dict[str, Any] = {"learning_rate": rate}
-    options["lr"] = Name("learning_rate")
+    options["lr"] = Reference("learning_rate")
     if momentum is not None:
         if pair.schedules_momentum is None:
             raise UsageError(f"{pair.torch} has no momentum for the scheduler to cycle; take cycle_momentum=False")
         if pair.schedules_momentum == "betas":
-            given["b1"], options["betas"] = momentum, (Name("b1"), options["betas"][1])
+            given["b1"], options["betas"] = momentum, (Reference("b1"), options["betas"][1])
         else:
-            given["momentum"], options["momentum"] = momentum, Name("momentum")
+            given["momentum"], options["momentum"] = momentum, Reference("momentum")
     injected = Expression("optax.inject_hyperparams", (Function(tuple(given), pair.chain(options)),))
     return Expression(injected, (), given), place, None
 
 
 def _on_plateau(
-    group: Group, scheduler: Scheduler | WithPlateau, around: Around
+    group: ParameterGroup, scheduler: Scheduler | WithPlateau, around: Around
 ) -> tuple[Expression, int | None, Plateau]:
     """The same where ReduceLROnPlateau lowers the rate, with another scheduler beside it or without."""
-    inner = Function(("learning_rate",), group.pair.chain({**group.options, "lr": Name("learning_rate")}))
+    inner = Function(("learning_rate",), group.pair.chain({**group.options, "lr": Reference("learning_rate")}))
     if not isinstance(scheduler, WithPlateau):
         plateau = plateau_of(scheduler, group.index)
         given = (inner, plateau.learning_rate)

@@ -118,7 +118,7 @@ def _carried(averaged: AveragedModel, tree: Any, mapping: Mapping) -> Mapping:
     ]
     buffers = {name for name, _ in unwrapped(averaged.module).named_buffers(remove_duplicate=False)}
     of_buffers = [entry for entry in entries if buffers.intersection(entry.sources)]
-    _see_the_same_averaged(averaged, of_buffers, leaves)
+    _check_averaged(averaged, of_buffers, leaves)
     staying = {source for entry in mapping.entries for source in entry.sources}
     staying -= {source for entry in entries for source in entry.sources}
     if not averaged.use_buffers:
@@ -145,7 +145,7 @@ def _placed(mapping: Mapping, paths: Collection[str]) -> list[Entry]:
     ]
 
 
-def _see_the_same_averaged(averaged: AveragedModel, of_buffers: list[Entry], paths: Collection[str]) -> None:
+def _check_averaged(averaged: AveragedModel, of_buffers: list[Entry], paths: Collection[str]) -> None:
     """Refuse an average of buffers on one side alone."""
     targets = [target for entry in of_buffers for target in entry.targets]
     if not targets or averaged.use_buffers == any(target in paths for target in targets):

@@ -62,7 +62,7 @@ class ByHand:
                 f"{name_of(type(self.optimizer))} does not count its updates: give step=, the number of them so far, "
                 "0 before the first, which is the step that the schedule is asked for next"
             )
-        self._see_that_it_is_the_groups(group, count)
+        self._check_group_count(group, count)
         return Scheduled(self._expression(steps, count), None, count)
 
     def _expression(self, steps: int | None, count: int) -> Expression:
@@ -86,7 +86,7 @@ class ByHand:
             return Expression("port.transforms.by_function", (Given(self.function, name),), {"steps": steps})
         return Expression("port.transforms.tabulated", (np.array([self._rate(n) for n in range(steps)]),))
 
-    def _see_that_it_is_the_groups(self, group: int, count: int) -> None:
+    def _check_group_count(self, group: int, count: int) -> None:
         """A rate that is set by hand is that of the last step, or already of the next."""
         present = float(self.optimizer.param_groups[group]["lr"])
         told = [self._rate(step) for step in (count - 1, count) if step >= 0]

@@ -15,7 +15,7 @@ from port.optim.complete import refuse_incomplete
 from port.optim.contents import contents_of_torch, with_present_rates
 from port.optim.layout import named_leaves, parameter_entries, prefix_of, torch_named
 from port.optim.naming import Names, names_of
-from port.optim.reading import Group, read_groups
+from port.optim.reading import ParameterGroup, read_groups
 from port.optim.state import filled
 from port.optim.together import WithPlateau, together
 from port.pairs.expression import Function
@@ -220,14 +220,16 @@ def schedulers_of(optimizer: Optimizers, scheduler: Schedulers) -> list[Schedule
     return [together(held) if held else None for held in found]
 
 
-def read_all(optimizer: Optimizers, mapping: Mapping, params: Any, model: torch.nn.Module | None) -> list[Group]:
+def read_all(
+    optimizer: Optimizers, mapping: Mapping, params: Any, model: torch.nn.Module | None
+) -> list[ParameterGroup]:
     """The groups of all the optimizers.
 
     Raises:
         UsageError: a parameter that two of them step.
         WeightsMismatch: a state of which a part is missing.
     """
-    groups: list[Group] = []
+    groups: list[ParameterGroup] = []
     for number, one in enumerate(several(optimizer)):
         named = resolved_names(one, mapping, params, model)
         groups += read_groups(one, named, number=number)
@@ -280,8 +282,8 @@ def resolved_names(
     return names_of(optimizer, shapes, model=model, values=values)
 
 
-def _unnamed(optimizer: Optimizers) -> list[Group]:
-    groups: list[Group] = []
+def _unnamed(optimizer: Optimizers) -> list[ParameterGroup]:
+    groups: list[ParameterGroup] = []
     for number, one in enumerate(several(optimizer)):
         sizes = [len(group["params"]) for group in one.param_groups]
         names = [[f"{number}.{index}.{place}" for place in range(size)] for index, size in enumerate(sizes)]

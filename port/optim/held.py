@@ -14,8 +14,8 @@ from port.errors import WeightsMismatch
 from port.mapping import FROZEN as FROZEN_VARIABLES
 from port.mapping import Mapping
 from port.optim.layout import parameter_entries
-from port.optim.parts import Part, parts_of
-from port.optim.reading import FROZEN, Group
+from port.optim.parts import Partition, parts_of
+from port.optim.reading import FROZEN, ParameterGroup
 from port.pairs.optimizers import OptimizerPair
 
 Shapes = dict[str, tuple[int, ...]]
@@ -23,14 +23,14 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Held:
+class TorchNamedState:
     """What an optax state holds, under torch's names and in torch's layouts.
 
     Attributes:
         parts: its partitions; a single one where there are none.
     """
 
-    parts: list[Part]
+    parts: list[Partition]
 
     def fields(self, name: str) -> list[dict[str, Any]]:
         """What is kept of a parameter: a state's fields → values, of each that keeps something."""
@@ -50,7 +50,7 @@ class Held:
         """How many updates the schedule has seen beside a parameter's state; None where none is."""
         return next((part.place for part in self.parts if name in part.paths), None)
 
-    def parts_of(self, label: str, group: Group) -> list[Part]:
+    def parts_of(self, label: str, group: ParameterGroup) -> list[Partition]:
         """The parts in which a group's schedule and plateau stand.
 
         They are those that keep something of its parameters. Where nothing is kept of them, as by SGD without
@@ -73,7 +73,7 @@ class Held:
         return loose[:1]
 
 
-def held_by(state: Any, groups: Sequence[Group], shapes: Shapes, mapping: Mapping) -> Held:
+def held_by(state: Any, groups: Sequence[ParameterGroup], shapes: Shapes, mapping: Mapping) -> TorchNamedState:
     """What a state holds of torch's parameters.
 
     Args:
@@ -99,7 +99,7 @@ def held_by(state: Any, groups: Sequence[Group], shapes: Shapes, mapping: Mappin
     in_torch_layout = paths <= sources and (not paths <= targets or any(group.pair.in_torch_layout for group in groups))
     if not in_torch_layout:
         parts = [part.renamed(lambda tree: _back(tree, mapping)) for part in parts]
-    held = Held(parts)
+    held = TorchNamedState(parts)
     memories, wanted = sum(len(part.lbfgs) for part in parts), sum(group.pair.closure for group in groups)
     if memories != wanted:
         raise WeightsMismatch(
@@ -117,7 +117,9 @@ def held_by(state: Any, groups: Sequence[Group], shapes: Shapes, mapping: Mappin
     return held
 
 
-def stepped_groups(held: Held, groups: Sequence[Group], shapes: Shapes, mapping: Mapping) -> list[Group]:
+def stepped_groups(
+    held: TorchNamedState, groups: Sequence[ParameterGroup], shapes: Shapes, mapping: Mapping
+) -> list[ParameterGroup]:
     """The groups without the parameters that stand still in JAX and that torch has never stepped.
 
     Those the mapping knows as frozen variables, or they are in the state's partition of what is not trained: the state
@@ -132,7 +134,7 @@ def stepped_groups(held: Held, groups: Sequence[Group], shapes: Shapes, mapping:
         if group.numbers or group.arrays or group.pair.closure:
             stepped.append(group)
             continue
-        fresh = Held(_fresh(group, shapes))
+        fresh = TorchNamedState(_fresh(group, shapes))
         names = [
             name
             for name in group.names
@@ -152,10 +154,10 @@ def _back(tree: dict[str, Any], mapping: Mapping) -> dict[str, np.ndarray]:
     return back
 
 
-def _check(held: Held, group: Group, shapes: Shapes) -> None:
+def _check(held: TorchNamedState, group: ParameterGroup, shapes: Shapes) -> None:
     """See that a group's optimizer, with its options, keeps just what the state holds."""
     pair = group.pair
-    expected = Held([] if pair.closure else _fresh(group, shapes))
+    expected = TorchNamedState([] if pair.closure else _fresh(group, shapes))
     unlike: dict[tuple[str, str], list[str]] = {}
     for name in group.names:
         got, wanted = held.by_key(pair, name), expected.by_key(pair, name)
@@ -178,7 +180,7 @@ def _check(held: Held, group: Group, shapes: Shapes) -> None:
         )
 
 
-def _fresh(group: Group, shapes: Shapes) -> list[Part]:
+def _fresh(group: ParameterGroup, shapes: Shapes) -> list[Partition]:
     """The shapes of what the group's optimizer keeps of its parameters."""
     chain = group.pair.chain(group.options).build()
     like = {name: jax.ShapeDtypeStruct(shapes[name], jnp.float32) for name in group.names}

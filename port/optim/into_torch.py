@@ -8,11 +8,11 @@ import numpy as np
 
 from port.mapping import Mapping
 from port.optim.from_torch import resolved_names, schedulers_of, several
-from port.optim.held import Held, held_by, stepped_groups
+from port.optim.held import TorchNamedState, held_by, stepped_groups
 from port.optim.memory import in_order
-from port.optim.parts import Part
+from port.optim.parts import Partition
 from port.optim.placing import Placement, placement_of
-from port.optim.reading import Group, named_groups, read_groups, scalar_dtype
+from port.optim.reading import ParameterGroup, named_groups, read_groups, scalar_dtype
 from port.optim.together import WithPlateau
 from port.pairs.optimizers import STEP
 from port.transforms.lbfgs_state import lbfgs_state_to_torch
@@ -65,7 +65,7 @@ def load_optimizer(
         WeightsMismatch: a state of another optimizer, of other options, or of another model.
     """
     optimizers, schedulers = several(optimizer), schedulers_of(optimizer, scheduler)
-    groups: list[Group] = []
+    groups: list[ParameterGroup] = []
     tensors: Tensors = {}
     for number, one in enumerate(optimizers):
         names = resolved_names(one, mapping, params, model)
@@ -100,10 +100,14 @@ def load_optimizer(
 
 
 def _placement(
-    held: Held, groups: list[Group], number: int, scheduler: Scheduler | WithPlateau | None, steps_per_epoch: int | None
+    held: TorchNamedState,
+    groups: list[ParameterGroup],
+    number: int,
+    scheduler: Scheduler | WithPlateau | None,
+    steps_per_epoch: int | None,
 ) -> Placement:
     """Where the scheduler of one of the optimizers is to stand."""
-    own: dict[int, list[Part]] = {}
+    own: dict[int, list[Partition]] = {}
     for label, group in named_groups(groups).items():
         if group.optimizer == number:
             own.setdefault(group.index, []).extend(held.parts_of(label, group))
@@ -111,7 +115,7 @@ def _placement(
 
 
 def _states(
-    held: Held, group: Group, tensors: Tensors, optimizer: torch.optim.Optimizer, step: int | None
+    held: TorchNamedState, group: ParameterGroup, tensors: Tensors, optimizer: torch.optim.Optimizer, step: int | None
 ) -> list[tuple[torch.Tensor, dict[str, Any]]]:
     """The parameters of a group, each with its state."""
     if group.pair.closure:
@@ -125,7 +129,9 @@ def _states(
     return found
 
 
-def _state(held: Held, group: Group, name: str, tensor: torch.Tensor, counted: float) -> dict[str, Any]:
+def _state(
+    held: TorchNamedState, group: ParameterGroup, name: str, tensor: torch.Tensor, counted: float
+) -> dict[str, Any]:
     """One parameter's state, as torch itself would keep it; empty where torch has none before the first step."""
     import torch
 
@@ -149,7 +155,7 @@ def _state(held: Held, group: Group, name: str, tensor: torch.Tensor, counted: f
     return state
 
 
-def _memory(held: Held, group: Group, first: torch.Tensor) -> dict[str, Any]:
+def _memory(held: TorchNamedState, group: ParameterGroup, first: torch.Tensor) -> dict[str, Any]:
     """LBFGS's entry as torch keeps it."""
     from port.weights.torch_arrays import as_torch
 

@@ -11,7 +11,7 @@ from port.mapping import Mapping, between
 from port.optim.layout import in_torch_layout
 from port.optim.names import pair_named
 from port.optim.options import reason_against
-from port.pairs.expression import Expression, Function, Name
+from port.pairs.expression import Expression, Function, Reference
 
 
 def by_name(name: str, *, model: Any = None, **options: Any) -> optax.GradientTransformationExtraArgs:
@@ -44,7 +44,7 @@ def by_name(name: str, *, model: Any = None, **options: Any) -> optax.GradientTr
     if callable(values["lr"]) and pair.takes_first_rate:
         values["lr"] = float(values["lr"](0))
     if callable(values["lr"]) and pair.own_count:
-        body = Function(("learning_rate",), pair.chain({**values, "lr": Name("learning_rate")}))
+        body = Function(("learning_rate",), pair.chain({**values, "lr": Reference("learning_rate")}))
         injected = Expression("optax.inject_hyperparams", (body,))
         transformation = Expression(injected, (), {"learning_rate": values["lr"]}).build()
     else:

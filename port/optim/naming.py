@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.errors import UsageError, WeightsMismatch
+from port.mapping.torch_guide import unwrapped
 
 if TYPE_CHECKING:
     import torch
@@ -70,8 +71,6 @@ def names_of(
 
 
 def _by_identity(groups: list[list[torch.Tensor]], model: torch.nn.Module) -> Names:
-    from port.mapping.torch_guide import unwrapped
-
     known = {id(parameter): name for name, parameter in unwrapped(model).named_parameters()}
     names: Names = []
     for group, tensors in enumerate(groups):

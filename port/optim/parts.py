@@ -21,7 +21,7 @@ _ACCUMULATING = {"TorchAccumulationState", "MultiStepsState"}
 
 
 @dataclass(frozen=True)
-class Kept:
+class OptaxState:
     """One of optax's states that belong to an optimizer.
 
     Attributes:
@@ -41,7 +41,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Part:
+class Partition:
     """What stands under one label of an `optax.partition`, or outside of all.
 
     Attributes:
@@ -54,8 +54,8 @@ class Part:
     """
 
     label: str | None = None
-    outer: Part | None = None
-    kept: list[Kept] = field(default_factory=list)
+    outer: Partition | None = None
+    kept: list[OptaxState] = field(default_factory=list)
     counts: list[Any] = field(default_factory=list)
     plateau: dict[str, Any] = field(default_factory=dict)
     lbfgs: list[TorchLbfgsState] = field(default_factory=list)
@@ -77,13 +77,13 @@ class Part:
         plateau = self.plateau or (self.outer.plateau if self.outer else {})
         return {name: np.asarray(value).item() for name, value in plateau.items()}
 
-    def renamed(self, rename: Callable[[dict[str, Any]], dict[str, Any]]) -> Part:
+    def renamed(self, rename: Callable[[dict[str, Any]], dict[str, Any]]) -> Partition:
         """The same with other names for the parameters, and their arrays moved with them."""
         kept = [replace(one, trees={name: rename(tree) for name, tree in one.trees.items()}) for one in self.kept]
         return replace(self, kept=kept)
 
 
-def parts_of(state: Any, paths: Collection[str]) -> list[Part]:
+def parts_of(state: Any, paths: Collection[str]) -> list[Partition]:
     """The parts of an optax state; of one without `optax.partition`, the only one.
 
     An accumulator's gradients are no part of it: torch has them in the parameters' ``.grad``.
@@ -92,16 +92,18 @@ def parts_of(state: Any, paths: Collection[str]) -> list[Part]:
         state: of a whole transformation; arrays, or the shapes and dtypes that `jax.eval_shape` gives.
         paths: all that a parameter may be called in it.
     """
-    parts = [Part()]
+    parts = [Partition()]
     keeping = frozenset(name for pair in all_optimizers() for name in pair.state)
     _collect(state, parts[0], parts, paths, keeping)
     return parts
 
 
-def _collect(state: Any, part: Part, parts: list[Part], paths: Collection[str], keeping: Collection[str]) -> None:
+def _collect(
+    state: Any, part: Partition, parts: list[Partition], paths: Collection[str], keeping: Collection[str]
+) -> None:
     if isinstance(state, optax.PartitionState):
         for label, inner in state.inner_states.items():
-            parts.append(Part(str(label), part))
+            parts.append(Partition(str(label), part))
             _collect(inner, parts[-1], parts, paths, keeping)
         return
     if isinstance(state, TorchLbfgsState):
@@ -117,7 +119,7 @@ def _collect(state: Any, part: Part, parts: list[Part], paths: Collection[str], 
     else:
         trees = {key: tree for key, tree in trees.items() if name not in _ACCUMULATING and tree.keys() & set(paths)}
     if trees or name in keeping:
-        part.kept.append(Kept(name, trees, {key: value for key, value in fields.items() if _is_one(value)}))
+        part.kept.append(OptaxState(name, trees, {key: value for key, value in fields.items() if _is_one(value)}))
     elif "count" in fields:
         part.counts.append(fields["count"])
     children = state.values() if isinstance(state, dict) else state if isinstance(state, tuple | list) else ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from port.errors import UsageError, WeightsMismatch
-from port.optim.parts import Part
+from port.optim.parts import Partition
 from port.optim.together import WithPlateau
 from port.pairs.schedules import check_place, place, place_plateau
 
@@ -54,7 +54,7 @@ class Placement:
 
 
 def placement_of(
-    scheduler: Scheduler | WithPlateau | None, groups: Mapping[int, Sequence[Part]], steps_per_epoch: int | None
+    scheduler: Scheduler | WithPlateau | None, groups: Mapping[int, Sequence[Partition]], steps_per_epoch: int | None
 ) -> Placement:
     """Where the state has one optimizer's scheduler stand.
 

@@ -27,7 +27,7 @@ _COMPLEX = (
 
 
 @dataclass(frozen=True)
-class Group:
+class ParameterGroup:
     """Parameters that are stepped alike: of one of torch's groups, and as often stepped.
 
     Attributes:
@@ -60,7 +60,7 @@ class Group:
         return int(self.numbers.get(STEP, 0))
 
 
-def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int = 0) -> list[Group]:
+def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int = 0) -> list[ParameterGroup]:
     """The groups of a torch optimizer, without what is not trained; those stepped unequally often are several.
 
     Args:
@@ -74,12 +74,12 @@ def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int =
     """
     pair = pair_of_optimizer(optimizer)
     _refuse_unknown_options(optimizer, pair)
-    groups: list[Group] = []
+    groups: list[ParameterGroup] = []
     for index, (group, named) in enumerate(zip(optimizer.param_groups, names, strict=True)):
         options = options_of(pair, group)
         if (reason := pair.refused(options)) is not None:
             raise UsageError(reason)
-        alike: dict[tuple[Any, ...], Group] = {}
+        alike: dict[tuple[Any, ...], ParameterGroup] = {}
         for tensor, name in zip(group["params"], named, strict=True):
             if not tensor.requires_grad:
                 continue
@@ -89,7 +89,7 @@ def read_groups(optimizer: torch.optim.Optimizer, names: Names, *, number: int =
             numbers, arrays = _state_of(state, pair)
             scalars = _scalars_of(state, pair)
             key = (scalars, *sorted(numbers.items()), *sorted(set(arrays) & set(pair.flags.values())))
-            same = alike.setdefault(key, Group(pair, number, index, options, (), numbers, scalars=scalars))
+            same = alike.setdefault(key, ParameterGroup(pair, number, index, options, (), numbers, scalars=scalars))
             alike[key] = replace(same, names=(*same.names, name), arrays=_with(same.arrays, name, arrays))
         groups += alike.values()
         if pair.closure:
@@ -106,7 +106,7 @@ def _refuse_unknown_options(optimizer: torch.optim.Optimizer, pair: OptimizerPai
         )
 
 
-def _remembering(optimizer: torch.optim.Optimizer, groups: list[Group], names: list[str]) -> Group:
+def _remembering(optimizer: torch.optim.Optimizer, groups: list[ParameterGroup], names: list[str]) -> ParameterGroup:
     """LBFGS's only group with its memory, which torch keeps under the first parameter."""
     tensors = optimizer.param_groups[0]["params"]
     left_out = [name for tensor, name in zip(tensors, names, strict=True) if not tensor.requires_grad]
@@ -163,7 +163,7 @@ def _with(
     }
 
 
-def labels_of(groups: list[Group], trainable: Collection[str]) -> dict[str, str]:
+def labels_of(groups: list[ParameterGroup], trainable: Collection[str]) -> dict[str, str]:
     """Each parameter's label, under torch's names: its group's number, and `FROZEN` for what is in none."""
     labels = dict.fromkeys(trainable, FROZEN)
     for label, group in named_groups(groups).items():
@@ -171,11 +171,11 @@ def labels_of(groups: list[Group], trainable: Collection[str]) -> dict[str, str]
     return labels
 
 
-def named_groups(groups: list[Group]) -> dict[str, Group]:
+def named_groups(groups: list[ParameterGroup]) -> dict[str, ParameterGroup]:
     """The groups by label; a group of torch's that is several here tells how often each part was stepped."""
     several = len({group.optimizer for group in groups}) > 1
     places = [(group.optimizer, group.index) for group in groups]
-    labels: dict[str, Group] = {}
+    labels: dict[str, ParameterGroup] = {}
     for group, place in zip(groups, places, strict=True):
         label = f"{group.pair.name} group {group.index}" if several else f"group {group.index}"
         if places.count(place) > 1:

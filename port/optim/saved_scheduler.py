@@ -12,7 +12,7 @@ from port.optim.options import shown
 from port.optim.state_dicts import LARGEST
 from port.pairs.pair import name_of
 from port.pairs.schedules import plateau_of, schedule_of
-from port.pairs.schedules.kept import Kept, all_kept, classes_that_keep, kept_by
+from port.pairs.schedules.kept import SchedulerStateKeys, all_kept, classes_that_keep, kept_by
 
 if TYPE_CHECKING:
     import torch
@@ -128,7 +128,7 @@ def _find(path: Path | str, content: Any, key: str | None) -> str:
     return places[0]
 
 
-def _check(where: str, saved: Saved[str, Any], kept: Kept, groups: int) -> None:
+def _check(where: str, saved: Saved[str, Any], kept: SchedulerStateKeys, groups: int) -> None:
     missing, strange = kept.missing(saved), kept.strange(saved)
     if missing or strange:
         own = " and ".join(each.torch for each in classes_that_keep(saved))

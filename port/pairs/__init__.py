@@ -1,6 +1,6 @@
 """The dictionary: all that the project knows of the two frameworks, as pairs."""
 
-from port.pairs.expression import Expression, Function, Name
+from port.pairs.expression import Expression, Function, Reference
 from port.pairs.layers import LAYERS
 from port.pairs.ops import OperatorPair
 from port.pairs.optimizers import OptimizerPair
@@ -14,10 +14,10 @@ __all__ = [
     "Expression",
     "Function",
     "LayerPair",
-    "Name",
     "OperatorPair",
     "OptimizerPair",
     "ParamPair",
+    "Reference",
     "SchedulePair",
     "all_pairs",
     "build_twin",

@@ -30,7 +30,7 @@ _SCRIPT = "__main__."
 
 
 @dataclass(frozen=True)
-class Name:
+class Reference:
     """A parameter of a `Function` around it (``"b1"``); or, dotted, something public (``"optax.adam"``)."""
 
     name: str
@@ -88,13 +88,13 @@ class Expression:
 
     Attributes:
         function: what is called: a dotted public name (``"optax.chain"``), or what gives a function: another
-            `Expression` (``optax.inject_hyperparams(...)``), a `Function`, a `Name`.
-        arguments: the positional ones: numbers, strings, None, numpy arrays, `Expression`, `Function`, `Name`, and
+            `Expression` (``optax.inject_hyperparams(...)``), a `Function`, a `Reference`.
+        arguments: the positional ones: numbers, strings, None, numpy arrays, `Expression`, `Function`, `Reference`, and
             lists, tuples and dicts of them; `Given` functions.
         options: the keyword ones.
     """
 
-    function: str | Expression | Function | Name
+    function: str | Expression | Function | Reference
     arguments: tuple[Any, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ class Expression:
         """Imports what is named and calls it.
 
         Raises:
-            NameError: a `Name` that no `Function` around it has as a parameter.
+            NameError: a `Reference` that no `Function` around it has as a parameter.
         """
         return _built(self, {})
 
@@ -129,7 +129,7 @@ class Expression:
 def _built(value: Any, names: Mapping[str, Any]) -> Any:
     match value:
         case Expression():
-            function = Name(value.function) if isinstance(value.function, str) else value.function
+            function = Reference(value.function) if isinstance(value.function, str) else value.function
             arguments = [_built(argument, names) for argument in value.arguments]
             options = {option: _built(argument, names) for option, argument in value.options.items()}
             return _built(function, names)(*arguments, **options)
@@ -137,10 +137,10 @@ def _built(value: Any, names: Mapping[str, Any]) -> Any:
             return value.function
         case Function():
             return _closure(value, names)
-        case Name() if "." in value.name:
+        case Reference() if "." in value.name:
             module, _, attribute = value.name.rpartition(".")
             return getattr(import_module(module), attribute)
-        case Name():
+        case Reference():
             if value.name not in names:
                 raise NameError(f"name {value.name!r} is not a parameter of a function around it")
             return names[value.name]
@@ -174,7 +174,7 @@ def _piece(value: Any) -> Piece:
             return Joined((_callee(value.function), called))
         case Function():
             return Joined((f"lambda {', '.join(value.parameters)}: ".replace(" :", ":"), _piece(value.body)))
-        case Name():
+        case Reference():
             return _reference(value.name)
         case Given():
             return _reference(value.text) if value.module else value.text
@@ -192,7 +192,7 @@ def _piece(value: Any) -> Piece:
             return _text(value)
 
 
-def _callee(function: str | Expression | Function | Name) -> Piece:
+def _callee(function: str | Expression | Function | Reference) -> Piece:
     if isinstance(function, str):
         return _reference(function)
     # In brackets of their own, which are no tuple's: they take no comma, so they do not open.
@@ -231,11 +231,11 @@ def _reference(name: str) -> str:
 def _public_names(value: Any) -> Iterator[str]:
     match value:
         case Expression():
-            function = Name(value.function) if isinstance(value.function, str) else value.function
+            function = Reference(value.function) if isinstance(value.function, str) else value.function
             yield from _public_names((function, *value.arguments, *value.options.values()))
         case Function():
             yield from _public_names(value.body)
-        case Name() if "." in value.name:
+        case Reference() if "." in value.name:
             yield value.name
         case Given():
             yield from [value.text] if value.module else [f"{module}." for module in value.modules]

@@ -20,8 +20,9 @@ from port.parity.compare.mode import Models
 from port.parity.compare.weights import compare_weights, unpaired
 from port.parity.comparison import Comparison
 from port.parity.report import CheckReport
-from port.parity.sides.building import Keywords, flax_side, see_that_they_are_models
-from port.parity.sides.cotangents import Drawn
+from port.parity.sides.building import Keywords, check_models, flax_side
+from port.parity.sides.calls import is_floating
+from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.duration import announcement, time_limit_of
 from port.parity.sides.extent import Budget
 from port.parity.sides.inputs import Inputs, for_flax, inputs_from
@@ -29,6 +30,7 @@ from port.parity.sides.layouts import layout_between
 from port.parity.sides.parts import parts_of
 from port.parity.sides.precision import cpu_precision
 from port.parity.sides.structure import leaves
+from port.parity.sides.torch_side import TorchSide
 
 if TYPE_CHECKING:
     import torch
@@ -107,23 +109,21 @@ def check(
     if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
         raise UsageError(f"steps is a whole number from 1; got {steps!r}")
     time_limit = time_limit_of(time_limit)
-    see_that_they_are_models(torch_module, flax_module)
+    check_models(torch_module, flax_module)
     rules, fold = rules_of(rename), folds(fold)
     renaming = Renaming({} if isinstance(rules, Mapping) else rules.rename)
     limits = _limits(TENSORS[precision], rtol, atol)
     with cpu_precision(precision == "float64"):
-        from port.parity.sides.torch_side import TorchSide
-
         side = TorchSide(torch_module, precision)
         given = inputs_from(inputs, precision)
-        _see_that_something_is_there(given)
+        _check_inputs(given)
         extent = Budget(steps, time_limit).extent(given, side.cost, may_shrink=loss is None and flax_inputs is None)
         if extent.refused:
             return CheckReport(Status.CANNOT_JUDGE, (), (), {}, precision=precision, unjudged=(extent.refused,))
         if tell is not None and (said := announcement(extent.seconds)):
             tell(said)
         given = extent.inputs
-        drawn, losses = Drawn(), loss or (None, None)
+        drawn, losses = RandomCotangents(), loss or (None, None)
         # In parts, gradients are taken once it is known which parameters belong together.
         evaluated = side.run(given, drawn if extent.parts == 1 else None, training=False, loss=losses[0])
         layout = layout_between(side, evaluated, given, channels_last)
@@ -150,9 +150,9 @@ def check(
 
 
 def _limits(limits: Limits, rtol: float | None, atol: float) -> Limits:
-    _see_that_it_is_a_limit("atol", atol)
+    _check_limit("atol", atol)
     if rtol is not None:
-        _see_that_it_is_a_limit("rtol", rtol)
+        _check_limit("rtol", rtol)
         # A looser limit is given for what is computed in less than float64, whose rounding a gradient that is zero but
         # for it (the keys' bias in attention) has too: its share is then float32's.
         share = max(limits.share, TENSORS["float32"].share) if rtol > limits.forward else limits.share
@@ -160,12 +160,12 @@ def _limits(limits: Limits, rtol: float | None, atol: float) -> Limits:
     return replace(limits, absolute=atol)
 
 
-def _see_that_it_is_a_limit(name: str, value: Any) -> None:
+def _check_limit(name: str, value: Any) -> None:
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < float("inf"):
         raise UsageError(f"{name} is a finite number, 0 or larger, as 1e-6; got {value!r}")
 
 
-def _see_that_something_is_there(inputs: Inputs) -> None:
+def _check_inputs(inputs: Inputs) -> None:
     """With nothing in the batch anything agrees."""
     for name, array in leaves(inputs.tree).items():
         if array.ndim and not array.shape[0]:
@@ -175,8 +175,6 @@ def _see_that_something_is_there(inputs: Inputs) -> None:
 def _carry(mapping: Mapping, side: TorchSide, flax: Any, precision: str) -> None:
     """Give Flax's copy torch's weights."""
     import jax.numpy as jnp
-
-    from port.parity.sides.calls import is_floating
 
     # Widened first: where torch's two biases are summed, the sum is not rounded.
     wide = {name: array.astype(precision) if is_floating(array) else array for name, array in side.weights.items()}

@@ -12,7 +12,7 @@ from port.parity.diagnose.causes.finding import causes_of
 from port.parity.diagnose.remarks import all_hints, remarks_of
 from port.parity.diagnose.rounding import part_beyond_rounding
 from port.parity.report import CheckReport
-from port.parity.sides.cotangents import Drawn
+from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.fitting import SMALLER, did_not_fit
 from port.parity.sides.run import Run
 
@@ -33,7 +33,7 @@ class Comparison:
     """
 
     models: Models
-    drawn: Drawn
+    drawn: RandomCotangents
     findings: list[Finding]
     steps: int
     remarks: list[str]

@@ -14,8 +14,8 @@ from typing import Any
 
 from port.errors import TrainerDied, UsageError
 from port.training.jobs import Job
-from port.training.live import Progress, RecordTail, State
 from port.training.process_tree import ProcessTree
+from port.training.progress import Progress, RecordTail, State
 from port.training.ranks import (
     check_nobody_is_there,
     exit_code_of_rank,

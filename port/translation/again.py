@@ -1,4 +1,4 @@
-"""The name under which the tests that translations are written with find `port.translation.verify.reverify`."""
+"""Alias of `port.translation.verify.reverify` for the tests of translations that are already written."""
 
 from port.translation.verify.reverify import prove_files
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from port.errors import NoPair, UsageError, described
 from port.translation.frontend.canonical_names import with_canonical_names
 from port.translation.frontend.check_forward import (
-    see_that_it_draws_with_torch,
-    see_that_it_runs,
-    see_that_no_method_is_hidden,
+    check_draws,
+    check_forward,
+    check_methods,
 )
 from port.translation.frontend.diagnostics import both_modes
 from port.translation.frontend.free_lengths import FreeLength, free_lengths
@@ -22,6 +22,7 @@ from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.meta_device import is_on_meta, on_meta
 from port.translation.frontend.output_sizes import in_spatial_sizes
 from port.translation.frontend.python_random import generators_of, states
+from port.translation.frontend.single_layer import as_root
 from port.translation.frontend.trials import Trials
 from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
@@ -93,8 +94,6 @@ def both_runs(
     """
     import torch
 
-    from port.translation.frontend.single_layer import as_root
-
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"a torch.nn.Module is translated, got {described(module)}")
     args, kwargs = (tuple(args) if isinstance(args, tuple | list) else (args,)), dict(kwargs or {})
@@ -104,9 +103,9 @@ def both_runs(
     layers = kept_layers(root)
     trials = Trials(root, args, kwargs, layers)
     if check or trials.need_numbers:
-        see_that_it_runs(root, args, kwargs)
+        check_forward(root, args, kwargs)
     else:
-        see_that_no_method_is_hidden(root)
+        check_methods(root)
     if free is None:
         free = free_lengths(trials)
     while True:
@@ -114,7 +113,7 @@ def both_runs(
             before = states()
             doubled, graphs = both_modes(trials, free=free)
             if states() != before or generators_of(root):
-                see_that_it_draws_with_torch(root, args, kwargs)
+                check_draws(root, args, kwargs)
             break
         except LongLength as error:
             if not free:

@@ -31,9 +31,10 @@ from port.translation.free_dimensions import (
 from port.translation.frontend.conditions import conditions
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.long_formulas import LONGEST
-from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, is_on_meta, see_that_all_is_found
+from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.frontend.precision import SINGLE
 from port.translation.frontend.python_random import same_numbers_afterwards
+from port.translation.frontend.single_layer import as_root, prefix_of
 from port.translation.ir.expr import literal, values_in
 from port.translation.ir.graph import ScopeExit, each_value, values_of
 from port.translation.ir.layout import Layout, torchs
@@ -45,7 +46,8 @@ from port.translation.structure.classes import Program, program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.remat import checkpointed_classes
 from port.translation.structure.scope import LostLength
-from port.translation.verify import Proof, Sides, prove, settled
+from port.translation.verify import OriginalAndWritten, Proof, prove, settled
+from port.weights.torch_arrays import as_numpy
 
 if TYPE_CHECKING:
     import torch
@@ -101,8 +103,6 @@ def translate(
         NoPair: a module that torch.export cannot capture; one that computes with state that is neither a parameter nor
             a buffer, as layers in a plain list are; says where and what to do.
     """
-    from port.translation.frontend.single_layer import as_root
-
     time_limit = time_limit_of(time_limit)
     run = partial(both_runs, module, args, kwargs, remat=bool(remat), check=check)
     captured = run(free=()) if static else captured_with_free_lengths(run)
@@ -116,7 +116,7 @@ def translate(
             break
         captured = fewer
     if without_weights:
-        see_that_all_is_found(captured.root, made.without_start)
+        check_all_found(captured.root, made.without_start)
     placed = captured.runs[True]
     text = source(checks=expectations(placed.graph, placed.layouts, made.lengths, list(made.boundary.parameters)))
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
@@ -136,7 +136,7 @@ def _settle_lengths(
     fewer = without_long_conditions(captured, made.lengths.conditions, run, most=LONGEST)
     if fewer is not None or not check or made.unwritten or not made.lengths.names:
         return made, fewer
-    sides = Sides(captured.root, made, captured.args, captured.kwargs)
+    sides = OriginalAndWritten(captured.root, made, captured.args, captured.kwargs)
     if sides.agree_at(sides.example):
         made = replace(made, lengths=settled(sides))
         return made, without_long_conditions(captured, made.lengths.conditions, run)
@@ -148,8 +148,6 @@ def _unchecked(
     captured: BothRuns, program: Program, initial: Initial, *, name: str | None, remat: Sequence[str] | str
 ) -> tuple[Translation, Callable[..., str]]:
     """A translation whose source checks none of its inputs, and what writes the source with ``checks``."""
-    from port.translation.frontend.single_layer import prefix_of
-
     original = type(captured.module)
     file = name or original.__name__.lower()
     checkpointed = checkpointed_classes(program, remat)
@@ -266,8 +264,6 @@ class _Weights:
 
 def _weights(runs: Runs, program: Program) -> _Weights:
     """The original's tensors in the written module."""
-    from port.weights.torch_arrays import as_numpy
-
     tree = program.tree
     mapping, hidden = mapping_of(runs[True], program)
     if is_on_meta(tree.root):

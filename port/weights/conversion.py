@@ -94,7 +94,7 @@ def convert(
     format = format_of(out, options.format, reverse=options.reverse)
     if options.save_mapping is not None:
         read = source.path if isinstance(source, Checkpoint) else Path(source)
-        _see_that_it_is_apart(Path(options.save_mapping), read, out)
+        _check_mapping_path(Path(options.save_mapping), read, out)
     with opened(source, key=options.key) as given:
         found = _fitting(given, options)
         accounts = found.accounts()
@@ -186,7 +186,7 @@ def _metadata(done: Conversion, tensors: Source, accounts: Accounts, format: str
     return lambda: {"format": "flax", **record.with_fingerprints(accounts.fingerprints).metadata()}
 
 
-def _see_that_it_is_apart(mapping: Path, source: Path, out: Path | str | None) -> None:
+def _check_mapping_path(mapping: Path, source: Path, out: Path | str | None) -> None:
     """Refuse a mapping that would be written over the weights, or among them."""
     if out is None:
         raise UsageError("nothing is written, and so no mapping either: say where to write, or leave save_mapping out")

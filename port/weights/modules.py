@@ -10,6 +10,7 @@ import numpy as np
 
 from port.errors import UsageError, described
 from port.mapping import TORCH_ONLY, Mapping, rules_of
+from port.mapping.torch_guide import unwrapped
 from port.weights.driver import find, torch_names
 from port.weights.files import write_arrays
 from port.weights.options import Options, Rename, Shapes
@@ -100,7 +101,6 @@ def _load_nnx(module: Any, tensors: Source, torch: Any, rename: Rename, fold: Sh
 
 
 def _load_torch(module: Any, tensors: Source, flax: Any, rename: Rename, fold: Shapes | None) -> None:
-    from port.mapping.torch_guide import unwrapped
     from port.weights.torch import fill
 
     module = unwrapped(module)

@@ -13,6 +13,7 @@ from port.errors import UsageError
 from port.mapping import FROZEN, TORCH_ONLY, Guide, Renaming, Rules, names_only
 from port.mapping.given import BUFFER
 from port.mapping.linen_guide import flat
+from port.mapping.torch_guide import unwrapped
 from port.weights.checkpoint import open_checkpoint
 from port.weights.prefixes import count_of_averages, strip_prefixes
 from port.weights.record import ConversionRecord, record_of
@@ -183,8 +184,6 @@ def opened(source: Any, *, key: str | None = None) -> Iterator[Source]:
     if isinstance(source, Source):
         yield source
     elif is_torch(source):
-        from port.mapping.torch_guide import unwrapped
-
         yield _of_tensors(unwrapped(source).state_dict())
     elif is_nnx(source):
         from port.weights.nnx_variables import variables_of

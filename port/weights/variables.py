@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.errors import WeightsMismatch
+from port.mapping.torch_guide import unwrapped
 from port.weights.driver import find
 from port.weights.options import Options, Rename, Shapes
 from port.weights.sources import is_nnx, is_torch, opened
@@ -101,7 +102,6 @@ def to_torch(
 
 def _as_in(module: torch.nn.Module, state: dict[str, torch.Tensor]) -> dict[str, Any]:
     """A state dict with the keys of a module, in its order, its integers in the module's dtypes."""
-    from port.mapping.torch_guide import unwrapped
     from port.weights.torch import with_versions
 
     module = unwrapped(module)

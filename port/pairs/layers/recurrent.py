@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from port.errors import NoPair
-from port.moves import Branch, Each, Move, Order, Permute, Split, Sum
+from port.moves import Branch, EachBranch, Move, Order, Permute, Split, Sum
 from port.pairs.pair import Facts, LayerPair, ParamPair, is_class, same
 
 CELLS = ("RNNCell", "LSTMCell", "GRUCell")
@@ -104,9 +104,9 @@ def _linen_gru(hidden: int) -> tuple[ParamPair, ...]:
     """Two biases summed for the gates r and z, apart for n: r multiplies the hidden one, in torch and here (W14)."""
     split: Move = Split(0, (hidden,) * 3)
     gates = "rzn"
-    apart = Each((Branch(1, (split,), 3),) * 2)
+    apart = EachBranch((Branch(1, (split,), 3),) * 2)
     side_by_side = Order((0, 3, 1, 4, 2, 5))
-    summed = Each((*(Branch(2, (Sum(2),), 1),) * 2, *(Branch(1, (), 1),) * 2))
+    summed = EachBranch((*(Branch(2, (Sum(2),), 1),) * 2, *(Branch(1, (), 1),) * 2))
     return (
         ParamPair("weight_ih", tuple(f"i{gate}.kernel" for gate in gates), (split, TRANSPOSED)),
         ParamPair("weight_hh", tuple(f"h{gate}.kernel" for gate in gates), (split, TRANSPOSED)),

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from port.pairs.expression import Expression, Function, Name
+from port.pairs.expression import Expression, Function, Reference
 from port.pairs.schedules.functions import expression_of
 from port.pairs.schedules.pair import SchedulePair
 
@@ -169,7 +169,7 @@ def _with_functions_anew(scheduler: Any) -> None:
 
 def example_of(name: str, *arguments: Any, **options: Any) -> Function:
     """optimizer → a scheduler of torch.optim's."""
-    return Function(("optimizer",), Expression(f"torch.optim.{name}", (Name("optimizer"), *arguments), options))
+    return Function(("optimizer",), Expression(f"torch.optim.{name}", (Reference("optimizer"), *arguments), options))
 
 
 def _pair(

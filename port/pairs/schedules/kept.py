@@ -18,7 +18,7 @@ _NO_CLASSES = "it does not say the classes of the schedulers that are held"
 
 
 @dataclass(frozen=True)
-class Kept:
+class SchedulerStateKeys:
     """A class of scheduler and the keys of its state dict.
 
     Attributes:
@@ -51,12 +51,14 @@ class Kept:
         return [] if self.keys is None else sorted(set(map(str, keys)) - self.keys - self.optional - _COMMON)
 
 
-def _of_pair(pair: SchedulePair) -> Kept:
-    return Kept(pair.torch, None if pair.keys is None else frozenset(pair.keys), frozenset(pair.optional), pair.lacks)
+def _of_pair(pair: SchedulePair) -> SchedulerStateKeys:
+    return SchedulerStateKeys(
+        pair.torch, None if pair.keys is None else frozenset(pair.keys), frozenset(pair.optional), pair.lacks
+    )
 
 
 _FOLLOWING_OR_HOLDING = (
-    Kept(
+    SchedulerStateKeys(
         "torch.optim.lr_scheduler.ReduceLROnPlateau",
         frozenset(
             {
@@ -66,8 +68,10 @@ _FOLLOWING_OR_HOLDING = (
         ),
         frozenset({"default_min_lr", "mode_worse"}),
     ),
-    Kept("torch.optim.lr_scheduler.SequentialLR", frozenset({"_schedulers", "_milestones"}), lacks=_NO_CLASSES),
-    Kept("torch.optim.lr_scheduler.ChainedScheduler", frozenset({"_schedulers"}), lacks=_NO_CLASSES),
+    SchedulerStateKeys(
+        "torch.optim.lr_scheduler.SequentialLR", frozenset({"_schedulers", "_milestones"}), lacks=_NO_CLASSES
+    ),
+    SchedulerStateKeys("torch.optim.lr_scheduler.ChainedScheduler", frozenset({"_schedulers"}), lacks=_NO_CLASSES),
 )
 """Those that no pair speaks of: they follow a metric, or hold others."""
 
@@ -75,17 +79,17 @@ KEPT = (*map(_of_pair, SCHEDULES), *_FOLLOWING_OR_HOLDING)
 """Those of torch's own schedulers."""
 
 
-def all_kept() -> tuple[Kept, ...]:
+def all_kept() -> tuple[SchedulerStateKeys, ...]:
     """Of every scheduler there is, the registered ones first."""
     return (*map(_of_pair, all_schedules()), *_FOLLOWING_OR_HOLDING)
 
 
-def kept_by(cls: type) -> Kept | None:
+def kept_by(cls: type) -> SchedulerStateKeys | None:
     """What a class of scheduler keeps; None of one that is not known."""
     return next((kept for kept in all_kept() if is_class(cls, kept.torch)), None)
 
 
-def classes_that_keep(keys: Collection[str]) -> list[Kept]:
+def classes_that_keep(keys: Collection[str]) -> list[SchedulerStateKeys]:
     """The classes whose state dict is known to have these keys."""
     known = [kept for kept in all_kept() if kept.keys is not None]
     return [kept for kept in known if not kept.missing(keys) and not kept.strange(keys)]

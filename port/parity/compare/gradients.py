@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from port.mapping import Entry, Mapping
-from port.moves import Addends, Branch, Copy, Each, Move, Sum, Tie
+from port.moves import Addends, Branch, Copy, EachBranch, Move, Sum, Tie
 from port.parity.sides.calls import Arrays
 
 
@@ -65,8 +65,8 @@ def transposed(move: Move) -> Move:
         return Copy(move.count)
     if isinstance(move, Copy | Addends):
         return Sum(move.count)
-    if isinstance(move, Each):
-        return Each(tuple(_transposed(branch) for branch in move.branches))
+    if isinstance(move, EachBranch):
+        return EachBranch(tuple(_transposed(branch) for branch in move.branches))
     return move.inverse()
 
 

@@ -13,7 +13,7 @@ from port.parity.compare.distance import difference
 from port.parity.compare.findings import LayerRow
 from port.parity.compare.gradients import gradients_in_torchs
 from port.parity.compare.layer_matching import Matched
-from port.parity.sides.calls import Arrays, Call, is_floating, largest
+from port.parity.sides.calls import Arrays, RecordedCall, is_floating, largest
 from port.parity.sides.flax_side import FlaxSide
 from port.parity.sides.inputs import InputLayout, Inputs
 from port.parity.sides.run import Run
@@ -41,7 +41,7 @@ class LayerPairing:
     largest: float = 0.0
     is_packed: bool = False
 
-    def rows(self, torch: Run, flax: Run) -> list[tuple[LayerRow, Call, Call]]:
+    def rows(self, torch: Run, flax: Run) -> list[tuple[LayerRow, RecordedCall, RecordedCall]]:
         """Every call of a layer that both sides make, in torch's order."""
         theirs = {call.key: call for call in flax.calls}
         rows = []
@@ -52,7 +52,7 @@ class LayerPairing:
                 rows.append((self.row(match, call, twin), call, twin))
         return rows
 
-    def row(self, match: Matched, torch: Call, flax: Call) -> LayerRow:
+    def row(self, match: Matched, torch: RecordedCall, flax: RecordedCall) -> LayerRow:
         """One call of one layer on both sides, compared."""
         given = self._compare(match, _data(torch.inputs), _data(flax.inputs), is_input=True)
         gave = self._compare(match, torch.outputs, flax.outputs, scale=self.limits.share * largest(_data(torch.inputs)))
@@ -93,7 +93,7 @@ class LayerPairing:
             found.append(apart)
         return max(found, default=None)
 
-    def _reordered(self, match: Matched, torch: Call, flax: Call) -> bool:
+    def _reordered(self, match: Matched, torch: RecordedCall, flax: RecordedCall) -> bool:
         theirs, ours = list(_data(torch.inputs).values()), list(_data(flax.inputs).values())
         if not theirs or not ours or match.fold is not None:
             return False
@@ -101,7 +101,13 @@ class LayerPairing:
         return difference(a, b) > self.limits.forward and _same_numbers(a, b, self.limits.forward)
 
     def alone(
-        self, match: Matched, torch: Call, flax: Call, sides: tuple[TorchSide, FlaxSide], *, training: bool
+        self,
+        match: Matched,
+        torch: RecordedCall,
+        flax: RecordedCall,
+        sides: tuple[TorchSide, FlaxSide],
+        *,
+        training: bool,
     ) -> tuple[float | None, float | None]:
         """Flax's layer given torch's input and torch's arriving gradient.
 
@@ -133,7 +139,7 @@ class LayerPairing:
         given = self._compare(match, theirs.input_gradients, ours.input_gradients, is_input=True, scale=self._scale)
         return output, max([*apart, *([] if given is None else [given])], default=None)
 
-    def _as_given_to_torch(self, match: Matched, torch: Call, flax: Call) -> Inputs | None:
+    def _as_given_to_torch(self, match: Matched, torch: RecordedCall, flax: RecordedCall) -> Inputs | None:
         """The Flax call's arguments with torch's numbers in them; None where they do not fit."""
         tree = (*flax.args, flax.kwargs)
         ours, theirs = _data(flax.inputs), list(_data(torch.inputs).values())
@@ -148,7 +154,7 @@ class LayerPairing:
         return Inputs(tuple(args), kwargs)
 
 
-def packs(calls: Iterable[Call]) -> bool:
+def packs(calls: Iterable[RecordedCall]) -> bool:
     """Whether a layer of torch's was given, or gave, a packed sequence, `torch.nn.utils.rnn.PackedSequence`."""
     named = (name for call in calls for name in leaves((*call.args, call.kwargs, call.output)))
     return any(name.rpartition(".")[2] == "batch_sizes" for name in named)
@@ -163,7 +169,7 @@ def _floating(arrays: Arrays) -> Arrays:
     return {name: array for name, array in arrays.items() if is_floating(array)}
 
 
-def _filled(call: Call) -> Arrays:
+def _filled(call: RecordedCall) -> Arrays:
     """The gradient that arrived at each floating output; zeros where none did."""
     return {name: call.cotangents.get(name, np.zeros(array.shape)) for name, array in _floating(call.outputs).items()}
 

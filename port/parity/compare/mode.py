@@ -19,8 +19,8 @@ from port.parity.compare.layer_matching import Matched
 from port.parity.compare.layers import LayerPairing, packs
 from port.parity.compare.mode_result import ModeResult
 from port.parity.compare.outputs import match_outputs
-from port.parity.sides.calls import Arrays, Call, largest
-from port.parity.sides.cotangents import Drawn
+from port.parity.sides.calls import Arrays, RecordedCall, largest
+from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.flax_side import FlaxSide
 from port.parity.sides.inputs import InputLayout, Inputs
 from port.parity.sides.parts import Part
@@ -61,7 +61,9 @@ class Models:
     unfit: str = ""
     parts: tuple[Part | None, ...] = (None,)
 
-    def torch_run(self, cotangents: Drawn, *, training: bool, part: Part | None, seed: int | None = None) -> Run:
+    def torch_run(
+        self, cotangents: RandomCotangents, *, training: bool, part: Part | None, seed: int | None = None
+    ) -> Run:
         """torch's run with the gradients of a part, if they fit.
 
         Args:
@@ -81,7 +83,7 @@ class Models:
         return self.flax.run(self.flax_inputs, pulled, training=training, loss=self.losses[1], part=paths)
 
 
-def compare_mode(models: Models, torch: Run, drawn: Drawn, *, training: bool) -> ModeResult:
+def compare_mode(models: Models, torch: Run, drawn: RandomCotangents, *, training: bool) -> ModeResult:
     """Run Flax's side as torch's was run, and compare.
 
     Args:
@@ -184,7 +186,9 @@ def _compare_input_gradients(
         result.add("input gradient", mode, f"input {name}", tensor)
 
 
-def _alone(pairing: LayerPairing, models: Models, row: LayerRow, torch: Call, flax: Call, training: bool) -> LayerRow:
+def _alone(
+    pairing: LayerPairing, models: Models, row: LayerRow, torch: RecordedCall, flax: RecordedCall, training: bool
+) -> LayerRow:
     match = pairing.matched[torch.path]
     forward, backward = pairing.alone(match, torch, flax, (models.torch, models.flax), training=training)
     return replace(row, alone=forward, alone_backward=backward)
@@ -215,7 +219,7 @@ def compare_buffers(models: Models, steps: int, result: ModeResult) -> None:
         result.add("buffers", "training", f"{names[path]} → {path}", tensor, f"after {steps} steps")
 
 
-def _control(models: Models, torch: Run, drawn: Drawn, part: Part | None, *, training: bool) -> Control:
+def _control(models: Models, torch: Run, drawn: RandomCotangents, part: Part | None, *, training: bool) -> Control:
     """How far torch's side strays from itself in this mode, and in the gradients of this part."""
 
     def run(seed: int) -> Kinds:

@@ -9,7 +9,7 @@ from port.judging import Compared, Limits, Status
 from port.parity.compare.findings import ORDER, WORDS, Finding, LayerRow, Parting, What
 from port.parity.compare.judge import ComparedTensor, row_of
 from port.parity.compare.layers import LayerPairing
-from port.parity.sides.calls import Arrays, Call
+from port.parity.sides.calls import Arrays, RecordedCall
 
 
 @dataclass
@@ -32,7 +32,7 @@ class ModeResult:
         remarks: what was not compared.
     """
 
-    calls: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))
+    calls: tuple[list[RecordedCall], list[RecordedCall]] = field(default_factory=lambda: ([], []))
     outputs: tuple[Arrays, Arrays] = field(default_factory=lambda: ({}, {}))
     findings: list[Finding] = field(default_factory=list)
     partings: list[Parting] = field(default_factory=list)

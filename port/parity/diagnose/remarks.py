@@ -14,7 +14,7 @@ from port.parity.diagnose.causes.target import target_of
 from port.parity.diagnose.causes.unexplained import seen_there
 from port.parity.diagnose.hints import hints_between, hints_of, hints_of_weights
 from port.parity.diagnose.rounding import narrow_layers
-from port.parity.sides.calls import Call
+from port.parity.sides.calls import RecordedCall
 
 SHOWN = 6
 """How many parameters are named."""
@@ -151,12 +151,12 @@ def _of_precision(models: Models, results: dict[str, ModeResult]) -> Iterator[st
             )
 
 
-def _is_narrow(call: Call, precision: str) -> bool:
+def _is_narrow(call: RecordedCall, precision: str) -> bool:
     dtypes = {str(array.dtype) for array in call.outputs.values()}
     return precision == "float64" and bool(dtypes & {"float32", "float16", "bfloat16"})
 
 
-def _values_a_channel(models: Models, call: Call) -> int | None:
+def _values_a_channel(models: Models, call: RecordedCall) -> int | None:
     if "BatchNorm" not in type(models.torch.modules[call.path]).__name__ or not call.inputs:
         return None
     array = next(iter(call.inputs.values()))

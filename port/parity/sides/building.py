@@ -13,7 +13,7 @@ from port.weights.sources import is_torch
 Keywords = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
-def see_that_they_are_models(torch_module: Any, flax_module: Any) -> None:
+def check_models(torch_module: Any, flax_module: Any) -> None:
     """Refuse what is no torch module, and two models that were given the wrong way round.
 
     Raises:

@@ -110,7 +110,7 @@ def _counting(cost: Cost) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
 
-    class Counting(TorchDispatchMode):
+    class CostCounter(TorchDispatchMode):
         def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = operator(*args, **(kwargs or {}))
             if operator.is_view:
@@ -124,7 +124,7 @@ def _counting(cost: Cost) -> Any:
                 _work(cost, operator, args, count(*args, **(kwargs or {}), out_val=result))
             return result
 
-    return Counting()
+    return CostCounter()
 
 
 def _work(cost: Cost, operator: Any, args: Any, flops: float) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from port.parity.sides.calls import Arrays, is_inexact
 
 
-class Drawn:
+class RandomCotangents:
     """Random cotangents, nowhere zero: of magnitudes from 0.5 to 1.5, the same for every run."""
 
     def __init__(self, seed: int = 0) -> None:

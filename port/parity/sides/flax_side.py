@@ -13,7 +13,7 @@ import numpy as np
 
 from port.errors import explained
 from port.mapping import FROZEN, Guide
-from port.parity.sides.calls import Arrays, Call, is_inexact, numpy_leaves
+from port.parity.sides.calls import Arrays, RecordedCall, is_inexact, numpy_leaves
 from port.parity.sides.flax_pass import flax_pass
 from port.parity.sides.inputs import Inputs
 from port.parity.sides.run import Cotangents, Run
@@ -48,7 +48,7 @@ class FlaxSide(ABC):
         """The model's output, and its variables afterwards."""
 
     @abstractmethod
-    def call_layer(self, call: Call, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
+    def call_layer(self, call: RecordedCall, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
         """The output of one layer alone."""
 
     def run(
@@ -115,17 +115,17 @@ class FlaxSide(ABC):
         output, _ = self._forward({**self.variables, **variables}, inputs, training, tap)
         return Run(numpy_leaves(output), tap.calls)
 
-    def traced(self, inputs: Inputs, *, training: bool) -> tuple[Any, list[Call]]:
+    def traced(self, inputs: Inputs, *, training: bool) -> tuple[Any, list[RecordedCall]]:
         """A forward pass as jax traces it: the output, and the layers' calls."""
         tap = Tap()
         output, _ = self._forward(self.variables, inputs, training, tap)
         return output, tap.calls
 
     @abstractmethod
-    def with_option(self, call: Call, name: str, value: Any) -> FlaxSide:
+    def with_option(self, call: RecordedCall, name: str, value: Any) -> FlaxSide:
         """The same side, one of whose layers has another value for an option when it is run alone."""
 
-    def run_layer(self, call: Call, inputs: Inputs, cotangents: Arrays, *, training: bool) -> Run:
+    def run_layer(self, call: RecordedCall, inputs: Inputs, cotangents: Arrays, *, training: bool) -> Run:
         """One layer alone, with other inputs and other cotangents than it had in the model's run."""
         own = f"{call.path}." if call.path else ""
         params = {path: value for path, value in self._floating().items() if path.startswith(own)}
@@ -156,7 +156,7 @@ class FlaxSide(ABC):
         traced = jax.make_jaxpr(lambda: leaves(self._forward(self.variables, inputs, False, Tap())[0]))()
         return _widens(traced.jaxpr)
 
-    def narrowed_in(self, call: Call, *, training: bool) -> bool:
+    def narrowed_in(self, call: RecordedCall, *, training: bool) -> bool:
         """The same of one layer, called as it was in a run; False where it cannot be called alone."""
         given = Inputs(call.args, call.kwargs)
         try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from port.parity.sides.calls import Call, as_array, is_floating
+from port.parity.sides.calls import RecordedCall, as_array, is_floating
 from port.parity.sides.structure import is_array, leaves, rebuilt
 
 
@@ -91,7 +91,9 @@ AS_IT_IS = InputLayout(0, 0, None)
 """Both sides take the same layout."""
 
 
-def layout_of(inputs: Inputs, first: Call | None, axis: int | None, *, channels_last: bool | None) -> InputLayout:
+def layout_of(
+    inputs: Inputs, first: RecordedCall | None, axis: int | None, *, channels_last: bool | None
+) -> InputLayout:
     """The layout of a model's inputs, from its first spatial layer.
 
     Args:

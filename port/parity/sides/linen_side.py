@@ -15,7 +15,7 @@ from flax.errors import InvalidRngError
 from port.errors import UsageError, explained
 from port.mapping.linen_guide import flat, is_bound, linen_guide
 from port.mapping.nnx_guide import dotted
-from port.parity.sides.calls import Call, is_floating
+from port.parity.sides.calls import RecordedCall, is_floating
 from port.parity.sides.flax_side import FlaxSide, Variables, mode_keywords, silence, widen
 from port.parity.sides.inputs import Inputs
 from port.parity.sides.structure import leaves, rebuilt
@@ -108,7 +108,7 @@ class LinenSide(FlaxSide):
             return isinstance(error.__cause__, InvalidRngError)
         return False
 
-    def call_layer(self, call: Call, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
+    def call_layer(self, call: RecordedCall, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
         own = {
             collection: beneath
             for collection, tree in self._nested(variables).items()
@@ -118,7 +118,7 @@ class LinenSide(FlaxSide):
         mutable = [name for name in own if name != "params"]
         return layer.apply(own, *inputs.args, **inputs.kwargs, mutable=mutable)[0]
 
-    def with_option(self, call: Call, name: str, value: Any) -> LinenSide:
+    def with_option(self, call: RecordedCall, name: str, value: Any) -> LinenSide:
         changed = copy.copy(self)
         changed._options = {call.path: {name: value}}
         return changed

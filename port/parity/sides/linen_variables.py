@@ -6,6 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from port.errors import BrokenWeights, UsageError
+from port.parity.sides.cotangents import RandomCotangents
+from port.parity.sides.flax_side import mode_keywords
+from port.parity.sides.inputs import AS_IT_IS, for_flax, inputs_from
+from port.parity.sides.layouts import layout_between
+from port.parity.sides.torch_side import TorchSide
+from port.weights.nesting import nested
+from port.weights.sources import opened
 
 
 def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
@@ -21,15 +28,9 @@ def initial_variables(module: Any, torch_module: Any, inputs: Any) -> Any:
     """
     import jax
 
-    from port.parity.sides.cotangents import Drawn
-    from port.parity.sides.flax_side import mode_keywords
-    from port.parity.sides.inputs import AS_IT_IS, for_flax, inputs_from
-    from port.parity.sides.layouts import layout_between
-    from port.parity.sides.torch_side import TorchSide
-
     given = inputs_from(inputs, "float32")
     side = TorchSide(torch_module, "float32")
-    layout = layout_between(side, side.run(given, Drawn(), training=False), given, None)
+    layout = layout_between(side, side.run(given, RandomCotangents(), training=False), given, None)
     keys = dict.fromkeys(("params", "dropout"), jax.random.key(0))
     failed: Exception | None = None
     for way in dict.fromkeys((layout, AS_IT_IS)):
@@ -54,9 +55,6 @@ def variables_of_file(path: Path) -> Any:
     Raises:
         BrokenWeights: the file cannot be read, or its names begin with no collection of Flax's.
     """
-    from port.weights.nesting import nested
-    from port.weights.sources import opened
-
     with opened(path) as tensors:
         tree = nested({name: tensors[name] for name in tensors})
     if "params" not in tree:

@@ -14,7 +14,7 @@ from flax import nnx
 
 from port.errors import UsageError
 from port.mapping.nnx_guide import dotted, nnx_guide, weights_filter
-from port.parity.sides.calls import Call, is_floating
+from port.parity.sides.calls import RecordedCall, is_floating
 from port.parity.sides.flax_side import FlaxSide, Variables, mode_keywords, silence, widen
 from port.parity.sides.inputs import Inputs
 from port.parity.sides.structure import is_array
@@ -61,11 +61,11 @@ class NnxSide(FlaxSide):
             output = module(*inputs.args, **inputs.kwargs)  # type: ignore[operator]
         return output, _values(module)
 
-    def call_layer(self, call: Call, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
+    def call_layer(self, call: RecordedCall, variables: Variables, inputs: Inputs, *, training: bool) -> Any:
         layers = {dotted(path): layer for path, layer in nnx.iter_modules(self._filled(variables, training))}
         return layers[call.path](*inputs.args, **inputs.kwargs)
 
-    def with_option(self, call: Call, name: str, value: Any) -> NnxSide:
+    def with_option(self, call: RecordedCall, name: str, value: Any) -> NnxSide:
         changed = copy.copy(self)
         evaluated, trained = (_with_option(mode, call.path, name, value) for mode in self._modes)
         changed._modes = evaluated, trained

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeVar
 
-from port.parity.sides.calls import Arrays, Call
+from port.parity.sides.calls import Arrays, RecordedCall
 
 Cotangents = Callable[[Arrays], Arrays]
 """From the outputs to what is to be pulled back through each floating one."""
@@ -41,7 +41,7 @@ class Run:
     """
 
     outputs: Arrays
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     _: KW_ONLY
     gradients: Arrays = field(default_factory=dict)
     let_go: Arrays = field(default_factory=dict)

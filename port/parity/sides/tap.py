@@ -7,7 +7,7 @@ from typing import Any
 
 from jax.extend.core import get_opaque_trace_state
 
-from port.parity.sides.calls import Call, is_inexact
+from port.parity.sides.calls import RecordedCall, is_inexact
 from port.parity.sides.structure import rebuilt
 
 
@@ -23,7 +23,7 @@ class Tap:
     """
 
     def __init__(self, perturbations: dict[str, dict[str, Any]] | None = None) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[RecordedCall] = []
         self.hidden: set[str] = set()
         self._perturbations = perturbations or {}
         self._counts: dict[str, int] = {}
@@ -35,7 +35,7 @@ class Tap:
             self.hidden.add(path)
             return run(*args, **kwargs)
         number = self._counts[path] = self._counts.get(path, -1) + 1
-        call = Call(path, number, tuple(args), dict(kwargs), layer=layer)
+        call = RecordedCall(path, number, tuple(args), dict(kwargs), layer=layer)
         call.output = run(*args, **kwargs)
         self.calls.append(call)
         added = self._perturbations.get(call.key)

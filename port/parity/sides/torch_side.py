@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from port.errors import UsageError, explained
 from port.mapping.torch_guide import torch_guide, unwrapped
-from port.parity.sides.calls import Arrays, Call
+from port.parity.sides.calls import Arrays, RecordedCall
 from port.parity.sides.copies import copied
 from port.parity.sides.cost import Cost, cost_of
 from port.parity.sides.inputs import Inputs
@@ -81,7 +81,7 @@ class TorchSide:
         Raises:
             UsageError: the model does not take the inputs; with its own message.
         """
-        calls: list[Call] = []
+        calls: list[RecordedCall] = []
 
         def fresh() -> nn.Module:
             module = self.fresh(training)
@@ -153,7 +153,7 @@ class TorchSide:
                 named[name].fill_(number)
             return {name: as_numpy(leaf) for name, leaf in leaves(self._forward(module, inputs)).items()}
 
-    def run_layer(self, call: Call, *, training: bool) -> Run:
+    def run_layer(self, call: RecordedCall, *, training: bool) -> Run:
         """One layer alone, called as it was in a run, with that call's own cotangents pulled back."""
 
         def fresh() -> nn.Module:
@@ -225,16 +225,16 @@ class _Narrowing(TorchDispatchMode):
         return output
 
 
-def _watch(module: nn.Module, finished: list[Call]) -> None:
+def _watch(module: nn.Module, finished: list[RecordedCall]) -> None:
     """Write down every call of every layer beneath a model when it has finished."""
-    running: list[Call] = []
+    running: list[RecordedCall] = []
     counts: dict[str, int] = {}
 
     def before(path: str, layer: nn.Module, args: Any, kwargs: Any) -> None:
         number = counts[path] = counts.get(path, -1) + 1
         # Copies: a layer after it may change its input in place.
         *positional, named = rebuilt((*args, kwargs), lambda name, tensor: tensor.detach().clone())
-        running.append(Call(path, number, tuple(positional), named))
+        running.append(RecordedCall(path, number, tuple(positional), named))
 
     def after(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         call = running.pop()
@@ -250,7 +250,7 @@ def _watch(module: nn.Module, finished: list[Call]) -> None:
             layer.register_forward_hook(after, with_kwargs=True)
 
 
-def _arrived(call: Call, name: str, gradient: torch.Tensor) -> None:
+def _arrived(call: RecordedCall, name: str, gradient: torch.Tensor) -> None:
     call.cotangents[name] = as_numpy(gradient)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from port.errors import UsageError
 from port.translation.ir import syntax
 from port.translation.ir.layout import Layout
+from port.weights.torch_arrays import as_numpy, as_torch
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,10 @@ def to_jax(tensor: Any, layout: Layout) -> Any:
     """A tensor as a JAX array in a layout."""
     import jax.numpy as jnp
 
-    from port.weights.torch_arrays import as_numpy
-
     return jnp.array(np.transpose(as_numpy(tensor.detach().cpu()), layout.order))
 
 
 def _to_torch(results: Any, outputs: Any) -> Any:
-    from port.weights.torch_arrays import as_torch
-
     match outputs:
         case Layout():
             array = np.asarray(results)

@@ -1,4 +1,4 @@
-"""What a weights file remembers of its translation: what goes in and comes out.
+"""Translation metadata in the safetensors header: the calling convention of the written module.
 
 It lies in the file's own metadata, which every reader of safetensors gives, beside what any converted file says there:
 the mapping, and each tensor's fingerprint. So the files prove themselves again, and go back to torch.

@@ -1,4 +1,4 @@
-"""The written source as a living module."""
+"""Import the written source as a Python module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that say no more than they have to: without defaults, and equal ones once."""
+"""Shorten calls: drop arguments that are defaults, and write equal elements once."""
 
 from __future__ import annotations
 

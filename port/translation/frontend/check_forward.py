@@ -1,4 +1,4 @@
-"""See, before anything else, that a module runs on its example inputs, and that a copy of it computes the same."""
+"""Check that a module runs on its example inputs, and that a copy of it computes the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from port.errors import PortError, UsageError
 from port.parity.sides.copies import copied_with_memo
 from port.parity.sides.reachable import reached
-from port.translation.frontend.python_random import same_numbers_afterwards, see_that_torch_draws
+from port.translation.frontend.python_random import check_random_source, same_numbers_afterwards
 from port.translation.frontend.shape_runs import is_without_numbers
 from port.translation.frontend.source_locations import assigned_at, is_users
 from port.translation.frontend.uninitialized import filled_at_random
@@ -23,7 +23,7 @@ _METHODS = (
 """Of torch.nn.Module: torch, or this translation, calls them on any module."""
 
 
-def see_that_it_runs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_forward(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Run a module and a copy of it once, in evaluation; what is translated and proven are runs of copies.
 
     Args:
@@ -34,12 +34,12 @@ def see_that_it_runs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     Raises:
         UsageError: it does not take its inputs; an attribute hides a method of torch's; a copy computes something else.
     """
-    see_that_no_method_is_hidden(module)
+    check_methods(module)
     with same_numbers_afterwards():
-        _see_that_a_copy_is_the_same(module, args, kwargs)
+        _check_copy(module, args, kwargs)
 
 
-def _see_that_a_copy_is_the_same(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _check_copy(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     made, memo = copied_with_memo(module)
     name = type(module).__qualname__
     if is_without_numbers(module):
@@ -76,7 +76,7 @@ def _is_of_memory(module: Any, args: Any, kwargs: Any, ours: list[Any]) -> bool:
     return alike == [True, False]
 
 
-def see_that_it_draws_with_torch(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_draws(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Run copies of a module; to be called where a run of it has used Python's or numpy's generator, or may have.
 
     Raises:
@@ -90,11 +90,11 @@ def see_that_it_draws_with_torch(module: Any, args: tuple[Any, ...], kwargs: dic
         modes = (True, False)  # the first draws are training's: there layers are skipped
         return [tensor for training in modes for tensor in _run(copy, args, kwargs, fails, training=training)]
 
-    see_that_torch_draws(lambda: copied_with_memo(module)[0], run, _same)
+    check_random_source(lambda: copied_with_memo(module)[0], run, _same)
 
 
-def see_that_no_method_is_hidden(module: Any) -> None:
-    """See that torch's own methods can be called on a module and on all inside.
+def check_methods(module: Any) -> None:
+    """Check that torch's own methods can be called on a module and its submodules.
 
     Raises:
         UsageError: an attribute has the name of one, and is no function.

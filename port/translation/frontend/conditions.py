@@ -1,4 +1,4 @@
-"""The conditions under which a captured run is the original's, as short as they can be said."""
+"""The conditions (guards) under which a captured run is valid, simplified."""
 
 from __future__ import annotations
 

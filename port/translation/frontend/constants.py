@@ -61,7 +61,7 @@ def memory_of(tensor: Any) -> Any:
     return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
-def see_that_they_are_numbers(graph: Graph, module: Any, made: set[str]) -> None:
+def check_constants(graph: Graph, module: Any, made: set[str]) -> None:
     """See that what is to stand in the source as numbers is numbers that a person would write.
 
     A tensor that was there before the run is state: of a module that torch does not know of, of a plain attribute, of

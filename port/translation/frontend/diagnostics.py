@@ -1,4 +1,4 @@
-"""What torch.export says when it cannot capture a module, as sentences for people."""
+"""Turn export errors into user-facing errors."""
 
 from __future__ import annotations
 

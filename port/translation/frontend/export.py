@@ -14,9 +14,9 @@ from torch.utils import _pytree as pytree
 from port.parity.sides.copies import copied
 from port.translation.frontend.autograd_functions import traced_functions
 from port.translation.frontend.constants import (
+    check_constants,
     held_names,
     made_in_forward,
-    see_that_they_are_numbers,
     told_what_is_written,
 )
 from port.translation.frontend.drawn_branches import refuse_branches_of_inputs, select_drawn_branches
@@ -109,7 +109,7 @@ def capture(
         made = made_in_forward(program)
         program = functional(program)
     graph = read_graph(program, notes, prefix="module.", names=held_names(module))
-    see_that_they_are_numbers(graph, module, made)
+    check_constants(graph, module, made)
     graph.own_gradients, graph.guards = tuple(unsaid), guards
     name_lengths(graph, [length.axes for length in free])
     return graph

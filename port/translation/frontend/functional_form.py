@@ -1,4 +1,4 @@
-"""An exported program with what it writes in place made anew; no other operator is decomposed."""
+"""Functionalise an exported program: in-place writes become new values; no other operator is decomposed."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from port.errors import NoPair
 from port.translation.frontend.constants import memory_of
-from port.translation.frontend.instrument import Hole, Noted, Notes
+from port.translation.frontend.instrument import Noted, Notes, TensorSlot
 from port.translation.frontend.source_locations import is_without_gradient, place_of
 from port.translation.ir.graph import Graph, LayerCall, Operation, ScopeEnter, ScopeExit, Size, Step, Value
 
@@ -171,7 +171,7 @@ class _Reader:
 
 
 def _filled(tree: Any, filling: dict[str, Any]) -> Any:
-    return pytree.tree_map(lambda leaf: filling[leaf.kind][leaf.number] if isinstance(leaf, Hole) else leaf, tree)
+    return pytree.tree_map(lambda leaf: filling[leaf.kind][leaf.number] if isinstance(leaf, TensorSlot) else leaf, tree)
 
 
 def _value(name: str, made: Any) -> Value:

@@ -1,4 +1,4 @@
-"""An exported graph with what it writes in place made anew, node by node, where nothing else names what is written."""
+"""Replace in-place operators by functional ones, node by node, where nothing aliases what is written."""
 
 from __future__ import annotations
 

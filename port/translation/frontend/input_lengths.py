@@ -1,4 +1,4 @@
-"""What a translation takes: the lengths of its inputs, free and fixed, and the conditions on them."""
+"""The input lengths that a translation accepts: free and fixed ones, and the conditions on them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from port.pairs.layers.computed_weight import computing_hooks
 from port.translation.frontend import custom_ops as markers
 from port.translation.frontend.branch_selection import refuse_statistics
 from port.translation.frontend.layer_shapes import described, description, shapes_of
-from port.translation.frontend.long_formulas import see_that_lengths_are_short
+from port.translation.frontend.long_formulas import check_lengths_are_short
 from port.translation.frontend.opened_objects import opened
 from port.translation.frontend.packed_sequences import given_by_layer, given_to_layer, refuse_traced
 
@@ -24,7 +24,7 @@ _captures = count()
 
 
 @dataclass(frozen=True)
-class Hole:
+class TensorSlot:
     """Stands in a tree for the tensor, or the symbolic size, of this number among those of a mark or a layer."""
 
     kind: str
@@ -110,7 +110,7 @@ def emptied(tree: Any) -> tuple[Any, list[Any], list[Any]]:
         if kept is None:
             return leaf
         kept.append(leaf)
-        return Hole("tensor" if kept is tensors else "size", len(kept) - 1)
+        return TensorSlot("tensor" if kept is tensors else "size", len(kept) - 1)
 
     return pytree.tree_map(hole, tree), tensors, sizes
 
@@ -125,7 +125,7 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         arguments, tensors, sizes = emptied(opened(dict(bound.arguments)))
-        see_that_lengths_are_short(tensors)
+        check_lengths_are_short(tensors)
         notes.calls[f"{key}>"] = Noted(path, call, module, keywords=arguments)
         notes.marks.append(markers.mark(f"{key}>", tensors, sizes))
         before = dict(module._buffers)
@@ -183,4 +183,4 @@ def _layer(
 
 
 def _refilled(tree: Any, tensors: list[Any]) -> Any:
-    return pytree.tree_map(lambda leaf: tensors[leaf.number] if isinstance(leaf, Hole) else leaf, tree)
+    return pytree.tree_map(lambda leaf: tensors[leaf.number] if isinstance(leaf, TensorSlot) else leaf, tree)

@@ -9,6 +9,7 @@ from typing import Any
 from port.errors import NoPair
 from port.pairs import LayerPair, name_of, pairs_of_torch
 from port.pairs.registry import resolve
+from port.translation.ir.graph import LayerCall
 
 # What these do is one operator, which knows how to go with the layout.
 _TRACED = ("torch.nn.Flatten", "torch.nn.Unflatten")
@@ -61,11 +62,11 @@ def is_kept(module: Any) -> bool:
         return False  # a function holds no weights: those of a loss are the class's own
     if pairs[0].unfit(module) is not None:
         return False
-    _see_that_it_can_be_imported(pairs[0])
+    _check_importable(pairs[0])
     return True
 
 
-def _see_that_it_can_be_imported(pair: LayerPair) -> None:
+def _check_importable(pair: LayerPair) -> None:
     name = name_of(pair.flax)
     if name.startswith("__main__.") or "<" in name:
         raise NoPair(
@@ -76,6 +77,4 @@ def _see_that_it_can_be_imported(pair: LayerPair) -> None:
 
 def calls_of(steps: Iterable[Any]) -> Counter[str]:
     """How often each layer is called."""
-    from port.translation.ir.graph import LayerCall
-
     return Counter(step.path for step in steps if isinstance(step, LayerCall))

@@ -1,4 +1,4 @@
-"""Lengths whose formulas grow from layer to layer: nobody could read them, and torch.export would take minutes."""
+"""Symbolic lengths whose formulas grow from layer to layer: refused, as unreadable and slow to export."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LongLength(Exception):
         return self
 
 
-def see_that_lengths_are_short(tensors: Iterable[torch.Tensor]) -> None:
+def check_lengths_are_short(tensors: Iterable[torch.Tensor]) -> None:
     """Look at the shapes of tensors while torch.export traces.
 
     Raises:

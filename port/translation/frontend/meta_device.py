@@ -68,7 +68,7 @@ def constructed_on_meta(construct: Callable[[], Any]) -> Callable[[], Any]:
     return made
 
 
-def see_that_all_is_found(module: Any, unknown: Collection[str]) -> None:
+def check_all_found(module: Any, unknown: Collection[str]) -> None:
     """See that whatever a module holds is in a checkpoint or can be computed.
 
     Args:

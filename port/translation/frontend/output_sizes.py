@@ -1,4 +1,4 @@
-"""Layers that a call tells how large their result is to be: an unpooling, a transposed convolution."""
+"""Layers that take an output size in their call: unpooling, transposed convolution."""
 
 from __future__ import annotations
 

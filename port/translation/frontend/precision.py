@@ -37,10 +37,10 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
 
 def runs(module: Any, args: Any, kwargs: Any, *, training: bool) -> bool:
     """Whether a module takes its inputs in a mode; a copy of it is tried."""
-    return not why_not(module, args, kwargs, training=training)
+    return not forward_error(module, args, kwargs, training=training)
 
 
-def why_not(module: Any, args: Any, kwargs: Any, *, training: bool) -> str:
+def forward_error(module: Any, args: Any, kwargs: Any, *, training: bool) -> str:
     """Why a module does not take its inputs in a mode, in a line; empty if it does. A copy of it is tried."""
     import torch
 

@@ -44,7 +44,7 @@ def generators_of(module: Any) -> list[Any]:
     return [thing for _, thing in reached(module) if isinstance(thing, kinds)]
 
 
-def see_that_torch_draws(
+def check_random_source(
     fresh: Callable[[], Any], run: Callable[[Any], list[Any]], same: Callable[[Any, Any], bool]
 ) -> None:
     """See that what a module gives does not depend on Python's random numbers, or on numpy's.

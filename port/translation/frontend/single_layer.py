@@ -1,4 +1,4 @@
-"""A layer that is translated by itself: a model that holds nothing else."""
+"""Translate a single layer: it is wrapped in a model that holds nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PREFIX = "layer."
 """What the model's names have before the layer's own."""
 
 
-class Alone(torch.nn.Module):
+class SingleLayerModel(torch.nn.Module):
     """A model of one layer."""
 
     def __init__(self, layer: torch.nn.Module) -> None:
@@ -31,4 +31,4 @@ def prefix_of(module: torch.nn.Module) -> str:
 
 def as_root(module: torch.nn.Module) -> torch.nn.Module:
     """The module that is translated for one: itself, but a layer that a pair speaks of as a model of its own."""
-    return Alone(module) if is_kept(module) else module
+    return SingleLayerModel(module) if is_kept(module) else module

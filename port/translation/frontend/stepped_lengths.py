@@ -1,4 +1,4 @@
-"""Lengths that a module's own code goes along, step by step: found out by counting what it does at another length."""
+"""Lengths that the module's Python code loops over, found by counting its operators at another length."""
 
 from __future__ import annotations
 

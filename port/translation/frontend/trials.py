@@ -119,7 +119,7 @@ def _state(module: Any) -> list[tuple[str, int, int]]:
 def _counting(counts: Steps, runner: Any, layers: Collection[str]) -> Iterator[None]:
     inside: list[str] = []
 
-    class Counting(TorchDispatchMode):
+    class OperatorCounter(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if not inside and func.namespace != "prim":  # those ask for a device, or a layout
                 counts[func, tuple(arg.shape for arg in args if isinstance(arg, torch.Tensor))] += 1
@@ -140,5 +140,5 @@ def _counting(counts: Steps, runner: Any, layers: Collection[str]) -> Iterator[N
             layer = runner.copy.get_submodule(path)
             stack.callback(layer.register_forward_pre_hook(enter(path)).remove)
             stack.callback(layer.register_forward_hook(leave, always_call=True).remove)
-        stack.enter_context(Counting())
+        stack.enter_context(OperatorCounter())
         yield

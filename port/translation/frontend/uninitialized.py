@@ -1,4 +1,4 @@
-"""Memory that torch gives as it finds it, as `torch.empty` does: filled at random, so that what depends on it shows."""
+"""Uninitialised memory (`torch.empty`) is filled at random, so that results that depend on it are found."""
 
 from __future__ import annotations
 

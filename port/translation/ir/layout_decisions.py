@@ -10,7 +10,7 @@ from port.translation.ir.layout import Layout
 
 
 @dataclass(frozen=True)
-class Decision:
+class LayoutDecision:
     """The layout of something that may lie as its readers want it.
 
     Attributes:
@@ -51,7 +51,7 @@ class Layouts:
     """
 
     chosen: Mapping[str, Layout] = field(default_factory=dict)
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[LayoutDecision, ...] = ()
     transposes: int = 0
     elements: int = 0
 

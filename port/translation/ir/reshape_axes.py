@@ -9,37 +9,37 @@ from port.translation.ir.graph import Size
 
 
 @dataclass(frozen=True)
-class Group:
+class AxisGroup:
     """Neighbouring axes of the shape before and those of the shape after that have the same elements."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
 
-def groups(before: tuple[Size, ...], after: tuple[Size, ...]) -> list[Group] | None:
+def groups(before: tuple[Size, ...], after: tuple[Size, ...]) -> list[AxisGroup] | None:
     """The smallest groups, from the left; None where symbols hide them.
 
     Axes of length 1 that stand alone are groups with nothing on the other side.
     """
-    found: list[Group] = []
+    found: list[AxisGroup] = []
     i = j = 0
     while i < len(before) or j < len(after):
         if i < len(before) and j < len(after) and before[i] == after[j]:
-            found.append(Group((i,), (j,)))
+            found.append(AxisGroup((i,), (j,)))
             i, j = i + 1, j + 1
             continue
         if i < len(before) and before[i] == 1:
-            found.append(Group((i,), ()))
+            found.append(AxisGroup((i,), ()))
             i += 1
             continue
         if j < len(after) and after[j] == 1:
-            found.append(Group((), (j,)))
+            found.append(AxisGroup((), (j,)))
             j += 1
             continue
         ends = _next(before, after, i, j)
         if ends is None:
             return None
-        found.append(Group(tuple(range(i, ends[0])), tuple(range(j, ends[1]))))
+        found.append(AxisGroup(tuple(range(i, ends[0])), tuple(range(j, ends[1]))))
         i, j = ends
     return found
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from port.translation.ir.graph import Graph, SourceLocation, Value
 from port.translation.ir.layout import Layout, torchs
-from port.translation.ir.layout_decisions import Decision, Layouts
+from port.translation.ir.layout_decisions import LayoutDecision, Layouts
 from port.translation.lowering.trial import Ask, State, Trial, Went, unlike
 
 Cost = tuple[int, int, int]
@@ -59,7 +59,7 @@ class _Search:
     def __init__(self, graphs: Mapping[bool, Graph], root: Any, example: Mapping[str, int]) -> None:
         self.chosen: dict[str, Layout] = {}
         self.trials = [Trial(graph, root, self.chosen, training, example) for training, graph in graphs.items()]
-        self.decisions: list[Decision] = []
+        self.decisions: list[LayoutDecision] = []
         self.named: dict[str, list[tuple[int, Value]]] = {}
         self.makers: list[dict[Value, int]] = []
         self.asked: Counter[tuple[int, Value, Layout, int]] = Counter()
@@ -130,9 +130,9 @@ class _Search:
     def _decided(self, value: Value, layout: Layout, place: SourceLocation | None, before: Cost, undo: _Before) -> None:
         others = [name for name, now in self.chosen.items() if undo.chosen.get(name) != now and name != value.name]
         saves, elements = before[2] - self.cost[2], before[1] - self.cost[1]
-        self.decisions.append(Decision(value, layout, place, saves, elements))
+        self.decisions.append(LayoutDecision(value, layout, place, saves, elements))
         self.decisions += [
-            Decision(self.named[name][0][1], self.chosen[name], None, along_with=value) for name in others
+            LayoutDecision(self.named[name][0][1], self.chosen[name], None, along_with=value) for name in others
         ]
 
     def _move(self, name: str, layout: Layout, along: bool) -> _Before:

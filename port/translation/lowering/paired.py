@@ -17,12 +17,12 @@ from port.translation.ir.graph import Operation, Value, each_value
 from port.translation.ir.layout import Layout, Order
 from port.translation.lowering.context import Back
 from port.translation.lowering.drawing import drawn
-from port.translation.lowering.templates import Array, Length, Other, Source, specialised
+from port.translation.lowering.templates import Array, Length, Other, SourceFragment, specialised
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
 
-_NUMBERS = bool | int | float | complex | str | Source | None
+_NUMBERS = bool | int | float | complex | str | SourceFragment | None
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _known(name: str, variable: Any, filled: Any, holes: dict[str, Any], order: 
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorArgument:
     """What a pair's condition may ask of an argument."""
 
     value: Value
@@ -143,7 +143,7 @@ class Tensor:
         return numpy_dtype(self.value.dtype)
 
 
-class FreeLength(str):
+class LengthArgument(str):
     """A length that the inputs decide, as a pair's condition sees it: its formula."""
 
     value: Value
@@ -152,9 +152,9 @@ class FreeLength(str):
 def _stood_in(argument: Any) -> Any:
     match argument:
         case Value() if argument.shape is not None:
-            return Tensor(argument)
+            return TensorArgument(argument)
         case Value() if isinstance(argument.length, str):
-            length = FreeLength(argument.length)
+            length = LengthArgument(argument.length)
             length.value = argument
             return length
         case list():
@@ -167,7 +167,7 @@ def _stood_in(argument: Any) -> Any:
 
 def _back(variable: Any) -> Any:
     match variable:
-        case Tensor() | FreeLength():
+        case TensorArgument() | LengthArgument():
             return variable.value
         case list():
             return [_back(item) for item in variable]

@@ -53,7 +53,7 @@ class Other:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFragment:
     """A variable, or an item of one, that is source over the others: ``input.shape[1]``, ``*input.shape[:2]``."""
 
     text: str
@@ -64,8 +64,8 @@ def specialised(template: str, variables: Mapping[str, Any]) -> syntax.Expr:
 
     Args:
         template: an expression.
-        variables: `Array`, `Length`, `Other`, `Source`, a number, a string, None, or a tuple of such; the hole of item
-            ``k`` of a tuple is called ``name_k``.
+        variables: `Array`, `Length`, `Other`, `SourceFragment`, a number, a string, None, or a tuple of such; the hole
+            of item ``k`` of a tuple is called ``name_k``.
     """
     return syntax.transformed(_parsed(template, tuple(variables)), _Specialising(variables).of)
 
@@ -169,7 +169,7 @@ class _Specialising:
                 if isinstance(variable, Array):
                     self.arrays[name] = variable
                 return known
-            case Source(text):
+            case SourceFragment(text):
                 made = _parsed(f"({text},)", tuple(self.variables))
                 assert isinstance(made, syntax.Tuple)
                 return made.elts[0]

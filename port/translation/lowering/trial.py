@@ -1,4 +1,4 @@
-"""A way through a graph for its layouts alone: nothing is written, and a step can be gone through again."""
+"""A dry run of the lowering for layouts alone: nothing is emitted, and a step can be repeated."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from port.translation.ir.expr import NoSource, held, item_of, literal, names_in,
 from port.translation.ir.graph import SourceLocation, Value, each_value
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
-from port.translation.structure.call_tree import Call, Item, Repeated, made_by
+from port.translation.structure.call_tree import Item, ModuleCall, Repeated, made_by
 from port.translation.structure.inline_dce import Made, inlined, needed, tree_with_inlined, with_inlined
 from port.translation.structure.name_hints import hints
 from port.translation.structure.scan import ends_of, made_of_loop, with_inlined_ends, written_loop
@@ -66,7 +66,7 @@ def _parts(results: Any) -> Iterator[tuple[tuple[Any, ...], Value]]:
                     yield (key, *keys), value
 
 
-def write_body(call: Call, placed: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> Body:
+def write_body(call: ModuleCall, placed: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> Body:
     """The body of a call.
 
     Args:
@@ -91,7 +91,7 @@ def write_body(call: Call, placed: LoweredGraph, tree: ModuleTree, bodies: Bodie
 
 
 class _Writer:
-    def __init__(self, call: Call, placed: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> None:
+    def __init__(self, call: ModuleCall, placed: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> None:
         self.call, self.placed, self.tree, self.bodies = call, placed, tree, bodies
         self.results = call.results
         self.writes = dict(call.writes)
@@ -169,14 +169,14 @@ class _Writer:
             match item:
                 case Assignment():
                     made.append(Made(item.results, item.expression, statement_at(item.place)))
-                case Call():
+                case ModuleCall():
                     made += self._made_by_call(item)
                 case Repeated():
                     made.append(made_of_loop(item.scan, self._made(item.items)))
         hints(made)
         return made
 
-    def _made_by_call(self, call: Call) -> Iterator[Made]:
+    def _made_by_call(self, call: ModuleCall) -> Iterator[Made]:
         """A call: one statement for its results, or one for all that it gives and one for each part."""
         results, statement = self._as_values(call), statement_at(call.place)
         acts = bool(self.bodies[call.path].statements)
@@ -195,7 +195,7 @@ class _Writer:
                 expression = item_of(expression, key)
             yield Made(value, expression, statement, keys=keys)
 
-    def _as_values(self, call: Call) -> Any:
+    def _as_values(self, call: ModuleCall) -> Any:
         """What a call gives: its own values, and None for all else, in the tree."""
         inner = {value.name for step in call.items for value in made_by(step)}
 
@@ -212,7 +212,7 @@ class _Writer:
 
         return walk(call.results)
 
-    def _called(self, call: Call) -> syntax.Expr:
+    def _called(self, call: ModuleCall) -> syntax.Expr:
         arguments: list[syntax.Expr] = []
         keywords: list[syntax.Keyword] = []
         for name in self.bodies[call.path].parameters:

@@ -14,7 +14,7 @@ from port.translation.ir.module_tree import ModuleTree
 
 
 @dataclass(eq=False)
-class Call:
+class ModuleCall:
     """A call of a module's ``forward``.
 
     Attributes:
@@ -51,14 +51,14 @@ class Repeated:
     items: list[Item] = field(default_factory=list)
 
 
-Item: TypeAlias = "Assignment | Call | Repeated"
+Item: TypeAlias = "Assignment | ModuleCall | Repeated"
 
 
-def calls_in(items: list[Item]) -> Iterator[Call]:
+def calls_in(items: list[Item]) -> Iterator[ModuleCall]:
     """The calls among some items, and those in loops."""
     for item in items:
         match item:
-            case Call():
+            case ModuleCall():
                 yield item
             case Repeated():
                 yield from calls_in(item.items)
@@ -69,14 +69,14 @@ def made_by(item: Item) -> Iterator[Value]:
     match item:
         case Assignment():
             yield from each_value(item.results)
-        case Call():
+        case ModuleCall():
             for inner in item.items:
                 yield from made_by(inner)
         case Repeated():
             yield from (*item.scan.last, *item.scan.stacked)
 
 
-def call_tree(placed: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> Call:
+def call_tree(placed: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> ModuleCall:
     """The root's call, and in it all others.
 
     Args:
@@ -88,7 +88,7 @@ def call_tree(placed: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> Ca
     first = next(number for number, step in enumerate(steps) if isinstance(step, ScopeEnter))
     root = steps[first]
     assert isinstance(root, ScopeEnter)
-    call = Call(root.path, root.module, root.arguments, root.place)
+    call = ModuleCall(root.path, root.module, root.arguments, root.place)
     call.items += [step for step in steps[:first] if isinstance(step, Assignment)]
     rest = iter(steps[first + 1 :])
     _read_items(call, rest, dissolved, tree)
@@ -96,7 +96,9 @@ def call_tree(placed: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> Ca
     return call
 
 
-def _read_items(into: Call | Repeated, steps: Iterator[LoweredStep], dissolved: set[str], tree: ModuleTree) -> None:
+def _read_items(
+    into: ModuleCall | Repeated, steps: Iterator[LoweredStep], dissolved: set[str], tree: ModuleTree
+) -> None:
     """Give a call, or a loop, what it does: the steps up to its end."""
     skipped: list[str] = []
     for step in steps:
@@ -104,13 +106,13 @@ def _read_items(into: Call | Repeated, steps: Iterator[LoweredStep], dissolved: 
             case ScopeEnter() if step.path in dissolved and tree.kind(into.path) != "sequential":
                 skipped.append(step.path)
             case ScopeEnter():
-                call = Call(step.path, step.module, step.arguments, step.place)
+                call = ModuleCall(step.path, step.module, step.arguments, step.place)
                 into.items.append(call)
                 _read_items(call, steps, dissolved, tree)
             case ScopeExit() if skipped:
                 skipped.pop()
             case ScopeExit():
-                assert isinstance(into, Call)
+                assert isinstance(into, ModuleCall)
                 into.results = step.results
                 return
             case Scan():
@@ -121,15 +123,15 @@ def _read_items(into: Call | Repeated, steps: Iterator[LoweredStep], dissolved: 
                 into.items.append(step)
 
 
-def _give_writes(root: Call, placed: LoweredGraph) -> None:
+def _give_writes(root: ModuleCall, placed: LoweredGraph) -> None:
     """Have each buffer written where its new value is made."""
-    makers: dict[str, Call] = {}
+    makers: dict[str, ModuleCall] = {}
 
-    def walk(call: Call) -> None:
+    def walk(call: ModuleCall) -> None:
         for inner in calls_in(call.items):
             walk(inner)
         for item in call.items:
-            if not isinstance(item, Call):
+            if not isinstance(item, ModuleCall):
                 makers.update((value.name, call) for value in made_by(item))
 
     walk(root)
@@ -142,7 +144,7 @@ def _give_writes(root: Call, placed: LoweredGraph) -> None:
 RETURN = "return"
 
 
-def annotations_of(call: Call, placed: LoweredGraph) -> dict[str, str]:
+def annotations_of(call: ModuleCall, placed: LoweredGraph) -> dict[str, str]:
     """What a call is given, by its parameters' names, and what it gives, as ``"return"``: as they are annotated."""
     return {name: _annotation(given, placed) for name, given in {**call.parameters, RETURN: call.results}.items()}
 
@@ -171,7 +173,7 @@ def _items(given: Any) -> list[Any]:
     return list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, list | tuple) else []
 
 
-def numbers_given(call: Call, placed: LoweredGraph) -> dict[str, str]:
+def numbers_given(call: ModuleCall, placed: LoweredGraph) -> dict[str, str]:
     """The parameters of a call that are given whole numbers, as lengths are: their names → how they are annotated.
 
     Where there are arrays among the numbers, the annotation is ``""``.

@@ -13,7 +13,7 @@ from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree, identifier
 from port.translation.lowering.rules.parameters import is_sparse
 from port.translation.structure.body import Bodies, Body, write_body
-from port.translation.structure.call_tree import Call, annotations_of, call_tree, calls_in, numbers_given
+from port.translation.structure.call_tree import ModuleCall, annotations_of, call_tree, calls_in, numbers_given
 from port.translation.structure.class_merge import ClassForm, FoldedClass, fold
 from port.translation.structure.constructors import buffer_form, is_function, layer_form, parameter_form
 from port.translation.structure.frozen_parameters import Freezing
@@ -106,7 +106,7 @@ class _Building:
         held = frozenset(self.layers), frozenset(self.variables)
         return Program(self.classes, self.tree, dict(self.numbers), dict(self.annotations), *held)
 
-    def _write(self, call: Call, parameters: dict[str, list[str]]) -> None:
+    def _write(self, call: ModuleCall, parameters: dict[str, list[str]]) -> None:
         """Write the bodies, the innermost first; every call of one module has to have the same."""
         for inner in calls_in(call.items):
             self._write(inner, parameters)
@@ -316,7 +316,7 @@ class _Building:
         return torchs(0)
 
 
-def _in_order(names: list[str], call: Call) -> list[str]:
+def _in_order(names: list[str], call: ModuleCall) -> list[str]:
     """Parameters in the order of ``forward``."""
     order = list(call.parameters)
     return sorted(dict.fromkeys(names), key=lambda name: order.index(name.lstrip("*")))

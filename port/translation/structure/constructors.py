@@ -44,13 +44,13 @@ def layer_form(
         if name in taken and (has_bias or not name.startswith("bias")):
             given[name] = expression_of(initializer)
     given |= initializers or {}
-    _see_that_it_is_taken(pair, taken, given)
+    _check_accepted(pair, taken, given)
     keywords = [syntax.Keyword(name, value) for name, value in given.items()]
     made_so = syntax.Call(code(name_of(pair.flax)), (), (*keywords, *_common(taken)))
     return code("port.nn.redrawn(layer, drawn, rngs=rngs)", layer=made_so, drawn=redrawn) if redrawn else made_so
 
 
-def _see_that_it_is_taken(pair: LayerPair, taken: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
+def _check_accepted(pair: LayerPair, taken: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
     """See that the twin can be constructed with what its pair gives."""
     common = [name for name in ("dtype", "param_dtype", "rngs") if name in taken]
     try:

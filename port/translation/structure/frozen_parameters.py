@@ -17,7 +17,7 @@ PARAM, FROZEN = "nnx.Param", "port.nn.Frozen"
 
 
 @dataclass(frozen=True)
-class Held:
+class WrittenVariable:
     """A variable of the written module.
 
     Attributes:
@@ -127,14 +127,14 @@ class Freezing:
         return path
 
 
-def _variables(tree: ModuleTree, own: Iterable[tuple[str, str]]) -> list[Held]:
+def _variables(tree: ModuleTree, own: Iterable[tuple[str, str]]) -> list[WrittenVariable]:
     parameters = dict(tree.root.named_parameters(remove_duplicate=False))
     if all(parameter.requires_grad for parameter in parameters.values()):
         return []
     found = []
     for path, name in own:
         parameter = parameters[f"{path}.{name}" if path else name]
-        found.append(Held(path, tree.flax_path(path, name), not parameter.requires_grad))
+        found.append(WrittenVariable(path, tree.flax_path(path, name), not parameter.requires_grad))
     for path, layer in tree.layers.items():
         if not layer.state_dict() or is_function(layer):
             continue
@@ -143,7 +143,7 @@ def _variables(tree: ModuleTree, own: Iterable[tuple[str, str]]) -> list[Held]:
         for entry in between(torch=layer).entries:
             if entry.collection == "params":
                 is_frozen = is_all_frozen(theirs.get(source) for source in entry.sources)
-                found += [Held(path, f"{beneath}.{target}", is_frozen) for target in entry.targets]
+                found += [WrittenVariable(path, f"{beneath}.{target}", is_frozen) for target in entry.targets]
     return found
 
 
@@ -153,7 +153,7 @@ def is_all_frozen(parameters: Iterable[Any]) -> bool:
     return all(parameter is not None and not parameter.requires_grad for parameter in known)
 
 
-def _shortest(path: str, start: str, held: list[Held]) -> str:
+def _shortest(path: str, start: str, held: list[WrittenVariable]) -> str:
     """The highest place within a layer, around one of its variables, beneath which all are frozen."""
     name = start
     for part in path.removeprefix(f"{start}.").split("."):

@@ -16,7 +16,7 @@ from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.simplify import merged_subscripts, with_whole_lists
 from port.translation.ir.symbolic_lengths import multiple_of, same
-from port.translation.structure.call_tree import Call
+from port.translation.structure.call_tree import ModuleCall
 from port.translation.structure.inline_dce import Made
 from port.translation.structure.name_hints import is_reserved
 
@@ -47,7 +47,7 @@ class Scope:
         last_use: of a value → the number of the last statement that reads it.
     """
 
-    def __init__(self, call: Call, placed: LoweredGraph, tree: ModuleTree) -> None:
+    def __init__(self, call: ModuleCall, placed: LoweredGraph, tree: ModuleTree) -> None:
         self.call, self.placed, self.tree = call, placed, tree
         self.names: dict[str, syntax.Expr] = {}  # of a value → how it is called now
         self.bound: dict[str, str] = {}  # a variable → the value that it holds

@@ -10,14 +10,14 @@ from port.translation.ir.graph import each_value
 from port.translation.ir.lowered import Assignment
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.body import Bodies
-from port.translation.structure.call_tree import Call, Repeated
+from port.translation.structure.call_tree import ModuleCall, Repeated
 from port.translation.structure.inline_dce import with_inlined
 from port.translation.structure.scope import Unreachable
 
 IDENTITY = "jax.nn.identity"
 
 
-def elements(call: Call, tree: ModuleTree, bodies: Bodies) -> dict[str, syntax.Expr | None]:
+def elements(call: ModuleCall, tree: ModuleTree, bodies: Bodies) -> dict[str, syntax.Expr | None]:
     """What a Sequential's children are called as: names of children → a function, or None for the child itself.
 
     Raises:
@@ -40,7 +40,7 @@ def elements(call: Call, tree: ModuleTree, bodies: Bodies) -> dict[str, syntax.E
 
 
 def _element(
-    call: Call, item: Any, before: syntax.Use, tree: ModuleTree, bodies: Bodies
+    call: ModuleCall, item: Any, before: syntax.Use, tree: ModuleTree, bodies: Bodies
 ) -> tuple[syntax.Use, str, syntax.Expr | None]:
     """What comes out of one child, its name, and what it is called as."""
     if isinstance(item, Repeated):
@@ -70,7 +70,7 @@ def as_function(expression: syntax.Expr, argument: syntax.Use) -> syntax.Expr:
     return syntax.Lambda(("x",), renamed(expression, lambda node: syntax.Name("x") if node == argument else node))
 
 
-def _inline(call: Call, item: Call, before: syntax.Use) -> syntax.Expr:
+def _inline(call: ModuleCall, item: ModuleCall, before: syntax.Use) -> syntax.Expr:
     """A child that holds nothing, written out."""
     expression: syntax.Expr = item.results
     for step in reversed(item.items):

@@ -109,7 +109,7 @@ def torch_draws(seed: int, *, without_dropout: Iterable[nn.Module] = ()) -> Iter
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return (_without_dropout if inside else _as_it_is)(func, args, kwargs or {})
 
-    class Drawn(TorchDispatchMode):
+    class SuppliedDraws(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             rule = _TORCH.get(func._schema.name.removeprefix("aten::"))
             return func(*args, **(kwargs or {})) if rule is None else rule(numbers, func, args, kwargs or {})
@@ -121,7 +121,7 @@ def torch_draws(seed: int, *, without_dropout: Iterable[nn.Module] = ()) -> Iter
             entered.callback(enter.remove)
             entered.callback(leave.remove)
         entered.enter_context(WithoutDropout())
-        entered.enter_context(Drawn())
+        entered.enter_context(SuppliedDraws())
         yield
 
 

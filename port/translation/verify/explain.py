@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from port.parity.checking import check
 from port.parity.sides.inputs import Inputs, inputs_from
 from port.translation.verify.explanation import NONE, Explanation
 
 if TYPE_CHECKING:
     from port.parity.report import CheckReport
-    from port.translation.verify.other_lengths import Sides
+    from port.translation.verify.other_lengths import OriginalAndWritten
 
 
-def explanation_of(sides: Sides, given: Any, modes: Collection[str]) -> Explanation:
+def explanation_of(sides: OriginalAndWritten, given: Any, modes: Collection[str]) -> Explanation:
     """Compare the original and the written module as `port.check` does; empty where that finds nothing.
 
     Dropout is off, and nothing is drawn alike: what differs by that alone is not found.
@@ -33,9 +34,7 @@ def explanation_of(sides: Sides, given: Any, modes: Collection[str]) -> Explanat
     )
 
 
-def _checked(sides: Sides, given: Any) -> CheckReport:
-    from port.parity.checking import check
-
+def _checked(sides: OriginalAndWritten, given: Any) -> CheckReport:
     translation, (args, kwargs) = sides.translation, given
     taken = translation.to_flax(args, kwargs)
     gathers = any(name.startswith("**") for name in translation.boundary.parameters)

@@ -12,6 +12,7 @@ import numpy as np
 
 from port.parity.sides.calls import Arrays
 from port.parity.sides.compiling import run_once
+from port.parity.sides.flax_pass import flax_pass
 from port.parity.sides.flax_side import silence
 from port.parity.sides.run import Run, numbered
 from port.translation.ir.layout import Drawn, Layout
@@ -76,8 +77,6 @@ def flax_run(
         OtherShape: an output has not the shape of the original's.
     """
     from flax import nnx
-
-    from port.parity.sides.flax_pass import flax_pass
 
     translation = written.translation
     graph, state = written.parts(training)

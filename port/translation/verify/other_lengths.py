@@ -1,4 +1,4 @@
-"""Both sides at other lengths than the example's: what a number in the source hides is seen there."""
+"""Run both sides at other lengths than the example's, which shows lengths that the source has hard-coded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_PARAMETERS = 60
 """Models with more are compared by their outputs alone at other lengths: compiling a backward pass takes its time."""
 
 
-class Sides:
+class OriginalAndWritten:
     """The original and the written module, to be run at any lengths.
 
     Args:

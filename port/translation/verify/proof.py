@@ -1,4 +1,4 @@
-"""What a comparison says, and how far apart two sides may be that are the same."""
+"""The result of a proof, and the tolerances within which both sides count as equal."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ from port.parity.sides.precision import cpu_precision
 from port.parity.sides.run import Run
 from port.translation.codegen.module_of_source import LABEL
 from port.translation.frontend.input_lengths import Lengths
-from port.translation.frontend.precision import twice, why_not
+from port.translation.frontend.precision import forward_error, twice
 from port.translation.verify.compare import compared, compared_gradients
 from port.translation.verify.explain import explanation_of
 from port.translation.verify.flax_run import flax_run
-from port.translation.verify.other_lengths import Sides, words
+from port.translation.verify.other_lengths import OriginalAndWritten, words
 from port.translation.verify.proof import Proof
 from port.translation.verify.smaller import smaller
 from port.translation.verify.unread import unread_and_felt
@@ -60,7 +60,7 @@ def prove(
         tell: is told beforehand how long it takes, if that is long.
     """
     try:
-        sides = Sides(module, translation, args, kwargs, seed=seed)
+        sides = OriginalAndWritten(module, translation, args, kwargs, seed=seed)
     except Exception as error:
         if not did_not_fit(error):
             raise
@@ -84,7 +84,7 @@ class _Proving:
         time_limit: seconds that it may take.
     """
 
-    def __init__(self, sides: Sides, time_limit: float = TIME_LIMIT) -> None:
+    def __init__(self, sides: OriginalAndWritten, time_limit: float = TIME_LIMIT) -> None:
         self.sides, self.translation = sides, sides.translation
         self.time_limit, self.began = time_limit, time.monotonic()
         self.parts: tuple[Part | None, ...] = (None,)  # one of all parameters
@@ -126,11 +126,11 @@ class _Proving:
             mode = "training" if training else "evaluation"
             if training:
                 with sides.torch_dtype():
-                    why = why_not(sides.module, *given, training=True)
+                    why = forward_error(sides.module, *given, training=True)
                     if why:
                         # One value a channel, say, which BatchNorm refuses: the same twice is no batch of one.
                         given = twice(*given)
-                        if why_not(sides.module, *given, training=True):
+                        if forward_error(sides.module, *given, training=True):
                             self.remarks[_UNTRAINED.format(why)] = None
                             break
             failed = self.mode_that_fits(given, training, mode)

@@ -1,4 +1,4 @@
-"""The proof of a translation made again from its files, wherever they are."""
+"""Verify a translation again from the files of its folder."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from port.translation.artifact.metadata import Remembered, fingerprints, remembe
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend.single_layer import as_root, prefix_of
 from port.translation.verify import Proof, prove
+from port.weights.safetensors_files import open_safetensors
+from port.weights.torch import with_versions
+from port.weights.torch_arrays import as_torch
 
 if TYPE_CHECKING:
     import torch
@@ -69,8 +72,6 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
         BrokenWeights: a file that is not there, or is none of a translation's.
         WeightsMismatch: weights that are not those that were translated; names them.
     """
-    from port.weights.safetensors_files import open_safetensors
-
     weights = source.with_suffix(".safetensors")
     mapping = read_mapping(source.with_suffix(".mapping.toml"))
     if not isinstance(mapping, Mapping):
@@ -82,7 +83,7 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
     with open_safetensors(weights) as checkpoint:
         told = remembered(weights, dict(checkpoint.metadata))
         values = {name: checkpoint.read(name).copy() for name in checkpoint.tensors}
-    _see_that_they_are_the_same(told, mapping, values, weights)
+    _check_same_weights(told, mapping, values, weights)
     root = as_root(module)
     signature = inspect.signature(type(root).forward)
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
@@ -101,7 +102,7 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
     )
 
 
-def _see_that_they_are_the_same(told: Remembered, mapping: Mapping, values: dict[str, Any], weights: Path) -> None:
+def _check_same_weights(told: Remembered, mapping: Mapping, values: dict[str, Any], weights: Path) -> None:
     now = fingerprints(mapping, values, told.hash)
     names = sorted({*now, *told.fingerprints})
     if other := [name for name in names if now.get(name) != told.fingerprints.get(name)]:
@@ -113,9 +114,6 @@ def _see_that_they_are_the_same(told: Remembered, mapping: Mapping, values: dict
 
 def _fill(module: Any, translation: WrittenModule, source: Path) -> None:
     """Give the original the weights of the files; what Flax has no home for stays as it was built."""
-    from port.weights.torch import with_versions
-    from port.weights.torch_arrays import as_torch
-
     own = {name: tensor for name, tensor in module.state_dict().items() if hasattr(tensor, "shape")}
     arrays = torch_arrays(translation.mapping, translation.values)
     wrong = [name for name in arrays if name not in own or tuple(own[name].shape) != arrays[name].shape]

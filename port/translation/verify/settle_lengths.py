@@ -15,7 +15,7 @@ from port.translation.frontend.input_lengths import InputLengths, Lengths, holds
 from port.translation.frontend.resized_inputs import with_first_indices
 from port.translation.frontend.trials import Trials
 from port.translation.ir.symbolic_lengths import words_in
-from port.translation.verify.other_lengths import Sides
+from port.translation.verify.other_lengths import OriginalAndWritten
 
 _MOST_TRIALS = 40
 """Sets of lengths beyond a condition that the original is tried at, until it takes one."""
@@ -29,7 +29,7 @@ _MOST_TIMES = 2
 """Inputs with more than so many times the example's numbers are not tried, unless they are small."""
 
 
-def settled(sides: Sides) -> InputLengths:
+def settled(sides: OriginalAndWritten) -> InputLengths:
     """The lengths of a translation once both sides were run at others.
 
     A condition of torch.export's is left out where both sides, beyond it, give the same. A length at which they do not
@@ -64,11 +64,11 @@ def settled(sides: Sides) -> InputLengths:
     return replace(sides.lengths, tried=tuple(sizes for sizes in tried if sizes))
 
 
-def _demand(sides: Sides, conditions: list[str]) -> None:
+def _demand(sides: OriginalAndWritten, conditions: list[str]) -> None:
     sides.lengths = replace(sides.lengths, conditions=(*sides.lengths.conditions, *conditions))
 
 
-def _limits(sides: Sides, name: str) -> list[str]:
+def _limits(sides: OriginalAndWritten, name: str) -> list[str]:
     """Conditions on a length of which no guard speaks, where a branch on it shows: far above the example's, or below.
 
     That is looked for only where inputs are small: elsewhere the proof's other lengths have to do.
@@ -89,7 +89,7 @@ def _limits(sides: Sides, name: str) -> list[str]:
     return found
 
 
-def _beginnings(sides: Sides) -> list[str]:
+def _beginnings(sides: OriginalAndWritten) -> list[str]:
     """Conditions for lengths that begin somewhere for the original alone.
 
     torch refuses to pool nothing; JAX gives an empty array, or what is left of its padding.
@@ -112,7 +112,7 @@ def _beginnings(sides: Sides) -> list[str]:
     return found
 
 
-def _takes_alone(trials: Trials, sides: Sides, name: str, length: int) -> bool:
+def _takes_alone(trials: Trials, sides: OriginalAndWritten, name: str, length: int) -> bool:
     return trials.runs(sides.lengths.sizes(sides.example | {name: length}))
 
 
@@ -121,7 +121,7 @@ def _first(lengths: list[int], is_taken: Callable[[int], bool]) -> int:
     return lengths[bisect_left(lengths, True, hi=len(lengths) - 1, key=is_taken)]
 
 
-def _needed(sides: Sides) -> tuple[str, ...]:
+def _needed(sides: OriginalAndWritten) -> tuple[str, ...]:
     """The conditions beyond which both sides were not seen to give the same, in evaluation and in training."""
     left = dict.fromkeys(sides.lengths.conditions)
     needed: set[str] = set()
@@ -141,7 +141,7 @@ def _needed(sides: Sides) -> tuple[str, ...]:
     return tuple(text for text in sides.lengths.conditions if text in left)
 
 
-def _spread(condition: str, sides: Sides) -> Iterator[Lengths]:
+def _spread(condition: str, sides: OriginalAndWritten) -> Iterator[Lengths]:
     """Up to three sets of lengths beyond a condition that the original takes: a first one, the longest, the shortest.
 
     Those next to it may be right by chance. The longest and the shortest meet what else the first meets: where they are
@@ -166,7 +166,7 @@ def _spread(condition: str, sides: Sides) -> Iterator[Lengths]:
         yield from islice(filter(sides.takes, sizes), 1)
 
 
-def beyond(condition: str, sides: Sides) -> Iterator[Lengths]:
+def beyond(condition: str, sides: OriginalAndWritten) -> Iterator[Lengths]:
     """Lengths near the example's, and near and far from those that a condition names, that do not meet it."""
     names = [name for name in sides.lengths.names if name in words_in(condition)]
     numbers = [int(number) for number in re.findall(r"\d+", condition)]
@@ -184,7 +184,7 @@ def beyond(condition: str, sides: Sides) -> Iterator[Lengths]:
             yield sizes
 
 
-def _ones(sides: Sides) -> Lengths:
+def _ones(sides: OriginalAndWritten) -> Lengths:
     """As many lengths as can be 1 at once; empty if none can."""
     found = dict(sides.example)
     for name in sides.lengths.names:
@@ -193,7 +193,7 @@ def _ones(sides: Sides) -> Lengths:
     return found if found != sides.example else {}
 
 
-def _second(sides: Sides) -> Lengths:
+def _second(sides: OriginalAndWritten) -> Lengths:
     """Other lengths for as many names as can be changed at once; empty if none can."""
     found = dict(sides.example)
     for name, size in sides.example.items():

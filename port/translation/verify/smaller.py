@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from port.translation.frontend.input_lengths import Lengths
 
 if TYPE_CHECKING:
-    from port.translation.verify.other_lengths import Sides
+    from port.translation.verify.other_lengths import OriginalAndWritten
 
 
-def smaller(sides: Sides, is_enough: Callable[[Lengths], bool]) -> Lengths | None:
+def smaller(sides: OriginalAndWritten, is_enough: Callable[[Lengths], bool]) -> Lengths | None:
     """The inputs' lengths, halved one by one, the largest first, until they are small enough; None if they never are.
 
     Args:

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.parity.sides.copies import copied
-from port.parity.sides.cotangents import Drawn
+from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.run import Run, numbered
+from port.parity.sides.torch_pass import Tensors, torch_pass
 from port.parity.sides.torch_side import silence
 from port.translation.frontend.drawn_branches import select_drawn_branches
 from port.translation.frontend.leaf_modules import kept_layers
+from port.translation.frontend.opened_objects import opened
 from port.translation.frontend.random_layers import draws_once
 from port.translation.verify.draws import torch_draws
+from port.weights.torch_arrays import as_numpy
 
 if TYPE_CHECKING:
     import torch
@@ -42,8 +45,6 @@ def torch_run(
     import torch
     from torch.utils import _pytree as pytree
 
-    from port.parity.sides.torch_pass import Tensors, torch_pass
-
     leaves, spec = pytree.tree_flatten(given)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     silenced: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ def torch_run(
         results, silenced = _results(fresh, args, kwargs, seed)
         return numbered(OUTPUT, results)
 
-    run = torch_pass(lambda: _fresh(module, training), called, numbered(INPUT, tensors), Drawn(seed), part)
+    run = torch_pass(lambda: _fresh(module, training), called, numbered(INPUT, tensors), RandomCotangents(seed), part)
     run.silenced = silenced
     if not run.cotangents and not run.no_gradient:
         run.no_gradient = "no output of the original depends smoothly on anything"
@@ -74,8 +75,6 @@ def torch_outputs(module: torch.nn.Module, given: Any, training: bool, seed: int
     """What the original gives, forward alone; arguments as of `torch_run`."""
     import torch
 
-    from port.weights.torch_arrays import as_numpy
-
     args, kwargs = given
     with torch.no_grad():
         return [as_numpy(result) for result in _results(_fresh(module, training), args, kwargs, seed)[0]]
@@ -85,8 +84,6 @@ def _results(module: nn.Module, args: Any, kwargs: Any, seed: int) -> tuple[list
     """The tensors that a module gives, and the layers whose dropout was off."""
     import torch
     from torch.utils import _pytree as pytree
-
-    from port.translation.frontend.opened_objects import opened
 
     within, silenced = _silenced(module)
     torch.manual_seed(seed)

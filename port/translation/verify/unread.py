@@ -1,4 +1,4 @@
-"""State of the original's that the written module does not read, and that its results depend on."""
+"""Find state that the original's results depend on and that the written module does not read."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 
 from port.errors import WeightsMismatch
 from port.mapping.entry import Entry, gather
-from port.moves import Branch, Each, Join, Permute, Split, Sum, Tie
+from port.moves import Branch, EachBranch, Join, Permute, Split, Sum, Tie
 
 
 def random(*shape: int) -> np.ndarray:
@@ -59,7 +59,7 @@ def test_any_name_of_a_tied_weight_gives_all():
 
 def test_tied_names_are_found_inside_branches():
     tied = Branch(2, (Tie(2),), 1)
-    entry = Entry(("x", "a", "b", "c", "d"), ("y",), (Each((Branch(1, (), 1), tied, tied)), Join(0, (1, 1, 1))))
+    entry = Entry(("x", "a", "b", "c", "d"), ("y",), (EachBranch((Branch(1, (), 1), tied, tied)), Join(0, (1, 1, 1))))
     assert entry.tied == (("a", "b"), ("c", "d"))
     values = {"x": np.array([1.0]), "b": np.array([2.0]), "c": np.array([3.0])}
     assert entry(gather(entry, values))[0].tolist() == [1, 2, 3]
@@ -97,6 +97,6 @@ def test_a_sum_is_told_from_what_goes_back_bit_for_bit():
     turned = Permute((1, 0))
     assert Entry(("a", "b"), ("c",), (Tie(2), turned)).is_exact
     assert not Entry(("a", "b"), ("c",), (Sum(2),)).is_exact
-    nested = Each((Branch(1, (turned,), 1), Branch(2, (Sum(2),), 1)))
+    nested = EachBranch((Branch(1, (turned,), 1), Branch(2, (Sum(2),), 1)))
     assert not Entry(("a", "b", "c"), ("d", "e"), (nested,)).is_exact
     assert not Entry(("a", "b"), ("c",), (Sum(2),)).inverse().is_exact

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from port.errors import BrokenWeights, PortError, UsageError
 from port.mapping import TORCH_ONLY, Entry, Mapping, Rules, read_mapping, save_mapping
-from port.moves import Branch, Copy, Each, Flip, Fold, Join, Order, Permute, Reshape, Split, Stack, Sum, Tie
+from port.moves import Branch, Copy, EachBranch, Flip, Fold, Join, Order, Permute, Reshape, Split, Stack, Sum, Tie
 
 LOOSE = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 NAME = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text(
@@ -25,7 +25,7 @@ MOVES = st.sampled_from(
         (Permute((1, 0)), Flip((0,))),
         (Reshape((4, 2), (2, 2, 2)), Fold(0, (1, 2), (1, 0))),
         (Tie(2), Copy(3), Order((2, 0, 1)), Sum(3)),
-        (Each((Branch(1, (Split(0, (1, 3)), Join(0, (1, 3))), 1), Branch(1, (), 1))), Stack(1, 2)),
+        (EachBranch((Branch(1, (Split(0, (1, 3)), Join(0, (1, 3))), 1), Branch(1, (), 1))), Stack(1, 2)),
     ]
 )
 SHAPES = st.none() | st.just("of the sources")

@@ -12,7 +12,7 @@ from flax import linen, nnx
 from port.errors import WeightsMismatch
 from port.mapping import Entry, Mapping, between
 from port.mapping.grouping import Found, _stacked
-from port.moves import Copy, Each, Join, Split, Stack, Tie
+from port.moves import Copy, EachBranch, Join, Split, Stack, Tie
 
 STACKED = {r"blocks\.\d+\.": "blocks."}
 COUNT = 11  # so that 10 comes after 2, and not before
@@ -171,7 +171,7 @@ class TestHeads:
         theirs = Language(True)
         mapping = between(theirs, NnxLanguage(False, nnx.Rngs(0)))
         (entry,) = mapping.entries
-        assert [type(move) for move in entry.moves] == [Tie, Copy, Each]
+        assert [type(move) for move in entry.moves] == [Tie, Copy, EachBranch]
         state = state_of(theirs)
         for given in (state, {"head.weight": state["head.weight"]}):
             weights = mapping(given)

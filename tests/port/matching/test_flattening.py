@@ -8,14 +8,16 @@ from port.mapping.models import guide_of_torch
 from port.matching.activations import torch_activations
 from port.matching.flattening import flattened_shapes
 from port.matching.torch_units import torch_units
-from port.parity.sides.cotangents import Drawn
+from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.inputs import inputs_from
 from port.parity.sides.torch_side import TorchSide
 
 
 def found(*layers: torch.nn.Module) -> dict[str, tuple[tuple[int, ...], ...]]:
     module = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3, padding=1), *layers)
-    run = TorchSide(module, "float64").run(inputs_from(torch.rand(2, 2, 4, 6), "float64"), Drawn(), training=False)
+    run = TorchSide(module, "float64").run(
+        inputs_from(torch.rand(2, 2, 4, 6), "float64"), RandomCotangents(), training=False
+    )
     units = torch_units(guide_of_torch(module), dict(module.named_modules()))
     return flattened_shapes(run, units, torch_activations(run))
 

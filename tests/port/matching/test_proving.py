@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import port.parity
 from port.errors import UsageError
 from port.mapping import Mapping
+from port.matching import proving
 from port.matching.proving import ROUNDED, proved
 
 
@@ -26,7 +26,7 @@ def checks(monkeypatch: pytest.MonkeyPatch, apart: float) -> list[float | None]:
         findings = [SimpleNamespace(what="forward", mode="evaluation")] if apart > (rtol or 1e-10) else []
         return SimpleNamespace(findings=findings, unjudged=())
 
-    monkeypatch.setattr(port.parity, "check", check)
+    monkeypatch.setattr(proving, "check", check)
     return asked
 
 
@@ -53,6 +53,6 @@ def test_a_proof_that_cannot_be_run_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     def check(*models: Any, **options: Any) -> Any:
         raise UsageError("no backward pass")
 
-    monkeypatch.setattr(port.parity, "check", check)
+    monkeypatch.setattr(proving, "check", check)
     found = proved(sides(is_narrowed=False), Mapping(()), (), "", ("first",))
     assert not found and found.remarks == ("first", "the proof cannot be run: no backward pass")

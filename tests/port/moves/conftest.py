@@ -14,7 +14,7 @@ from port.moves import (
     Arrays,
     Branch,
     Copy,
-    Each,
+    EachBranch,
     Flip,
     Fold,
     Join,
@@ -126,7 +126,7 @@ def _each(draw: st.DrawFn, shapes: Shapes, depth: int) -> Move:
         for move in moves:
             given = move.shapes(given)
         branches.append(Branch(takes, moves, len(given)))
-    return Each(tuple(branches))
+    return EachBranch(tuple(branches))
 
 
 @st.composite

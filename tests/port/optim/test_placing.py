@@ -11,7 +11,7 @@ import torch
 from torch.optim import lr_scheduler as L
 
 from port.errors import PortError
-from port.optim.parts import Part
+from port.optim.parts import Partition
 from port.optim.placing import placement_of
 from port.optim.together import together
 
@@ -30,13 +30,13 @@ def sgd(rate: Any = 0.3) -> torch.optim.Optimizer:
     return torch.optim.SGD(groups, lr=rate, momentum=0.5)
 
 
-def plateaus(**fields: float) -> Part:
+def plateaus(**fields: float) -> Partition:
     whole = {"learning_rate": 0.1, "best": 2.0, "num_bad_epochs": 1, "cooldown_counter": 0, **fields}
-    return Part(plateau={name: np.asarray(value) for name, value in whole.items()})
+    return Partition(plateau={name: np.asarray(value) for name, value in whole.items()})
 
 
-def seen(count: int) -> Part:
-    return Part(counts=[np.asarray(count)])
+def seen(count: int) -> Partition:
+    return Partition(counts=[np.asarray(count)])
 
 
 @pytest.mark.parametrize("tensor", [False, True])
@@ -58,7 +58,7 @@ def test_a_plateau_beside_a_schedule() -> None:
     optimizer = sgd()
     plateau, steps = L.ReduceLROnPlateau(optimizer), L.StepLR(optimizer, 2)
     standing = {
-        index: [Part(outer=seen(5), plateau=plateaus(learning_rate=rate).plateau)]
+        index: [Partition(outer=seen(5), plateau=plateaus(learning_rate=rate).plateau)]
         for index, rate in enumerate((0.1, 0.02))
     }
     placement_of(together([steps, plateau]), standing, None).make()
@@ -70,7 +70,7 @@ def test_a_plateau_beside_a_schedule() -> None:
 
 
 def test_what_cannot_be() -> None:
-    def told(scheduler: Any, *groups: list[Part]) -> str:
+    def told(scheduler: Any, *groups: list[Partition]) -> str:
         with pytest.raises(PortError) as caught:
             placement_of(scheduler, dict(enumerate(groups)), None)
         return str(caught.value)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from port.pairs.expression import Expression, Function, Name
+from port.pairs.expression import Expression, Function, Reference
 
 
 def evaluated(expression: Expression, source: str | None = None) -> Any:
@@ -20,7 +20,7 @@ def evaluated(expression: Expression, source: str | None = None) -> Any:
 
 def of(value: Any) -> Expression:
     """Any value inside an expression that gives it back as it is."""
-    return Expression(Function(("value",), Name("value")), (value,))
+    return Expression(Function(("value",), Reference("value")), (value,))
 
 
 VALUES = [
@@ -51,14 +51,14 @@ def test_numbers_are_written_as_a_person_writes_them() -> None:
 
 
 def test_functions_of_names_around_them() -> None:
-    scale = Function(("a",), Function(("b",), Expression("operator.sub", (Name("a"), Name("b")))))
+    scale = Function(("a",), Function(("b",), Expression("operator.sub", (Reference("a"), Reference("b")))))
     expression = Expression(Expression(scale, (7,)), (), {"b": 2})
     assert expression.source() == "(lambda a: lambda b: operator.sub(a, b))(7)(b=2)"
     assert expression.build() == evaluated(expression) == 5
     assert scale.source() == "lambda a: lambda b: operator.sub(a, b)"
     assert Function((), 3).source() == "lambda: 3"
     # An inner name hides an outer one.
-    assert Expression(Expression(Function(("a",), Function(("a",), Name("a"))), (7,)), (2,)).build() == 2
+    assert Expression(Expression(Function(("a",), Function(("a",), Reference("a"))), (7,)), (2,)).build() == 2
 
 
 def test_a_closure_has_the_parameters_of_its_lambda() -> None:
@@ -68,7 +68,7 @@ def test_a_closure_has_the_parameters_of_its_lambda() -> None:
     expression = Expression(
         Expression(
             "optax.inject_hyperparams",
-            (Function(("rate", "b1"), Expression("optax.sgd", (Name("rate"), Name("b1")))),),
+            (Function(("rate", "b1"), Expression("optax.sgd", (Reference("rate"), Reference("b1")))),),
         ),
         (),
         {"rate": 0.5, "b1": 0.25},
@@ -81,7 +81,7 @@ def test_a_closure_has_the_parameters_of_its_lambda() -> None:
 
 def test_imports_are_those_of_every_name_once() -> None:
     inner = Expression("port.transforms.step_lr", (0.1,), {"step_size": 3})
-    expression = Expression("optax.chain", (Expression("optax.scale", (Name("math.pi"),)), [inner, {"a": inner}]))
+    expression = Expression("optax.chain", (Expression("optax.scale", (Reference("math.pi"),)), [inner, {"a": inner}]))
     assert expression.imports() == ["from port import transforms", "import math", "import optax"]
     assert "transforms.step_lr(0.1, step_size=3)" in expression.source()
     assert "optax.scale(math.pi)" in expression.source()
@@ -89,7 +89,7 @@ def test_imports_are_those_of_every_name_once() -> None:
 
 def test_a_name_that_nothing_gives_is_an_error() -> None:
     with pytest.raises(NameError, match="'b1'"):
-        Expression("operator.neg", (Name("b1"),)).build()
+        Expression("operator.neg", (Reference("b1"),)).build()
 
 
 def test_equal_where_written_alike() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from port.pairs.expression import Expression, Function, Name
+from port.pairs.expression import Expression, Function, Reference
 from port.pairs.layout import Brackets, Joined, written
 
 HERE = Path(sys.executable).parent
@@ -24,7 +24,8 @@ INJECTED = Expression(
         "optax.inject_hyperparams",
         (
             Function(
-                ("learning_rate", "b1"), Expression("optax.sgd", (Name("learning_rate"),), {"momentum": Name("b1")})
+                ("learning_rate", "b1"),
+                Expression("optax.sgd", (Reference("learning_rate"),), {"momentum": Reference("b1")}),
             ),
         ),
     ),

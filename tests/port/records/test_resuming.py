@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from port.errors import BrokenRecord, FolderExists, UsageError
 from port.records import Recorder, first_step_seconds, read_record, steps_per_second, what_ran
-from port.training.live import RecordTail
+from port.training.progress import RecordTail
 
 ROOT = Path(__file__).parents[3]
 EVALUATE_EVERY = 3

@@ -22,8 +22,8 @@ import pytest
 from port.errors import TrainerDied, UsageError
 from port.training import processes
 from port.training.jobs import Job
-from port.training.live import Progress
 from port.training.processes import Interrupted, run_jobs, terminate_on_signal
+from port.training.progress import Progress
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="asks for POSIX signals or sessions")
 

@@ -19,8 +19,8 @@ from port.errors import TrainerDied
 from port.records.heartbeat import Heartbeat
 from port.training import processes, ranks
 from port.training.jobs import Job
-from port.training.live import Progress
 from port.training.processes import run_jobs
+from port.training.progress import Progress
 
 TRAINER = """
 import json, os, sys, time

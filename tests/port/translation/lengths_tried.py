@@ -10,7 +10,7 @@ import torch
 from port.translation.frontend.resized_inputs import Sizes, resized, tensors_of, with_first_indices
 from port.translation.frontend.single_layer import as_root
 from port.translation.result import Translation
-from port.translation.verify import Sides
+from port.translation.verify import OriginalAndWritten
 
 
 def silently_wrong(module: torch.nn.Module, translation: Translation, args: Any, kwargs: dict[str, Any]) -> list[str]:
@@ -22,7 +22,7 @@ def silently_wrong(module: torch.nn.Module, translation: Translation, args: Any,
         args: example inputs; their lengths are changed in many ways.
         kwargs: those by name.
     """
-    sides = Sides(as_root(module), translation, args, kwargs)
+    sides = OriginalAndWritten(as_root(module), translation, args, kwargs)
     found = []
     for sizes in _sets(translation, args, kwargs):
         given = resized(sides.args, sides.kwargs, sizes)

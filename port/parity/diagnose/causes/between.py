@@ -10,7 +10,7 @@ import numpy as np
 
 from port.parity.compare.distance import difference
 from port.parity.diagnose.causes.cause import LAYER
-from port.parity.sides.calls import Arrays, Call
+from port.parity.sides.calls import Arrays, RecordedCall
 
 _LEAST_VALUES = 8
 """Fewer values than this have one ratio or one order by chance."""
@@ -37,7 +37,7 @@ class Relation:
 
 
 def relations(
-    torch: np.ndarray, flax: np.ndarray, limit: float, *, calls: list[Call], weights: Arrays
+    torch: np.ndarray, flax: np.ndarray, limit: float, *, calls: list[RecordedCall], weights: Arrays
 ) -> Iterator[Relation]:
     """How Flax's array comes from torch's; the simplest first.
 
@@ -100,11 +100,11 @@ def _dropped(torch: np.ndarray, flax: np.ndarray, limit: float) -> Relation | No
     why = (
         f"dropout is left on in Flax: {share:.0%} of the values are zero, the others torch's divided by {1 - rate:.3g}"
     )
-    return Relation("dropout-left-on", why, "Call Flax's model in evaluation: eval(), or deterministic=True.")
+    return Relation("dropout-left-on", why, "RecordedCall Flax's model in evaluation: eval(), or deterministic=True.")
 
 
 def _left_out(
-    torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[Call], weights: Arrays
+    torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[RecordedCall], weights: Arrays
 ) -> Iterator[Relation]:
     """Without something that torch adds, with something that torch does not add, or nothing but what was before."""
     known: dict[str, np.ndarray] = {}
@@ -150,7 +150,7 @@ def _fitting(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     return np.broadcast_to(cut, shape).astype(np.float64)
 
 
-def _reordered(torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[Call]) -> Iterator[Relation]:
+def _reordered(torch: np.ndarray, flax: np.ndarray, limit: float, calls: list[RecordedCall]) -> Iterator[Relation]:
     """The same slices in another order along one axis."""
     for axis in range(torch.ndim - 1, 0, -1):
         theirs, ours = (np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1) for array in (torch, flax))
@@ -188,7 +188,7 @@ def _order(torch: np.ndarray, flax: np.ndarray, limit: float) -> np.ndarray | No
     return order
 
 
-def _images(calls: list[Call], count: int) -> Iterator[tuple[int, ...]]:
+def _images(calls: list[RecordedCall], count: int) -> Iterator[tuple[int, ...]]:
     """The shapes, without the batch, of what torch's layers gave that has so many values a sample."""
     for call in reversed(calls):
         for array in call.outputs.values():

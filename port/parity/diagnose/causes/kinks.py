@@ -17,7 +17,7 @@ from port.parity.diagnose.causes.between import Relation
 from port.parity.diagnose.causes.operation import Arguments, Explanation, TorchOperation, Way, having, instead
 from port.parity.diagnose.causes.rerun import instrumented
 from port.parity.sides.calls import largest
-from port.parity.sides.cotangents import Drawn
+from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.run import Run as Pass
 
 _ABS = "jnp.abs has gradient 1 at zero, torch 0"
@@ -38,7 +38,7 @@ def other_gradients(models: Models, result: ModeResult, parting: Parting) -> Ite
         parting: where the two part, going back.
     """
     training = parting.mode == "training"
-    drawn, loss = Drawn(), models.losses
+    drawn, loss = RandomCotangents(), models.losses
 
     def torch_run(ways: dict[int, Way]) -> tuple[Pass, list[TorchOperation]]:
         with instrumented({number: way.run for number, way in ways.items()}, located=True) as operations:

@@ -11,7 +11,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from port.parity.diagnose.causes.between import Relation
 from port.parity.diagnose.causes.target import Target
-from port.parity.sides.calls import Call, is_floating, numpy_leaves
+from port.parity.sides.calls import RecordedCall, is_floating, numpy_leaves
 from port.parity.sides.run import Run
 from port.parity.sides.structure import leaves, rebuilt
 
@@ -78,7 +78,7 @@ class _Wide:
             call = seen["call"]
             *args, kwargs = rebuilt((*call.args, call.kwargs), lambda name, leaf: parts[1][name])
             output = rebuilt(call.output, lambda name, leaf: parts[2][name])
-            calls = [Call(call.path, call.number, tuple(args), kwargs, output)]
+            calls = [RecordedCall(call.path, call.number, tuple(args), kwargs, output)]
         return Run(numpy_leaves(outputs), calls)
 
     def _evaluated(self, jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from port.parity.diagnose.causes.operation import Run, TorchOperation, arguments_of, name_of
-from port.parity.sides.calls import Arrays, Call, numpy_leaves
+from port.parity.sides.calls import Arrays, RecordedCall, numpy_leaves
 from port.parity.sides.inputs import Inputs
 from port.parity.sides.structure import rebuilt
 from port.parity.sides.torch_side import TorchSide
@@ -49,8 +49,8 @@ class Rerun:
     layers: list[TorchOperation] = field(default_factory=list)
     begun: dict[int, int] = field(default_factory=dict)
     numbers: int = 0
-    call: Call | None = None
-    calls: list[Call] = field(default_factory=list)
+    call: RecordedCall | None = None
+    calls: list[RecordedCall] = field(default_factory=list)
     started: int = 0
     outputs: Arrays = field(default_factory=dict)
     buffers: Arrays = field(default_factory=dict)
@@ -157,7 +157,7 @@ def _follow(
 ) -> None:
     """Keep the path of the module that runs in ``layers``, and end the run when the one that it goes to is done."""
     counts: dict[str, int] = {}
-    running: list[Call] = []
+    running: list[RecordedCall] = []
     numbers: list[int] = []
     inside: list[int] = []
 
@@ -173,7 +173,7 @@ def _follow(
         if f"{path}#{number}" == until or watch:
             done.started = len(done.operations)
             *positional, named = _kept((*args, kwargs))
-            running.append(Call(path, number, tuple(positional), named))
+            running.append(RecordedCall(path, number, tuple(positional), named))
 
     def after(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         if inside:

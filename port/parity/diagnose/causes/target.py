@@ -21,7 +21,7 @@ from port.parity.diagnose.causes.between import Relation
 from port.parity.diagnose.causes.operation import Way
 from port.parity.diagnose.causes.rerun import Rerun, rerun
 from port.parity.diagnose.rounding import FAR, ROUNDING
-from port.parity.sides.calls import Arrays, Call, is_floating
+from port.parity.sides.calls import Arrays, RecordedCall, is_floating
 from port.parity.sides.run import Run
 
 
@@ -48,8 +48,8 @@ class Target:
     training: bool
     limit: float
     row: LayerRow | None = None
-    torch: Call | None = None
-    flax: Call | None = None
+    torch: RecordedCall | None = None
+    flax: RecordedCall | None = None
     ways: Mapping[int, Way] = field(default_factory=dict)
     carried: Arrays = field(default_factory=dict)
 
@@ -107,7 +107,7 @@ class Target:
         twins = [call for call in flax.calls if call.key == self.flax.key]
         return bool(twins) and self._calls_apart(self.torch, twins[0]) <= limit
 
-    def _calls_apart(self, torch: Call, flax: Call) -> float:
+    def _calls_apart(self, torch: RecordedCall, flax: RecordedCall) -> float:
         row = self.pairing.row(self.models.matched[torch.path], torch, flax)
         return max((apart for apart in (row.input, row.output) if apart is not None), default=0.0)
 

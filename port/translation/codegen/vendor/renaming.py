@@ -1,4 +1,4 @@
-"""Other names in a text that stays as it is otherwise, comments and all."""
+"""Rename identifiers in source text; comments and layout stay."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from port.pairs.ops.axes import Reshaped
 from port.translation.ir.graph import Value
 from port.translation.ir.layout import Folded, Layout, torchs
-from port.translation.ir.reshape_axes import Group, groups
+from port.translation.ir.reshape_axes import AxisGroup, groups
 from port.translation.lowering.paired import Paired, give
-from port.translation.lowering.templates import Source
+from port.translation.lowering.templates import SourceFragment
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
@@ -44,7 +44,7 @@ def lower_reshaped(stage: LoweringContext, paired: Paired, axes: Reshaped) -> No
         stage.sources.add(result)
 
 
-def _in_runs(layout: Layout, found: list[Group]) -> Layout:
+def _in_runs(layout: Layout, found: list[AxisGroup]) -> Layout:
     """The nearest layout in which the axes that become one lie behind one another, in torch's order."""
     runs = sorted(
         (sorted(group.before) for group in found if group.before), key=lambda run: max(map(layout.order.index, run))
@@ -53,7 +53,7 @@ def _in_runs(layout: Layout, found: list[Group]) -> Layout:
     return Layout(order) if len(order) == layout.rank else torchs(layout.rank)
 
 
-def _laid_out(layout: Layout, found: list[Group], value: Value) -> Layout | None:
+def _laid_out(layout: Layout, found: list[AxisGroup], value: Value) -> Layout | None:
     """The layout of the reshaped array, if the array can be reshaped as it lies; None if not."""
     places: dict[int, list[int]] = {}  # where a group lies in the array → its axes in the result
     folded: Folded | None = None
@@ -93,7 +93,7 @@ def _shape(
     result: Value,
     layout: Layout,
     sizes: list[Any],
-    found: list[Group] | None,
+    found: list[AxisGroup] | None,
 ) -> list[Any]:
     """The lengths in the source: those that stay are read from the array, so that they are not fixed in it."""
     stays = {g.after[0]: g.before[0] for g in found or () if len(g.before) == len(g.after) == 1}
@@ -107,13 +107,13 @@ def _shape(
     if leading == layout.rank:
         leading -= 1
     if leading > 1:
-        shape.append(Source(f"*input.shape[:{leading}]"))
+        shape.append(SourceFragment(f"*input.shape[:{leading}]"))
     else:
         leading = 0
     for dim in layout.order[leading:]:
         given = sizes[dim] if dim < len(sizes) else -1
         if dim in stays and (not isinstance(result.shape[dim], int) or has.order.index(stays[dim]) == 0):  # type: ignore[index]
-            shape.append(Source(f"input.shape[{has.order.index(stays[dim])}]"))
+            shape.append(SourceFragment(f"input.shape[{has.order.index(stays[dim])}]"))
         elif isinstance(given, Value):
             shape.append(stage.ref(given))
         elif given == -1 or not isinstance(result.shape[dim], int):  # type: ignore[index]

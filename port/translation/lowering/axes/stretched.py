@@ -8,7 +8,7 @@ from port.pairs.ops.axes import Stretched
 from port.translation.ir.graph import Value
 from port.translation.ir.layout import torchs
 from port.translation.lowering.paired import Paired, give
-from port.translation.lowering.templates import Source
+from port.translation.lowering.templates import SourceFragment
 
 if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
@@ -29,6 +29,6 @@ def lower_stretched(stage: LoweringContext, paired: Paired, axes: Stretched) -> 
         size = sizes[dim]
         own = value.shape[dim - lacking] if dim >= lacking and value.shape is not None else None
         stays = own is not None and own != 1 and not isinstance(size, int)
-        lengths.append(Source(f"input.shape[{place - lacking}]") if stays else stage.ref(size))
+        lengths.append(SourceFragment(f"input.shape[{place - lacking}]") if stays else stage.ref(size))
     filled = {**paired.variables, "input": expression, axes.variable: tuple(lengths)}
     give(stage, paired, filled, [layout], follows=None if lacking else value)

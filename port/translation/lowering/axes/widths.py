@@ -1,4 +1,4 @@
-"""Operators told of axes from the last one back: what they are told follows the axes to wherever the array has them."""
+"""Operators whose argument counts axes from the last one back, as padding does: it follows the array's layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors without axes that torch gives an axis, 0 or −1: JAX takes them as lists of one number."""
+"""0-d tensors with a dim argument, 0 or −1: JAX takes them as arrays of one element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths that stay free. What is computed from them is a formula of their symbols, written where it is used."""
+"""Symbolic dimensions: what is computed from them is a formula of their symbols, written where it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators whose results are as long as values say: they are refused with the reason."""
+"""Operators with data-dependent output shapes: they are refused with the reason."""
 
 from __future__ import annotations
 

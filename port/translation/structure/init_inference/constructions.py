@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from port.translation.structure.init_inference.shadows import has_storage
 from port.translation.structure.init_inference.stories import (
     Fixed,
     Foreign,
@@ -23,6 +24,7 @@ from port.translation.structure.init_inference.stories import (
     events,
     without_events,
 )
+from port.translation.structure.init_inference.watching import Watch, read_from
 
 FEW = 16
 """So many numbers are written where they stand."""
@@ -73,8 +75,6 @@ def starts_of(construct: Callable[[], Any]) -> dict[str, Start]:
     Args:
         construct: makes the model; called twice, with seeds of its own.
     """
-    from port.translation.structure.init_inference.watching import Watch
-
     made = []
     for seed in (1, 2):
         with _again(seed), Watch().watching() as watch:
@@ -115,8 +115,6 @@ def _named(module: Any) -> Iterator[tuple[str, Any]]:
 
 def _seen(watch: Any, tensor: Any) -> _Seen:
     import torch
-
-    from port.translation.structure.init_inference.shadows import has_storage
 
     is_parameter = isinstance(tensor, torch.nn.Parameter)
     if not has_storage(tensor):
@@ -208,8 +206,6 @@ def _without_matrix(story: Story) -> Any:
 
 def _untrusted(seen: _Seen, story: Foreign) -> str | None:
     """Why numbers from outside might be a checkpoint's; None for a table that the code has."""
-    from port.translation.structure.init_inference.watching import read_from
-
     read = read_from(seen.files)
     few = seen.values.size <= FEW
     if not story.given and ((seen.is_parameter and not few) or seen.files):

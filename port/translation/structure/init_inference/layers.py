@@ -14,8 +14,9 @@ from port.mapping import TORCH_ONLY, Entry, between
 from port.pairs.registry import resolve
 from port.pairs.twin import build_twin, twin_pair
 from port.parity.sides.copies import copied
-from port.translation.structure.init_inference.constructions import Start, merged, unsaid
+from port.translation.structure.init_inference.constructions import Start, merged, seen_starts, unsaid
 from port.translation.structure.init_inference.stories import Fixed, Foreign, Unsaid, alike, is_matrix
+from port.translation.structure.init_inference.watching import Watch
 
 
 def layer_starts(layer: Any, own: dict[str, Start]) -> dict[str, tuple[str, Start]]:
@@ -138,9 +139,6 @@ def _shapes(layer: Any) -> str:
 def _drawn_again(layer: Any) -> dict[str, Start]:
     """Let torch's own classes draw a copy's parameters anew, as their constructors do."""
     import torch
-
-    from port.translation.structure.init_inference.constructions import seen_starts
-    from port.translation.structure.init_inference.watching import Watch
 
     if any(type(tensor).__name__.startswith("Uninitialized") for tensor in layer.parameters()):
         return {}

@@ -15,9 +15,9 @@ from port.translation.structure.init_inference.stories import (
     FAR,
     UNSET,
     Draw,
+    Elementwise,
     Fixed,
     Foreign,
-    Function,
     Number,
     Story,
     Unsaid,
@@ -139,8 +139,8 @@ class Operators:
             self.draw(target, "normal", given["mean"], given["std"])
         elif base == "exponential":
             uniform = Draw("uniform", (0.0, 1.0), next(self._events))
-            logarithm = Function("log1p", (Function("neg", (uniform,)),))
-            story = Function("div", (Function("neg", (logarithm,)), float(given["lambd"])))
+            logarithm = Elementwise("log1p", (Elementwise("neg", (uniform,)),))
+            story = Elementwise("div", (Elementwise("neg", (logarithm,)), float(given["lambd"])))
             self.shadows.write(target, self.shadows.label(story), aligned=True)
         else:
             for made in targets:
@@ -199,7 +199,7 @@ def _made_by(name: str, stories: list[Story]) -> Story:
     for story in stories:
         if isinstance(story, Unsaid):
             return story
-    random = [story for story in stories if isinstance(story, Draw | Function)]
+    random = [story for story in stories if isinstance(story, Draw | Elementwise)]
     if name in ("diag", "diagonal_copy") and [getattr(story, "kind", "") for story in random] == ["r"]:
         return random[0]
     if random:

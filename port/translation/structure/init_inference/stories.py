@@ -48,7 +48,7 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Function:
+class Elementwise:
     """A function of random numbers, element by element.
 
     Attributes:
@@ -67,7 +67,7 @@ class Unsaid:
     why: str
 
 
-Story = Number | Fixed | Foreign | Draw | Function | Unsaid
+Story = Number | Fixed | Foreign | Draw | Elementwise | Unsaid
 
 FAR = 8.0
 """Bounds of a normal distribution that no draw meets, in standard deviations."""
@@ -80,8 +80,8 @@ def events(story: Story) -> frozenset[int]:
     match story:
         case Draw():
             return frozenset({story.event})
-        case Function():
-            parts = (events(part) for part in story.arguments if isinstance(part, Draw | Function))
+        case Elementwise():
+            parts = (events(part) for part in story.arguments if isinstance(part, Draw | Elementwise))
             return frozenset().union(*parts)
     return frozenset()
 
@@ -93,8 +93,8 @@ def without_events(story: Any) -> Any:
             return story  # each matrix is one for itself
         case Draw():
             return Draw(story.kind, story.numbers, 0)
-        case Function():
-            return Function(story.name, tuple(map(without_events, story.arguments)))
+        case Elementwise():
+            return Elementwise(story.name, tuple(map(without_events, story.arguments)))
     return story
 
 
@@ -104,7 +104,7 @@ def alike(one: Story, other: Story) -> bool:
         case Draw() as mine, Draw() as theirs:
             one_draw = mine.event == theirs.event or not is_matrix(mine)
             return mine.kind == theirs.kind and _close(mine.numbers, theirs.numbers) and one_draw
-        case Function() as mine, Function() as theirs:
+        case Elementwise() as mine, Elementwise() as theirs:
             pairs = zip(mine.arguments, theirs.arguments, strict=False)
             return (
                 mine.name == theirs.name
@@ -141,7 +141,7 @@ def combined(name: str, parts: tuple[Story | float | None, ...], aligned: bool) 
     for story in stories:
         if isinstance(story, Unsaid):
             return story
-    random = [story for story in stories if isinstance(story, Draw | Function)]
+    random = [story for story in stories if isinstance(story, Draw | Elementwise)]
     if not random:
         foreign = [story for story in stories if isinstance(story, Foreign)]
         return min(foreign, key=lambda story: story.given, default=Fixed())
@@ -152,7 +152,7 @@ def combined(name: str, parts: tuple[Story | float | None, ...], aligned: bool) 
         return _of_matrix(name, numbers)
     if len(random) > 1 and (not aligned or len(frozenset().union(*map(events, random))) > 1):
         return Unsaid("it is made of several draws")
-    return _simple(name, numbers) or Function(name, numbers)  # type: ignore[arg-type]
+    return _simple(name, numbers) or Elementwise(name, numbers)  # type: ignore[arg-type]
 
 
 _MATRICES = ("q", "r", "sign", "orthogonal")

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from port.pairs.ops import elementwise, special
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
 from port.translation.structure.init_inference.constructions import Start
 from port.translation.structure.init_inference.numbers import is_short
 from port.translation.structure.init_inference.regions import boxes_of, index_of
-from port.translation.structure.init_inference.stories import Draw, Fixed, Function, Number, Story, Unsaid, is_matrix
+from port.translation.structure.init_inference.stories import Draw, Elementwise, Fixed, Number, Story, Unsaid, is_matrix
 
 # Scale and mode of jax's variance_scaling, and the gains of torch.nn.init's that they stand for.
 _BY_FANS = ((1.0, "fan_in"), (2.0, "fan_in"), (2.0, "fan_out"), (1.0, "fan_avg"), (1.0, "fan_out"), (1 / 3, "fan_in"))
@@ -63,7 +64,9 @@ class Writer:
     def in_parts(self, start: Start, name: str) -> syntax.Expr | None:
         """One for most of the elements, and others for regions."""
         counts = np.bincount(start.labels.ravel(), minlength=len(start.stories))
-        each_alone = [isinstance(story, Number | Draw | Function) and not is_matrix(story) for story in start.stories]
+        each_alone = [
+            isinstance(story, Number | Draw | Elementwise) and not is_matrix(story) for story in start.stories
+        ]
         base = max((n for n, alone in enumerate(each_alone) if alone), key=lambda n: counts[n], default=None)
         made = code("nnx.initializers.constant(n)", n=0.0)
         regions: list[syntax.Expr] = []
@@ -115,7 +118,7 @@ class Writer:
                 return called("nnx.initializers.orthogonal", **given, **({"column_axis": axis} if axis != -1 else {}))
             case Draw():
                 return max(_candidates(story, shape), key=lambda made: self.votes[made], default=None)
-            case Function():
+            case Elementwise():
                 return _function(story)
         return None
 
@@ -180,7 +183,7 @@ def _by_fans(std: float, shape: tuple[int, ...], kind: str) -> Iterator[syntax.E
 # %% Functions of what is drawn
 
 
-def _function(story: Function) -> syntax.Expr | None:
+def _function(story: Elementwise) -> syntax.Expr | None:
     """``mapped(lambda x: jnp.log(x + 0.1), nnx.initializers.uniform(scale=1.0))``."""
     drawn: list[Draw] = []
     body = _body(story, drawn)
@@ -197,7 +200,7 @@ def _body(story: Any, drawn: list[Draw]) -> syntax.Expr | None:
         case Draw():
             drawn.append(story)
             return syntax.Name("x")
-        case Function(name, arguments):
+        case Elementwise(name, arguments):
             made = [_body(part, drawn) for part in arguments]
             parts = [part for part in made if part is not None]
             if len(parts) < len(made):
@@ -226,7 +229,5 @@ _TWO = {
 @cache
 def _expressions() -> dict[str, str]:
     """Operators of one tensor → what is written for them in JAX."""
-    from port.pairs.ops import elementwise, special
-
     pairs = (*elementwise.PAIRS, *special.PAIRS)
     return {pair.aten: pair.jax for pair in pairs if pair.says == f"{pair.torch}(input)" and not pair.only_if}

@@ -6,7 +6,22 @@ import numpy as np
 import pytest
 
 from port.mapping import Entry, Mapping
-from port.moves import Addends, Branch, Copy, Each, Flip, Fold, Join, Move, Order, Permute, Reshape, Split, Stack, Sum
+from port.moves import (
+    Addends,
+    Branch,
+    Copy,
+    EachBranch,
+    Flip,
+    Fold,
+    Join,
+    Move,
+    Order,
+    Permute,
+    Reshape,
+    Split,
+    Stack,
+    Sum,
+)
 from port.parity.compare.gradients import gathered, gradients_in_torchs, transposed, untied
 
 from port.moves import Tie  # isort: skip
@@ -23,7 +38,7 @@ MOVES: list[tuple[Move, tuple[tuple[int, ...], ...]]] = [
     (Copy(3), ((2, 3),)),
     (Addends(1), ((4,),)),
     (Order((2, 0, 1)), ((1,), (2,), (3,))),
-    (Each((Branch(1, (Permute((1, 0)),), 1), Branch(2, (Sum(2),), 1))), ((2, 3), (4,), (4,))),
+    (EachBranch((Branch(1, (Permute((1, 0)),), 1), Branch(2, (Sum(2),), 1))), ((2, 3), (4,), (4,))),
 ]
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import port
 from port.errors import UsageError
 from port.parity.sides.copies import PART_OF_ANOTHER, copied
-from port.parity.sides.cotangents import Drawn
+from port.parity.sides.cotangents import RandomCotangents
 from port.parity.sides.inputs import inputs_from
 from port.parity.sides.reachable import reached, registered
 from port.parity.sides.torch_side import TorchSide
@@ -204,7 +204,7 @@ def test_the_comparison_runs_such_copies() -> None:
     module = Language()
     side = TorchSide(module, "float64")
     given = inputs_from(torch.randn(5, 6), "float64")
-    gradients = side.run(given, Drawn(), training=True).gradients
+    gradients = side.run(given, RandomCotangents(), training=True).gradients
     assert all(gradients[name].any() for name, _ in module.named_parameters())
     assert all(parameter.grad is None for parameter in module.parameters())
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from port.errors import UsageError
-from port.translation.frontend.check_forward import see_that_it_runs
+from port.translation.frontend.check_forward import check_forward
 
 SHARED = nn.Linear(4, 4)
 
@@ -59,9 +59,9 @@ def test_the_module_stays_as_it_was(fails: bool) -> None:
     tags = set(module.tags)
     if fails:
         with pytest.raises(UsageError, match=r"Changing does not take the example inputs .*on its way"):
-            see_that_it_runs(module, (x,), {})
+            check_forward(module, (x,), {})
     else:
-        see_that_it_runs(module, (x,), {})
+        check_forward(module, (x,), {})
     assert vars(module) == attributes and module.training and module.fc.training
     assert module.fc.weight.grad is gradient and random.getstate() == numbers
     assert [id(item) for item in module.log] == [id(item) for item in items] and module.tags == tags
@@ -99,22 +99,22 @@ def test_an_attribute_that_hides_a_method(name: str, value: Any) -> None:
     with pytest.raises(
         UsageError, match=rf"^Sets \(0\) sets self.{name}, which hides torch.nn.Module.{name}: give the"
     ):
-        see_that_it_runs(inner, (torch.randn(2, 4),), {})
+        check_forward(inner, (torch.randn(2, 4),), {})
 
 
 def test_where_it_is_set() -> None:
     with pytest.raises(UsageError, match=r"^Listed sets self.modules at .*test_check_forward.py:\d+, which hides"):
-        see_that_it_runs(Listed(), (torch.randn(2, 4),), {})
+        check_forward(Listed(), (torch.randn(2, 4),), {})
 
 
 @pytest.mark.parametrize("name", ["cpu", "double", "type", "half"])
 def test_an_attribute_that_hides_a_method_that_nobody_calls(name: str) -> None:
-    see_that_it_runs(Sets(name, True), (torch.randn(2, 4),), {})
+    check_forward(Sets(name, True), (torch.randn(2, 4),), {})
 
 
 def test_a_function_in_a_methods_place_is_fine() -> None:
     module = Sets("train", lambda mode=True: module)
-    see_that_it_runs(module.eval(), (torch.randn(2, 4),), {})
+    check_forward(module.eval(), (torch.randn(2, 4),), {})
 
 
 class ById(nn.Module):
@@ -166,7 +166,7 @@ def test_a_copy_that_is_another_model(module: nn.Module, why: str) -> None:
     with pytest.raises(
         UsageError, match=rf"^{type(module).__name__} runs, but what is translated .* runs of copies, and {why}"
     ):
-        see_that_it_runs(module, (torch.randn(2, 4),), {})
+        check_forward(module, (torch.randn(2, 4),), {})
 
 
 class Unfilled(nn.Module):
@@ -193,12 +193,12 @@ def test_memory_that_nothing_fills(fill: str) -> None:
     with pytest.raises(
         UsageError, match=r"^Unfilled gives memory as it happens to be \(output 0\): .*test_check_forward.py:\d+"
     ):
-        see_that_it_runs(Unfilled(fill), (torch.randn(3, 4),), {})
+        check_forward(Unfilled(fill), (torch.randn(3, 4),), {})
 
 
 @pytest.mark.parametrize("fill", ["copied", "unused"])
 def test_memory_that_is_filled_or_not_read(fill: str) -> None:
-    see_that_it_runs(Unfilled(fill), (torch.randn(3, 4),), {})
+    check_forward(Unfilled(fill), (torch.randn(3, 4),), {})
 
 
 class DrawingAndUnfilled(Drawing):
@@ -208,7 +208,7 @@ class DrawingAndUnfilled(Drawing):
 
 def test_memory_is_not_blamed_for_what_is_drawn() -> None:
     with pytest.raises(UsageError, match="draws numbers that no seed"):
-        see_that_it_runs(DrawingAndUnfilled(), (torch.randn(3, 4),), {})
+        check_forward(DrawingAndUnfilled(), (torch.randn(3, 4),), {})
 
 
 class Noisy(nn.Module):
@@ -219,10 +219,10 @@ class Noisy(nn.Module):
 
 
 def test_draws_and_what_is_no_number() -> None:
-    see_that_it_runs(Noisy(), (torch.randn(2, 4),), {})
+    check_forward(Noisy(), (torch.randn(2, 4),), {})
 
 
 def test_a_lazy_layer_is_not_run_itself() -> None:
     module = nn.LazyLinear(3)
-    see_that_it_runs(module, (torch.randn(2, 4),), {})
+    check_forward(module, (torch.randn(2, 4),), {})
     assert isinstance(module, nn.LazyLinear) and module.has_uninitialized_params()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from port.translation.ir.graph import Size
-from port.translation.ir.reshape_axes import Group, groups
+from port.translation.ir.reshape_axes import AxisGroup, groups
 
 
 @st.composite
@@ -88,7 +88,7 @@ def test_no_group_could_be_two(shapes: tuple[tuple[int, ...], tuple[int, ...]]) 
 def test_symbols(
     before: tuple[Size, ...], after: tuple[Size, ...], found: list[tuple[tuple[int, ...], tuple[int, ...]]]
 ) -> None:
-    assert groups(before, after) == [Group(*group) for group in found]
+    assert groups(before, after) == [AxisGroup(*group) for group in found]
 
 
 @pytest.mark.parametrize(("before", "after"), [(("s0", 4), ("s1", 4)), (("s0",), ("s0", 2)), ((6,), (4,)), ((), (2,))])

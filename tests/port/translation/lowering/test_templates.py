@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from port.translation.ir import syntax
-from port.translation.lowering.templates import Array, Length, Other, Source, specialised
+from port.translation.lowering.templates import Array, Length, Other, SourceFragment, specialised
 
 X = Array(3)
 
@@ -48,7 +48,11 @@ def shown(made: syntax.Expr) -> str:
             {"pad": (1, 2)},
             "jnp.pad(input, [(0, 0), (0, 0), (1, 2)])",
         ),
-        ("input.reshape(*shape)", {"shape": (Source("*input.shape[:2]"), -1)}, "input.reshape(*input.shape[:2], -1)"),
+        (
+            "input.reshape(*shape)",
+            {"shape": (SourceFragment("*input.shape[:2]"), -1)},
+            "input.reshape(*input.shape[:2], -1)",
+        ),
         ("input.shape[dim] // 2", {"dim": 1}, "input.shape[1] // 2"),
         ("indices[0].ndim + input.ndim", {"indices": (X,)}, "6"),
         ("input + 0", {}, "input + 0"),

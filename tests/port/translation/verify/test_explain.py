@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import port
 from port.report.results import result_of_translation
 from port.translation import Translation
-from port.translation.verify import Proof, prove
+from port.translation.verify import Proof, explain, prove
 
 # The proof filters an nnx.State with a method that flax is about to take away.
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
@@ -87,8 +87,6 @@ def test_a_right_module_has_no_explanation() -> None:
 
 
 def test_what_the_check_cannot_run_is_said_without_an_explanation(monkeypatch: pytest.MonkeyPatch) -> None:
-    from port.parity import checking
-
-    monkeypatch.setattr(checking, "check", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(explain, "check", lambda *_, **__: 1 / 0)
     proof = proof_of("approximate=False", "approximate=True")
     assert not proof.agrees and proof.rows and not proof.explanation.lines

@@ -13,7 +13,7 @@ from models.keeping import Keeping, X
 from port.judging import Status
 from port.parity.sides.cost import Cost, cost_of
 from port.translation import Translation
-from port.translation.verify import Sides, prove, proving
+from port.translation.verify import OriginalAndWritten, prove, proving
 
 MODULE = Keeping()
 
@@ -98,7 +98,7 @@ def test_what_would_take_too_long_is_compared_at_smaller_lengths(
         return 1000 * cost.results / results
 
     monkeypatch.setattr(proving, "seconds_compiled", seconds)
-    monkeypatch.setattr(Sides, "seconds", lambda sides, sizes=None: 1.0)
+    monkeypatch.setattr(OriginalAndWritten, "seconds", lambda sides, sizes=None: 1.0)
     found = prove(MODULE, translation, (X,), {}, time_limit=600)
     assert found.status is Status.AGREE and found.lengths.startswith("n = ")
     said = "in place of the example's lengths: it would take about 33 minutes, and the time limit is 10 minutes"
@@ -126,12 +126,12 @@ def test_other_lengths_are_left_out_that_would_take_too_long(
 ) -> None:
     settled = replace(translation, lengths=replace(translation.lengths, tried=({"n": 2}, {"n": 3})))
     told: list[str] = []
-    monkeypatch.setattr(Sides, "seconds", lambda sides, sizes=None: 300.0 if sizes == {"n": 3} else 10.0)
+    monkeypatch.setattr(OriginalAndWritten, "seconds", lambda sides, sizes=None: 300.0 if sizes == {"n": 3} else 10.0)
     found = prove(MODULE, settled, (X,), {}, time_limit=200, tell=told.append)
     assert told == ["comparing takes about 3 minutes"], "no more than it may"
     assert found.status is Status.AGREE and found.lengths == "the example's lengths; n = 2"
     assert "not compared at n = 3: that would go beyond the time limit of 3 minutes (--time-limit)" in found.remarks
     told.clear()
-    monkeypatch.setattr(Sides, "seconds", lambda sides, sizes=None: 10.0)
+    monkeypatch.setattr(OriginalAndWritten, "seconds", lambda sides, sizes=None: 10.0)
     found = prove(MODULE, settled, (X,), {}, tell=told.append)
     assert not told and found.lengths == "the example's lengths; n = 2; n = 3"

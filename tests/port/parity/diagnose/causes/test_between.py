@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from port.parity.diagnose.causes.between import relations
-from port.parity.sides.calls import Call
+from port.parity.sides.calls import RecordedCall
 
 GENERATOR = np.random.default_rng(5)
 A = GENERATOR.normal(size=(3, 4, 5))
 BIAS = GENERATOR.normal(size=5)
 SKIP = GENERATOR.normal(size=A.shape)
-CALLS = [Call("skip", 0, (), {}, SKIP)]
+CALLS = [RecordedCall("skip", 0, (), {}, SKIP)]
 
 
 def kinds(flax: np.ndarray) -> list[str]:

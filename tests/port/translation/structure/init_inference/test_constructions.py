@@ -15,8 +15,8 @@ from torch import nn
 from port.translation.structure.init_inference.constructions import starts_of
 from port.translation.structure.init_inference.stories import (
     Draw,
+    Elementwise,
     Fixed,
-    Function,
     Number,
     Story,
     Unsaid,
@@ -110,7 +110,7 @@ def test_a_truncated_normal_distribution_by_the_inverse_of_erf() -> None:
 
 def test_a_function_of_what_is_drawn() -> None:
     story = story_of(lambda: torch.log(torch.rand(4) + 0.1))
-    assert story == Function("log", (U(0.1, 1.1),))
+    assert story == Elementwise("log", (U(0.1, 1.1),))
 
 
 def test_an_orthogonal_matrix_is_one_drawn_whole() -> None:

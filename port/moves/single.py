@@ -11,7 +11,7 @@ from port.errors import WeightsMismatch
 from port.moves.move import Arrays, Shape, Shapes, namespace, plain, sizes_of
 
 
-class Alone:
+class SingleMove:
     """A move that takes each array for itself."""
 
     def __call__(self, arrays: Arrays) -> Arrays:
@@ -28,7 +28,7 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class Permute(Alone):
+class Permute(SingleMove):
     """Reorder the axes: axis i of the result is axis ``axes[i]`` of the array, as in `numpy.transpose`."""
 
     axes: tuple[int, ...]
@@ -54,7 +54,7 @@ class Permute(Alone):
 
 
 @dataclass(frozen=True)
-class Reshape(Alone):
+class Reshape(SingleMove):
     """The same elements in the same order, from one shape to another."""
 
     before: Shape
@@ -83,7 +83,7 @@ class Reshape(Alone):
 
 
 @dataclass(frozen=True)
-class Fold(Alone):
+class Fold(SingleMove):
     """Reorder what was flattened into one axis.
 
     The axis is taken apart into ``shape``, its parts are reordered as in `Permute`, and it is flattened again. A linear
@@ -121,7 +121,7 @@ class Fold(Alone):
 
 
 @dataclass(frozen=True)
-class Flip(Alone):
+class Flip(SingleMove):
     """Reverse the elements along some axes."""
 
     axes: tuple[int, ...]

@@ -26,7 +26,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Each:
+class EachBranch:
     """Branches side by side: the first takes the first arrays, the next those that follow."""
 
     branches: tuple[Branch, ...]
@@ -51,8 +51,8 @@ class Each:
             results += gives_of(self, part, branch.gives)
         return results
 
-    def inverse(self) -> Each:
-        return Each(tuple(branch.inverse() for branch in self.branches))
+    def inverse(self) -> EachBranch:
+        return EachBranch(tuple(branch.inverse() for branch in self.branches))
 
     def __str__(self) -> str:
         # One branch stands for all where they are alike: the layers of a stack.
