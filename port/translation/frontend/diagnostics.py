@@ -14,6 +14,7 @@ from port.parity.sides.precision import default_dtype
 from port.translation.frontend.export import capture
 from port.translation.frontend.free_lengths import FreeLength, several_sizes
 from port.translation.frontend.long_formulas import LongLength
+from port.translation.frontend.meta_device import is_on_meta, on_meta
 from port.translation.frontend.precision import in_double, in_float64, is_all_double
 from port.translation.frontend.quiet import quiet
 from port.translation.frontend.resized_inputs import Axis, Sizes, resized, tensors_of
@@ -47,7 +48,7 @@ def both_modes(trials: Trials, *, free: Sequence[FreeLength] = ()) -> tuple[bool
         with default_dtype("float64"):
             wide = _Original(trials, double=True)
             graphs = _both(wide, free)
-        if is_all_double(graphs.values()) or in_double(own.module, own.args, own.kwargs) is not None:
+        if is_all_double(graphs.values()) or in_double(own.module, trials.args, trials.kwargs) is not None:
             return True, graphs
     except PortError:
         pass
@@ -61,8 +62,10 @@ class _Original:
         self.trials, self.module, self.double = trials, trials.module, double
         self.args: tuple[Any, ...] = trials.args
         self.kwargs: dict[str, Any] = trials.kwargs
+        if is_on_meta(self.module):
+            self.args, self.kwargs = on_meta(self.args, self.kwargs)
         if double:
-            self.args, self.kwargs = pytree.tree_map(in_float64, (trials.args, trials.kwargs))
+            self.args, self.kwargs = pytree.tree_map(in_float64, (self.args, self.kwargs))
 
     def captured(self, given: tuple[Any, Any], *, training: bool, free: Sequence[FreeLength]) -> Graph:
         """Its graph on inputs."""
