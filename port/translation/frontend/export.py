@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +29,7 @@ from port.translation.frontend.packed_sequences import padded, refuse_packed
 from port.translation.frontend.precision import without_numbers
 from port.translation.frontend.resized_inputs import Axis
 from port.translation.frontend.source_locations import whole_stacks
-from port.translation.ir.graph import Graph
+from port.translation.ir.graph import Graph, LayerCall, ScopeEnter
 from port.translation.ir.symbolic_lengths import name_lengths
 
 
@@ -48,13 +49,69 @@ class _Flat(torch.nn.Module):
         leaves = [next(given) if leaf is None else leaf[0] for leaf in constants]
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         try:
-            self.module(*args, **kwargs)
+            with notes.reads.watched():
+                self.module(*args, **kwargs)
         except LongLength as error:
             raise error.found_in(tensors) from None
         return list(notes.marks)
 
 
-def capture(
+@dataclass(frozen=True)
+class Trace:
+    """What torch.export made of a run.
+
+    Attributes:
+        module: the copy that ran.
+        program: functional.
+        notes: what its marks and layers stand for.
+        made: names of the constants that the run itself made.
+        guards: for which lengths of the inputs it stands, as torch says it.
+        own_gradients: the functions whose gradient it does not have.
+        groups: axes of the inputs that have one length.
+    """
+
+    module: torch.nn.Module
+    program: torch.export.ExportedProgram
+    notes: Notes
+    made: set[str]
+    guards: tuple[str, ...]
+    own_gradients: tuple[str, ...]
+    groups: tuple[tuple[Axis, ...], ...]
+
+    @property
+    def is_of_both_modes(self) -> bool:
+        """Whether the other mode's trace would be the same."""
+        return not self.notes.reads.found
+
+    def graph(self) -> Graph:
+        """The run as a graph of its own.
+
+        Raises:
+            NoPair: state that hides from torch.
+        """
+        graph = read_graph(self.program, self.notes, prefix="module.", names=held_names(self.module))
+        see_that_they_are_numbers(graph, self.module, self.made)
+        graph.own_gradients, graph.guards = self.own_gradients, self.guards
+        name_lengths(graph, self.groups)
+        return graph
+
+    def graph_of(self, module: torch.nn.Module) -> Graph:
+        """The same run of another copy of the module, as one in the other mode is."""
+        graph = self.graph()
+        steps = (
+            replace(step, module=module.get_submodule(step.path)) if isinstance(step, LayerCall | ScopeEnter) else step
+            for step in graph.steps
+        )
+        return replace(graph, steps=[*steps])
+
+
+def copied_for_tracing(module: torch.nn.Module, *, training: bool, double: bool) -> torch.nn.Module:
+    """A copy of a module in a mode, without memory for its parameters; in float64, if that is asked."""
+    made: torch.nn.Module = copied(module, partial(without_numbers, double=double)).train(training)
+    return made
+
+
+def traced(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -63,8 +120,8 @@ def capture(
     whole: Callable[[torch.nn.Module, str], bool],
     free: Sequence[FreeLength] = (),
     double: bool = False,
-) -> Graph:
-    """The graph of a module's run.
+) -> Trace:
+    """A module's run.
 
     Args:
         module: left as it is: a copy is run, without memory for its parameters.
@@ -76,12 +133,12 @@ def capture(
         double: whether it is run in float64, as the inputs then are.
 
     Raises:
-        NoPair: a packed sequence among the inputs; state that hides from torch.
+        NoPair: a packed sequence among the inputs.
         LongLength: a free length becomes a formula that nobody could read.
         Exception: what torch.export raises; `port.translation.frontend.diagnostics` makes sentences of it.
     """
     refuse_packed(args, kwargs)
-    module = copied(module, partial(without_numbers, double=double)).train(training)
+    module = copied_for_tracing(module, training=training, double=double)
     leaves, spec = pytree.tree_flatten((args, kwargs))
     tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
     constants = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
@@ -105,11 +162,7 @@ def capture(
         guards = tuple(getattr(program, "_guards_code", None) or ())
         made = made_in_forward(program)
         program = functional(program)
-    graph = read_graph(program, notes, prefix="module.", names=held_names(module))
-    see_that_they_are_numbers(graph, module, made)
-    graph.own_gradients, graph.guards = tuple(unsaid), guards
-    name_lengths(graph, [length.axes for length in free])
-    return graph
+    return Trace(module, program, notes, made, guards, tuple(unsaid), tuple(length.axes for length in free))
 
 
 @contextmanager
