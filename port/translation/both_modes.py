@@ -97,12 +97,13 @@ def both_runs(
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"a torch.nn.Module is translated, got {described(module)}")
     args, kwargs = (tuple(args) if isinstance(args, tuple | list) else (args,)), dict(kwargs or {})
-    if is_on_meta(module):
-        args, kwargs = on_meta(args, kwargs)
     root = as_root(module)
     layers = kept_layers(root)
     trials = Trials(root, args, kwargs, layers)
-    if check or trials.need_numbers:
+    without_weights = is_on_meta(module)
+    if without_weights:
+        args, kwargs = on_meta(args, kwargs)
+    if trials.need_numbers or (check and not without_weights):
         check_forward(root, args, kwargs)
     else:
         check_methods(root)

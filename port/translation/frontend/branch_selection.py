@@ -7,7 +7,8 @@ alike, and keeps what the branch that is taken assigned, as the original does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -17,6 +18,16 @@ from port.errors import NoPair
 
 _WITHIN: ContextVar[int] = ContextVar("within", default=0)
 """How many conditions that are not known the code that runs stands under."""
+
+
+@contextmanager
+def outside_branches() -> Iterator[None]:
+    """A run begins outside of any branch, and what it raises within one says nothing of the next run."""
+    before = _WITHIN.set(0)
+    try:
+        yield
+    finally:
+        _WITHIN.reset(before)
 
 
 def refuse_statistics(path: str, layer: torch.nn.Module) -> None:

@@ -11,9 +11,10 @@ from torch.utils import _pytree as pytree
 
 from port.errors import NoPair, PortError
 from port.parity.sides.precision import default_dtype
-from port.translation.frontend.export import capture
+from port.translation.frontend.export import Trace, copied_for_tracing, traced
 from port.translation.frontend.free_lengths import FreeLength, several_sizes
 from port.translation.frontend.long_formulas import LongLength
+from port.translation.frontend.meta_device import is_on_meta, on_meta
 from port.translation.frontend.precision import in_double, in_float64, is_all_double
 from port.translation.frontend.quiet import quiet
 from port.translation.frontend.resized_inputs import Axis, Sizes, resized, tensors_of
@@ -47,7 +48,7 @@ def both_modes(trials: Trials, *, free: Sequence[FreeLength] = ()) -> tuple[bool
         with default_dtype("float64"):
             wide = _Original(trials, double=True)
             graphs = _both(wide, free)
-        if is_all_double(graphs.values()) or in_double(own.module, own.args, own.kwargs) is not None:
+        if is_all_double(graphs.values()) or in_double(own.module, trials.args, trials.kwargs) is not None:
             return True, graphs
     except PortError:
         pass
@@ -61,13 +62,14 @@ class _Original:
         self.trials, self.module, self.double = trials, trials.module, double
         self.args: tuple[Any, ...] = trials.args
         self.kwargs: dict[str, Any] = trials.kwargs
+        if is_on_meta(self.module):
+            self.args, self.kwargs = on_meta(self.args, self.kwargs)
         if double:
-            self.args, self.kwargs = pytree.tree_map(in_float64, (trials.args, trials.kwargs))
+            self.args, self.kwargs = pytree.tree_map(in_float64, (self.args, self.kwargs))
 
-    def captured(self, given: tuple[Any, Any], *, training: bool, free: Sequence[FreeLength]) -> Graph:
-        """Its graph on inputs."""
-        layers = self.trials.layers
-        return captured(self.module, *given, training=training, layers=layers, free=free, double=self.double)
+    def captured(self, given: tuple[Any, Any], *, free: Sequence[FreeLength]) -> BothModes:
+        """Its graphs on inputs."""
+        return BothModes(self.module, *given, layers=self.trials.layers, free=free, double=self.double)
 
 
 def _both(original: _Original, free: Sequence[FreeLength]) -> dict[bool, Graph]:
@@ -80,8 +82,8 @@ def _both(original: _Original, free: Sequence[FreeLength]) -> dict[bool, Graph]:
     # A length of 1 is no walk: what it adds is broadcasting.
     left = free = [length for length in free if length not in walked or length.size == 1]
     while True:
-        given = original.args, original.kwargs
-        graphs = {training: original.captured(given, training=training, free=left) for training in (False, True)}
+        modes = original.captured((original.args, original.kwargs), free=left)
+        graphs = {training: modes.graph(training=training) for training in (False, True)}
         fixed = {axis for graph in graphs.values() for axis in fixed_axes(graph)} | _otherwise(graphs)
         if all(fixed == fixed_axes(graph) for graph in graphs.values()):
             break
@@ -139,14 +141,12 @@ def _regained(
     names = names_of([*free, *lost], tensors_of(original.args, original.kwargs))
     numbers = {name: tuple(at[length.axes[0]] for at in sizes) for name, length in names.items() if length in lost}
     found = {}
+    several_modes = [original.captured(resized(original.args, original.kwargs, at), free=free) for at in sizes]
     for training in (False, True):
-        graphs = []
-        for at in sizes:
-            given = resized(original.args, original.kwargs, at)
-            try:
-                graphs.append(original.captured(given, training=training, free=free))
-            except PortError:
-                return None
+        try:
+            graphs = [modes.graph(training=training) for modes in several_modes]
+        except PortError:
+            return None
         one = generalised(graphs, numbers)
         if one is None:
             return None
@@ -173,41 +173,92 @@ def captured(
     free: Sequence[FreeLength] = (),
     double: bool = False,
 ) -> Graph:
-    """`capture`, with as many of the free lengths left free as torch.export can.
+    """A module's run in one mode, with as many of the free lengths left free as torch.export can.
 
     Raises:
         NoPair: the module cannot be captured; says where, and what to do.
         UsageError: it does not take its inputs.
-        LongLength: as `capture`.
+        LongLength: as `traced`.
+    """
+    return BothModes(module, args, kwargs, layers=layers, free=free, double=double).graph(training=training)
+
+
+class BothModes:
+    """A module's runs in evaluation and in training, captured when they are asked for: by one trace, if it is of both.
+
+    Args:
+        module: stays as it is.
+        args: example inputs.
+        kwargs: those by name.
+        layers: paths of the layers kept whole.
+        free: the lengths to leave free, where torch.export does.
+        double: whether it is run in float64, as the inputs then are.
     """
 
-    def whole(inner: Any, path: str) -> bool:
-        return path in layers
+    def __init__(
+        self,
+        module: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        layers: Collection[str],
+        free: Sequence[FreeLength] = (),
+        double: bool = False,
+    ) -> None:
+        self.module, self.args, self.kwargs, self.layers = module, args, kwargs, layers
+        self.free, self.double = free, double
+        self._of_both: Trace | None = None
 
-    last: Exception | None = None
-    attempts = [list(free), [length for length in free if all(axis == 0 for _, axis in length.axes)], []]
-    with quiet():
-        while attempts:
-            left = attempts.pop(0)
-            # torch.export takes a length of 1 for a constant.
-            ones = [length for length in left if length.size == 1]
-            given = resized(args, kwargs, {axis: length.other for length in ones for axis in length.axes})
-            try:
-                graph = capture(module, *given, training=training, whole=whole, free=left, double=double)
-            except (PortError, LongLength):
-                raise
-            except Exception as error:
-                last = error
-                continue
-            graph = after("export", graph, training=training)
-            # A length of 1 that turns out to be fixed has to be the one that was given.
-            fixed = fixed_axes(graph)
-            lost = [length for length in ones if fixed & {*length.axes}]
-            if not lost:
-                return after("reroll-loops", rolled_loops(graph, training=training), training=training)
-            attempts.insert(0, [length for length in left if length not in lost])
-    assert last is not None
-    raise refusal(last) from None
+    def graph(self, *, training: bool) -> Graph:
+        """The run in a mode.
+
+        Raises:
+            PortError, LongLength: as `captured`.
+        """
+        if self._of_both is None:
+            graph = self._captured(training)
+        else:
+            twin = copied_for_tracing(self.module, training=training, double=self.double)
+            graph = after("export", self._of_both.graph_of(twin), training=training)
+        return after("reroll-loops", rolled_loops(graph, training=training), training=training)
+
+    def _captured(self, training: bool) -> Graph:
+        last: Exception | None = None
+        made: list[Trace] = []
+        batch = [length for length in self.free if all(axis == 0 for _, axis in length.axes)]
+        attempts = [list(self.free), batch, []]
+        with quiet():
+            while attempts:
+                left = attempts.pop(0)
+                # torch.export takes a length of 1 for a constant.
+                ones = [length for length in left if length.size == 1]
+                try:
+                    made.append(self._traced(training, left, ones))
+                    graph = made[-1].graph()
+                except (PortError, LongLength):
+                    raise
+                except Exception as error:
+                    last = error
+                    continue
+                graph = after("export", graph, training=training)
+                # A length of 1 that turns out to be fixed has to be the one that was given.
+                fixed = fixed_axes(graph)
+                lost = [length for length in ones if fixed & {*length.axes}]
+                if not lost:
+                    # Of an attempt that failed it is not known whether it asked for the mode.
+                    if last is None and all(trace.is_of_both_modes for trace in made):
+                        self._of_both = made[-1]
+                    return graph
+                attempts.insert(0, [length for length in left if length not in lost])
+        assert last is not None
+        raise refusal(last) from None
+
+    def _traced(self, training: bool, left: Sequence[FreeLength], ones: Sequence[FreeLength]) -> Trace:
+        def whole(inner: Any, path: str) -> bool:
+            return path in self.layers
+
+        given = resized(self.args, self.kwargs, {axis: length.other for length in ones for axis in length.axes})
+        return traced(self.module, *given, training=training, whole=whole, free=left, double=self.double)
 
 
 def refusal(error: Exception) -> NoPair:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from port.parity.sides.copies import copied
 from port.translation.frontend.autograd_functions import traced_functions
+from port.translation.frontend.branch_selection import outside_branches
 from port.translation.frontend.constants import (
     check_constants,
     held_names,
@@ -29,7 +31,7 @@ from port.translation.frontend.packed_sequences import padded, refuse_packed
 from port.translation.frontend.precision import without_numbers
 from port.translation.frontend.resized_inputs import Axis
 from port.translation.frontend.source_locations import whole_stacks
-from port.translation.ir.graph import Graph
+from port.translation.ir.graph import Graph, LayerCall, ScopeEnter
 from port.translation.ir.symbolic_lengths import name_lengths
 
 
@@ -49,13 +51,70 @@ class _Flat(torch.nn.Module):
         leaves = [next(given) if leaf is None else leaf[0] for leaf in constants]
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         try:
-            self.module(*args, **kwargs)
+            with notes.reads.watched(), outside_branches():
+                self.module(*args, **kwargs)
         except LongLength as error:
             raise error.found_in(tensors) from None
         return list(notes.marks)
 
 
-def capture(
+@dataclass(frozen=True)
+class Trace:
+    """What torch.export made of a run.
+
+    Attributes:
+        module: the copy that ran.
+        program: functional.
+        notes: what its marks and layers stand for.
+        made: names of the constants that the run itself made.
+        guards: for which lengths of the inputs it stands, as torch says it.
+        own_gradients: the functions whose gradient it does not have.
+        groups: axes of the inputs that have one length.
+    """
+
+    module: torch.nn.Module
+    program: torch.export.ExportedProgram
+    notes: Notes
+    made: set[str]
+    guards: tuple[str, ...]
+    own_gradients: tuple[str, ...]
+    groups: tuple[tuple[Axis, ...], ...]
+
+    @property
+    def is_of_both_modes(self) -> bool:
+        """Whether the other mode's trace would be the same."""
+        return not self.notes.reads.found
+
+    def graph(self) -> Graph:
+        """The run as a graph of its own.
+
+        Raises:
+            NoPair: state that hides from torch.
+        """
+        graph = read_graph(self.program, self.notes, prefix="module.", names=held_names(self.module))
+        check_constants(graph, self.module, self.made)
+        graph.own_gradients, graph.guards = self.own_gradients, self.guards
+        name_lengths(graph, self.groups)
+        return graph
+
+    def graph_of(self, module: torch.nn.Module) -> Graph:
+        """The same run of another copy of the module, as one in the other mode is."""
+        graph = self.graph()
+        steps = (
+            replace(step, module=module.get_submodule(step.path)) if isinstance(step, LayerCall | ScopeEnter) else step
+            for step in graph.steps
+        )
+        return replace(graph, steps=[*steps])
+
+
+def copied_for_tracing(module: torch.nn.Module, *, training: bool, double: bool) -> torch.nn.Module:
+    """A copy of a module in a mode, without memory for its parameters; in float64, if that is asked."""
+    made: torch.nn.Module = copied(module, partial(without_numbers, double=double)).train(training)
+    select_drawn_branches(made, numbers=False)
+    return made
+
+
+def traced(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -64,8 +123,8 @@ def capture(
     whole: Callable[[torch.nn.Module, str], bool],
     free: Sequence[FreeLength] = (),
     double: bool = False,
-) -> Graph:
-    """The graph of a module's run.
+) -> Trace:
+    """A module's run.
 
     Args:
         module: left as it is: a copy is run, without memory for its parameters.
@@ -77,13 +136,12 @@ def capture(
         double: whether it is run in float64, as the inputs then are.
 
     Raises:
-        NoPair: a packed sequence among the inputs; state that hides from torch.
+        NoPair: a packed sequence among the inputs.
         LongLength: a free length becomes a formula that nobody could read.
         Exception: what torch.export raises; `port.translation.frontend.diagnostics` makes sentences of it.
     """
     refuse_packed(args, kwargs)
-    module = copied(module, partial(without_numbers, double=double)).train(training)
-    select_drawn_branches(module, numbers=False)
+    module = copied_for_tracing(module, training=training, double=double)
     leaves, spec = pytree.tree_flatten((args, kwargs))
     tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
     constants = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
@@ -108,11 +166,7 @@ def capture(
         refuse_branches_of_inputs(program)
         made = made_in_forward(program)
         program = functional(program)
-    graph = read_graph(program, notes, prefix="module.", names=held_names(module))
-    check_constants(graph, module, made)
-    graph.own_gradients, graph.guards = tuple(unsaid), guards
-    name_lengths(graph, [length.axes for length in free])
-    return graph
+    return Trace(module, program, notes, made, guards, tuple(unsaid), tuple(length.axes for length in free))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from port.translation.frontend import custom_ops as markers
 from port.translation.frontend.branch_selection import refuse_statistics
 from port.translation.frontend.layer_shapes import described, description, shapes_of
 from port.translation.frontend.long_formulas import check_lengths_are_short
+from port.translation.frontend.mode_reads import ModeReads
 from port.translation.frontend.opened_objects import opened
 from port.translation.frontend.packed_sequences import given_by_layer, given_to_layer, refuse_traced
 
@@ -52,6 +53,7 @@ class Notes:
     """The side table of a capture: a node's key → what the graph does not say."""
 
     prefix: str
+    reads: ModeReads
     calls: dict[str, Noted] = field(default_factory=dict)
     marks: list[torch.Tensor] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
@@ -71,7 +73,7 @@ def wrapped(module: torch.nn.Module, whole: Callable[[torch.nn.Module, str], boo
         module: the root.
         whole: whether a module at a path is kept whole, as a layer; what is inside is then not looked at.
     """
-    notes = Notes(f"{next(_captures)}/")
+    notes = Notes(f"{next(_captures)}/", ModeReads(module))
     before: list[tuple[torch.nn.Module, dict[str, Any], dict[int, Any]]] = []
 
     def wrap(path: str, inner: torch.nn.Module, seen: set[int]) -> None:
@@ -157,12 +159,16 @@ def _layer(
             if asked not in known:
                 numbered = iter(given)
                 filled = pytree.tree_map(lambda leaf: next(numbered) if isinstance(leaf, torch.Tensor) else leaf, call)
-                tree, outputs, _ = emptied(shapes_of(module, forward, hooks, *filled))
-                copies = [output.clone() for output in outputs]
-                known[asked] = tree, [(copy.size(), copy.stride(), copy.dtype, copy.device) for copy in copies]
-            noted.results, outputs = known[asked]
+
+                def gives(other_mode: bool) -> tuple[Any, list[torch.Tensor]]:
+                    tree, outputs, _ = emptied(shapes_of(module, forward, hooks, *filled, other_mode=other_mode))
+                    return tree, [output.clone() for output in outputs]
+
+                tree, outputs = notes.reads.of_layer(gives, lambda made: (repr(made[0]), described(made[1])))
+                known[asked] = tree, [(each.size(), each.stride(), each.dtype, each.device) for each in outputs]
+            noted.results, known_outputs = known[asked]
             return [
-                torch.empty_strided(size, stride, dtype=dtype, device=device) for size, stride, dtype, device in outputs
+                torch.empty_strided(size, stride, dtype=dtype, device=at) for size, stride, dtype, at in known_outputs
             ]
 
         call = (args, kwargs)

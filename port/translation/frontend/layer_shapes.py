@@ -52,14 +52,25 @@ def described(tensors: list[torch.Tensor]) -> tuple[Any, ...]:
 
 
 def shapes_of(
-    module: torch.nn.Module, forward: Callable[..., Any], hooks: dict[int, Any], args: Any, kwargs: Any
+    module: torch.nn.Module,
+    forward: Callable[..., Any],
+    hooks: dict[int, Any],
+    args: Any,
+    kwargs: Any,
+    *,
+    other_mode: bool = False,
 ) -> Any:
-    """What a layer gives for fake tensors. Its shapes are those of evaluation; training may ask for values."""
+    """What a layer gives for fake tensors, in its mode or the other; a layer that normalises a batch is in evaluation.
+
+    There training asks for values, and the shapes are the same.
+    """
     from torch._guards import detect_fake_mode
 
     # Without a tensor among the arguments there is no mode, and then nothing is fake.
     mode = detect_fake_mode(pytree.tree_leaves((args, kwargs)))
     if mode is None:
+        if other_mode:
+            raise ValueError("a run with numbers is that of one mode")
         return forward(*args, **kwargs)
     if isinstance(module, torch.nn.CTCLoss | torch.nn.GaussianNLLLoss) and module.reduction != "none":
         # These ask for values, or have no code for tensors without any.
@@ -71,11 +82,13 @@ def shapes_of(
     before = dict(vars(module))
     del vars(module)["forward"]
     module._forward_pre_hooks.update(hooks)  # torch's own forward wants the weight that they compute
-    training = module.training
-    flags = {inner: inner.training for inner in module.modules()}
+    # Read by the names of attributes: `ModeReads` is to see what the layer itself reads.
+    flags = {inner: vars(inner).get("training") for inner in module.modules()}
+    # Only what counts its batches has another code for training; attention has a fused one for evaluation.
+    training = flags[module] is not other_mode and not isinstance(module, torch.nn.modules.batchnorm._NormBase)
     try:
-        # Only what counts its batches has another code for training; attention has a fused one for evaluation.
-        module.train(training and not isinstance(module, torch.nn.modules.batchnorm._NormBase))
+        if any(flag is not training for flag in flags.values()):
+            module.train(training)
         with patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _is_said_to_be_causal):
             return torch.func.functional_call(module, state, args, kwargs)
     finally:
@@ -84,7 +97,8 @@ def shapes_of(
         for key in hooks:
             del module._forward_pre_hooks[key]
         for inner, flag in flags.items():
-            inner.training = flag
+            if vars(inner).get("training") is not flag:
+                inner.training = bool(flag)
 
 
 def _is_said_to_be_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:

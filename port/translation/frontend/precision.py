@@ -7,6 +7,8 @@ from typing import Any
 
 from port.parity.sides.copies import copied
 from port.parity.sides.precision import default_dtype
+from port.translation.frontend.meta_device import is_on_meta
+from port.translation.frontend.shape_runs import ShapeRuns
 from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, values_of
 
 SINGLE = ("float32", "complex64", "bfloat16", "float16")
@@ -21,8 +23,8 @@ def in_double(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any] | Non
     wide = copied(module, lambda tensor: in_float64(_near(tensor)))
     given = pytree.tree_map(in_float64, (args, kwargs))
     try:
-        with torch.no_grad(), default_dtype("float64"):
-            results = copied(wide).eval()(*given[0], **given[1])
+        with default_dtype("float64"):
+            results = _results(wide, *given, training=False)
     except Exception:
         return None
     floats = [
@@ -42,14 +44,22 @@ def runs(module: Any, args: Any, kwargs: Any, *, training: bool) -> bool:
 
 def forward_error(module: Any, args: Any, kwargs: Any, *, training: bool) -> str:
     """Why a module does not take its inputs in a mode, in a line; empty if it does. A copy of it is tried."""
-    import torch
-
     try:
-        with torch.no_grad():
-            copied(module, _near).train(training)(*args, **kwargs)
+        _results(module, args, kwargs, training=training)
     except Exception as error:
         return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
     return ""
+
+
+def _results(module: Any, args: Any, kwargs: Any, *, training: bool) -> Any:
+    """What a copy of a module gives in a mode; without numbers where it is on the meta device."""
+    import torch
+
+    with torch.no_grad():
+        if not is_on_meta(module):
+            return copied(module, _near).train(training)(*args, **kwargs)
+        run = ShapeRuns(module, training=training)
+        return run(*run.given(args, kwargs))
 
 
 def is_all_double(graphs: Iterable[Graph]) -> bool:

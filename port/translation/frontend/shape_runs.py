@@ -43,11 +43,12 @@ class ShapeRuns:
 
     Args:
         module: stays as it is.
+        training: the mode that it runs in.
     """
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, module: torch.nn.Module, *, training: bool = False) -> None:
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
-        self.copy = copied(module, self._without_numbers).eval()
+        self.copy = copied(module, self._without_numbers).train(training)
         select_drawn_branches(self.copy, numbers=False)
 
     def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -65,12 +66,17 @@ class ShapeRuns:
             return self.copy(*args, **kwargs)
 
     def _without_numbers(self, tensor: torch.Tensor) -> torch.Tensor:
-        return _faked(self.fake, tensor) if _is_float(tensor) else tensor.detach().clone()
+        return _faked(self.fake, tensor) if _is_float(tensor) or tensor.is_meta else tensor.detach().clone()
 
 
 def is_without_numbers(module: Any) -> bool:
-    """Whether something of it is on the meta device, or a lazy layer's: such a run changes what the module is."""
-    return any(is_lazy(tensor) or tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
+    """Whether something of a module is on the meta device, or a lazy layer's."""
+    return is_lazy_in_part(module) or any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
+
+
+def is_lazy_in_part(module: Any) -> bool:
+    """Whether a layer of a module is lazy: a run changes what the module is."""
+    return any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers()))
 
 
 class _Shapes(TorchDispatchMode):
@@ -126,7 +132,8 @@ def _faked(fake: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout is not torch.strided:
         return fake.from_tensor(tensor)
     with fake:
-        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+        device = "cpu" if tensor.is_meta else tensor.device  # what is made beside it has its numbers
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device)
 
 
 def _zeros(tensor: FakeTensor) -> torch.Tensor:

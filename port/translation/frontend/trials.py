@@ -13,9 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from port.parity.sides.copies import copied
 from port.parity.sides.precision import default_dtype
+from port.translation.frontend.meta_device import is_on_meta, on_meta
 from port.translation.frontend.quiet import quiet
 from port.translation.frontend.resized_inputs import Axis, Sizes, resized
-from port.translation.frontend.shape_runs import UNDECIDED, ShapeRuns, is_without_numbers
+from port.translation.frontend.shape_runs import UNDECIDED, ShapeRuns, is_lazy_in_part
 
 Steps = Counter[Any]
 """How often each operator is called on the same shapes; a layer kept whole is one."""
@@ -53,7 +54,7 @@ class Trials:
     @cached_property
     def need_numbers(self) -> bool:
         """Whether the original cannot be run on its example without numbers."""
-        if is_without_numbers(self.module):
+        if is_lazy_in_part(self.module):
             return True
         try:
             self._known[frozenset()] = self._counted(ShapeRuns, {})
@@ -103,7 +104,7 @@ class _Copy:
         self.copy = copied(module).eval()
 
     def given(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        return args, kwargs
+        return on_meta(args, kwargs) if is_on_meta(self.copy) else (args, kwargs)
 
     def __call__(self, args: Any, kwargs: Any) -> Any:
         return self.copy(*args, **kwargs)

@@ -99,6 +99,31 @@ def test_no_weights_are_written(tmp_path: Path) -> None:
     assert [file.name for file in files] == ["report.md", "rotated.mapping.toml", "rotated.py"]
 
 
+class Packed(nn.Module):
+    """Looks whether positions that it makes itself go on one by one, and says where it computes in single precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.dense = nn.Embedding(23, 8), nn.Linear(8, 6)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids)
+        positions = torch.arange(ids.shape[1], device=x.device)
+        if not torch.compiler.is_compiling() and (positions.diff() != 1).any():
+            x = x.flip(1)
+        return self.dense(x * positions[:, None].float().cos().to(x.dtype))
+
+
+def test_what_a_module_asks_of_its_own_numbers_is_answered() -> None:
+    ids = torch.randint(23, (3, 6))
+    with torch.device("meta"):
+        module = Packed()
+    translation, usual = port.translate(module, ids, check=False), port.translate(Packed(), ids, check=False)
+    assert without_load(translation.source).rstrip() == without_load(usual.source).rstrip()
+    assert (translation.mixed, usual.mixed) == (True, True)
+    assert translation.lengths == usual.lengths
+
+
 class Wider(Rotated):
     """Its constructor takes an argument: nobody knows which it was given."""
 

@@ -148,3 +148,17 @@ REFUSED = {
 def test_what_no_selection_can_say_is_refused(made: type[nn.Module]) -> None:
     with pytest.raises(NoPair, match=REFUSED[made]):
         port.translate(made(), example(), check=False)
+
+
+class _Raising(Stack):
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.rand([]) < 0.5:
+            x = self.layers[0](x[:, :2])[0]
+        return x
+
+
+def test_what_is_raised_within_a_branch_is_forgotten() -> None:
+    with pytest.raises(port.errors.PortError):
+        port.translate(_Raising(), example(), check=False)
+    done = port.translate(nn.Sequential(nn.Linear(WIDTH, 3), nn.BatchNorm1d(3)), example(), check=False)
+    assert not done.unwritten

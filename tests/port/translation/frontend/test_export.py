@@ -220,9 +220,9 @@ def test_a_layer_is_asked_for_its_shapes_once_a_call(free: bool, monkeypatch: py
     asked: list[str] = []
     shapes_of = instrument.shapes_of
 
-    def counted(module: nn.Module, *others: Any) -> Any:
+    def counted(module: nn.Module, *others: Any, **options: Any) -> Any:
         asked.append(type(module).__name__)
-        return shapes_of(module, *others)
+        return shapes_of(module, *others, **options)
 
     monkeypatch.setattr(instrument, "shapes_of", counted)
     module, x = Twice(), torch.randn(2, 3, 8)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import port
 from port.errors import NoPair
 from port.translation.both_modes import both_runs
-from port.translation.frontend.export import capture
+from port.translation.frontend.export import traced
 from port.translation.frontend.free_lengths import free_lengths
 from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.trials import Trials
@@ -46,7 +46,7 @@ def test_they_are_found_while_torch_traces(images: Tensor) -> None:
     free = free_lengths(Trials(module, (images,), {}))
     assert len(free) == 3
     with pytest.raises(LongLength) as raised:
-        capture(module, (images,), {}, training=False, whole=lambda *_: False, free=free)
+        traced(module, (images,), {}, training=False, whole=lambda *_: False, free=free)
     assert raised.value.axes == {(0, 2), (0, 3)}
 
 

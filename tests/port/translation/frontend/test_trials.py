@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from port.translation.frontend.shape_runs import ShapeRuns
 from port.translation.frontend.trials import Trials
 
 
@@ -37,6 +38,17 @@ def test_an_index_behind_a_table_is_seen() -> None:
     assert not trials.need_numbers
     assert trials.runs({(0, 1): 9})
     assert not trials.runs({(0, 1): 10})
+
+
+def test_a_module_on_the_meta_device_is_run_with_indices() -> None:
+    with torch.device("meta"):
+        module = Words()
+    trials = Trials(module, (torch.randint(11, (2, 6)),), {})
+    assert not trials.need_numbers
+    assert [trials.runs({(0, 1): size}) for size in (9, 10)] == [True, False]
+    assert module.words.weight.is_meta
+    with pytest.raises(IndexError):
+        ShapeRuns(module)((torch.full((2, 6), 11),), {})
 
 
 def test_what_a_mask_leaves_is_seen() -> None:
