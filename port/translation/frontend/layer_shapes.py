@@ -83,7 +83,7 @@ def shapes_of(
     del vars(module)["forward"]
     module._forward_pre_hooks.update(hooks)  # torch's own forward wants the weight that they compute
     # Read by the names of attributes: `ModeReads` is to see what the layer itself reads.
-    flags = {inner: vars(inner).get("training") for inner in module.modules()}
+    flags = {inner: bool(vars(inner).get("training")) for inner in module.modules()}
     # Only what counts its batches has another code for training; attention has a fused one for evaluation.
     training = flags[module] is not other_mode and not isinstance(module, torch.nn.modules.batchnorm._NormBase)
     try:
@@ -97,8 +97,8 @@ def shapes_of(
         for key in hooks:
             del module._forward_pre_hooks[key]
         for inner, flag in flags.items():
-            if vars(inner).get("training") is not flag:
-                inner.training = bool(flag)
+            if bool(vars(inner).get("training")) is not flag:
+                inner.training = flag
 
 
 def _is_said_to_be_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:

@@ -155,7 +155,7 @@ def test_who_asks_for_the_mode_is_traced_in_each(name: str, monkeypatch: pytest.
 @pytest.mark.parametrize("name", ["Scaled", "Noted", "hooked"])
 def test_it_is_written_as_it_asks(name: str) -> None:
     translation = port.translate(ASKING[name](), X)
-    assert translation.proof.agrees, str(translation.proof)
+    assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
 
 
 def test_a_trace_that_is_not_of_both_modes_is_found_by_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_a_trace_that_is_not_of_both_modes_is_found_by_the_proof(monkeypatch: py
         mode_reads.ModeReads, "found", property(lambda self: False, lambda self, found: None), raising=False
     )
     translation = port.translate(Scaled(), X)
-    assert not translation.proof.agrees
+    assert translation.proof is not None and not translation.proof.agrees
 
 
 class Choosy(nn.Module):
