@@ -118,6 +118,8 @@ def pytest_collection() -> Iterator[None]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-days", action="store_true", help="every case of the tests that are marked `daily`")
     parser.addoption("--by-turns", action="store_true", help="an eighth of the short tests, a fourth of the long ones")
+    peer = "the Python of an environment with torchax (torch<=2.12, torchvision, torchax, jax, flax), for its benchmark"
+    parser.addoption("--peer-python", metavar="PATH", default=os.environ.get("PORT_PEER_PYTHON"), help=peer)
 
 
 @pytest.fixture

@@ -1,16 +1,17 @@
-"""ResNet-50 and ViT-B/16 as a person writes them in plain nnx: what a translated one is timed against."""
+"""Models as a person writes them in plain nnx: what a translated one is timed against."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from port.nn import BatchNorm
-
-Norm = partial(BatchNorm, eps=1e-5, momentum=0.1)
+Norm = partial(nnx.BatchNorm, momentum=0.9, epsilon=1e-5)
+LayerNorm = partial(nnx.LayerNorm, epsilon=1e-6, use_fast_variance=False)
 
 
 class Bottleneck(nnx.Module):
@@ -61,10 +62,7 @@ class EncoderBlock(nnx.Module):
     """Attention and two linear layers, each behind a layer norm."""
 
     def __init__(self, *, rngs: nnx.Rngs) -> None:
-        self.ln_1, self.ln_2 = (
-            nnx.LayerNorm(768, epsilon=1e-6, use_fast_variance=False, rngs=rngs),
-            nnx.LayerNorm(768, epsilon=1e-6, use_fast_variance=False, rngs=rngs),
-        )
+        self.ln_1, self.ln_2 = LayerNorm(768, rngs=rngs), LayerNorm(768, rngs=rngs)
         self.qkv, self.out = nnx.Linear(768, 3 * 768, rngs=rngs), nnx.Linear(768, 768, rngs=rngs)
         self.fc1, self.fc2 = nnx.Linear(768, 3072, rngs=rngs), nnx.Linear(3072, 768, rngs=rngs)
 
@@ -84,7 +82,7 @@ class ViTB16(nnx.Module):
         self.class_token = nnx.Param(jnp.zeros((1, 1, 768)))
         self.positions = nnx.Param(0.02 * rngs.params.normal((1, 197, 768)))
         self.blocks = nnx.List([EncoderBlock(rngs=rngs) for _ in range(12)])
-        self.ln = nnx.LayerNorm(768, epsilon=1e-6, use_fast_variance=False, rngs=rngs)
+        self.ln = LayerNorm(768, rngs=rngs)
         self.head = nnx.Linear(768, 1000, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -95,3 +93,101 @@ class ViTB16(nnx.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.ln(x)[:, 0])
+
+
+class ConvNeXtBlock(nnx.Module):
+    """A depthwise convolution and two linear layers, scaled, around which the input goes."""
+
+    def __init__(self, width: int, *, rngs: nnx.Rngs) -> None:
+        self.conv = nnx.Conv(width, width, (7, 7), padding=3, feature_group_count=width, rngs=rngs)
+        self.norm = LayerNorm(width, rngs=rngs)
+        self.fc1, self.fc2 = nnx.Linear(width, 4 * width, rngs=rngs), nnx.Linear(4 * width, width, rngs=rngs)
+        self.scale = nnx.Param(jnp.full(width, 1e-6))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        y = self.fc2(nnx.gelu(self.fc1(self.norm(self.conv(x))), approximate=False))
+        return x + self.scale[...] * y
+
+
+class ConvNeXtT(nnx.Module):
+    """Images (N, H, W, 3) to 1,000 classes."""
+
+    def __init__(self, *, rngs: nnx.Rngs) -> None:
+        layers: list[Any] = [nnx.Conv(3, 96, (4, 4), strides=4, padding=0, rngs=rngs), LayerNorm(96, rngs=rngs)]
+        for width, count in ((96, 3), (192, 3), (384, 9), (768, 3)):
+            if width > 96:
+                layers.append(LayerNorm(width // 2, rngs=rngs))
+                layers.append(nnx.Conv(width // 2, width, (2, 2), strides=2, padding=0, rngs=rngs))
+            layers += [ConvNeXtBlock(width, rngs=rngs) for _ in range(count)]
+        self.layers = nnx.List(layers)
+        self.norm, self.head = LayerNorm(768, rngs=rngs), nnx.Linear(768, 1000, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x.mean((1, 2))))
+
+
+class SqueezeExcitation(nnx.Module):
+    """Scales each channel by what two linear layers make of all channels' means."""
+
+    def __init__(self, width: int, *, rngs: nnx.Rngs) -> None:
+        squeezed = max(8, (width // 4 + 4) // 8 * 8)
+        squeezed += 8 if squeezed < 0.9 * (width // 4) else 0
+        self.fc1, self.fc2 = nnx.Linear(width, squeezed, rngs=rngs), nnx.Linear(squeezed, width, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        mean = x.mean((1, 2), keepdims=True)
+        return x * nnx.hard_sigmoid(self.fc2(nnx.relu(self.fc1(mean))))
+
+
+class InvertedResidual(nnx.Module):
+    """Widened, convolved channel by channel, and narrowed."""
+
+    def __init__(
+        self, inputs: int, size: int, width: int, outputs: int, squeezes: bool, act: Any, stride: int, *, rngs: nnx.Rngs
+    ) -> None:
+        conv, norm = partial(nnx.Conv, use_bias=False, rngs=rngs), partial(Norm, epsilon=1e-3, momentum=0.99, rngs=rngs)
+        layers: list[Any] = [conv(inputs, width, (1, 1)), norm(width), act] if width != inputs else []
+        layers.append(conv(width, width, (size, size), strides=stride, padding=size // 2, feature_group_count=width))
+        layers += [norm(width), act]
+        if squeezes:
+            layers.append(SqueezeExcitation(width, rngs=rngs))
+        self.layers = nnx.Sequential(*layers, conv(width, outputs, (1, 1)), norm(outputs))
+        self.adds = stride == 1 and inputs == outputs
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x + self.layers(x) if self.adds else self.layers(x)
+
+
+RELU, HARD = nnx.relu, nnx.hard_swish
+BLOCKS = (  # input channels, window, width, output channels, whether it squeezes, activation, stride
+    *((16, 3, 16, 16, False, RELU, 1), (16, 3, 64, 24, False, RELU, 2), (24, 3, 72, 24, False, RELU, 1)),
+    *((24, 5, 72, 40, True, RELU, 2), (40, 5, 120, 40, True, RELU, 1), (40, 5, 120, 40, True, RELU, 1)),
+    *((40, 3, 240, 80, False, HARD, 2), (80, 3, 200, 80, False, HARD, 1), (80, 3, 184, 80, False, HARD, 1)),
+    *((80, 3, 184, 80, False, HARD, 1), (80, 3, 480, 112, True, HARD, 1), (112, 3, 672, 112, True, HARD, 1)),
+    *((112, 5, 672, 160, True, HARD, 2), (160, 5, 960, 160, True, HARD, 1), (160, 5, 960, 160, True, HARD, 1)),
+)
+
+
+class MobileNetV3L(nnx.Module):
+    """Images (N, H, W, 3) to 1,000 classes."""
+
+    def __init__(self, *, rngs: nnx.Rngs) -> None:
+        conv, norm = partial(nnx.Conv, use_bias=False, rngs=rngs), partial(Norm, epsilon=1e-3, momentum=0.99, rngs=rngs)
+        blocks = [InvertedResidual(*block, rngs=rngs) for block in BLOCKS]
+        first = conv(3, 16, (3, 3), strides=2, padding=1), norm(16), HARD
+        self.features = nnx.Sequential(*first, *blocks, conv(160, 960, (1, 1)), norm(960), HARD)
+        self.fc, self.head = nnx.Linear(960, 1280, rngs=rngs), nnx.Linear(1280, 1000, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.head(HARD(self.fc(self.features(x).mean((1, 2)))))
+
+
+MODELS: dict[str, Callable[..., nnx.Module]] = {
+    "resnet50": ResNet50,
+    "mobilenet_v3_large": MobileNetV3L,
+    "vit_b_16": ViTB16,
+    "convnext_tiny": ConvNeXtT,
+}
+"""By torchvision's names."""
