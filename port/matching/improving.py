@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from port.matching.activations import Activations
+from port.matching.homes import homed
 from port.matching.options import Node, Option
 from port.matching.rivals import permuted, rivals
 from port.matching.running import Shown, StateRuns
@@ -19,6 +20,9 @@ NEAR = 12
 def improved(runs: StateRuns, state: State) -> State:
     """The state with those alternatives that make more of the model agree."""
     state = settled(runs, state)
+    if not runs(state).agree and (at_home := homed(runs.problem, state)) is not state:
+        at_home = settled(runs, at_home)
+        state = at_home if runs(at_home).score >= runs(state).score else state
     while not runs.are_spent and not (shown := runs(state)).agree:
         for other in _alternatives(runs, state, shown):
             changed = settled(runs, other)

@@ -34,8 +34,11 @@ _SCALE_MISSING = "Flax does not scale the logits, torch divides them by √d"
 _SCALE_TWICE = "Flax scales the logits by 1/√d twice"
 _AS_NUMBERS = "Flax adds the boolean mask to the logits, where it is 1 and 0"
 _AS_NUMBERS_REVERSED = f"{_AS_NUMBERS}, and in the opposite sense"
+_ZERO = "Flax has 0 for the logits that torch blocks, which does not block them"
+_TURNED = "Flax masks along the other of the last two axes: queries for keys"
 _SUBTRACTED = "Flax subtracts the mask that torch adds"
 _REMEDY_NUMBERS = "Mask by jnp.where(mask, logits, -jnp.inf), or pass mask= to nnx.dot_product_attention."
+_REMEDY_AXIS = "Let the mask's axis be the keys': mask[:, None, None, :] for logits (N, H, L, S)."
 _REMEDY_SIGN = "Add it: below zero where something is blocked."
 _REMEDY_MASK = "Give Flax's attention torch's mask, as nnx.make_causal_mask makes the causal one."
 _REMEDY_SCALE = "Divide by √d once: jax.nn.dot_product_attention and nnx.dot_product_attention do it themselves."
@@ -144,6 +147,10 @@ def masked_logits(operation: TorchOperation) -> Iterator[Way]:
             for numbers, why in ((mask, _AS_NUMBERS), (~mask, _AS_NUMBERS_REVERSED)):
                 run = instead(partial(torch.add, other=numbers.to(operation.input.dtype)))
                 yield Way("mask-added-as-numbers", why, run, _REMEDY_NUMBERS)
+            if float(operation.arguments.get("value", 0.0)) <= _BLOCKED:
+                yield Way("mask-value", _ZERO, having(value=0.0), _REMEDY_NUMBERS)
+            if mask.ndim >= 2:
+                yield Way("mask-axis", _TURNED, having(mask=mask.transpose(-1, -2)), _REMEDY_AXIS)
             for fill, said in ((operation.arguments.get("value"), ""), (_FINITE, _ROWS)):
                 yield Way("mask-reversed", _NEGATED + said, having(mask=~mask, value=fill))
                 for shift, why in ((-1, _SHIFTED), (1, _AHEAD)) if kind == "causal-mask-missing" else ():

@@ -20,7 +20,7 @@ from port.parity.diagnose.causes.constants import (
     usual,
 )
 from port.parity.diagnose.causes.layers import of_layers
-from port.parity.diagnose.causes.operands import added, exchanged, others
+from port.parity.diagnose.causes.operands import added, exchanged, in_one_use, others, replaced
 from port.parity.diagnose.causes.operation import TorchOperation, Way
 from port.parity.diagnose.causes.rerun import Rerun
 from port.parity.diagnose.causes.target import Target
@@ -32,7 +32,11 @@ _LEAST_BEARING = 1e-3
 
 
 def broad(
-    target: Target, first: Rerun, candidates: Sequence[TorchOperation], run: Callable[[Chosen], Rerun | None]
+    target: Target,
+    first: Rerun,
+    candidates: Sequence[TorchOperation],
+    run: Callable[[Chosen], Rerun | None],
+    explained: Callable[[TorchOperation], Iterator[Way]],
 ) -> Iterator[Chosen]:
     """Sets of operations done in another way, the simplest first; the caller sees whether they agree.
 
@@ -41,6 +45,7 @@ def broad(
         first: torch's run as it is, as far as there.
         candidates: the operations that may be at fault.
         run: torch's run with operations done in other ways.
+        explained: the other ways of doing one operation.
     """
     calls = _calls(target, first)
     everything = _in_order(first)
@@ -51,8 +56,10 @@ def broad(
     for number, way in chain(
         of_layers(calls, target.models.torch.modules),
         exchanged(steps),
+        in_one_use(steps, explained),
         added(steps, [call for call in first.layers if call.result is not None]),
         others(steps, everything, weights),
+        replaced(steps, everything),
     ):
         yield {number: way}
     yield from _numbers(target, first, numbers_of(candidates, alone=True), run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, sqrt
+from math import exp, isclose, isfinite, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ _ARITHMETIC = ("add", "sub", "rsub", "mul", "div", "rdiv", "pow", "rpow", "clamp
 _COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 _NOT_NUMBERS = ("p", "dropout_p", "momentum", "dropout")
 _MOST_STEPS = 12
+_BASES = (1e3, 1e4, 1e5, 5e5, 1e6)
+"""Of the frequencies of positions: 10000 in the first transformer, others where sequences are longer."""
 LEAST_VALUES = 8
 """Fewer values than this any number could be made to fit."""
 
@@ -100,7 +102,17 @@ def usual(number: CodeNumber) -> list[float]:
         return near
     more = [0.0, 1.0, -own, own * 2, own / 2, own * own, own * 10, own / 10, own * 100, own / 100]
     more += [sqrt(own), 1 / own, 1 / sqrt(own)] if own > 0 else [1 / own] if own else []
+    more += _other_bases(own)
     return [value for value in dict.fromkeys([*near, *more]) if value != own and isfinite(value)]
+
+
+def _other_bases(own: float) -> list[float]:
+    """Other bases of frequencies for one of them; their logarithms, of the same sign, for that of one."""
+    if own in _BASES:
+        return list(_BASES)
+    if any(isclose(abs(own), log(base), rel_tol=1e-9) for base in _BASES):
+        return [log(base) if own > 0 else -log(base) for base in _BASES if not isclose(exp(abs(own)), base)]
+    return []
 
 
 def bearing(number: CodeNumber, residual: Callable[[float], np.ndarray | None], start: np.ndarray) -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from port.pairs.notes import note
+from port.parity.compare.distance import difference
 from port.parity.compare.findings import Finding
 from port.parity.compare.mode import Models
 from port.parity.compare.mode_result import ModeResult
@@ -100,6 +101,7 @@ def _forward(target: Target, searched: Searched) -> list[Cause]:
         searches: list[Callable[[], Iterator[Explained]]] = [between]
         if place not in searched.vain:
             searches = [search.alone, between, search.together, search.general, search.further, search.together]
+            searches.append(search.elsewhere)
         explained = _first([*families, *searches])
         searched.told += [each for each in explained if isinstance(each, Way) and each.chosen]
         if not explained:
@@ -141,7 +143,8 @@ def _between(target: Target) -> Iterator[Explained]:
     if target.torch is not None and target.parting.itself is True:
         calls.append(replace(target.torch, output=None))  # what the layer adds to its input may be missing
     for theirs, ours in target.arrays():
-        if theirs.dtype.kind in "fiu":
+        # What a layer is given beside what differs says nothing.
+        if theirs.dtype.kind in "fiu" and not difference(theirs, ours) <= target.limit:
             weights = target.models.torch.weights
             yield from relations(theirs, ours, target.limit, calls=calls, weights=weights)
 

@@ -134,7 +134,7 @@ def rotation(operation: TorchOperation) -> Iterator[Way]:
     """Rotary positions that turn the other way, or not at all."""
     if operation.name == "sin":
         remedy = "Turn by (x₁ cos − x₂ sin, x₁ sin + x₂ cos)."
-        why = "Flax's rotary positions turn the other way"
+        why = "Flax's angles have the other sign: rotary positions turn the other way, or are counted backwards"
         yield Way("rotary-direction", why, then(lambda result: -result), remedy=remedy, rank=1)
     if operation.name in ("sin", "cos"):  # both at once: an angle of zero
         still = torch.zeros_like if operation.name == "sin" else torch.ones_like

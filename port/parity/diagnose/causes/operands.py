@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
 from port.parity.diagnose.causes.activations import ACTIVATIONS
-from port.parity.diagnose.causes.operation import Arguments, TorchOperation, Way, do, having, then
+from port.parity.diagnose.causes.operation import Arguments, TorchOperation, Way, do, having, instead, then
 from port.parity.sides.structure import leaves
 
 Named = tuple[str, torch.Tensor]
@@ -20,6 +22,7 @@ _STEPS: dict[str, Any] = {
     "exp": torch.exp,
     "the square": torch.square,
     "the root": torch.sqrt,
+    "the last axis in reverse": lambda x: x.flip(-1),
 }
 _NEAREST, _MOST_OTHERS, _MOST_ADDED = 32, 24, 16
 
@@ -67,7 +70,7 @@ def others(
     for step in list(reversed(steps))[:_NEAREST]:
         done = {id(tensor) for tensor in _tensors(step.result)}
         begun = _place(step, before)
-        for key, taken in step.operands.items():
+        for key, taken in _taken(step):
             if not taken.ndim or taken.numel() < 2:
                 continue
             tried = {id(taken), *done}
@@ -80,7 +83,88 @@ def others(
             own = next((name for name, _, tensor in known if tensor is taken), "another tensor")
             for name, tensor in fitting[:_MOST_OTHERS]:
                 why = f"Flax takes {name} where torch takes {own}, in {_called(step)}"
-                yield step.number, Way("another-operand", why, having(**{key: tensor.detach()}), f"Take {own}.")
+                yield step.number, Way("another-operand", why, _with_operand(key, tensor.detach()), f"Take {own}.")
+
+
+def replaced(steps: Sequence[TorchOperation], before: Sequence[TorchOperation]) -> Iterator[tuple[int, Way]]:
+    """An earlier tensor of the same shape for what a step gives to several others; the last step first.
+
+    Args:
+        steps: those whose results may be another tensor.
+        before: all that were done, in their order.
+    """
+    known = list(_known(before))
+    uses = Counter(id(taken) for step in steps for _, taken in _taken(step))
+    for step in list(reversed(steps))[:_NEAREST]:
+        result = step.result
+        if not torch.is_tensor(result) or not result.ndim or uses[id(result)] < 2:
+            continue
+        begun, tried = _place(step, before), {id(result)}
+        fitting = []
+        for name, place, tensor in reversed(known):
+            alike = tensor.shape == result.shape and tensor.dtype == result.dtype and place < begun
+            if alike and id(tensor) not in tried:
+                tried.add(id(tensor))
+                fitting.append((name, tensor))
+        for name, tensor in fitting[:_MOST_OTHERS]:
+            why = f"Flax takes {name} where torch takes what {_called(step)} gives"
+            run = instead(partial(_given, tensor.detach()))
+            yield step.number, Way("another-operand", why, run, "Take what torch takes.")
+
+
+def _given(tensor: torch.Tensor, _: Any) -> torch.Tensor:
+    return tensor
+
+
+def _taken(step: TorchOperation) -> Iterator[tuple[str | tuple[str, int], torch.Tensor]]:
+    """The tensors that a step takes, by the argument's name, and by their place in one that is a list."""
+    for key, value in step.arguments.items():
+        if torch.is_tensor(value):
+            yield key, value
+        elif isinstance(value, list | tuple):
+            yield from (((key, place), each) for place, each in enumerate(value) if torch.is_tensor(each))
+
+
+def _with_operand(key: str | tuple[str, int], tensor: torch.Tensor) -> Any:
+    """A step with another tensor for one that it takes."""
+    if isinstance(key, str):
+        return having(**{key: tensor})
+    name, number = key
+
+    def run(function: Any, arguments: Arguments) -> Any:
+        parts = list(arguments[name])
+        parts[number] = tensor
+        return do(function, {**arguments, name: parts})
+
+    return run
+
+
+def in_one_use(
+    steps: Sequence[TorchOperation], explained: Callable[[TorchOperation], Iterator[Way]]
+) -> Iterator[tuple[int, Way]]:
+    """What is taken more than once, made in another way for one of those that take it; the last of them first.
+
+    Args:
+        steps: calls of functions and of layers.
+        explained: the other ways of making a result.
+    """
+    makers = {id(step.result): step for step in steps if torch.is_tensor(step.result)}
+    uses = Counter(id(taken) for step in steps for taken in step.operands.values())
+    for step in list(reversed(steps))[:_NEAREST]:
+        for key, taken in step.operands.items():
+            maker = makers.get(id(taken))
+            if maker is None or maker is step or maker.function is None or uses[id(taken)] < 2:
+                continue
+            for way in explained(maker):
+                run = _made_otherwise(key, maker, way)
+                yield step.number, replace(way, why=f"for {_called(step)} alone, {way.why}", run=run, where=maker.said)
+
+
+def _made_otherwise(key: str, maker: TorchOperation, way: Way) -> Any:
+    """A step that is given what another way makes."""
+    return lambda function, arguments: do(
+        function, {**arguments, key: way.run(maker.function, maker.arguments).detach()}
+    )
 
 
 def added(steps: Sequence[TorchOperation], layers: Sequence[TorchOperation]) -> Iterator[tuple[int, Way]]:

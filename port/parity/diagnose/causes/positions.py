@@ -60,6 +60,16 @@ def sliced(operation: TorchOperation) -> Iterator[Way]:
     table, index = list(operation.arguments.values())[:2]
     places = list(index) if isinstance(index, tuple) else [index]
     for axis, place in enumerate(places):
+        # Behind an ellipsis places are counted from the end.
+        length = (
+            table.shape[axis - len(places) if any(each is Ellipsis for each in places[:axis]) else axis]
+            if place is not Ellipsis
+            else 0
+        )
+        if isinstance(place, slice):
+            yield from _other_end(places, axis, place, length)
+        elif isinstance(place, int) and not isinstance(place, bool):
+            yield from _neighbours(places, axis, place, length)
         if isinstance(place, slice) and place.step in (None, 1) and isinstance(place.stop, int) and place.stop > 0:
             start = place.start or 0
             for offset in _OFFSETS:
@@ -75,6 +85,27 @@ def sliced(operation: TorchOperation) -> Iterator[Way]:
             why = f"torch takes the {ends[0]} place along axis {axis}, Flax the mean over all of them"
             run = _averaged(places, axis)
             yield Way("mean-for-one", why, run, remedy=f"Take the {ends[0]}.", rank=1)
+
+
+def _other_end(places: list[Any], axis: int, place: slice, length: int) -> Iterator[Way]:
+    """The last places of an axis for the first, as many of them, and the first for the last."""
+    start, stop, step = place.indices(length)
+    if step == 1 and 0 < stop - start < length and (start == 0) != (stop == length):
+        count = stop - start
+        ends, other = (
+            (("first", "last"), slice(length - count, length)) if start == 0 else (("last", "first"), slice(count))
+        )
+        why = f"torch takes the {ends[0]} {count} places along axis {axis}, Flax the {ends[1]}"
+        yield Way("other-end", why, _at(places, axis, other), f"Take the {ends[0]}.", rank=1)
+
+
+def _neighbours(places: list[Any], axis: int, place: int, length: int) -> Iterator[Way]:
+    """The place behind or before one that is taken: a target that is not shifted, a token too far."""
+    at = place % length
+    for offset in (1, -1):
+        if 0 <= at + offset < length:
+            why = f"Flax takes place {at + offset} along axis {axis}, torch place {at}"
+            yield Way("position-offset", why, _at(places, axis, at + offset), _REMEDY, rank=1)
 
 
 def _at(places: list[Any], axis: int, place: Any) -> Any:

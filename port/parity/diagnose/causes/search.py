@@ -8,6 +8,9 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, product
 from math import inf
+from typing import Any
+
+import torch
 
 from port.parity.diagnose.causes import (
     activations,
@@ -24,8 +27,10 @@ from port.parity.diagnose.causes import (
     spatial,
     steps,
 )
+from port.parity.diagnose.causes.between import Relation
 from port.parity.diagnose.causes.broad import Chosen, broad
 from port.parity.diagnose.causes.citing import cited_by
+from port.parity.diagnose.causes.elsewhere import elsewhere
 from port.parity.diagnose.causes.operation import Explanation, TorchOperation, Way, having, together
 from port.parity.diagnose.causes.rerun import Rerun, rerun
 from port.parity.diagnose.causes.target import Target
@@ -138,9 +143,8 @@ class Search:
     def _ways(self, first: Rerun) -> Iterator[tuple[int, Way]]:
         """All that the explanations say of each operation that may be at fault, by its number."""
         for operation in candidates(self.target, first):
-            for explanation in EXPLANATIONS:
-                for way in _of(explanation, operation):
-                    yield operation.number, way
+            for way in _all_of(operation):
+                yield operation.number, way
 
     def further(self) -> Iterator[Way]:
         """What may be done differently at any step, where no known mistake makes the two agree: the first that does."""
@@ -148,13 +152,19 @@ class Search:
         if first is None:
             return
         self._left = 2 * self._most(first)
-        for chosen in broad(self.target, first, candidates(self.target, first), self._run):
+        for chosen in broad(self.target, first, candidates(self.target, first), self._run, _all_of):
             if self._left <= 0:
                 break
             if self._apart(chosen) <= self.target.limit:
                 yield _done(next(iter(chosen.values())), chosen)
                 return
         self._left = self._most(first)  # for pairs of what was tried before
+
+    def elsewhere(self) -> Iterator[Relation]:
+        """What Flax has there, among what torch's operations until then gave."""
+        first = self._first
+        if first is not None:
+            yield from elsewhere(self.target, first.operations)
 
     def together(self) -> Iterator[Way]:
         """Two explanations that make the two agree together, one of which alone brings them nearer.
@@ -245,6 +255,12 @@ def _exchanged(target: Target, first: Rerun) -> Iterator[tuple[Way, Chosen]]:
             yield ways[0], {one.number: ways[0], other.number: ways[1]}
 
 
+def _all_of(operation: TorchOperation) -> Iterator[Way]:
+    """Every explanation's ways of an operation."""
+    for explanation in EXPLANATIONS:
+        yield from _of(explanation, operation)
+
+
 def _of(explanation: Explanation, operation: TorchOperation) -> Iterator[Way]:
     """An explanation's ways; none where it fails on what it did not foresee."""
     with suppress(Exception):
@@ -262,6 +278,10 @@ def _subsets(group: Chosen) -> Iterator[tuple[int, ...]]:
             yield from combinations(numbers, count)
 
 
+def _is_mask(result: Any) -> bool:
+    return torch.is_tensor(result) and result.dtype == torch.bool
+
+
 def candidates(target: Target, run: Rerun) -> list[TorchOperation]:
     """The operations that may be at fault: what lies between the layers that are right and the one that parts."""
     limit = target.limit
@@ -272,10 +292,13 @@ def candidates(target: Target, run: Rerun) -> list[TorchOperation]:
     right = [path for path, holds in is_right.items() if holds]
     own = target.parting.itself
     twins = target.result.flax_layers
+    # Masks mean the opposite here and there, and are not compared: one that a layer is given may be at fault.
+    is_masked = target.torch is not None and any(array.dtype == bool for array in target.torch.inputs.values())
     chosen = []
     for operation in run.operations:
         inside = target.torch is not None and operation.number >= run.started
-        if operation.reads or (own is True and not inside) or (own is False and inside):
+        before = own is True and not inside and not (is_masked and _is_mask(operation.result))
+        if operation.reads or before or (own is False and inside):
             continue
         if any(operation.layer == path or operation.layer.startswith(f"{path}.") for path in right):
             continue

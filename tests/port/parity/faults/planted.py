@@ -17,6 +17,7 @@ from . import (
     norms,
     resnet,
     score,
+    seq2seq,
     several,
     unet,
     vit,
@@ -37,6 +38,7 @@ TWINS: tuple[Twin, ...] = (
     norms.NORMS,
     masks.MASKS,
     formula.FORMULA,
+    seq2seq.SEQ2SEQ,
     linen_mlp.MLP,
     linen_gpt.GPT_TWIN,
 )
@@ -55,6 +57,7 @@ FAULTS: tuple[Fault, ...] = (
     *norms.FAULTS,
     *masks.FAULTS,
     *formula.FAULTS,
+    *seq2seq.FAULTS,
     *linen_mlp.FAULTS,
     *linen_gpt.FAULTS,
     *linen_resnet.FAULTS,

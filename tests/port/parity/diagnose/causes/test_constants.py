@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -83,3 +84,12 @@ def test_both_bounds_are_one_number() -> None:
     done = rerun(side, given, training=False, ways={n: way.run for n, way in both.ways(0.15).items()})
     assert torch.equal(torch.from_numpy(done.outputs[""]), X.clamp(-0.15, 0.15))
     assert "±0.2" in next(iter(both.ways(0.15).values())).why
+
+
+def test_other_bases_of_frequencies_are_usual() -> None:
+    (base,) = numbers(lambda x: 10000.0**-x)
+    assert {1e3, 5e5} <= {*usual(base)}
+    (logarithm,) = numbers(lambda x: torch.exp(x * -math.log(10000.0)))
+    assert any(math.isclose(other, -math.log(1e3)) for other in usual(logarithm))
+    (neither,) = numbers(lambda x: x * 9.2)
+    assert not any(math.isclose(abs(other), math.log(1e3)) for other in usual(neither))
