@@ -82,7 +82,7 @@ def side(python: str, *arguments: str) -> Iterator[Ask]:
             stdin.close()  # it ends
 
 
-def see_that_they_are_equal(what: str, ours: list[float], theirs: list[float]) -> None:
+def check_equal(what: str, ours: list[float], theirs: list[float]) -> None:
     """See that both sides compute the same, so that the same is timed."""
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=NEAR[what] * np.abs(theirs).max(), err_msg=what)
 
@@ -124,7 +124,7 @@ def test_a_translated_model_beside_torchax_and_by_hand(
                 )
             if peer:
                 results = {of: ask(f"result {what}") for of, ask in sides.items() if of != "by-hand"}
-                see_that_they_are_equal(what, results["translated"], results["torchax"])
+                check_equal(what, results["translated"], results["torchax"])
             turns = [{of: ask(what) for of, ask in sides.items()} for _ in range(ROUNDS[what])]
             lines.append(told(what, {of: least([turn[of] for turn in turns]) for of in sides}))
     with capsys.disabled():
@@ -136,12 +136,12 @@ def test_a_translated_model_beside_torchax_and_by_hand(
 
 def test_other_results_are_told_from_equal_ones() -> None:
     results = np.random.default_rng(0).normal(size=4000)
-    see_that_they_are_equal("forward", list(results + 1e-6), list(results))
+    check_equal("forward", list(results + 1e-6), list(results))
     for what, away in (("forward", 1e-3), ("step", 1e-2)):
         moved = results.copy()
         moved[17] += away * np.abs(results).max()
         with pytest.raises(AssertionError, match=what):
-            see_that_they_are_equal(what, list(moved), list(results))
+            check_equal(what, list(moved), list(results))
 
 
 @pytest.mark.benchmark
