@@ -56,9 +56,9 @@ def broad(
     for number, way in chain(
         of_layers(calls, target.models.torch.modules),
         exchanged(steps),
-        in_one_use(steps, explained),
         added(steps, [call for call in first.layers if call.result is not None]),
         others(steps, everything, weights),
+        in_one_use(steps, explained),
         replaced(steps, everything),
     ):
         yield {number: way}

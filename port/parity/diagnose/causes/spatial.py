@@ -236,10 +236,6 @@ def tokens(operation: TorchOperation) -> Iterator[Way]:
             first, *others = arguments.items()
             return do(function, {first[0]: first[1].transpose(2, 3).reshape(shape), **dict(others)})
 
-        if torch.is_tensor(operation.result) and operation.result.shape[-1] == shape[2] * shape[3]:
-            why = f"torch flattens {tuple(shape[2:])} into features with the first axis outside, Flax with the last"
-            yield Way("flatten-order", why, by_columns, "Flatten them in torch's order.")
-            return
         why, remedy = "Flax flattens the image column by column, torch row by row", "Keep the rows outside."
         yield Way("token-order", why, by_columns, remedy=remedy)
 
