@@ -161,9 +161,12 @@ class Search:
         self._left = self._most(first)  # for pairs of what was tried before
 
     def elsewhere(self) -> Iterator[Relation]:
-        """What Flax has there, among what torch's operations until then gave."""
+        """What Flax has there, among what torch's operations until then gave; nothing where an earlier cause is undone.
+
+        Behind a cause torch's run is done as Flax's, and what it gives there is no longer torch's.
+        """
         first = self._first
-        if first is not None:
+        if first is not None and not self.target.ways:
             yield from elsewhere(self.target, first.operations)
 
     def together(self) -> Iterator[Way]:
