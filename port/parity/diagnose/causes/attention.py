@@ -147,9 +147,8 @@ def masked_logits(operation: TorchOperation) -> Iterator[Way]:
             for numbers, why in ((mask, _AS_NUMBERS), (~mask, _AS_NUMBERS_REVERSED)):
                 run = instead(partial(torch.add, other=numbers.to(operation.input.dtype)))
                 yield Way("mask-added-as-numbers", why, run, _REMEDY_NUMBERS)
-            # Where only zeros are left unfilled, a mask of numbers is made: with 0 in it there is no mask.
-            is_of_logits = bool(operation.input.masked_fill(mask, 0.0).any())
-            if float(operation.arguments.get("value", 0.0)) <= _BLOCKED and is_of_logits:
+            # Filled with 0, a mask of numbers is no mask: that is told as a missing one.
+            if float(operation.arguments.get("value", 0.0)) <= _BLOCKED and not _is_additive(operation.result):
                 yield Way("mask-value", _ZERO, having(value=0.0), _REMEDY_NUMBERS)
             if mask.ndim >= 2:
                 yield Way("mask-axis", _TURNED, having(mask=mask.transpose(-1, -2)), _REMEDY_AXIS)

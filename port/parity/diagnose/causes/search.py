@@ -161,9 +161,9 @@ class Search:
         self._left = self._most(first)  # for pairs of what was tried before
 
     def elsewhere(self) -> Iterator[Relation]:
-        """What Flax has there, among what torch's operations until then gave; nothing where an earlier cause is undone.
+        """What Flax has there, among what torch's operations until then gave.
 
-        Behind a cause torch's run is done as Flax's, and what it gives there is no longer torch's.
+        Nothing behind an earlier cause: torch's run is done there as Flax's, and gives other values than torch's own.
         """
         first = self._first
         if first is not None and not self.target.ways:
