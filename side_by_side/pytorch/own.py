@@ -33,7 +33,7 @@ class OnImages:
 # %% Built
 
 
-def draw_layouts(config: Config) -> list[Any] | None:
+def draw_layouts(config: Config) -> tuple[Any, ...] | None:
     """How the masks of the JAX model lie, if `port translate` has written it; None: as torch's do."""
     weights = beside(config.jax_model, ".safetensors")
     if weights is None:

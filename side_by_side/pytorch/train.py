@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,7 +45,7 @@ def loss_fn(model: nn.Module, batch: Batch, samples: float) -> Tensor:
 
 
 def accumulate(
-    model: nn.Module, batches: list[Batch], key: Tensor, sizes: Sizes, replicas: Replicas, layouts: list[Any] | None
+    model: nn.Module, batches: list[Batch], key: Tensor, sizes: Sizes, replicas: Replicas, layouts: Sequence[Any] | None
 ) -> Tensor:
     """The loss, summed over the microbatches, and their gradients in the model; the last one's are every rank's."""
     losses = []
@@ -70,7 +70,7 @@ def train_step(
     key: Tensor,
     sizes: Sizes,
     replicas: Replicas,
-    layouts: list[Any] | None = None,
+    layouts: Sequence[Any] | None = None,
 ) -> dict[str, Tensor | float]:
     """One update, in place; what is worth recording of it. ``layouts``: of the masks, on the JAX side."""
     optimizer.zero_grad()

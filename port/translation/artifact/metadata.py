@@ -46,7 +46,7 @@ class Remembered:
     parameters: tuple[str, ...]
     inputs: tuple[Layout, ...]
     outputs: dict[bool, Any]
-    draws: dict[bool, list[Drawn]]
+    draws: dict[bool, tuple[Drawn, ...]]
     mixed: bool
     lengths: input_lengths.InputLengths
     fingerprints: dict[str, str]
@@ -114,10 +114,7 @@ def remembered(path: Path, metadata: dict[str, str]) -> Remembered:
             tuple(told["parameters"]),
             tuple(Layout(tuple(order)) for order in told["inputs"]),
             {training: _read(tree) for training, tree in zip(MODES, told["outputs"], strict=True)},
-            {
-                training: [_drawn(orders) for orders in draws]
-                for training, draws in zip(MODES, told["draws"], strict=True)
-            },
+            {training: tuple(map(_drawn, draws)) for training, draws in zip(MODES, told["draws"], strict=True)},
             bool(told["mixed"]),
             input_lengths.read(told["lengths"]),
             record.fingerprints,
@@ -130,7 +127,7 @@ def remembered(path: Path, metadata: dict[str, str]) -> Remembered:
         ) from error
 
 
-def draw_layouts(path: str | Path) -> list[Drawn]:
+def draw_layouts(path: str | Path) -> tuple[Drawn, ...]:
     """How what a written module draws in training lies, draw by draw: ``layouts`` of `port.shared_dropout`.
 
     Args:

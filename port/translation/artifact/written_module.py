@@ -48,7 +48,7 @@ class WrittenModule:
     mixed: bool = False
     prefix: str = ""
     lengths: InputLengths = field(default_factory=lambda: InputLengths(()))
-    draws: dict[bool, list[Drawn]] = field(default_factory=dict)
+    draws: dict[bool, tuple[Drawn, ...]] = field(default_factory=dict)
     checkpointed: tuple[str, ...] = ()
     own_gradients: tuple[str, ...] = ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from port.translation.frontend.input_lengths import InputLengths
@@ -16,7 +16,7 @@ from port.translation.structure.name_hints import is_reserved
 
 
 def expectations(
-    graph: Graph, layouts: dict[Value, Layout], lengths: InputLengths, parameters: list[str]
+    graph: Graph, layouts: Mapping[Value, Layout], lengths: InputLengths, parameters: list[str]
 ) -> list[syntax.Stmt]:
     """The lines that check what stays fixed; none for a tensor that may have any lengths.
 

@@ -26,7 +26,7 @@ def conditions(guards: Iterable[str], lengths: InputLengths, example: Lengths) -
     """
     found: dict[str, None] = {}
     of_one: dict[str, list[str]] = {}
-    for guard in guards:
+    for guard in dict.fromkeys(guards):
         if guard.startswith(f"{UNSAID}("):
             continue  # its lengths are fixed
         names = [name for name in lengths.names if name in words_in(guard)]
@@ -52,10 +52,15 @@ def _without_implied(found: list[str], example: Lengths) -> tuple[str, ...]:
         names = {name for text in (condition, *others) for name in words_in(text) if name in example}
         far = chain.from_iterable(_drawn(sorted(names), most) for most in (1000, *_far(condition)))
         tried = chain(near(names, example), far)
-        drawn = [sizes for sizes in tried if all(holds(other, sizes) for other in others)]
-        if others and drawn and all(holds(condition, sizes) for sizes in drawn):
+        if others and _follows(condition, (sizes for sizes in tried if all(holds(other, sizes) for other in others))):
             left = others
     return tuple(left)
+
+
+def _follows(condition: str, drawn: Iterator[Lengths]) -> bool:
+    """Whether a condition holds for all lengths that are drawn; not where none are."""
+    first = next(drawn, None)
+    return first is not None and all(holds(condition, sizes) for sizes in chain([first], drawn))
 
 
 def near(names: set[str], example: Lengths) -> Iterator[Lengths]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch.utils import _pytree as pytree
@@ -151,10 +152,7 @@ def _regained(
         if one is None:
             return None
         found[training] = after("generalize-lengths", one, training=training)
-    found = with_same_loops(found)
-    for graph in found.values():
-        graph.unguarded = tuple(numbers)
-    return found
+    return {training: replace(graph, unguarded=tuple(numbers)) for training, graph in with_same_loops(found).items()}
 
 
 def fixed_axes(graph: Graph) -> set[Axis]:

@@ -32,7 +32,6 @@ from port.translation.frontend.precision import without_numbers
 from port.translation.frontend.resized_inputs import Axis
 from port.translation.frontend.source_locations import whole_stacks
 from port.translation.ir.graph import Graph, LayerCall, ScopeEnter
-from port.translation.ir.symbolic_lengths import name_lengths
 
 
 class _Flat(torch.nn.Module):
@@ -91,10 +90,16 @@ class Trace:
         Raises:
             NoPair: state that hides from torch.
         """
-        graph = read_graph(self.program, self.notes, prefix="module.", names=held_names(self.module))
+        graph = read_graph(
+            self.program,
+            self.notes,
+            prefix="module.",
+            names=held_names(self.module),
+            groups=self.groups,
+            guards=self.guards,
+            own_gradients=self.own_gradients,
+        )
         check_constants(graph, self.module, self.made)
-        graph.own_gradients, graph.guards = self.own_gradients, self.guards
-        name_lengths(graph, self.groups)
         return graph
 
     def graph_of(self, module: torch.nn.Module) -> Graph:
@@ -104,7 +109,7 @@ class Trace:
             replace(step, module=module.get_submodule(step.path)) if isinstance(step, LayerCall | ScopeEnter) else step
             for step in graph.steps
         )
-        return replace(graph, steps=[*steps])
+        return replace(graph, steps=tuple(steps))
 
 
 def copied_for_tracing(module: torch.nn.Module, *, training: bool, double: bool) -> torch.nn.Module:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -14,13 +16,23 @@ from port.translation.frontend.constants import memory_of
 from port.translation.frontend.instrument import Noted, Notes, TensorSlot
 from port.translation.frontend.source_locations import is_without_gradient, place_of
 from port.translation.ir.graph import Graph, LayerCall, Operation, ScopeEnter, ScopeExit, Size, Step, Value
+from port.translation.ir.symbolic_lengths import guard_on, length_names, renamed
 
 _CHECKS = ("_assert_scalar", "_assert_tensor_metadata", "_assert_async", "sym_constrain_range")
 # Of a batch whose length is free torch's fake kernel gives one number, also where nothing is reduced.
 _BY_CLASSES = ("aten.nll_loss_nd.default", "aten.cross_entropy_loss.default")
 
 
-def read_graph(program: torch.export.ExportedProgram, notes: Notes, *, prefix: str, names: dict[Any, str]) -> Graph:
+def read_graph(
+    program: torch.export.ExportedProgram,
+    notes: Notes,
+    *,
+    prefix: str,
+    names: dict[Any, str],
+    groups: Iterable[Collection[tuple[int, int]]] = (),
+    guards: Iterable[str] = (),
+    own_gradients: Iterable[str] = (),
+) -> Graph:
     """The steps of an exported program.
 
     Args:
@@ -28,22 +40,50 @@ def read_graph(program: torch.export.ExportedProgram, notes: Notes, *, prefix: s
         notes: what its marks and layers stand for.
         prefix: of the module's names within the program.
         names: those of the module's parameters and buffers, by their memory: one that a closure holds is that one.
+        groups: axes of the inputs that have one length, by the tensors' numbers.
+        guards: for which lengths of the inputs the program stands, as torch says it.
+        own_gradients: the functions whose gradient it does not have.
 
     Raises:
         NoPair: control flow of torch's that is kept as such in the graph.
     """
-    reader = _Reader(program, notes, prefix, names)
+    reader = _Reader(program, notes, prefix, names, groups)
     for node in program.graph.nodes:
         reader.read(node)
-    return reader.graph
+    shapes = tuple(value.shape or () for value in reader.given)
+    return Graph(
+        tuple(reader.given),
+        reader.held,
+        reader.constants,
+        tuple(reader.steps),
+        reader.written,
+        tuple(own_gradients),
+        tuple(said for guard in guards if (said := guard_on(guard, shapes)) is not None),
+    )
 
 
 class _Reader:
-    def __init__(self, program: torch.export.ExportedProgram, notes: Notes, prefix: str, names: dict[Any, str]) -> None:
+    def __init__(
+        self,
+        program: torch.export.ExportedProgram,
+        notes: Notes,
+        prefix: str,
+        names: dict[Any, str],
+        groups: Iterable[Collection[tuple[int, int]]],
+    ) -> None:
         self.program, self.notes, self.prefix, self.names = program, notes, prefix, names
-        self.graph = Graph((), {}, {}, [])
+        self.given: list[Value] = []
+        self.held: dict[Value, str] = {}
+        self.constants: dict[Value, Any] = {}
+        self.steps: list[Step] = []
+        self.written: dict[str, Value] = {}
         self.inputs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
         self.values: dict[torch.fx.Node, Any] = {}
+        given = [node.meta["val"] for node in program.graph.nodes if self._is_given(node)]
+        self.lengths = length_names([tuple(map(_size, getattr(made, "shape", ()))) for made in given], groups)
+
+    def _is_given(self, node: torch.fx.Node) -> bool:
+        return node.op == "placeholder" and self.inputs[node.name].kind is InputKind.USER_INPUT
 
     def read(self, node: torch.fx.Node) -> None:
         if node.op == "placeholder":
@@ -58,19 +98,19 @@ class _Reader:
 
     def _placeholder(self, node: torch.fx.Node) -> None:
         spec = self.inputs[node.name]
-        value = self.values[node] = _value(node.name, node.meta["val"])
-        if spec.kind is InputKind.USER_INPUT:
-            self.graph.inputs += (value,)
+        value = self.values[node] = self._value(node.name, node.meta["val"])
+        if self._is_given(node):
+            self.given.append(value)
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
-            self.graph.held[value] = spec.target.removeprefix(self.prefix)
+            self.held[value] = spec.target.removeprefix(self.prefix)
         else:
             self._constant(node, value, self.program.constants[spec.target])
 
     def _constant(self, node: torch.fx.Node, value: Value, tensor: Any) -> None:
         name = self.names.get(memory_of(tensor))
-        held = next((known for known, path in self.graph.held.items() if path == name), None)
+        held = next((known for known, path in self.held.items() if path == name), None)
         if held is None:
-            self.graph.constants[value] = tensor
+            self.constants[value] = tensor
         else:
             self.values[node] = held
 
@@ -99,12 +139,12 @@ class _Reader:
             else:
                 step = ScopeExit(noted.path, noted.call, _filled(noted.results, filling))
                 for name, value in _filled(noted.keywords, filling).items():
-                    self.graph.written[f"{noted.path}.{name}" if noted.path else name] = value
-            self.graph.steps.append(step)
+                    self.written[f"{noted.path}.{name}" if noted.path else name] = value
+            self.steps.append(step)
             return
-        results = tuple(_value(f"{node.name}_{i}", item) for i, item in enumerate(node.meta["val"]))
+        results = tuple(self._value(f"{node.name}_{i}", item) for i, item in enumerate(node.meta["val"]))
         self.values[node] = results
-        self.graph.steps.append(self._layer(noted, filling, results, node))
+        self.steps.append(self._layer(noted, filling, results, node))
 
     def _layer(self, noted: Noted, filling: Any, results: tuple[Value, ...], node: torch.fx.Node) -> LayerCall:
         arguments, keywords = _filled((noted.arguments, noted.keywords), filling)
@@ -123,17 +163,18 @@ class _Reader:
             raise NoPair(f"{place_of(node)}: torch's {name} is kept as control flow in the graph; write it without")
         made = node.meta.get("val")
         if isinstance(made, tuple | list):
-            results = tuple(_value(f"{node.name}_{i}", item) for i, item in enumerate(made))
+            results = tuple(self._value(f"{node.name}_{i}", item) for i, item in enumerate(made))
             self.values[node] = results
         else:
-            results = (_value(node.name, made),)
+            results = (self._value(node.name, made),)
             self.values[node] = results[0]
         several = isinstance(made, tuple | list)
         arguments, place = self._arguments(node), place_of(node)
         if name in _BY_CLASSES and arguments["reduction"] == 0:
             shape = arguments["self"].shape
-            results[0].shape = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
-        self.graph.steps.append(Operation(name, arguments, results, several, place, is_without_gradient(node)))
+            results = (replace(results[0], shape=(*shape[:1], *shape[2:]) if len(shape) > 1 else ()),)
+            self.values[node] = results[0]
+        self.steps.append(Operation(name, arguments, results, several, place, is_without_gradient(node)))
 
     def _arguments(self, node: torch.fx.Node) -> dict[str, Any]:
         args, kwargs = self._known(node.args), self._known(node.kwargs)
@@ -167,17 +208,18 @@ class _Reader:
         returned = node.args[0]
         for spec, result in zip(self.program.graph_signature.output_specs, returned, strict=True):  # type: ignore[arg-type]
             if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION):
-                self.graph.written[str(spec.target).removeprefix(self.prefix)] = self.values[result]
+                self.written[str(spec.target).removeprefix(self.prefix)] = self.values[result]
+
+    def _value(self, name: str, made: Any) -> Value:
+        if isinstance(made, torch.Tensor):
+            shape = tuple(renamed(_size(length), self.lengths) for length in made.shape)
+            return Value(name, shape, str(made.dtype).removeprefix("torch."))
+        length = _size(made) if isinstance(made, int | torch.SymInt) else str(made)
+        return Value(name, None, "size", renamed(length, self.lengths))
 
 
 def _filled(tree: Any, filling: dict[str, Any]) -> Any:
     return pytree.tree_map(lambda leaf: filling[leaf.kind][leaf.number] if isinstance(leaf, TensorSlot) else leaf, tree)
-
-
-def _value(name: str, made: Any) -> Value:
-    if isinstance(made, torch.Tensor):
-        return Value(name, tuple(map(_size, made.shape)), str(made.dtype).removeprefix("torch."))
-    return Value(name, None, "size", _size(made) if isinstance(made, int | torch.SymInt) else str(made))
 
 
 def _size(length: Any) -> Size:

@@ -21,7 +21,7 @@ def in_spatial_sizes(root: Any, graph: Graph) -> Graph:
         root: the module.
         graph: of one mode.
     """
-    return replace(graph, steps=[_with_sizes(step, root) for step in graph.steps])
+    return replace(graph, steps=tuple(_with_sizes(step, root) for step in graph.steps))
 
 
 def _with_sizes(step: Step, root: Any) -> Step:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ Size = int | str
 """A length: a number, or the symbol of one that the inputs decide (``"s0"``)."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Value:
     """Something that a step makes and others take: a tensor, or a size.
 
@@ -165,9 +165,9 @@ class Loop:
 Step = Operation | LayerCall | ScopeEnter | ScopeExit | Loop
 
 
-@dataclass
+@dataclass(frozen=True)
 class Graph:
-    """A run in one mode.
+    """A run in one mode. It is never changed: a pass gives another.
 
     Attributes:
         inputs: the tensors given, in the order of the flattened arguments.
@@ -181,10 +181,10 @@ class Graph:
     """
 
     inputs: tuple[Value, ...]
-    held: dict[Value, str]
-    constants: dict[Value, Any]
-    steps: list[Step]
-    written: dict[str, Value] = field(default_factory=dict)
+    held: Mapping[Value, str]
+    constants: Mapping[Value, Any]
+    steps: tuple[Step, ...]
+    written: Mapping[str, Value] = field(default_factory=dict)
     own_gradients: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
     unguarded: tuple[str, ...] = ()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from port.translation.ir import syntax
@@ -92,9 +92,9 @@ class Unsupported:
     place: SourceLocation | None
 
 
-@dataclass
+@dataclass(frozen=True)
 class LoweredGraph:
-    """The run in JAX's terms.
+    """The run in JAX's terms. It is never changed.
 
     Attributes:
         graph: what it was made from.
@@ -112,14 +112,14 @@ class LoweredGraph:
     """
 
     graph: Graph
-    steps: list[LoweredStep] = field(default_factory=list)
-    layouts: dict[Value, Layout] = field(default_factory=dict)
-    folds: dict[str, Folded] = field(default_factory=dict)
-    notes: dict[str, list[SourceLocation | None]] = field(default_factory=dict)
-    unwritten: list[Unsupported] = field(default_factory=list)
-    values: dict[str, Value] = field(default_factory=dict)
-    extras: dict[str, dict[str, syntax.Expr]] = field(default_factory=dict)
-    written: dict[str, syntax.Expr] = field(default_factory=dict)
-    homes: dict[str, syntax.Expr] = field(default_factory=dict)
-    draws: list[Drawn] = field(default_factory=list)
-    returned: dict[syntax.Expr, Layout] = field(default_factory=dict)
+    steps: tuple[LoweredStep, ...]
+    layouts: Mapping[Value, Layout]
+    folds: Mapping[str, Folded]
+    notes: Mapping[str, tuple[SourceLocation | None, ...]]
+    unwritten: tuple[Unsupported, ...]
+    values: Mapping[str, Value]
+    extras: Mapping[str, Mapping[str, syntax.Expr]]
+    written: Mapping[str, syntax.Expr]
+    homes: Mapping[str, syntax.Expr]
+    draws: tuple[Drawn, ...]
+    returned: Mapping[syntax.Expr, Layout]

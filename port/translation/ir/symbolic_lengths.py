@@ -13,7 +13,7 @@ from typing import Any
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, dotted, names_in
-from port.translation.ir.graph import Graph, ScopeEnter, Size, Value, each_value, values_of
+from port.translation.ir.graph import Graph, Size
 from port.translation.ir.syntax import parsed, source
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -21,30 +21,32 @@ _BY_RANK = {1: "n", 3: "ntl", 4: "nchw", 5: "ncdhw"}
 """What the axes of an input are called, in torch's order. Names are letters: they stand in formulas and in checks."""
 
 
-def name_lengths(graph: Graph, groups: Iterable[Collection[tuple[int, int]]] = ()) -> None:
-    """Give the symbols of a graph, which torch numbers, names by the axes of the inputs that they are lengths of.
+def length_names(
+    shapes: Sequence[tuple[Size, ...]], groups: Iterable[Collection[tuple[int, int]]] = ()
+) -> dict[str, str]:
+    """Names for the symbols in the shapes of inputs, which torch numbers: each is called by its first axis.
 
     Args:
-        graph: its values are changed.
-        groups: axes that have one length, by the tensors' numbers; torch may have a symbol for each of them.
+        shapes: of the inputs.
+        groups: axes that have one length, by the inputs' numbers; torch may have a symbol for each of them.
     """
     group_of = {axis: number for number, group in enumerate(groups) for axis in group}
     names: dict[str, str] = {}
     of_groups: dict[int, str] = {}
-    for number, value in enumerate(graph.inputs):
-        for axis, size in enumerate(value.shape or ()):
+    for number, shape in enumerate(shapes):
+        for axis, size in enumerate(shape):
             if not isinstance(size, str) or not size.isidentifier() or size in names:
                 continue
             group = group_of.get((number, axis), -1)
-            names[size] = of_groups.get(group) or _free_name(_axis_name(value.rank, axis), names.values())
+            names[size] = of_groups.get(group) or _free_name(_axis_name(len(shape), axis), names.values())
             if group >= 0:
                 of_groups.setdefault(group, names[size])
-    for value in _all_values(graph):
-        value.shape = None if value.shape is None else tuple(_renamed(size, names) for size in value.shape)
-        value.length = _renamed(value.length, names)
-    graph.guards = tuple(
-        text for text in (guard_on(text, shapes_of(graph)) for text in graph.guards) if text is not None
-    )
+    return names
+
+
+def renamed(size: Size, names: dict[str, str]) -> Size:
+    """A length with other names for its symbols."""
+    return size if isinstance(size, int) else _WORD.sub(lambda word: names.get(word[0], word[0]), size)
 
 
 def names_of(lengths: Iterable[Any], tensors: Sequence[Any]) -> dict[str, Any]:
@@ -152,22 +154,6 @@ def _free_name(wanted: str, taken: Iterable[str]) -> str:
     while name in taken:
         name, number = f"{wanted}{number}", number + 1
     return name
-
-
-def _renamed(size: Size, names: dict[str, str]) -> Size:
-    return size if isinstance(size, int) else _WORD.sub(lambda word: names.get(word[0], word[0]), size)
-
-
-def _all_values(graph: Graph) -> Iterable[Value]:
-    """Every value of a graph, once."""
-    found: dict[int, Value] = {}
-    sources = [*graph.inputs, *graph.held, *graph.constants, *values_of(graph), *graph.written.values()]
-    for step in graph.steps:
-        if isinstance(step, ScopeEnter):
-            sources += each_value(step.arguments)
-    for value in sources:
-        found.setdefault(id(value), value)
-    return found.values()
 
 
 def evaluated(formula: Size, sizes: dict[str, int]) -> Any:

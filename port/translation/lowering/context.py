@@ -24,7 +24,7 @@ from port.translation.ir.graph import (
     mapped,
     read_by,
 )
-from port.translation.ir.layout import Drawn, Layout, channels_last, moved, torchs
+from port.translation.ir.layout import Drawn, Folded, Layout, channels_last, moved, torchs
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph, LoweredStep, Unsupported
 from port.translation.lowering.transposes import brought, transposed
 
@@ -48,10 +48,20 @@ class LoweringContext:
     def __init__(self, graph: Graph, root: Any, preferred: Mapping[str, Layout], training: bool) -> None:
         self.graph, self.root, self.preferred, self.training = graph, root, preferred, training
         self.scope = ""  # the path of the module whose code this is
-        self.draws: list[Drawn] = []  # of what is drawn at random, in order
         self.read = {value for step in each_step(graph.steps) for value in read_by(step)} | set(graph.written.values())
-        self.placed = LoweredGraph(graph)
-        self.placed.draws = self.draws
+        # What becomes the lowered graph, field by field; its steps are called `lowered`.
+        self.lowered: list[LoweredStep] = []
+        self.layouts: dict[Value, Layout] = {}
+        self.folds: dict[str, Folded] = {}
+        self.notes: dict[str, list[SourceLocation | None]] = {}
+        self.unwritten: list[Unsupported] = []
+        self.values: dict[str, Value] = {}
+        self.extras: dict[str, dict[str, syntax.Expr]] = {}
+        self.written: dict[str, syntax.Expr] = {}
+        self.homes: dict[str, syntax.Expr] = {}
+        self.draws: list[Drawn] = []
+        self.returned: dict[syntax.Expr, Layout] = {}
+
         self.follows: dict[Value, tuple[Value, Back]] = {}
         self.through: dict[Value, tuple[Value, Back]] = {}
         self.sources: set[Value] = set()
@@ -67,6 +77,23 @@ class LoweringContext:
             result: step for step in each_step(graph.steps) if isinstance(step, Operation) for result in step.results
         }
 
+    def graph_lowered(self) -> LoweredGraph:
+        """What the rules have told, as the lowered graph."""
+        return LoweredGraph(
+            self.graph,
+            tuple(self.lowered),
+            self.layouts,
+            self.folds,
+            {note: tuple(places) for note, places in self.notes.items()},
+            tuple(self.unwritten),
+            self.values,
+            self.extras,
+            self.written,
+            self.homes,
+            tuple(self.draws),
+            self.returned,
+        )
+
     # %% What rules ask
 
     def owner(self, path: str) -> str | None:
@@ -77,7 +104,7 @@ class LoweringContext:
 
     def layout(self, value: Value) -> Layout:
         """The layout of an array."""
-        return self.placed.layouts[value]
+        return self.layouts[value]
 
     def given(self, value: Value) -> Layout | None:
         """The layout that a source was given; None if it was given none."""
@@ -102,7 +129,7 @@ class LoweringContext:
 
     def extra(self, name: str, construction: syntax.Expr) -> str:
         """An attribute that the module at hand has in JAX alone: its name, with a number where another has that."""
-        known = self.placed.extras.setdefault(self.scope, {})
+        known = self.extras.setdefault(self.scope, {})
         wanted, number = name, 2
         while name in known and known[name] != construction:
             name, number = f"{wanted}{number}", number + 1
@@ -137,7 +164,7 @@ class LoweringContext:
 
         ``back`` says which layout the operand would have to have for one of the result; by default the same.
         """
-        self.placed.layouts[value] = torchs(value.rank) if layout is None else layout
+        self.layouts[value] = torchs(value.rank) if layout is None else layout
         if follows is not None:
             self.follows[value] = (follows, back or same)
         self._append(Assignment((value,), expression, place=self.place, path=path))
@@ -156,7 +183,7 @@ class LoweringContext:
             self.give(values[0], only, layouts[0], follows=follows, back=back)
             return
         for value, layout in zip(values, layouts, strict=True):
-            self.placed.layouts[value] = layout
+            self.layouts[value] = layout
             if follows is not None:
                 self.follows[value] = (follows, back or same)
         self._append(Assignment(values, expression, several=True, place=self.place))
@@ -168,12 +195,12 @@ class LoweringContext:
         if isinstance(tree, Value):
             self.give(tree, expression, layouts[tree], follows=follows, path=path)
             return
-        self.placed.layouts.update(layouts)
+        self.layouts.update(layouts)
         self._append(Assignment(tree, expression, several=True, place=self.place, path=path))
 
     def alias(self, value: Value, of: Value, layout: Layout, *, source: bool = False, back: Back | None = None) -> None:
         """A result that is the same array under another name; a ``source`` may also be given a layout of its own."""
-        self.placed.layouts[value] = layout
+        self.layouts[value] = layout
         self.literals[value] = self._ref(of)
         if source:
             self.sources.add(value)
@@ -193,7 +220,7 @@ class LoweringContext:
         if value.shape is None or isinstance(self._ref(value), syntax.Use):
             return
         copy = Value(f"{value.name}_held", value.shape, value.dtype)
-        self.placed.layouts[copy] = self.layout(value)
+        self.layouts[copy] = self.layout(value)
         self._append(Assignment((copy,), self._ref(value), place=self.place))
         self.literals[value] = ref(copy)
 
@@ -207,7 +234,7 @@ class LoweringContext:
         for wanted in (layout, *orders):
             if wanted in orders:
                 expression = self.need(value, wanted)
-                if self.placed.returned.setdefault(expression, wanted) == wanted:
+                if self.returned.setdefault(expression, wanted) == wanted:
                     break
         return expression
 
@@ -221,32 +248,32 @@ class LoweringContext:
             written = code(
                 "jax.lax.stop_gradient(x)", x=written
             )  # the layer reads it behind this, and torch had cut it
-        self.placed.written[path] = written
-        self.placed.homes[path] = self.literals[held]
+        self.written[path] = written
+        self.homes[path] = self.literals[held]
 
     def note(self, *ids: str) -> None:
         """Differences that a reader should know of, met here."""
         for name in ids:
-            self.placed.notes.setdefault(name, []).append(self.place)
+            self.notes.setdefault(name, []).append(self.place)
 
     def refuse(self, what: str, why: str, results: tuple[Value, ...]) -> None:
         """Something that cannot be said in JAX: the place is marked in the source."""
-        self.placed.unwritten.append(Unsupported(what, why, self.place))
+        self.unwritten.append(Unsupported(what, why, self.place))
         expression = code(f"{UNWRITTEN}(what)", what=what)
         for value in results:
             if value.shape is not None:
-                self.placed.layouts[value] = torchs(value.rank)
+                self.layouts[value] = torchs(value.rank)
         self._append(Assignment(results, expression, several=len(results) > 1, place=self.place))
 
     @contextmanager
     def within(self) -> Iterator[list[LoweredStep]]:
         """Within it, steps go into a list of their own; what they make besides results is not there behind it."""
-        before = self.placed.steps, dict(self.copies), dict(self.literals)
-        self.placed.steps = []
+        before = self.lowered, dict(self.copies), dict(self.literals)
+        self.lowered = []
         try:
-            yield self.placed.steps
+            yield self.lowered
         finally:
-            self.placed.steps, self.copies, self.literals = before
+            self.lowered, self.copies, self.literals = before
 
     # %% Within
 
@@ -254,9 +281,9 @@ class LoweringContext:
         if any(value in self.cut for value in each_value(assignment.results)):
             stopped = code("jax.lax.stop_gradient(x)", x=assignment.expression)
             assignment = replace(assignment, expression=stopped)
-        self.placed.steps.append(assignment)
+        self.lowered.append(assignment)
         for value in each_value(assignment.results):
-            self.placed.values[value.name] = value
+            self.values[value.name] = value
 
     def _ref(self, value: Value) -> syntax.Expr:
         return self.literals.get(value) or ref(value)
@@ -266,7 +293,7 @@ class LoweringContext:
         if key not in self.copies:
             copy = Value(f"{value.name}_{next(self.numbers)}t", value.shape, value.dtype)
             expression = brought(self._ref(value), self.layout(value), layout)
-            self.placed.layouts[copy] = layout
+            self.layouts[copy] = layout
             self._append(Assignment((copy,), expression, place=self.place, is_transpose=True))
             self.copies[key] = copy
         return self.copies[key]

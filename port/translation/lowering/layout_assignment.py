@@ -158,7 +158,7 @@ class _Search:
             waiting: list[int] = [] if maker is None else [maker]
             if maker is None:
                 before.states.setdefault((which, value), trial.state(value))
-                trial.placed.layouts[value] = trial.given(value) or torchs(value.rank)
+                trial.layouts[value] = trial.given(value) or torchs(value.rank)
                 waiting = sorted(trial.readers.get(value, ()))
             done = -1
             while waiting:

@@ -32,19 +32,19 @@ def lower_graph(graph: Graph, root: Any, layouts: Layouts, *, training: bool) ->
     scopes: list[str] = []
     for step in graph.steps:
         lower_step(stage, step, scopes)
-    return stage.placed
+    return stage.graph_lowered()
 
 
 def begin(stage: LoweringContext) -> None:
     """The layouts of what is there before the first step."""
     for value in stage.graph.inputs:
-        stage.placed.values[value.name] = value
-        stage.placed.layouts[value] = stage.given(value) or torchs(value.rank)
+        stage.values[value.name] = value
+        stage.layouts[value] = stage.given(value) or torchs(value.rank)
         stage.sources.add(value)
     for value, path in stage.graph.held.items():
         place_held(stage, value, path)
     for value in stage.graph.constants:
-        stage.placed.layouts[value] = torchs(value.rank)
+        stage.layouts[value] = torchs(value.rank)
 
 
 def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
@@ -64,12 +64,12 @@ def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
             stage.scope = step.path
             for value in each_value(step.arguments):
                 stage.settle(value)
-            stage.placed.steps.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
+            stage.lowered.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
         case ScopeExit() if not step.path:
             for path, value in stage.graph.written.items():
                 stage.write(path, value)
-            stage.placed.steps.append(replace(step, results=mapped(step.results, stage.result)))
+            stage.lowered.append(replace(step, results=mapped(step.results, stage.result)))
         case ScopeExit():
             scopes.pop()
             stage.scope = scopes[-1]
-            stage.placed.steps.append(replace(step, results=mapped(step.results, stage.ref)))
+            stage.lowered.append(replace(step, results=mapped(step.results, stage.ref)))

@@ -89,20 +89,20 @@ class Trial(LoweringContext):
         for value in self.makes[number]:
             self.follows.pop(value, None)
             self.sources.discard(value)
-        self.placed.steps = []
-        self.placed.returned.clear()
+        self.lowered = []
+        self.returned.clear()
         lower_step(self, self.step, [""])
         return self.now
 
     def state(self, value: Value) -> State:
-        return self.placed.layouts.get(value), self.follows.get(value), value in self.sources
+        return self.layouts.get(value), self.follows.get(value), value in self.sources
 
     def restore(self, value: Value, state: State) -> None:
         layout, follows, source = state
         if layout is None:
-            self.placed.layouts.pop(value, None)
+            self.layouts.pop(value, None)
         else:
-            self.placed.layouts[value] = layout
+            self.layouts[value] = layout
         if follows is None:
             self.follows.pop(value, None)
         else:
@@ -159,7 +159,7 @@ class Trial(LoweringContext):
         return value
 
     def alias(self, value: Value, of: Value, layout: Layout, *, source: bool = False, back: Back | None = None) -> None:
-        self.placed.layouts[value] = layout
+        self.layouts[value] = layout
         self.copied[value] = of
         if source:
             self.sources.add(value)
@@ -168,7 +168,7 @@ class Trial(LoweringContext):
             self.follows[value] = (of, back or same)
 
     def permute(self, value: Value, of: Any, before: Layout, layout: Layout) -> None:
-        self.placed.layouts[value] = layout
+        self.layouts[value] = layout
         only_turned = _turns_matrices(before, layout) and all(
             _is_product(self.steps[number]) for number in self.readers.get(value, ())
         )
@@ -217,7 +217,7 @@ def unlike(trial: Trial) -> list[Ask]:
     for step in each_step(trial.graph.steps):
         if isinstance(step, ScopeEnter):
             for name, argument in step.arguments.items():
-                if isinstance(argument, Value) and argument in trial.placed.layouts:
+                if isinstance(argument, Value) and argument in trial.layouts:
                     calls.setdefault((type(step.module), name, argument.rank), []).append(argument)
     found: list[Ask] = []
     for arguments in calls.values():

@@ -7,7 +7,7 @@ lengths, such code gives three graphs that are the same but for numbers, and the
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -79,7 +79,7 @@ class _Generalising:
             raise _Different
         written = {name: self._tree([graph.written[name] for graph in self.graphs]) for name in first.written}
         guards = tuple(dict.fromkeys(guard for graph in self.graphs for guard in graph.guards))
-        return Graph(inputs, held, constants, self.steps, written, first.own_gradients, guards)
+        return Graph(inputs, held, constants, tuple(self.steps), written, first.own_gradients, guards)
 
     # %% Steps
 
@@ -236,7 +236,7 @@ class _Generalising:
             raise _Different
         return list(zip(*trees, strict=True))
 
-    def _keys(self, several: Sequence[dict[Any, Any]]) -> list[tuple[Any, ...]]:
+    def _keys(self, several: Sequence[Mapping[Any, Any]]) -> list[tuple[Any, ...]]:
         return self._zipped([list(items) for items in several])
 
 

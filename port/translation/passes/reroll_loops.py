@@ -43,15 +43,15 @@ def rolled_loops(graph: Graph, *, training: bool) -> Graph:
     steps = rolling.rolled(rest)
     if len(steps) == len(rest) and all(map(operator.is_, steps, rest)):
         return graph
-    return replace(graph, steps=[*sizes, *steps], written=rolling.written)
+    return replace(graph, steps=(*sizes, *steps), written=rolling.written)
 
 
 def stateful_loops(graph: Graph, which: Iterable[bool] = itertools.repeat(True)) -> Graph:
     """A run with its loops told to take the module along from round to round: all, or some of them."""
     told = iter(which)
-    steps = [
+    steps = tuple(
         replace(step, stateful=next(told) or step.stateful) if isinstance(step, Loop) else step for step in graph.steps
-    ]
+    )
     return replace(graph, steps=steps)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from port.translation.structure.scope import LostLength, Scope
 from port.translation.structure.source_map import statement_at
 
 
-@dataclass
+@dataclass(frozen=True)
 class Body:
     """A function's body.
 
@@ -32,8 +32,8 @@ class Body:
         modes: whether it does one thing in training and another in evaluation.
     """
 
-    parameters: list[str]
-    statements: list[syntax.Stmt]
+    parameters: tuple[str, ...]
+    statements: tuple[syntax.Stmt, ...]
     returns: syntax.Expr | None
     modes: bool = False
 
@@ -114,8 +114,8 @@ class _Writer:
             statements.append(syntax.Assign(syntax.Name("result"), returns))
             returns = syntax.Name("result")
         statements += written
-        order = [name for name in scope.parameters if name in scope.used_parameters]
-        return Body(order, statements, returns)
+        order = tuple(name for name in scope.parameters if name in scope.used_parameters)
+        return Body(order, tuple(statements), returns)
 
     def _statements(self, made: list[Made], scope: Scope, inline: dict[str, syntax.Expr]) -> list[syntax.Stmt]:
         statements: list[syntax.Stmt] = []
@@ -163,7 +163,7 @@ class _Writer:
 
     # %% What is made, and in how many statements
 
-    def _made(self, items: list[Item]) -> list[Made]:
+    def _made(self, items: Iterable[Item]) -> list[Made]:
         made = []
         for item in items:
             match item:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from port.translation.ir import syntax
@@ -13,7 +13,7 @@ from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, S
 from port.translation.ir.module_tree import ModuleTree
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class ModuleCall:
     """A call of a module's ``forward``.
 
@@ -29,14 +29,14 @@ class ModuleCall:
 
     path: str
     module: Any
-    parameters: dict[str, Any]
+    parameters: Mapping[str, Any]
     place: SourceLocation | None
     results: Any = None
-    items: list[Item] = field(default_factory=list)
-    writes: dict[str, syntax.Expr] = field(default_factory=dict)
+    items: tuple[Item, ...] = ()
+    writes: Mapping[str, syntax.Expr] = field(default_factory=dict)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Repeated:
     """A loop, and what a round of it does.
 
@@ -48,13 +48,13 @@ class Repeated:
 
     path: str
     scan: Scan
-    items: list[Item] = field(default_factory=list)
+    items: tuple[Item, ...] = ()
 
 
 Item: TypeAlias = "Assignment | ModuleCall | Repeated"
 
 
-def calls_in(items: list[Item]) -> Iterator[ModuleCall]:
+def calls_in(items: Iterable[Item]) -> Iterator[ModuleCall]:
     """The calls among some items, and those in loops."""
     for item in items:
         match item:
@@ -84,47 +84,54 @@ def call_tree(placed: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> Mo
         dissolved: paths of modules whose calls are written out where they are called, but for those in a Sequential.
         tree: of the modules.
     """
-    steps = list(placed.steps)
-    first = next(number for number, step in enumerate(steps) if isinstance(step, ScopeEnter))
-    root = steps[first]
+    first = next(number for number, step in enumerate(placed.steps) if isinstance(step, ScopeEnter))
+    root = placed.steps[first]
     assert isinstance(root, ScopeEnter)
-    call = ModuleCall(root.path, root.module, root.arguments, root.place)
-    call.items += [step for step in steps[:first] if isinstance(step, Assignment)]
-    rest = iter(steps[first + 1 :])
-    _read_items(call, rest, dissolved, tree)
-    _give_writes(call, placed)
-    return call
+    made, results = _Reader(dissolved, tree).read(root.path, iter(placed.steps[first + 1 :]))
+    before = (step for step in placed.steps[:first] if isinstance(step, Assignment))
+    call = ModuleCall(root.path, root.module, root.arguments, root.place, results, (*before, *made))
+    return _with_writes(call, _writes_by_maker(call, placed.written))
 
 
-def _read_items(
-    into: ModuleCall | Repeated, steps: Iterator[LoweredStep], dissolved: set[str], tree: ModuleTree
-) -> None:
-    """Give a call, or a loop, what it does: the steps up to its end."""
-    skipped: list[str] = []
-    for step in steps:
-        match step:
-            case ScopeEnter() if step.path in dissolved and tree.kind(into.path) != "sequential":
-                skipped.append(step.path)
-            case ScopeEnter():
-                call = ModuleCall(step.path, step.module, step.arguments, step.place)
-                into.items.append(call)
-                _read_items(call, steps, dissolved, tree)
-            case ScopeExit() if skipped:
-                skipped.pop()
-            case ScopeExit():
-                assert isinstance(into, ModuleCall)
-                into.results = step.results
-                return
-            case Scan():
-                repeated = Repeated(into.path, step)
-                into.items.append(repeated)
-                _read_items(repeated, iter(step.steps), dissolved, tree)
-            case Assignment():
-                into.items.append(step)
+class _Reader:
+    """Reads the steps of calls and of loops.
+
+    Args:
+        dissolved: paths of modules whose calls are written out where they are called.
+        tree: of the modules.
+    """
+
+    def __init__(self, dissolved: set[str], tree: ModuleTree) -> None:
+        self.dissolved, self.tree = dissolved, tree
+
+    def read(self, path: str, steps: Iterator[LoweredStep]) -> tuple[tuple[Item, ...], Any]:
+        """What a call of a module, or a round of a loop in its code, does up to its end; and what it returns."""
+        items: list[Item] = []
+        dissolved: list[str] = []
+        for step in steps:
+            match step:
+                case ScopeEnter() if step.path in self.dissolved and self.tree.kind(path) != "sequential":
+                    dissolved.append(step.path)
+                case ScopeEnter():
+                    made, results = self.read(step.path, steps)
+                    items.append(ModuleCall(step.path, step.module, step.arguments, step.place, results, made))
+                case ScopeExit() if dissolved:
+                    dissolved.pop()
+                case ScopeExit():
+                    return tuple(items), step.results
+                case Scan():
+                    made, _ = self.read(path, iter(step.steps))
+                    items.append(Repeated(path, step, made))
+                case Assignment():
+                    items.append(step)
+        return tuple(items), None
 
 
-def _give_writes(root: ModuleCall, placed: LoweredGraph) -> None:
-    """Have each buffer written where its new value is made."""
+Writes = Mapping[str, syntax.Expr]
+
+
+def _writes_by_maker(root: ModuleCall, written: Writes) -> dict[ModuleCall, Writes]:
+    """The call that makes the new value of each buffer, and writes it."""
     makers: dict[str, ModuleCall] = {}
 
     def walk(call: ModuleCall) -> None:
@@ -135,10 +142,26 @@ def _give_writes(root: ModuleCall, placed: LoweredGraph) -> None:
                 makers.update((value.name, call) for value in made_by(item))
 
     walk(root)
-    for path, expression in placed.written.items():
+    found: dict[ModuleCall, dict[str, syntax.Expr]] = {}
+    for path, expression in written.items():
         read = values_in(expression)
         maker = makers.get(read[0], root) if len(read) == 1 else root
-        maker.writes[path] = expression
+        found.setdefault(maker, {})[path] = expression
+    return dict(found)
+
+
+def _with_writes(call: ModuleCall, writes: Mapping[ModuleCall, Writes]) -> ModuleCall:
+    """The same call, each buffer written where its new value is made."""
+
+    def within(item: Item) -> Item:
+        match item:
+            case ModuleCall():
+                return _with_writes(item, writes)
+            case Repeated():
+                return replace(item, items=tuple(map(within, item.items)))
+        return item
+
+    return replace(call, items=tuple(map(within, call.items)), writes=writes.get(call, {})) if writes else call
 
 
 RETURN = "return"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,18 +17,18 @@ from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.statement_merge import Conditions, merged_statements
 
 
-@dataclass
+@dataclass(frozen=True)
 class ClassForm:
     """One instance: what it holds, as constructions by the attributes' names, and what its call does."""
 
     path: str
     module: Any
-    attributes: dict[str, syntax.Expr]
+    attributes: Mapping[str, syntax.Expr]
     body: Body | None
     is_sequential: bool = False
 
 
-@dataclass
+@dataclass(frozen=True)
 class FoldedClass:
     """A class to be written.
 
@@ -43,10 +44,10 @@ class FoldedClass:
     """
 
     name: str
-    members: list[str]
+    members: tuple[str, ...]
     original: type
-    arguments: list[Argument]
-    attributes: dict[str, syntax.Expr]
+    arguments: tuple[Argument, ...]
+    attributes: Mapping[str, syntax.Expr]
     body: Body | None
     is_sequential: bool = False
     is_frozen: bool = False
@@ -105,7 +106,7 @@ def _shape(form: ClassForm) -> Any:
         return attributes
     returns = None if body.returns is None else without_numbers(body.returns, none_too=False)
     statements = tuple(without_numbers(statement, none_too=False) for statement in body.statements)
-    return attributes, statements, tuple(body.parameters), returns
+    return attributes, statements, body.parameters, returns
 
 
 def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
@@ -146,16 +147,22 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
     kept = {numbered(number).name: one.written("self.") for number, one in enumerate(called)}
     attributes = {attribute: filled(made, filling) for attribute, made in attributes.items()}
     if body is not None:
-        statements = [filled(statement, kept) for statement in body.statements]
+        statements = tuple(filled(statement, kept) for statement in body.statements)
         body = Body(body.parameters, statements, body.returns and filled(body.returns, kept), body.modes)
     order = {one.name: one.order for one in called if one.formula is None}
     arguments.sort(key=lambda argument: order[argument.name])
     every = (*arguments, *flags, *modules)
     required = [argument for argument in every if argument.default is None]
     optional = [argument for argument in every if argument.default is not None]
-    paths = [form.path for form in forms]
-    arguments = required + optional
-    return FoldedClass(name, paths, type(forms[0].module), arguments, attributes, body, forms[0].is_sequential)
+    return FoldedClass(
+        name,
+        tuple(form.path for form in forms),
+        type(forms[0].module),
+        (*required, *optional),
+        attributes,
+        body,
+        forms[0].is_sequential,
+    )
 
 
 def _module(attribute: str, forms: list[ClassForm]) -> Argument | None:
@@ -217,7 +224,7 @@ def _body(
         returns = _returns(groups, conditions, statements, holes)
     except Differ:
         return "they do different things"
-    return Body(first.parameters, statements, returns, any(body.modes for body in bodies if body is not None))
+    return Body(first.parameters, tuple(statements), returns, any(body.modes for body in bodies if body is not None))
 
 
 def _returns(

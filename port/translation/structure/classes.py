@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from port.translation.ir import syntax
@@ -23,7 +24,7 @@ from port.translation.structure.sequential import IDENTITY, elements
 from port.translation.structure.train_eval_merge import merged
 
 
-@dataclass
+@dataclass(frozen=True)
 class Program:
     """The classes, innermost first.
 
@@ -36,10 +37,10 @@ class Program:
         variables: Flax's dotted paths of the parameters and buffers of one's own that it holds.
     """
 
-    classes: list[FoldedClass]
+    classes: tuple[FoldedClass, ...]
     tree: ModuleTree
-    numbers: dict[str, dict[str, str]] = field(default_factory=dict)
-    annotations: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+    numbers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    annotations: Mapping[str, Mapping[str, set[str]]] = field(default_factory=dict)
     layers: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
 
@@ -104,7 +105,7 @@ class _Building:
                 self.bodies[path] = merged(written[True][path], written[False][path])
         self._fold()
         held = frozenset(self.layers), frozenset(self.variables)
-        return Program(self.classes, self.tree, dict(self.numbers), dict(self.annotations), *held)
+        return Program(tuple(self.classes), self.tree, dict(self.numbers), dict(self.annotations), *held)
 
     def _write(self, call: ModuleCall, parameters: dict[str, list[str]]) -> None:
         """Write the bodies, the innermost first; every call of one module has to have the same."""
@@ -117,7 +118,7 @@ class _Building:
             self.numbers[call.path][name] = kind if kind == known_kind else ""
         if self.tree.kind(call.path) == "sequential" and call.path:
             found = elements(call, self.tree, self.bodies)
-            body = Body(["input"], [], None)
+            body = Body(("input",), (), None)
             known = self.elements.setdefault(call.path, found)
             for name, element in found.items():
                 # A child that one mode calls, and whose work the other does not need.
@@ -127,7 +128,8 @@ class _Building:
                     raise Unreachable(call.path, "its calls differ")
         else:
             body = write_body(call, self.placed, self.tree, self.bodies)
-            body.parameters = _in_order([*body.parameters, *parameters.get(call.path, ())], call)
+            needed = [*body.parameters, *parameters.get(call.path, ())]
+            body = replace(body, parameters=_in_order(needed, call))
         known_body = self.bodies.get(call.path)
         if known_body is not None and known_body != body:
             raise Unreachable(call.path, "its calls differ")
@@ -161,7 +163,7 @@ class _Building:
                 self.classes.append(made)
                 for path in made.members:
                     self.constructions[path] = made.construction(path)
-        self.classes[-1].is_frozen = self.freezing.is_whole
+        self.classes[-1] = replace(self.classes[-1], is_frozen=self.freezing.is_whole)
 
     def _level(self, path: str) -> int:
         """How many modules of the same class are inside one another beneath this one."""
@@ -316,10 +318,10 @@ class _Building:
         return torchs(0)
 
 
-def _in_order(names: list[str], call: ModuleCall) -> list[str]:
+def _in_order(names: list[str], call: ModuleCall) -> tuple[str, ...]:
     """Parameters in the order of ``forward``."""
     order = list(call.parameters)
-    return sorted(dict.fromkeys(names), key=lambda name: order.index(name.lstrip("*")))
+    return tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name.lstrip("*"))))
 
 
 def _above(path: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from port.errors import UnknownChoice, UsageError
@@ -81,7 +81,7 @@ _INHERITED = syntax.FunctionDef(
 """A Sequential's call: it has none of its own to be decorated."""
 
 
-def _numbers(made: FoldedClass, given: dict[str, dict[str, str]]) -> Numbers:
+def _numbers(made: FoldedClass, given: Mapping[str, Mapping[str, str]]) -> Numbers:
     """Which arguments of a class's call are numbers, of all that its instances are given."""
     found: Numbers = {}
     for place, parameter in enumerate(made.body.parameters if made.body is not None else (), 1):

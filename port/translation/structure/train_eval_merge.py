@@ -20,7 +20,7 @@ def merged(training: Body, evaluation: Body) -> Body:
     """One body: what only one mode does stands behind ``if not self.deterministic``."""
     if _same(training, evaluation) or _same_but_for_dropout(training, evaluation):
         return training
-    parameters = [*training.parameters, *(name for name in evaluation.parameters if name not in training.parameters)]
+    parameters = tuple(dict.fromkeys((*training.parameters, *evaluation.parameters)))
     statements: list[syntax.Stmt] = []
     matched = SequenceMatcher(None, training.statements, evaluation.statements, autojunk=False)
     for kind, i, j, k, end in matched.get_opcodes():
@@ -36,19 +36,19 @@ def merged(training: Body, evaluation: Body) -> Body:
             statements[-1] = replace(last, body=(*last.body, given))
         else:
             statements.append(syntax.If(_test(False), (given,)))
-    return Body(parameters, statements, returns, modes=True)
+    return Body(parameters, tuple(statements), returns, modes=True)
 
 
-def _guarded(training: list[syntax.Stmt], evaluation: list[syntax.Stmt]) -> list[syntax.Stmt]:
-    training = [statement for statement in training if not isinstance(statement, syntax.Comment)]
-    evaluation = [statement for statement in evaluation if not isinstance(statement, syntax.Comment)]
+def _guarded(training: tuple[syntax.Stmt, ...], evaluation: tuple[syntax.Stmt, ...]) -> tuple[syntax.Stmt, ...]:
+    training = tuple(statement for statement in training if not isinstance(statement, syntax.Comment))
+    evaluation = tuple(statement for statement in evaluation if not isinstance(statement, syntax.Comment))
     if not training and not evaluation:
-        return []
+        return ()
     if not training:
-        return [syntax.If(_test(True), tuple(evaluation))]
+        return (syntax.If(_test(True), evaluation),)
     if not evaluation and all(_only_drops(statement) for statement in training):
         return training
-    return [syntax.If(_test(False), tuple(training), tuple(evaluation))]
+    return (syntax.If(_test(False), training, evaluation),)
 
 
 def _test(evaluation: bool) -> syntax.Expr:
@@ -61,8 +61,8 @@ def _same(one: Body, other: Body) -> bool:
 
 def _same_but_for_dropout(training: Body, evaluation: Body) -> bool:
     """Whether they are the same once the dropouts, which do nothing in evaluation, are taken out."""
-    kept = [statement for statement in training.statements if not _only_drops(statement)]
-    stripped = Body(training.parameters, [_stripped(s) for s in kept], training.returns and _stripped(training.returns))
+    kept = tuple(_stripped(statement) for statement in training.statements if not _only_drops(statement))
+    stripped = Body(training.parameters, kept, training.returns and _stripped(training.returns))
     return _same(stripped, evaluation)
 
 

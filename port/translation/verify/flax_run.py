@@ -125,7 +125,7 @@ def flax_outputs(written: Written, given: Any, training: bool, seed: int) -> lis
 
 
 @contextmanager
-def _drawing(translation: WrittenModule, draws: list[Drawn], seed: int) -> Iterator[None]:
+def _drawing(translation: WrittenModule, draws: Sequence[Drawn], seed: int) -> Iterator[None]:
     """Within it, the written module draws the numbers of a seed."""
     checkpointed = translation.checkpointed if draws else ()
     with jax_draws(seed, draws), each_call_traced(translation.code, checkpointed):

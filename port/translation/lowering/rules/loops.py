@@ -34,7 +34,7 @@ def place_loop(stage: LoweringContext, loop: Loop, go: Callable[[Step], None]) -
     rows = [_rows(stage, each, loop.length) for each in loop.stacked]
     for carried in loop.carried:
         _known(stage, carried.last, stage.layout(carried.inside))
-    stage.placed.steps.append(
+    stage.lowered.append(
         Scan(
             tuple(each.inside for each in loop.carried),
             tuple(each.inside for each in loop.sliced),
@@ -56,8 +56,8 @@ def place_loop(stage: LoweringContext, loop: Loop, go: Callable[[Step], None]) -
 
 
 def _known(stage: LoweringContext, value: Value, layout: Layout) -> None:
-    stage.placed.layouts[value] = layout
-    stage.placed.values[value.name] = value
+    stage.layouts[value] = layout
+    stage.values[value.name] = value
 
 
 def _take(stage: LoweringContext, sliced: Sliced) -> syntax.Expr:
@@ -122,6 +122,6 @@ def _length(stage: LoweringContext, loop: Loop) -> syntax.Expr:
     if isinstance(loop.length, int):
         return literal(loop.length)
     size = Value(f"{loop.results[0].name}_rounds", None, "size", loop.length)
-    stage.placed.values[size.name] = size
+    stage.values[size.name] = size
     made: syntax.Expr = stage.ref(size)
     return made

@@ -115,7 +115,7 @@ def _last(
     wanted = rows_first(stage, value)
     if folded is not None and folded.axis == value.rank - 1 and _takes_fold(stage, call, folded):
         wanted = replace(wanted, folded=folded)
-        stage.placed.folds[call.path] = folded
+        stage.folds[call.path] = folded
     expression = stage.need(value, wanted)
     after = replace(wanted, folded=None)
     return {value: expression}, [after], {}, value if after == layout else None
@@ -127,7 +127,7 @@ def _takes_fold(stage: LoweringContext, call: LayerCall, folded: Folded) -> bool
 
     if type(call.module) is not torch.nn.Linear or call.path in stage.shared:
         return False
-    known = stage.placed.folds.get(call.path)
+    known = stage.folds.get(call.path)
     return stage.calls[call.path] == 1 or known == folded
 
 

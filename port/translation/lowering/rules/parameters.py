@@ -27,7 +27,7 @@ def place_held(stage: LoweringContext, value: Value, path: str) -> None:
         )
     if layer is None:
         # The module's own: it lies as its readers want it.
-        stage.placed.layouts[value] = stage.given(value) or torchs(value.rank)
+        stage.layouts[value] = stage.given(value) or torchs(value.rank)
         stage.sources.add(value)
         stage.literals[value] = variable(owner, name)
         return
@@ -42,10 +42,10 @@ def place_held(stage: LoweringContext, value: Value, path: str) -> None:
                         break
                     raise NoPair(f"{path} is read by hand, and its twin holds it in another form ({move})")
                 layout = Layout(move.axes)
-            stage.placed.layouts[value] = layout
+            stage.layouts[value] = layout
             stage.literals[value] = variable(layer, param.flax_names[0])
             return
-    stage.placed.layouts[value] = torchs(value.rank)
+    stage.layouts[value] = torchs(value.rank)
     stage.literals[value] = variable(layer, inner)
 
 

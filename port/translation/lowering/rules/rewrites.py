@@ -54,7 +54,7 @@ def _length(stage: LoweringContext, length: int | str, of: Value) -> int | Value
     if isinstance(length, int):
         return length
     made = Value(f"{of.name}_{length}", None, "size", length)
-    stage.placed.values[made.name] = made
+    stage.values[made.name] = made
     return made
 
 

@@ -17,7 +17,7 @@ _ARITHMETIC = (
 
 def _known_by_its_formula(stage: LoweringContext, operation: Operation) -> None:
     for result in operation.results:
-        stage.placed.values[result.name] = result
+        stage.values[result.name] = result
 
 
 RULES = dict.fromkeys(("aten.sym_size", "aten.sym_numel", *_ARITHMETIC), _known_by_its_formula)

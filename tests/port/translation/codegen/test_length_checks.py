@@ -11,7 +11,7 @@ from port.translation.ir.syntax import source
 
 def lines(lengths: InputLengths, arguments: list[str], layouts: list[Layout]) -> list[str]:
     values = tuple(Value(name, shape, "float32") for name, shape in zip(arguments, lengths.shapes, strict=True))
-    graph = Graph(values, {}, {}, [ScopeEnter("", 0, None, dict(zip(arguments, values, strict=True)))])
+    graph = Graph(values, {}, {}, (ScopeEnter("", 0, None, dict(zip(arguments, values, strict=True))),))
     made = expectations(graph, dict(zip(values, layouts, strict=True)), lengths, arguments)
     return list(map(source, made))
 

@@ -22,7 +22,7 @@ class Tied(nn.Module):
 def test_the_name_of_a_layer_kept_whole_comes_first() -> None:
     root = Tied()
     values = {Value(name, (1,), "float32"): name for name in ("first", "second", "own", "head.weight", "embed.weight")}
-    graph = Graph((), dict(values), {}, [])
+    graph = Graph((), dict(values), {}, ())
     made = with_canonical_names(root, {"embed": root.embed, "head": root.head}, graph)
     assert list(made.held.values()) == ["first", "first", "embed.weight", "embed.weight", "embed.weight"]
     assert graph.held == values, "the graph that was given stays as it is"

@@ -43,7 +43,7 @@ def straight(*steps: Step) -> Graph:
         inputs=(X,),
         held={W: "weight"},
         constants={},
-        steps=[ScopeEnter("", 0, model, {"x": X}, HERE), *inside, ScopeExit("", 0, Y)],
+        steps=(ScopeEnter("", 0, model, {"x": X}, HERE), *inside, ScopeExit("", 0, Y)),
         guards=("n >= 2",),
     )
 
@@ -64,5 +64,5 @@ def looped(first: Value | None = None) -> Graph:
         place=HERE,
     )
     model = nn.Identity()
-    steps = [ScopeEnter("", 0, model, {"x": whole}), loop, ScopeExit("", 0, (last, sums))]
+    steps = (ScopeEnter("", 0, model, {"x": whole}), loop, ScopeExit("", 0, (last, sums)))
     return Graph((whole,), {}, {zero: None}, steps)

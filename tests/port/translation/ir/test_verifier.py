@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from port.translation.both_modes import both_runs
-from port.translation.ir.graph import Graph, ScopeEnter, ScopeExit
+from port.translation.ir.graph import Graph, Loop, ScopeEnter, ScopeExit
 from port.translation.ir.layout import Layout
 from port.translation.ir.verifier import BrokenGraph, verify_graph, verify_lowered
 
@@ -24,8 +24,9 @@ def test_right_graphs_are_whole() -> None:
 
 def _with_steps(change: Callable[[list], None]) -> Graph:
     graph = straight()
-    change(graph.steps)
-    return graph
+    steps = [*graph.steps]
+    change(steps)
+    return replace(graph, steps=tuple(steps))
 
 
 LINEAR, RELU = operation("aten.linear.default", H, input=X, weight=W), operation("aten.relu.default", Y, self=H)
@@ -59,10 +60,11 @@ def test_each_fault_is_named(fault: str) -> None:
 
 def test_a_carried_value_has_one_shape() -> None:
     graph = looped()
-    loop = graph.steps[1]
+    before, loop, behind = graph.steps
+    assert isinstance(loop, Loop)
     narrow = value("narrow", "n", 4)
-    graph.constants[narrow] = None
-    graph.steps[1] = replace(loop, carried=(replace(loop.carried[0], first=narrow),))  # type: ignore[arg-type, union-attr]
+    broken = replace(loop, carried=(replace(loop.carried[0], first=narrow),))
+    graph = replace(graph, constants={**graph.constants, narrow: None}, steps=(before, broken, behind))
     with pytest.raises(BrokenGraph, match="begins with %narrow of another shape"):
         verify_graph(graph)
 
@@ -72,11 +74,9 @@ def test_a_lowered_graph_is_whole_and_faults_in_it_are_found() -> None:
     verify_lowered(placed)
     steps = list(placed.steps)
     made = next(number for number, step in enumerate(steps) if not isinstance(step, ScopeEnter | ScopeExit))
-    placed.steps = [*steps[:made], *steps[made + 1 :]]
     with pytest.raises(BrokenGraph, match="which nothing before it makes"):
-        verify_lowered(placed)
-    placed.steps = steps
+        verify_lowered(replace(placed, steps=(*steps[:made], *steps[made + 1 :])))
     some = next(each for each in placed.layouts if each.rank == 4)
-    placed.layouts[some] = Layout((0, 1, 2))
+    placed = replace(placed, layouts={**placed.layouts, some: Layout((0, 1, 2))})
     with pytest.raises(BrokenGraph, match=r"has 4 axes, and its layout is \(0, 1, 2\)"):
         verify_lowered(placed)

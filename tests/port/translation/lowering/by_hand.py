@@ -49,7 +49,7 @@ class Lowered:
 
     @property
     def transposes(self) -> int:
-        return sum(step.is_transpose for step in self.stage.placed.steps if isinstance(step, Assignment))
+        return sum(step.is_transpose for step in self.stage.lowered if isinstance(step, Assignment))
 
     def in_torchs(self) -> list[np.ndarray]:
         """The arrays with their axes as torch has them."""
@@ -105,20 +105,20 @@ def lowered(
     given |= {key: stood_in(argument) for key, argument in named.items()}
     results = tuple(value_of(f"y{number}", tensor) for number, tensor in enumerate(made))
     operation = Operation(operator, given, results, several, None)
-    steps = [ScopeEnter("", 0, nn.Identity(), {}), operation, ScopeExit("", 0, results[:read])]
+    steps = (ScopeEnter("", 0, nn.Identity(), {}), operation, ScopeExit("", 0, results[:read]))
     graph = Graph(tuple(tensors), {}, {}, steps)
     preferred = {} if wanted is None else {results[0].name: Layout(wanted)}
     stage = LoweringContext(graph, nn.Identity(), preferred, training)
     names: dict[str, Any] = {}
     for number, (value, tensor) in enumerate(tensors.items()):
         order = orders[number] if number < len(orders) else None
-        stage.placed.layouts[value] = torchs(value.rank) if order is None else Layout(order)
+        stage.layouts[value] = torchs(value.rank) if order is None else Layout(order)
         stage.sources.add(value)
         names[value.name] = jnp.asarray(tensor.numpy()).transpose(stage.layout(value).order)
     apply(stage, operation)
-    assert not stage.placed.unwritten, stage.placed.unwritten
+    assert not stage.unwritten, stage.unwritten
     texts = []
-    for step in stage.placed.steps:
+    for step in stage.lowered:
         assert isinstance(step, Assignment)
         made_here = ", ".join(
             each.name for each in (step.results if isinstance(step.results, tuple) else [step.results])
@@ -167,6 +167,6 @@ def lowered_graph(
     """A graph of some steps, lowered; and what is written, a line an assignment."""
     model = model or nn.Identity()
     enter, leave = ScopeEnter("", 0, model, {}), ScopeExit("", 0, results)
-    graph = Graph(tuple(inputs), held or {}, constants or {}, [enter, *steps, leave])
+    graph = Graph(tuple(inputs), held or {}, constants or {}, (enter, *steps, leave))
     placed = lower_graph(graph, model, Layouts(chosen or {}), training=training)
     return placed, [written(step.expression) for step in each_lowered(placed.steps) if isinstance(step, Assignment)]

@@ -214,7 +214,7 @@ def test_what_a_move_has_changed_is_undone(module: nn.Module) -> None:
     args = (torch.randn(2, 2, 4, 5),) * (2 if isinstance(module, TwoSources) else 1)
     graph = captured(module, args, {}, training=False, layers=kept_layers(module), free=())
     search = _Search({False: graph}, module, {})
-    before, layouts = search.cost, dict(search.trials[0].placed.layouts)
+    before, layouts = search.cost, dict(search.trials[0].layouts)
     undo = search._move(graph.inputs[0].name, channels_last(4, 1), along=True)
     assert {value: search.trials[0].layout(value) for value in layouts} != layouts
     search._undo(undo)

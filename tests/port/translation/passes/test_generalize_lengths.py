@@ -26,7 +26,7 @@ def graph(number: int, **changed: Any) -> Graph:
         Operation(operator, {"self": half, "size": kernel}, (y,), False, None),
         ScopeExit("", 0, y),
     ]
-    return Graph((x,), {}, {}, [*steps[:3], *changed.get("more", []), steps[3]])
+    return Graph((x,), {}, {}, (*steps[:3], *changed.get("more", []), steps[3]))
 
 
 def test_numbers_become_formulas() -> None:

@@ -20,7 +20,7 @@ from ..statements_read import statements as statements_of
 
 def form(path: str, *statements: str, **flags: Any) -> ClassForm:
     """An instance: what its call does, and what the original's module holds."""
-    body = Body(["x"], statements_of("\n".join(statements)), syntax.Name("x"))
+    body = Body(("x",), tuple(statements_of("\n".join(statements))), syntax.Name("x"))
     return ClassForm(path, SimpleNamespace(**{"training": True, **flags}), {}, body)
 
 
@@ -128,8 +128,8 @@ def test_where_nothing_tells_them_apart() -> None:
 def test_instances_that_do_different_things_are_different_classes() -> None:
     made = fold([form("a", "x = f(x)"), form("b", "x = g(x)"), form("c", "x = f(x)")], {"SimpleNamespace"})
     assert [(cls.name, cls.members) for cls in made] == [
-        ("SimpleNamespace2", ["a", "c"]),
-        ("SimpleNamespace3", ["b"]),
+        ("SimpleNamespace2", ("a", "c")),
+        ("SimpleNamespace3", ("b",)),
     ]
 
 

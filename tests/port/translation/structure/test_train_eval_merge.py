@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..statements_read import statements as statements_of
 
 
 def body(*statements: str, returns: str | None = "x") -> Body:
-    return Body(["x"], statements_of("\n".join(statements)), None if returns is None else parsed(returns))
+    return Body(("x",), tuple(statements_of("\n".join(statements))), None if returns is None else parsed(returns))
 
 
 def text(made: Body) -> str:
@@ -92,9 +93,8 @@ def test_a_body_that_asks_for_the_mode_says_so() -> None:
 
 
 def test_it_takes_what_any_mode_needs() -> None:
-    training, evaluation = body(returns="f(x)"), body(returns="y")
-    evaluation.parameters = ["y"]
-    assert merged(training, evaluation).parameters == ["x", "y"]
+    training, evaluation = body(returns="f(x)"), replace(body(returns="y"), parameters=("y",))
+    assert merged(training, evaluation).parameters == ("x", "y")
 
 
 _BODIES = st.builds(

@@ -31,7 +31,7 @@ def scanned(**orders: tuple[int, ...]) -> tuple[Scan, LoweredGraph]:
         steps=(operation("aten.add.Tensor", NEXT, self=CARRIED, other=INSIDE, alpha=1),),
         place=HERE,
     )
-    steps = [ScopeEnter("", 0, nn.Identity(), {}), loop, ScopeExit("", 0, (LAST, SUMS))]
+    steps = (ScopeEnter("", 0, nn.Identity(), {}), loop, ScopeExit("", 0, (LAST, SUMS)))
     chosen = {name: Layout(order) for name, order in orders.items()}
     placed = lower_graph(Graph((WHOLE, FIRST), {}, {}, steps), nn.Identity(), Layouts(chosen), training=False)
     return next(step for step in placed.steps if isinstance(step, Scan)), placed

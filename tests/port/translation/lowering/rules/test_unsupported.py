@@ -21,4 +21,4 @@ def test_each_says_why(name: str) -> None:
 
 def test_what_nobody_reads_is_not_missed() -> None:
     placed, texts = lowered_graph(operation("aten.nonzero.default", Y, self=X), inputs=[X], results=X)
-    assert placed.unwritten == [] and texts == []
+    assert placed.unwritten == () and texts == []
