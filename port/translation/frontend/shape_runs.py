@@ -6,6 +6,7 @@ costs no more than a small one's.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from port.parity.sides.copies import copied
+from port.translation.frontend.alike_layers import AlikeLayers
 from port.translation.frontend.drawn_branches import select_drawn_branches
 
 UNDECIDED = (
@@ -43,13 +45,15 @@ class ShapeRuns:
 
     Args:
         module: stays as it is.
+        layers: paths of torch's own layers in it, of which those that are alike may be run once for all.
         training: the mode that it runs in.
     """
 
-    def __init__(self, module: torch.nn.Module, *, training: bool = False) -> None:
+    def __init__(self, module: torch.nn.Module, layers: Collection[str] = (), *, training: bool = False) -> None:
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.copy = copied(module, self._without_numbers).train(training)
         select_drawn_branches(self.copy, numbers=False)
+        self.alike = AlikeLayers(self.copy, layers)
 
     def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Inputs as it takes them."""
@@ -62,7 +66,7 @@ class ShapeRuns:
         Raises:
             Exception: one of `UNDECIDED`, or what the module itself raises.
         """
-        with _Shapes(self.fake):
+        with _Shapes(self.fake), self.alike.run_once():
             return self.copy(*args, **kwargs)
 
     def _without_numbers(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -77,7 +77,7 @@ class Trials:
 
     def _counted(self, kind: type[Any], sizes: Sizes) -> Steps:
         if kind not in self._runners:
-            self._runners[kind] = kind(self.module)
+            self._runners[kind] = kind(self.module, self.layers)
         runner = self._runners[kind]
         before = _state(runner.copy)
         args, kwargs = runner.given(*resized(self.args, self.kwargs, sizes))
@@ -98,9 +98,9 @@ class Trials:
 
 
 class _Copy:
-    """A copy of a module."""
+    """A copy of a module; each of its layers runs with its own numbers."""
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, module: torch.nn.Module, layers: Collection[str]) -> None:
         self.copy = copied(module).eval()
 
     def given(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
