@@ -30,6 +30,7 @@ from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.symbolic_lengths import shapes_of
 from port.translation.lowering.layout_assignment import analyse
 from port.translation.lowering.lower_graph import lower_graph
+from port.translation.passes.identities import without_identities
 from port.translation.passes.reroll_loops import stateful_loops
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def both_runs(
             # Where no input has such a length, none stays free.
             free = fewer if len(fewer) < len(free) else []
     passes: dict[str, Callable[[Graph], Graph]] = {
+        "remove-identities": without_identities,
         "output-sizes": partial(in_spatial_sizes, root),
         "canonical-names": partial(with_canonical_names, root, layers),
         **({"stateful-loops": stateful_loops} if remat else {}),

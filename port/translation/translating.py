@@ -45,7 +45,7 @@ from port.translation.result import Translation
 from port.translation.structure.classes import Program, program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.remat import checkpointed_classes
-from port.translation.structure.scope import LostLength
+from port.translation.structure.unreachable import LostLength
 from port.translation.verify import OriginalAndWritten, Proof, prove, settled
 from port.weights.torch_arrays import as_numpy
 

@@ -217,6 +217,8 @@ def mapped(tree: Any, function: Callable[[Value], Any]) -> Any:
         case dict():
             made = ((key, mapped(item, function)) for key, item in tree.items())
             return type(tree)(made) if type(tree) is not dict else dict(made)
+        case slice():
+            return slice(*mapped((tree.start, tree.stop, tree.step), function))
         case _:
             return tree
 

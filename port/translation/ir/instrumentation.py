@@ -17,6 +17,7 @@ PASSES = (
     "export",
     "reroll-loops",
     "generalize-lengths",
+    "remove-identities",
     "output-sizes",
     "canonical-names",
     "stateful-loops",

@@ -13,10 +13,7 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import code, ref
 from port.translation.ir.graph import (
     Graph,
-    LayerCall,
-    Loop,
     Operation,
-    ScopeExit,
     SourceLocation,
     Value,
     each_step,
@@ -26,6 +23,7 @@ from port.translation.ir.graph import (
 )
 from port.translation.ir.layout import Drawn, Folded, Layout, channels_last, moved, torchs
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph, LoweredStep, Unsupported
+from port.translation.lowering.stopped_gradients import read_past_no_grad
 from port.translation.lowering.transposes import brought, transposed
 
 Back = Callable[[Layout], Layout | None]
@@ -69,7 +67,7 @@ class LoweringContext:
         self.numbers = count()  # of the copies
         self.literals: dict[Value, syntax.Expr] = {}
         self.place: SourceLocation | None = None
-        self.cut = _cut(graph)
+        self.cut = read_past_no_grad(graph)
         self.layers = kept_layers(root)
         self.calls = calls_of(each_step(graph.steps))
         self.shared = shared_layers(root, self.layers)
@@ -297,20 +295,3 @@ class LoweringContext:
             self._append(Assignment((copy,), expression, place=self.place, is_transpose=True))
             self.copies[key] = copy
         return self.copies[key]
-
-
-def _cut(graph: Graph) -> set[Value]:
-    """What is made without gradients and read by what has them."""
-    made: set[Value] = set()
-    cut: set[Value] = set()
-    for step in each_step(graph.steps):
-        match step:
-            case Operation() | LayerCall():
-                read = each_value((step.arguments, step.keywords if isinstance(step, LayerCall) else ()))
-                if step.detached:
-                    made.update(value for value in each_value(step.results) if value.shape is not None)
-                else:
-                    cut.update(value for value in read if value in made)
-            case Loop() | ScopeExit(path=""):
-                cut.update(value for value in read_by(step) if value in made)
-    return cut

@@ -17,8 +17,9 @@ from port.translation.structure.call_tree import Item, ModuleCall, Repeated, mad
 from port.translation.structure.inline_dce import Made, inlined, needed, tree_with_inlined, with_inlined
 from port.translation.structure.name_hints import hints
 from port.translation.structure.scan import ends_of, made_of_loop, with_inlined_ends, written_loop
-from port.translation.structure.scope import LostLength, Scope
+from port.translation.structure.scope import Scope
 from port.translation.structure.source_map import statement_at
+from port.translation.structure.unreachable import LostLength
 
 
 @dataclass(frozen=True)

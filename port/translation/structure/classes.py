@@ -19,9 +19,9 @@ from port.translation.structure.class_merge import ClassForm, FoldedClass, fold
 from port.translation.structure.constructors import buffer_form, is_function, layer_form, parameter_form
 from port.translation.structure.frozen_parameters import Freezing
 from port.translation.structure.init_inference import Initial
-from port.translation.structure.scope import Unreachable
 from port.translation.structure.sequential import IDENTITY, elements
 from port.translation.structure.train_eval_merge import merged
+from port.translation.structure.unreachable import Unreachable
 
 
 @dataclass(frozen=True)

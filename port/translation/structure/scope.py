@@ -10,31 +10,17 @@ from typing import Any
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal, names_in, renamed, values_in
-from port.translation.ir.graph import Size, Value, each_value
+from port.translation.ir.graph import Value, each_value
 from port.translation.ir.length_expr import length
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.new_axes import with_bracketed_axes
 from port.translation.ir.simplify import merged_subscripts, with_whole_lists
 from port.translation.ir.symbolic_lengths import multiple_of, same
 from port.translation.structure.call_tree import ModuleCall
 from port.translation.structure.inline_dce import Made
 from port.translation.structure.name_hints import is_reserved
-
-
-class Unreachable(Exception):
-    """A call that cannot be written as one: its code needs what only the caller has."""
-
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(why)
-        self.path = path
-
-
-class LostLength(Unreachable):
-    """A length that no array shows any more under the names that there are."""
-
-    def __init__(self, path: str, why: str, formula: Size) -> None:
-        super().__init__(path, why)
-        self.formula = formula
+from port.translation.structure.unreachable import LostLength, Unreachable
 
 
 class Scope:
@@ -136,13 +122,18 @@ class Scope:
 
     def resolved(self, expression: syntax.Expr) -> syntax.Expr:
         """An expression with the names that the values have at this moment."""
-        made = syntax.transformed(renamed(merged_subscripts(expression), self._name_of), _item_taken)
+        shorter = merged_subscripts(with_bracketed_axes(expression, self._rank))
+        made = syntax.transformed(renamed(shorter, self._name_of), _item_taken)
         lengths = {
             name.lstrip("*"): len(given)
             for name, given in self.call.parameters.items()
             if isinstance(given, list | tuple)
         }
         return with_whole_lists(made, lengths)
+
+    def _rank(self, name: str) -> int | None:
+        value = self.placed.values.get(name)
+        return None if value is None or value.shape is None else value.rank
 
     def _name_of(self, node: syntax.Use | syntax.Attr) -> syntax.Expr:
         if isinstance(node, syntax.Attr):

@@ -12,7 +12,7 @@ from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.body import Bodies
 from port.translation.structure.call_tree import ModuleCall, Repeated
 from port.translation.structure.inline_dce import with_inlined
-from port.translation.structure.scope import Unreachable
+from port.translation.structure.unreachable import Unreachable
 
 IDENTITY = "jax.nn.identity"
 

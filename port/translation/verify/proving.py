@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from port.judging import Status
 from port.judging.compared import Compared, with_row
 from port.judging.limits import TIME_LIMIT
 from port.parity.sides.duration import announcement, duration, overtime, seconds_compiled
-from port.parity.sides.fitting import SMALLER, did_not_fit, fits, shortage
+from port.parity.sides.fitting import did_not_fit, fits, shortage
 from port.parity.sides.flax_pass import OtherShape
 from port.parity.sides.parts import Part, least_parts, parts_of, said_of
 from port.parity.sides.precision import cpu_precision
 from port.parity.sides.run import Run
-from port.translation.codegen.module_of_source import LABEL
 from port.translation.frontend.input_lengths import Lengths
 from port.translation.frontend.precision import forward_error, twice
 from port.translation.verify.compare import compared, compared_gradients
@@ -27,11 +25,24 @@ from port.translation.verify.other_lengths import OriginalAndWritten, words
 from port.translation.verify.proof import Proof
 from port.translation.verify.smaller import smaller
 from port.translation.verify.unread import unread_and_felt
+from port.translation.verify.wording import (
+    LATE,
+    NO_GRADIENT,
+    OWN_BACKWARD,
+    TOO_LONG,
+    UNFIT,
+    UNREAD,
+    UNTRAINED,
+    X64,
+    Beyond,
+    compared_at,
+    error_of,
+    said_by,
+)
 
 if TYPE_CHECKING:
     import torch
 
-    from port.parity.sides.run import Run
     from port.translation.artifact.written_module import WrittenModule
 
 
@@ -64,7 +75,7 @@ def prove(
     except Exception as error:
         if not did_not_fit(error):
             raise
-        return Proof((), unjudged=_UNFIT.format("of a copy of the original in float64"))
+        return Proof((), unjudged=UNFIT.format("of a copy of the original in float64"))
     proving = _Proving(sides, time_limit)
     said = announcement(min(time_limit, sides.seconds() + sum(map(sides.seconds, translation.lengths.tried))))
     if tell is not None and said:
@@ -94,12 +105,12 @@ class _Proving:
         self.others: list[Lengths] = []
         self.remarks = dict.fromkeys([sides.limits.why] if sides.limits.why else [])
         if self.translation.needs_x64:
-            self.remarks[_X64] = None
+            self.remarks[X64] = None
 
     def ended(self, failed: str = "", unjudged: str = "") -> Proof:
         """What was found so far."""
         rows, remarks = tuple(self.rows), tuple(self.remarks)
-        lengths = "" if failed or unjudged else _compared_at(self.translation, self.ran_at, self.others)
+        lengths = "" if failed or unjudged else compared_at(self.translation, self.ran_at, self.others)
         return Proof(rows, self.sides.precision, failed, remarks, lengths, unjudged)
 
     def explained(self) -> Proof:
@@ -131,7 +142,7 @@ class _Proving:
                         # One value a channel, say, which BatchNorm refuses: the same twice is no batch of one.
                         given = twice(*given)
                         if forward_error(sides.module, *given, training=True):
-                            self.remarks[_UNTRAINED.format(why)] = None
+                            self.remarks[UNTRAINED.format(why)] = None
                             break
             failed = self.mode_that_fits(given, training, mode)
             if isinstance(failed, Beyond):
@@ -144,9 +155,9 @@ class _Proving:
         """Why both modes are not to be run on (args, kwargs); None if they are."""
         cost = self.sides.cost_of(given)
         if not fits(cost, gradients=gradients, parts=parts):
-            return Beyond(_UNFIT, shortage(cost, gradients=gradients))
+            return Beyond(UNFIT, shortage(cost, gradients=gradients))
         long = overtime(2 * parts * seconds_compiled(cost, gradients=gradients), self.time_limit)
-        return Beyond(_TOO_LONG, long) if long else None
+        return Beyond(TOO_LONG, long) if long else None
 
     def divide(self, given: Any, why: str) -> bool:
         """Have gradients taken in parts, as few as fit; whether there are so many that do."""
@@ -172,7 +183,7 @@ class _Proving:
                     raise
             why = f"the run in {mode} did not fit"
             if len(self.parts) > 1 or not self.divide(given, why):
-                return Beyond(_UNFIT, why)
+                return Beyond(UNFIT, why)
 
     def mode(self, given: Any, training: bool, mode: str) -> str:
         """Compare one mode; why the written module cannot be compared, if it cannot."""
@@ -183,7 +194,7 @@ class _Proving:
             with sides.torch_dtype():
                 unread = unread_and_felt(sides.module, translation, given, training, sides.seed, theirs.outputs)
             if unread:
-                return _UNREAD.format(", ".join(unread))
+                return UNREAD.format(", ".join(unread))
             if theirs.no_gradient:
                 self.remarks[f"gradients in {mode} were not compared, since torch has none: {theirs.no_gradient}"] = (
                     None
@@ -233,17 +244,17 @@ class _Proving:
         except Exception as without:
             if did_not_fit(without):
                 raise
-            return _error_of(error)
+            return error_of(error)
         self.rows += [] if row is None else [row]
-        said = _said_by(error)
+        said = said_by(error)
         if theirs.no_gradient:
             self.remarks[f"nor has JAX a gradient in {mode}, where buffers were not compared either{said}"] = None
             return ""
-        return _NO_GRADIENT.format(mode, said)
+        return NO_GRADIENT.format(mode, said)
 
     def outputs_alone(self, given: Any, why: Beyond) -> Proof:
         """Where a backward pass does not fit: what both sides give forward, as far as that does."""
-        unfit = Beyond(_UNFIT, why.how_much)
+        unfit = Beyond(UNFIT, why.how_much)
         done = {row.what for row in self.rows}
         for mode, training in (("evaluation", False), ("training", True)):
             if f"outputs in {mode}" in done:
@@ -254,7 +265,7 @@ class _Proving:
                 row = self.sides.compared(given, "", training=training)
             except Exception as error:
                 if not did_not_fit(error):
-                    return self.ended(_error_of(error))
+                    return self.ended(error_of(error))
                 return self.ended(unjudged=unfit.of(f"in {mode}"))
             self.rows += [] if row is None else [replace(row, what=f"outputs in {mode}")]
         return self.ended(unjudged=why.of("with gradients"))
@@ -266,7 +277,7 @@ class _Proving:
             if is_short_of_memory and not fits(self.sides.cost_of(self.sides.given_at(sizes)), gradients=True):
                 continue  # they are as long as what did not fit
             if time.monotonic() - self.began + self.sides.seconds(sizes) > self.time_limit:
-                self.remarks[f"not compared at {words(sizes)}: {_LATE.format(duration(self.time_limit))}"] = None
+                self.remarks[f"not compared at {words(sizes)}: {LATE.format(duration(self.time_limit))}"] = None
                 continue
             self.others.append(sizes)
             try:
@@ -274,69 +285,9 @@ class _Proving:
                 self.rows += [row for training in modes for row in self.sides.rows_at(sizes, training=training)]
             except Exception as error:
                 if did_not_fit(error):
-                    return self.ended(unjudged=_UNFIT.format(f"at {words(sizes)}"))
-                return self.ended(f"at {words(sizes)}, {_error_of(error)}")
+                    return self.ended(unjudged=UNFIT.format(f"at {words(sizes)}"))
+                return self.ended(f"at {words(sizes)}, {error_of(error)}")
         apart = any(row.what.startswith("gradients") and not row.agrees for row in self.rows)
         if self.translation.own_gradients and apart:
-            self.remarks[_OWN.format(", ".join(self.translation.own_gradients))] = None
+            self.remarks[OWN_BACKWARD.format(", ".join(self.translation.own_gradients))] = None
         return self.explained()
-
-
-@dataclass(frozen=True)
-class Beyond:
-    """Why something was not run.
-
-    Attributes:
-        sentence: what did not fit, and what to do.
-        how_much: what it needs, and what there is.
-    """
-
-    sentence: str
-    how_much: str
-
-    def of(self, run: str) -> str:
-        """The sentence of a run."""
-        return self.sentence.format(f"{run} ({self.how_much})")
-
-
-def _compared_at(translation: WrittenModule, ran_at: Lengths, others: list[Lengths]) -> str:
-    """The lengths of the inputs at which both sides ran."""
-    if not translation.lengths.names:
-        return "the example's lengths alone, which are fixed, and checked where they come in"
-    first = words(ran_at) if ran_at else "the example's lengths"
-    tried = "; ".join(map(words, others))
-    if tried:
-        return f"{first}; {tried}"
-    return f"{first} alone" if translation.lengths.tried else f"{first} alone: the original ran at no others"
-
-
-_UNFIT = f"the run {{}} did not fit into memory: translate with {SMALLER}, or a part alone (--submodule)"
-_TOO_LONG = f"the run {{}} was left out: translate with {SMALLER}, a part alone (--submodule), or a longer --time-limit"
-_LATE = "that would go beyond the time limit of {} (--time-limit)"
-_UNTRAINED = "training mode was not compared, since the original does not run in it: {}"
-_NO_GRADIENT = (
-    "the written module runs in {}, and JAX cannot differentiate it, where PyTorch differentiates the original: it can "
-    "be used, and not be trained{}"
-)
-_UNREAD = "the written module does not read {}, and what the original gives changes with it"
-_OWN = (
-    "{}: a backward pass of its own, which is not written; the gradients are those of its forward. "
-    "Write it with jax.custom_vjp"
-)
-_X64 = (
-    "the source names 64-bit dtypes, which JAX has only with jax_enable_x64: it was on, and has to be wherever it runs"
-)
-
-
-def _error_of(error: Exception) -> str:
-    """Why the written module does not run."""
-    return f"the written module does not run{_said_by(error)}"
-
-
-def _said_by(error: Exception) -> str:
-    """The line of the source, and the error's first line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-    own = [frame for frame in frames if LABEL in frame.filename]
-    where = f" in `{own[-1].line}`" if own else f" ({frames[-1].name})"
-    return f"{where}: {text}"

@@ -8,9 +8,6 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, product
 from math import inf
-from typing import Any
-
-import torch
 
 from port.parity.diagnose.causes import (
     activations,
@@ -29,7 +26,7 @@ from port.parity.diagnose.causes import (
 )
 from port.parity.diagnose.causes.between import Relation
 from port.parity.diagnose.causes.broad import Chosen, broad
-from port.parity.diagnose.causes.citing import cited_by
+from port.parity.diagnose.causes.candidates import candidates
 from port.parity.diagnose.causes.elsewhere import elsewhere
 from port.parity.diagnose.causes.operation import Explanation, TorchOperation, Way, having, together
 from port.parity.diagnose.causes.rerun import Rerun, rerun
@@ -56,8 +53,6 @@ MOST_NUMBERS = 2e9
 """So many numbers at most are given to operations in all of these runs together."""
 MOST_EXCHANGED = 6
 """So many linear layers at most, counted back from there, are tried in each other's places."""
-NEAREST = 64
-"""So many operations at most, counted back from that place, are done in other ways."""
 MOST_BEGUN = 8
 """So many of the explanations that bring the two nearer are tried with a second one."""
 
@@ -279,34 +274,3 @@ def _subsets(group: Chosen) -> Iterator[tuple[int, ...]]:
     for count in range(1, most + 1):
         if count < len(numbers):
             yield from combinations(numbers, count)
-
-
-def _is_mask(result: Any) -> bool:
-    return torch.is_tensor(result) and result.dtype == torch.bool
-
-
-def candidates(target: Target, run: Rerun) -> list[TorchOperation]:
-    """The operations that may be at fault: what lies between the layers that are right and the one that parts."""
-    limit = target.limit
-    is_right: dict[str, bool] = {}
-    for row in target.result.rows:
-        path = row.layer.partition(" (call ")[0]
-        is_right[path] = is_right.get(path, True) and row.output is not None and row.output <= limit
-    right = [path for path, holds in is_right.items() if holds]
-    own = target.parting.itself
-    twins = target.result.flax_layers
-    # Masks mean the opposite here and there, and are not compared: one that a layer is given may be at fault.
-    is_masked = target.torch is not None and any(array.dtype == bool for array in target.torch.inputs.values())
-    chosen = []
-    for operation in run.operations:
-        inside = target.torch is not None and operation.number >= run.started
-        before = own is True and not inside and not (is_masked and _is_mask(operation.result))
-        if operation.reads or before or (own is False and inside):
-            continue
-        if any(operation.layer == path or operation.layer.startswith(f"{path}.") for path in right):
-            continue
-        match = target.models.matched.get(operation.layer)
-        twin = twins.get(match.flax.path) if match is not None else None
-        cites = cited_by(operation.name, match.pair if match is not None else None)
-        chosen.append(replace(operation, twin=twin, cites=cites))
-    return chosen[-NEAREST:]

@@ -1,0 +1,32 @@
+"""Where gradients stop: what the original makes under ``torch.no_grad()``."""
+
+from __future__ import annotations
+
+from port.translation.ir.graph import (
+    Graph,
+    LayerCall,
+    Loop,
+    Operation,
+    ScopeExit,
+    Value,
+    each_step,
+    each_value,
+    read_by,
+)
+
+
+def read_past_no_grad(graph: Graph) -> set[Value]:
+    """What is made without gradients and read by what has them."""
+    made: set[Value] = set()
+    cut: set[Value] = set()
+    for step in each_step(graph.steps):
+        match step:
+            case Operation() | LayerCall():
+                read = each_value((step.arguments, step.keywords if isinstance(step, LayerCall) else ()))
+                if step.detached:
+                    made.update(value for value in each_value(step.results) if value.shape is not None)
+                else:
+                    cut.update(value for value in read if value in made)
+            case Loop() | ScopeExit(path=""):
+                cut.update(value for value in read_by(step) if value in made)
+    return cut

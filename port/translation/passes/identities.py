@@ -1,0 +1,85 @@
+"""Operators that give what they take, as options that are turned off leave them: ``x + 0``, ``x * 1.0``, ``x / 1``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, Value, mapped
+
+_NEUTRAL = {
+    "aten.add.Tensor": 0,
+    "aten.add.Scalar": 0,
+    "aten.sub.Tensor": 0,
+    "aten.sub.Scalar": 0,
+    "aten.mul.Tensor": 1,
+    "aten.mul.Scalar": 1,
+    "aten.div.Tensor": 1,
+    "aten.div.Scalar": 1,
+}
+"""Operator → the number that changes nothing."""
+
+
+def without_identities(graph: Graph) -> Graph:
+    """A run without operators that give the tensor that they take, of the same dtype; what read them reads that tensor.
+
+    A sum with zero stays where it is of floats: it makes 0.0 of -0.0. So does what stands under ``torch.no_grad()``,
+    for it stops gradients.
+    """
+    same: dict[Value, Value] = {}
+    steps = _kept(graph.steps, same, {*graph.held, *graph.constants})
+    if not same:
+        return graph
+    return replace(graph, steps=steps, written={name: same.get(value, value) for name, value in graph.written.items()})
+
+
+def _kept(steps: tuple[Step, ...], same: dict[Value, Value], held: set[Value]) -> tuple[Step, ...]:
+    kept = []
+    for step in steps:
+        if isinstance(step, Operation):
+            taken = _identity(step)
+            if taken is not None and taken not in held:
+                same[step.results[0]] = same.get(taken, taken)
+                continue
+        kept.append(_reading(step, same, held))
+    return tuple(kept)
+
+
+def _identity(operation: Operation) -> Value | None:
+    """The tensor that an operator takes and gives; None if it gives another."""
+    taken, number = operation.arguments.get("self"), operation.arguments.get("other")
+    if operation.detached or operation.operator not in _NEUTRAL or not isinstance(taken, Value):
+        return None
+    if type(number) not in (int, float) or number != _NEUTRAL[operation.operator]:
+        return None
+    (result,) = operation.results
+    is_same = (result.shape, result.dtype) == (taken.shape, taken.dtype)
+    return taken if is_same and (number or ("float" not in taken.dtype and "complex" not in taken.dtype)) else None
+
+
+def _reading(step: Step, same: dict[Value, Value], held: set[Value]) -> Step:
+    """A step that reads other values in the place of some."""
+    if not same and not isinstance(step, Loop):
+        return step
+
+    def instead(tree: Any) -> Any:
+        return mapped(tree, lambda value: same.get(value, value))
+
+    match step:
+        case Operation() | ScopeEnter():
+            return replace(step, arguments=instead(step.arguments))
+        case LayerCall():
+            return replace(step, arguments=instead(step.arguments), keywords=instead(step.keywords))
+        case ScopeExit():
+            return replace(step, results=instead(step.results))
+        case Loop():
+            steps = _kept(step.steps, same, held)
+            return replace(
+                step,
+                carried=tuple(
+                    replace(each, first=instead(each.first), next=instead(each.next)) for each in step.carried
+                ),
+                sliced=tuple(replace(each, whole=instead(each.whole)) for each in step.sliced),
+                stacked=tuple(replace(each, inside=instead(each.inside)) for each in step.stacked),
+                steps=steps,
+            )

@@ -1,0 +1,21 @@
+"""What a body may need and not be given: it is then written another way."""
+
+from __future__ import annotations
+
+from port.translation.ir.graph import Size
+
+
+class Unreachable(Exception):
+    """A call that cannot be written as one: its code needs what only the caller has."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+
+
+class LostLength(Unreachable):
+    """A length that no array shows any more under the names that there are."""
+
+    def __init__(self, path: str, why: str, formula: Size) -> None:
+        super().__init__(path, why)
+        self.formula = formula

@@ -1,0 +1,75 @@
+"""What a proof says of what was not compared, or could not be, and what to do."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from port.parity.sides.fitting import SMALLER
+from port.translation.codegen.module_of_source import LABEL
+from port.translation.frontend.input_lengths import Lengths
+from port.translation.verify.other_lengths import words
+
+if TYPE_CHECKING:
+    from port.translation.artifact.written_module import WrittenModule
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """Why something was not run.
+
+    Attributes:
+        sentence: what did not fit, and what to do.
+        how_much: what it needs, and what there is.
+    """
+
+    sentence: str
+    how_much: str
+
+    def of(self, run: str) -> str:
+        """The sentence of a run."""
+        return self.sentence.format(f"{run} ({self.how_much})")
+
+
+def compared_at(translation: WrittenModule, ran_at: Lengths, others: list[Lengths]) -> str:
+    """The lengths of the inputs at which both sides ran."""
+    if not translation.lengths.names:
+        return "the example's lengths alone, which are fixed, and checked where they come in"
+    first = words(ran_at) if ran_at else "the example's lengths"
+    tried = "; ".join(map(words, others))
+    if tried:
+        return f"{first}; {tried}"
+    return f"{first} alone" if translation.lengths.tried else f"{first} alone: the original ran at no others"
+
+
+UNFIT = f"the run {{}} did not fit into memory: translate with {SMALLER}, or a part alone (--submodule)"
+TOO_LONG = f"the run {{}} was left out: translate with {SMALLER}, a part alone (--submodule), or a longer --time-limit"
+LATE = "that would go beyond the time limit of {} (--time-limit)"
+UNTRAINED = "training mode was not compared, since the original does not run in it: {}"
+NO_GRADIENT = (
+    "the written module runs in {}, and JAX cannot differentiate it, where PyTorch differentiates the original: it can "
+    "be used, and not be trained{}"
+)
+UNREAD = "the written module does not read {}, and what the original gives changes with it"
+OWN_BACKWARD = (
+    "{}: a backward pass of its own, which is not written; the gradients are those of its forward. "
+    "Write it with jax.custom_vjp"
+)
+X64 = (
+    "the source names 64-bit dtypes, which JAX has only with jax_enable_x64: it was on, and has to be wherever it runs"
+)
+
+
+def error_of(error: Exception) -> str:
+    """Why the written module does not run."""
+    return f"the written module does not run{said_by(error)}"
+
+
+def said_by(error: Exception) -> str:
+    """The line of the source, and the error's first line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    own = [frame for frame in frames if LABEL in frame.filename]
+    where = f" in `{own[-1].line}`" if own else f" ({frames[-1].name})"
+    return f"{where}: {text}"
