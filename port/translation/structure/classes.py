@@ -13,15 +13,13 @@ from port.translation.ir.layout import torchs
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree, identifier
 from port.translation.lowering.rules.parameters import is_sparse
-from port.translation.structure.body import Bodies, Body, write_body
-from port.translation.structure.call_tree import ModuleCall, annotations_of, call_tree, calls_in, numbers_given
 from port.translation.structure.class_merge import ClassForm, FoldedClass, fold
 from port.translation.structure.constructors import buffer_form, is_function, layer_form, parameter_form
 from port.translation.structure.frozen_parameters import Freezing
 from port.translation.structure.init_inference import Initial
-from port.translation.structure.sequential import IDENTITY, elements
-from port.translation.structure.train_eval_merge import merged
+from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.unreachable import Unreachable
+from port.translation.structure.written_calls import WrittenCalls, written_calls
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,8 @@ def program_of(placed: dict[bool, LoweredGraph], tree: ModuleTree, initial: Init
     }
     while True:
         try:
-            return _Building(placed, tree, dissolved, initial or Initial()).program()
+            calls = written_calls(placed, tree, dissolved)
+            return _Building(placed, calls, tree, initial or Initial()).program()
         except Unreachable as error:
             # One in a Sequential is written out where that is called.
             path = error.path if error.path not in dissolved else error.path.rpartition(".")[0]
@@ -70,70 +69,18 @@ def program_of(placed: dict[bool, LoweredGraph], tree: ModuleTree, initial: Init
 
 
 class _Building:
-    def __init__(self, runs: dict[bool, LoweredGraph], tree: ModuleTree, dissolved: set[str], initial: Initial) -> None:
-        self.initial = initial
-        self.runs, self.tree, self.dissolved = runs, tree, dissolved
-        self.placed = runs[max(runs)]
-        self.bodies: Bodies = {}
-        self.elements: dict[str, dict[str, syntax.Expr | None]] = {}
+    def __init__(self, runs: dict[bool, LoweredGraph], calls: WrittenCalls, tree: ModuleTree, initial: Initial) -> None:
+        self.runs, self.calls, self.tree, self.initial = runs, calls, tree, initial
         self.classes: list[FoldedClass] = []
         self.constructions: dict[str, syntax.Expr] = {}
-        self.numbers: dict[str, dict[str, str]] = defaultdict(dict)
         self.freezing = Freezing(tree, self._own_parameters())
-        self.annotations: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         self.layers: set[str] = set()
         self.variables: set[str] = set()
 
     def program(self) -> Program:
-        written: dict[bool, Bodies] = {}
-        parameters: dict[str, list[str]] = {}
-        before = None
-        while parameters != before:
-            # A module's call takes what it needs in any mode, and its caller gives it in both.
-            before = {path: list(names) for path, names in parameters.items()}
-            for training, placed in self.runs.items():
-                self.bodies, self.placed = {}, placed
-                self._write(call_tree(placed, self.dissolved, self.tree), parameters)
-                written[training] = self.bodies
-                for path, body in self.bodies.items():
-                    known = parameters.setdefault(path, [])
-                    known += [name for name in body.parameters if name not in known]
-        self.placed = self.runs[max(self.runs)]
-        self.bodies = {path: body for bodies in written.values() for path, body in bodies.items()}
-        if len(written) == 2:
-            for path in written[True].keys() & written[False].keys():
-                self.bodies[path] = merged(written[True][path], written[False][path])
         self._fold()
         held = frozenset(self.layers), frozenset(self.variables)
-        return Program(tuple(self.classes), self.tree, dict(self.numbers), dict(self.annotations), *held)
-
-    def _write(self, call: ModuleCall, parameters: dict[str, list[str]]) -> None:
-        """Write the bodies, the innermost first; every call of one module has to have the same."""
-        for inner in calls_in(call.items):
-            self._write(inner, parameters)
-        for name, annotation in annotations_of(call, self.placed).items():
-            self.annotations[call.path][name].add(annotation)
-        for name, kind in numbers_given(call, self.placed).items():
-            known_kind = self.numbers[call.path].setdefault(name, kind)
-            self.numbers[call.path][name] = kind if kind == known_kind else ""
-        if self.tree.kind(call.path) == "sequential" and call.path:
-            found = elements(call, self.tree, self.bodies)
-            body = Body(("input",), (), None)
-            known = self.elements.setdefault(call.path, found)
-            for name, element in found.items():
-                # A child that one mode calls, and whose work the other does not need.
-                if known[name] == code(IDENTITY):
-                    known[name] = element
-                elif element not in (code(IDENTITY), known[name]):
-                    raise Unreachable(call.path, "its calls differ")
-        else:
-            body = write_body(call, self.placed, self.tree, self.bodies)
-            needed = [*body.parameters, *parameters.get(call.path, ())]
-            body = replace(body, parameters=_in_order(needed, call))
-        known_body = self.bodies.get(call.path)
-        if known_body is not None and known_body != body:
-            raise Unreachable(call.path, "its calls differ")
-        self.bodies[call.path] = body
+        return Program(tuple(self.classes), self.tree, self.calls.numbers, self.calls.annotations, *held)
 
     def _fold(self) -> None:
         """Fold class by class: those that others hold first."""
@@ -204,7 +151,7 @@ class _Building:
     def _is_needed(self, path: str) -> bool:
         module = self.tree.modules[path]
         has_state = bool(list(module.parameters())) or bool(list(module.buffers()))
-        return path in self.bodies or has_state or any(path in placed.extras for placed in self.runs.values())
+        return path in self.calls.bodies or has_state or any(path in placed.extras for placed in self.runs.values())
 
     def _holds_waiting(self, path: str, waiting: dict[Any, list[str]], own: Any) -> bool:
         prefix = f"{path}." if path else ""
@@ -232,7 +179,7 @@ class _Building:
                 attributes[identifier(name)] = made
         for placed in self.runs.values():
             attributes |= placed.extras.get(path, {})
-        return ClassForm(path, module, attributes, self.bodies.get(path))
+        return ClassForm(path, module, attributes, self.calls.bodies.get(path))
 
     def _own(self, path: str, name: str) -> syntax.Expr | None:
         parameter = self.tree.modules[path]._parameters[name]
@@ -295,13 +242,13 @@ class _Building:
         return self.constructions.get(path)
 
     def _sequential(self, path: str, module: Any) -> syntax.Expr | None:
-        functions = self.elements.get(path, {})
+        functions = self.calls.elements.get(path, {})
         made: list[syntax.Expr] = []
         for name in module._modules:
             function = functions.get(name)
             built = function if function is not None else self._construction(f"{path}.{name}")
             made.append(built if built is not None else code(IDENTITY))
-        if path not in self.bodies and all(item == code(IDENTITY) for item in made):
+        if path not in self.calls.bodies and all(item == code(IDENTITY) for item in made):
             return None
         return syntax.Call(code("nnx.Sequential"), tuple(made))
 
@@ -316,12 +263,6 @@ class _Building:
                 if held == key:
                     return placed.layouts[value]
         return torchs(0)
-
-
-def _in_order(names: list[str], call: ModuleCall) -> tuple[str, ...]:
-    """Parameters in the order of ``forward``."""
-    order = list(call.parameters)
-    return tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name.lstrip("*"))))
 
 
 def _above(path: str) -> list[str]:
