@@ -16,8 +16,9 @@ from port.parity.sides.flax_pass import flax_pass
 from port.parity.sides.flax_side import silence
 from port.parity.sides.run import Run, numbered
 from port.translation.ir.layout import Drawn, Layout
-from port.translation.verify.draws import each_call_traced, jax_draws
+from port.translation.verify.draws import jax_draws
 from port.translation.verify.torch_run import INPUT, OUTPUT
+from port.translation.verify.traced_calls import each_call_traced
 
 if TYPE_CHECKING:
     from port.translation.artifact.written_module import WrittenModule

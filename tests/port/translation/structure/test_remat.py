@@ -21,7 +21,7 @@ import port
 from port.errors import UnknownChoice, UsageError
 from port.translation import Translation
 from port.translation.verify import flax_run, prove
-from port.translation.verify.draws import each_call_traced
+from port.translation.verify.traced_calls import each_call_traced
 
 # The proof filters an nnx.State with a method that flax is about to take away.
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
