@@ -130,6 +130,7 @@ class _Writer:
                 statements += self._loop(item, scope, inline)
             statements += scope.aliases(item)
             expression = scope.resolved(item.expression)
+            statements += scope.set_aside(item)
             targets = scope.targets(item)
             statements.append(syntax.ExprStmt(expression) if targets is None else syntax.Assign(targets, expression))
         scope.number = len(made)

@@ -112,3 +112,19 @@ def _name(results: Any, targets: Any, names: dict[str, str]) -> None:
                 _name(part, target, names)
         case _:
             pass
+
+
+def plain_name(expression: syntax.Expr) -> str:
+    """A name for what has none: what it is called by, or the operator's."""
+    match expression.func if isinstance(expression, syntax.Call) else expression:
+        case syntax.Item(_, syntax.Const(str(key))):
+            found = key
+        case syntax.Item(tree):
+            found = plain_name(tree)
+        case syntax.Attr(path):
+            found = path.rpartition(".")[2]
+        case syntax.Attribute(attr=name):
+            found = {"reshape": "reshaped", "transpose": "transposed", "swapaxes": "swapped"}.get(name, name)
+        case _:
+            found = "value"
+    return found if found.isidentifier() and not is_reserved(found) else "value"

@@ -19,7 +19,7 @@ from port.translation.ir.simplify import merged_subscripts, with_whole_lists
 from port.translation.ir.symbolic_lengths import multiple_of, same
 from port.translation.structure.call_tree import ModuleCall
 from port.translation.structure.inline_dce import Made
-from port.translation.structure.name_hints import is_reserved
+from port.translation.structure.name_hints import is_reserved, plain_name
 from port.translation.structure.unreachable import LostLength, Unreachable
 
 
@@ -210,6 +210,24 @@ class Scope:
                 self._bind(other, name)
         return found
 
+    def set_aside(self, item: Made) -> list[syntax.Stmt]:
+        """``residual = x`` where the original calls so what ``x`` was, before ``x`` is something else."""
+        found: list[syntax.Stmt] = []
+        for value, wanted in item.names.items():
+            before = self.bound.get(wanted)
+            if before is None or before in self.outside or item.statement is None or value not in self.last_use:
+                continue
+            is_read = self.last_use.get(before, -1) > self.number and _is_called(self.names.get(before), wanted)
+            if not is_read or self._parts_of(wanted):
+                continue
+            others = (name for name, of in item.statement.aliases.items() if of == wanted)
+            other = next((name for name in others if self._is_free(name, before)), None)
+            if other is not None:
+                found.append(syntax.Assign(syntax.Name(other), syntax.Name(wanted)))
+                del self.bound[wanted]
+                self._bind(other, before)
+        return found
+
     def targets(self, item: Made) -> syntax.Expr | None:
         """The variables that a statement's results go to; None if nobody reads any."""
 
@@ -218,7 +236,7 @@ class Scope:
                 case Value():
                     if tree.name not in self.last_use:
                         return syntax.Name("_")
-                    wanted = item.names.get(tree.name) or _plain_name(item.expression)
+                    wanted = item.names.get(tree.name) or plain_name(item.expression)
                     name = wanted
                     count = 2
                     while not self._is_free(name, tree.name):
@@ -276,19 +294,3 @@ def _is_item_of(expression: syntax.Expr, name: str) -> bool:
 
 def _is_called(expression: syntax.Expr | None, name: str) -> bool:
     return expression == syntax.Name(name)
-
-
-def _plain_name(expression: syntax.Expr) -> str:
-    """A name for what has none: what it is called by, or the operator's."""
-    match expression.func if isinstance(expression, syntax.Call) else expression:
-        case syntax.Item(_, syntax.Const(str(key))):
-            found = key
-        case syntax.Item(tree):
-            found = _plain_name(tree)
-        case syntax.Attr(path):
-            found = path.rpartition(".")[2]
-        case syntax.Attribute(attr=name):
-            found = {"reshape": "reshaped", "transpose": "transposed", "swapaxes": "swapped"}.get(name, name)
-        case _:
-            found = "value"
-    return found if found.isidentifier() and not is_reserved(found) else "value"
