@@ -33,7 +33,8 @@ def _lines(statement: syntax.Stmt) -> Iterator[str]:
         case syntax.If():
             yield from _branches(statement)
         case syntax.For(target, items, body):
-            yield f"for {source(target)} in {source(items)}:"
+            targets = target.elts if isinstance(target, syntax.Tuple) else (target,)
+            yield f"for {', '.join(map(source, targets))} in {source(items)}:"
             yield from _inside(body)
         case syntax.FunctionDef(name, parameters, body, decorators, returns):
             yield ""

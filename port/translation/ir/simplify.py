@@ -1,4 +1,4 @@
-"""Indices in fewer words: ``x[:, 1:, ::2]`` for ``x[:, 1:][..., ::2]``, and a whole list for all its items."""
+"""Indices and axes in fewer words: ``x[:, 1:, ::2]`` for ``x[:, 1:][..., ::2]``, and a whole list for all its items."""
 
 from __future__ import annotations
 
@@ -47,6 +47,31 @@ def _joined(first: tuple[syntax.Expr, ...], second: tuple[syntax.Expr, ...]) -> 
         elif part != _WHOLE:
             return None
     return made
+
+
+_OF_AXES = frozenset(
+    syntax.Attribute(syntax.Name("jnp"), name)
+    for name in ("sum", "mean", "var", "std", "max", "min", "prod", "all", "any", "count_nonzero", "nansum", "nanmean")
+)
+"""Functions that take one axis or several, and do the same for one as for a tuple of one."""
+
+
+def with_plain_axes(expression: syntax.Expr) -> syntax.Expr:
+    """``axis=-1`` for ``axis=(-1,)``, in what reduces along axes."""
+    return syntax.transformed(expression, _with_plain_axis)
+
+
+def _with_plain_axis(node: syntax.Node) -> syntax.Node:
+    if not isinstance(node, syntax.Call) or node.func not in _OF_AXES:
+        return node
+    return syntax.with_parts(node, _one_axis)
+
+
+def _one_axis(part: syntax.Node) -> syntax.Node:
+    match part:
+        case syntax.Keyword("axis", syntax.Tuple((axis,))) if not isinstance(axis, syntax.Starred):
+            return syntax.Keyword("axis", axis)
+    return part
 
 
 def with_whole_lists(expression: syntax.Expr, lengths: dict[str, int]) -> syntax.Expr:

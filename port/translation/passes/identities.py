@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, Value, mapped
+from port.translation.ir.graph import (
+    Graph,
+    LayerCall,
+    Loop,
+    Operation,
+    ScopeEnter,
+    ScopeExit,
+    Step,
+    Value,
+    each_step,
+    mapped,
+)
 
 _NEUTRAL = {
     "aten.add.Tensor": 0,
@@ -24,24 +35,38 @@ def without_identities(graph: Graph) -> Graph:
     """A run without operators that give the tensor that they take, of the same dtype; what read them reads that tensor.
 
     A sum with zero stays where it is of floats: it makes 0.0 of -0.0. So does what stands under ``torch.no_grad()``,
-    for it stops gradients.
+    for it stops gradients; and a line of the source that another module, or another call, carries out with another
+    number: that is an option of one class, and its instances are to be written as one.
     """
-    same: dict[Value, Value] = {}
-    steps = _kept(graph.steps, same, {*graph.held, *graph.constants})
-    if not same:
+    held = {*graph.held, *graph.constants}
+    operations = [step for step in each_step(graph.steps) if isinstance(step, Operation)]
+    options = {_line(each) for each in operations if each.operator in _NEUTRAL and _identity(each) is None}
+    left_out = {
+        id(each)
+        for each in operations
+        if (taken := _identity(each)) is not None and taken not in held and _line(each) not in options
+    }
+    if not left_out:
         return graph
+    same: dict[Value, Value] = {}
+    steps = _kept(graph.steps, same, left_out)
     return replace(graph, steps=steps, written={name: same.get(value, value) for name, value in graph.written.items()})
 
 
-def _kept(steps: tuple[Step, ...], same: dict[Value, Value], held: set[Value]) -> tuple[Step, ...]:
+def _line(operation: Operation) -> tuple[Any, ...]:
+    """The operator and its line of the source; of one without a line, itself."""
+    return (operation.operator, operation.place) if operation.place is not None else (id(operation),)
+
+
+def _kept(steps: tuple[Step, ...], same: dict[Value, Value], left_out: set[int]) -> tuple[Step, ...]:
     kept = []
     for step in steps:
-        if isinstance(step, Operation):
+        if id(step) in left_out and isinstance(step, Operation):
             taken = _identity(step)
-            if taken is not None and taken not in held:
-                same[step.results[0]] = same.get(taken, taken)
-                continue
-        kept.append(_reading(step, same, held))
+            assert taken is not None
+            same[step.results[0]] = same.get(taken, taken)
+        else:
+            kept.append(_reading(step, same, left_out))
     return tuple(kept)
 
 
@@ -57,7 +82,7 @@ def _identity(operation: Operation) -> Value | None:
     return taken if is_same and (number or ("float" not in taken.dtype and "complex" not in taken.dtype)) else None
 
 
-def _reading(step: Step, same: dict[Value, Value], held: set[Value]) -> Step:
+def _reading(step: Step, same: dict[Value, Value], left_out: set[int]) -> Step:
     """A step that reads other values in the place of some."""
     if not same and not isinstance(step, Loop):
         return step
@@ -73,7 +98,7 @@ def _reading(step: Step, same: dict[Value, Value], held: set[Value]) -> Step:
         case ScopeExit():
             return replace(step, results=instead(step.results))
         case Loop():
-            steps = _kept(step.steps, same, held)
+            steps = _kept(step.steps, same, left_out)
             return replace(
                 step,
                 carried=tuple(

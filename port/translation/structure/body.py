@@ -19,6 +19,7 @@ from port.translation.structure.name_hints import hints
 from port.translation.structure.scan import ends_of, made_of_loop, with_inlined_ends, written_loop
 from port.translation.structure.scope import Scope
 from port.translation.structure.source_map import statement_at
+from port.translation.structure.unpacking import assigned
 from port.translation.structure.unreachable import LostLength
 
 
@@ -132,7 +133,7 @@ class _Writer:
             expression = scope.resolved(item.expression)
             statements += scope.set_aside(item)
             targets = scope.targets(item)
-            statements.append(syntax.ExprStmt(expression) if targets is None else syntax.Assign(targets, expression))
+            statements += [syntax.ExprStmt(expression)] if targets is None else assigned(targets, expression)
         scope.number = len(made)
         return statements
 

@@ -15,7 +15,7 @@ from port.translation.ir.length_expr import length
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.new_axes import with_bracketed_axes
-from port.translation.ir.simplify import merged_subscripts, with_whole_lists
+from port.translation.ir.simplify import merged_subscripts, with_plain_axes, with_whole_lists
 from port.translation.ir.symbolic_lengths import multiple_of, same
 from port.translation.structure.call_tree import ModuleCall
 from port.translation.structure.inline_dce import Made
@@ -122,7 +122,7 @@ class Scope:
 
     def resolved(self, expression: syntax.Expr) -> syntax.Expr:
         """An expression with the names that the values have at this moment."""
-        shorter = merged_subscripts(with_bracketed_axes(expression, self._rank))
+        shorter = with_plain_axes(merged_subscripts(with_bracketed_axes(expression, self._rank)))
         made = syntax.transformed(renamed(shorter, self._name_of), _item_taken)
         lengths = {
             name.lstrip("*"): len(given)

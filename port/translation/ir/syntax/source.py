@@ -19,7 +19,20 @@ def source(node: Node) -> str:
 
     What has no name yet is shown as no Python can be: a value as ``%x``, what the module holds as ``@path|attribute``.
     """
+    match node:
+        case s.Return(value):
+            return f"return {_bare(value)}"
+        case s.Assign(target, value):
+            return f"{_bare(target)} = {_bare(value)}"
     return ast.unparse(_tree(node))
+
+
+def _bare(expression: Expr) -> str:
+    """A tuple without its parentheses, where it needs none."""
+    match expression:
+        case e.Tuple((_, _, *_) as items):
+            return ", ".join(map(source, items))
+    return source(expression)
 
 
 def compiled(expression: Expr) -> CodeType:
@@ -34,15 +47,11 @@ def _tree(node: Node) -> Any:
             return _expression(node)
         case e.Keyword(name, value):
             return ast.keyword(name, _expression(value))
-        case s.Assign(target, value):
-            return ast.Assign([_expression(target)], _expression(value), lineno=0)
         case s.AnnAssign(target, annotation, value):
             named: Any = _expression(target)
             return ast.AnnAssign(named, _expression(annotation), _expression(value), 1)
         case s.ExprStmt(value):
             return ast.Expr(_expression(value))
-        case s.Return(value):
-            return ast.Return(_expression(value))
         case s.Pass():
             return ast.Pass()
     raise TypeError(f"{type(node).__name__} has no text of one line")

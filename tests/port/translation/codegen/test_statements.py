@@ -39,7 +39,7 @@ from ..statements_read import statements
     ],
 )
 def test_statements_there_and_back(text: str) -> None:
-    assert text_of(*statements(text)) == ast.unparse(ast.parse(text))
+    assert ast.dump(ast.parse(text_of(*statements(text)))) == ast.dump(ast.parse(text))
 
 
 PARAMETERS = (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from port.translation.ir.simplify import merged_subscripts, with_whole_lists
+from port.translation.ir.simplify import merged_subscripts, with_plain_axes, with_whole_lists
 from port.translation.ir.syntax import parsed, source
 
 _BOUNDS = st.none() | st.integers(-3, 3)
@@ -68,3 +68,18 @@ def test_brackets(text: str, merged: str) -> None:
 )
 def test_a_list_that_is_written_item_by_item(text: str, whole: str) -> None:
     assert source(with_whole_lists(parsed(text), {"parts": 2})) == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("jnp.sum(x * 2, axis=(-1,), keepdims=True)", "jnp.sum(x * 2, axis=-1, keepdims=True)"),
+        ("jnp.mean(jnp.var(x, axis=(0,)), axis=(1,))", "jnp.mean(jnp.var(x, axis=0), axis=1)"),
+        ("jnp.sum(x, axis=(0, 1))", "jnp.sum(x, axis=(0, 1))"),
+        ("jnp.sum(x, axis=(*axes,))", "jnp.sum(x, axis=(*axes,))"),
+        ("jnp.roll(x, (1,), axis=(0,))", "jnp.roll(x, (1,), axis=(0,))"),
+        ("F.sum(x, axis=(0,))", "F.sum(x, axis=(0,))"),
+    ],
+)
+def test_one_axis(text: str, plain: str) -> None:
+    assert source(with_plain_axes(parsed(text))) == plain

@@ -118,6 +118,24 @@ def looped_like(graph: Graph, loop: Loop) -> tuple[Any, ...]:
     return before, loop, behind
 
 
+class Block(nn.Module):
+    """An option of a class: on in one instance, off in the other."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__()
+        self.mix, self.scale = nn.Linear(3, 3), scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.scale * self.mix(x)
+
+
+def test_instances_of_which_one_uses_an_option_are_one_class() -> None:
+    made = port.translate(nn.Sequential(Block(0.5), Block()), torch.randn(2, 3))
+    assert made.proof is not None and made.proof.agrees
+    assert made.source.count("class Block") == 1 and "self.mix(x) * self.scale" in made.source
+    assert "self.scale" not in port.translate(nn.Sequential(Block(), Block()), torch.randn(2, 3)).source
+
+
 class Scaled(nn.Module):
     """Its options are turned off."""
 

@@ -46,7 +46,31 @@ def loops(text: str, taken: tuple[str, ...] = ()) -> str:
         ),
         (
             "x = self.gains[0](self.layers[0](x))\nx = self.gains[1](self.layers[1](x))",
-            "x = self.gains[0](self.layers[0](x))\nx = self.gains[1](self.layers[1](x))",
+            "for gain, layer in zip(self.gains, self.layers):\n    x = gain(layer(x))",
+        ),
+        (
+            "x = self.layers[0](x) + 0\nx = self.layers[1](x) + 1\nx = self.layers[2](x) + 2",
+            "for i, layer in enumerate(self.layers):\n    x = layer(x) + i",
+        ),
+        (
+            "x = self.layers[0](x) * 0\nx = self.layers[1](x) * 0",
+            "for layer in self.layers[:2]:\n    x = layer(x) * 0",
+        ),
+        (
+            "y = x * 0\nx = self.gains[0](self.layers[0](y))\ny = x * 1\nx = self.gains[1](self.layers[1](y))",
+            "for i, (gain, layer) in enumerate(zip(self.gains, self.layers)):\n    y = x * i\n    x = gain(layer(y))",
+        ),
+        (
+            "x = self.layers[0](x) + 0\nx = self.layers[1](x) + 2",
+            "x = self.layers[0](x) + 0\nx = self.layers[1](x) + 2",
+        ),
+        (
+            "x = self.layers[0](x, False)\nx = self.layers[1](x, True)",
+            "x = self.layers[0](x, False)\nx = self.layers[1](x, True)",
+        ),
+        (
+            "x = self.layers[0](x) + 0\nx = self.layers[1](x) + 1\nx = self.layers[2](x) + 3",
+            "for i, layer in enumerate(self.layers[:2]):\n    x = layer(x) + i\nx = self.layers[2](x) + 3",
         ),
     ],
 )
@@ -58,6 +82,9 @@ def test_the_item_is_not_called_as_something_else_is() -> None:
     text = "x = self.gains[0](x)\nx = self.gains[1](x)"
     assert loops(text, ("gain",)).startswith("for gain_ in self.gains")
     assert loops(text, ("gain", "gain_")).startswith("for gain__ in self.gains")
+    assert loops("i = self.gains[0](0)\ni = self.gains[1](1)", ("i",)).startswith(
+        "for i_, gain in enumerate(self.gains)"
+    )
 
 
 _STATEMENTS = st.lists(
@@ -67,6 +94,10 @@ _STATEMENTS = st.lists(
         st.integers(0, 1),
         st.sampled_from(["x", "y"]),
     ).map(lambda parts: f"{parts[0]} = self.{parts[1]}[{parts[2]}]({parts[3]})")
+    | st.tuples(st.sampled_from(["layers", "gains"]), st.integers(0, 2), st.integers(0, 2)).map(
+        lambda parts: f"x = self.{parts[0]}[{parts[1] % 2}](y) * {parts[2]}"
+    )
+    | st.integers(0, 1).map(lambda place: f"y = self.gains[{place}](self.layers[{place}](x)) - {place}")
     | st.sampled_from(["x = x + y", "x = self.layers[2](x)"]),
     min_size=1,
     max_size=12,
@@ -79,7 +110,7 @@ def _done(text: str) -> tuple[Any, Any]:
     return names["x"], names["y"]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=200)
 @given(_STATEMENTS)
 def test_loops_do_what_the_statements_did(statements: list[str]) -> None:
     text = "\n".join(statements)

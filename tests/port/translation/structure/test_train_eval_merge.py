@@ -59,7 +59,7 @@ def result(made: Body, deterministic: bool) -> Any:
         (
             body("y = f(x)", returns="(x, y)"),
             body(),
-            "if not self.deterministic:\n    y = f(x)\n    return (x, y)\nreturn x",
+            "if not self.deterministic:\n    y = f(x)\n    return x, y\nreturn x",
         ),
         (body(returns="f(x)"), body(), "if not self.deterministic:\n    return f(x)\nreturn x"),
         (

@@ -90,7 +90,11 @@ def test_compiled_it_is_worth_the_same(text: str, worth: object) -> None:
 
 
 def test_a_statement_of_one_line() -> None:
-    assert source(syntax.Assign(parsed("x, y"), parsed("f(x), y"))) == ast.unparse(ast.parse("x, y = f(x), y"))
+    assert source(syntax.Assign(parsed("x, (y, z)"), parsed("f(x), (y,)"))) == "x, (y, z) = f(x), (y,)"
+    assert (
+        source(syntax.Return(parsed("x, y"))) == "return x, y"
+        and source(syntax.Return(parsed("(x,)"))) == "return (x,)"
+    )
     assert source(syntax.AnnAssign(parsed("x"), parsed("dict[str, int]"), parsed("{}"))) == "x: dict[str, int] = {}"
     with pytest.raises(TypeError, match="no text of one line"):
         source(syntax.If(parsed("x"), (syntax.Pass(),)))
