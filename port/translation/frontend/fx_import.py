@@ -95,7 +95,7 @@ class _Reader:
             step: Step
             if key.endswith(">"):
                 given = _filled(noted.keywords, filling)
-                step = ScopeEnter(noted.path, noted.call, noted.module, given, place_of(node))
+                step = ScopeEnter(noted.path, noted.call, noted.module, given, place_of(node), noted.numbers)
             else:
                 step = ScopeExit(noted.path, noted.call, _filled(noted.results, filling))
                 for name, value in _filled(noted.keywords, filling).items():
@@ -109,8 +109,9 @@ class _Reader:
     def _layer(self, noted: Noted, filling: Any, results: tuple[Value, ...], node: torch.fx.Node) -> LayerCall:
         arguments, keywords = _filled((noted.arguments, noted.keywords), filling)
         given = _filled(noted.results, {"tensor": results, "size": ()})
+        detached = is_without_gradient(node)
         return LayerCall(
-            noted.path, noted.module, arguments, keywords, given, place_of(node), is_without_gradient(node)
+            noted.path, noted.module, arguments, keywords, given, place_of(node), detached, noted.numbers
         )
 
     def _operation(self, node: torch.fx.Node, name: str) -> None:
@@ -133,7 +134,8 @@ class _Reader:
         if name in _BY_CLASSES and arguments["reduction"] == 0:
             shape = arguments["self"].shape
             results[0].shape = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
-        self.graph.steps.append(Operation(name, arguments, results, several, place, is_without_gradient(node)))
+        detached, numbers = is_without_gradient(node), self.notes.origins.of_node(node, arguments)
+        self.graph.steps.append(Operation(name, arguments, results, several, place, detached, numbers))
 
     def _arguments(self, node: torch.fx.Node) -> dict[str, Any]:
         args, kwargs = self._known(node.args), self._known(node.kwargs)

@@ -1,0 +1,115 @@
+"""What is known of an expression of the source: its value, where that comes from, and so of what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from port.translation.frontend.frame_objects import MISSING
+from port.translation.ir.number import is_same
+from port.translation.ir.origin import AttributeOf, LengthOf, Origin
+from port.translation.ir.source_location import SourceLocation
+
+
+@dataclass(frozen=True)
+class ShapeOf:
+    """An expression is the shape of a tensor.
+
+    Attributes:
+        tensor: as the source calls it.
+        location: where its shape is read.
+    """
+
+    tensor: str
+    location: SourceLocation
+
+    def length(self, axis: int) -> LengthOf:
+        return LengthOf(self.tensor, axis, self.location)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is known of an expression.
+
+    Attributes:
+        value: `MISSING` if it is not known.
+        origin: of a number; of an object, the attribute that holds it.
+        items: of a tuple or a list, what is known of each item.
+        named: of a dict with strings for keys, the same.
+        shape: of a tensor, if it is one.
+    """
+
+    value: Any = MISSING
+    origin: Origin | None = None
+    items: tuple[Found, ...] | None = None
+    named: Mapping[str, Found] | None = None
+    shape: ShapeOf | None = None
+
+    @property
+    def has_origin(self) -> bool:
+        """Whether more is known than the value."""
+        items = (*(self.items or ()), *(self.named or {}).values())
+        return self.origin is not None or self.shape is not None or any(item.has_origin for item in items)
+
+    def seen_as(self, value: Any) -> Found:
+        """The same, of what was seen to have this value: nothing but the value where the two are not the same."""
+        if value is MISSING or self.value is value:
+            return self
+        if self.value is MISSING:
+            items = self.items if self.items is None or len(self.items) == _length(value) else None
+            return replace(self, value=value, items=items)
+        if is_same(self.value, value) and type(self.value) is type(value):
+            return self
+        if isinstance(self.value, tuple | list) and len(self.value) == _length(value):
+            both = zip(self.each_item() or (), value, strict=False)
+            return Found(value, items=tuple(item.seen_as(now) for item, now in both))
+        return Found(value)
+
+    def each_item(self) -> tuple[Found, ...] | None:
+        """What is known of the items; None where it is not known how many there are."""
+        if self.items is not None:
+            return self.items
+        if not isinstance(self.value, tuple | list):
+            return None
+        return tuple(self._item(place, value) for place, value in enumerate(self.value))
+
+    def each_named(self) -> Mapping[str, Found] | None:
+        """What is known of what a dict with names for keys holds; None where it is not known what it holds."""
+        if self.named is not None:
+            return self.named
+        if type(self.value) is not dict or not all(isinstance(key, str) for key in self.value):
+            return None
+        return {key: self._item(key, value) for key, value in self.value.items()}
+
+    def item(self, key: Any) -> Found:
+        """What is known of the item with an index, or with a key."""
+        items = self.each_item()
+        if type(key) is int and items is not None:
+            found = items[key] if -len(items) <= key < len(items) else Found()
+            return found if self.shape is None else Found(found.value, self.shape.length(key))
+        if type(key) is int and self.shape is not None:
+            return Found(origin=self.shape.length(key))
+        named = self.each_named()
+        if isinstance(key, str) and named is not None:
+            return named.get(key, Found())
+        held = self.value
+        if type(key) is int and type(held) is dict and key in held:
+            return self._item(key, held[key])
+        if type(key) is int and isinstance(held, torch.nn.ModuleList | torch.nn.Sequential):
+            modules = [*held._modules.values()]
+            return self._item(key, modules[key]) if -len(modules) <= key < len(modules) else Found()
+        return Found()
+
+    def _item(self, key: Any, value: Any) -> Found:
+        if self.shape is not None:
+            return Found(value, self.shape.length(key))
+        if isinstance(self.origin, AttributeOf):
+            return Found(value, AttributeOf(self.origin.path, f"{self.origin.attribute}[{key!r}]"))
+        return Found(value)
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, tuple | list) else -1

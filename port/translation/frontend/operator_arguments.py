@@ -1,0 +1,166 @@
+"""Which expression of a written call goes into which argument of the operator that it becomes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from port.translation.frontend.called_with import CallArguments, Given, call_arguments
+from port.translation.frontend.executing import Point
+from port.translation.frontend.found import Found
+from port.translation.frontend.frame_objects import MISSING
+from port.translation.frontend.frame_parameters import operands_of
+from port.translation.frontend.subscripts import of_subscript
+from port.translation.frontend.worked_out import is_number
+from port.translation.ir.number import is_same
+from port.translation.ir.origin import DefaultOf
+
+Resolve = Callable[[ast.expr, Point], Found]
+
+_OPERATORS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Add: ("add",),
+    ast.Sub: ("sub", "rsub"),
+    ast.Mult: ("mul",),
+    ast.Div: ("div",),
+    ast.FloorDiv: ("floor_divide",),
+    ast.Mod: ("remainder",),
+    ast.Pow: ("pow",),
+    ast.Eq: ("eq",),
+    ast.NotEq: ("ne",),
+    ast.Lt: ("lt", "gt"),
+    ast.LtE: ("le", "ge"),
+    ast.Gt: ("gt", "lt"),
+    ast.GtE: ("ge", "le"),
+}
+"""What Python's operators become; a comparison may be turned round."""
+
+_RENAMED = {"input": "self", "axis": "dim", "keepdims": "keepdim"}
+"""Names by which torch's functions also take an operator's arguments."""
+
+
+def operator_arguments(point: Point, target: Any, arguments: Mapping[str, Any], resolve: Resolve) -> dict[str, Found]:
+    """What is known of an operator's arguments, by the schema's names.
+
+    Args:
+        point: of the frame that the operator is called from.
+        target: the overload.
+        arguments: of the operator, as they are recorded.
+        resolve: what is known of an expression that stands at a point.
+    """
+    match point.node:
+        case ast.Call() as call:
+            return _of_call(call, point, target, resolve)
+        case ast.Subscript(_, key):
+            return of_subscript(key, name_of(target), arguments, lambda node: resolve(node, point))
+        case ast.BinOp() | ast.AugAssign() | ast.Compare():
+            return _of_operator(point, target, arguments, resolve)
+    return {}
+
+
+def name_of(target: Any) -> str:
+    """What an overload's operator is called: ``view``."""
+    return str(target._schema.name).partition("::")[2]
+
+
+def _of_call(call: ast.Call, point: Point, target: Any, resolve: Resolve) -> dict[str, Found]:
+    match call.func:
+        case ast.Attribute(of, name):
+            base = resolve(of, point).value
+            is_method = not isinstance(base, ModuleType)
+            # A class is asked for its function (torch.Tensor.add), any other object for a method of its own.
+            if is_method and base is not MISSING and not isinstance(base, torch.Tensor):
+                return {}
+        case ast.Name(name):
+            is_method = False
+        case _:
+            return {}
+    arguments = call_arguments(call, lambda node: resolve(node, point))
+    if is_method:
+        arguments = arguments.behind([Found()])
+    if name == name_of(target):
+        given = _by_schema(target, arguments, is_method) or {}
+        return {argument: found() for argument, found in given.items()}
+    # What the function is made of has some of its arguments under the same names.
+    found: dict[str, list[Given]] = {}
+    for overload in _overloads(name):
+        given = _by_schema(overload, arguments, is_method, defaults=False) or {}
+        for argument, each in given.items():
+            found.setdefault(argument, []).append(each)
+    known = {argument: [each() for each in several] for argument, several in found.items()}
+    return {argument: several[0] for argument, several in known.items() if all(each == several[0] for each in several)}
+
+
+def _overloads(name: str) -> Iterator[Any]:
+    packet = getattr(torch.ops.aten, name, None)
+    for overload in () if packet is None else packet.overloads():
+        yield getattr(packet, overload)
+
+
+def _by_schema(
+    target: Any, arguments: CallArguments, is_method: bool, *, defaults: bool = True
+) -> dict[str, Given] | None:
+    """What each argument of an operator is given; None where it is not called so."""
+    schema = target._schema.arguments
+    places = [argument for argument in schema if not argument.kwarg_only]
+    given: dict[str, Given] = {}
+    several = arguments.positional
+    first = int(bool(places) and places[0].name == "self")
+    if len(places) == first + 1 and _is_list(places[first]) and (is_method or not first):
+        gathered = _gathered(several[first:]) if arguments.are_all_positional else None
+        if gathered is not None:
+            given[places[first].name] = gathered
+        several = several[:first]
+    if len(several) > len(places):
+        return None
+    given |= {place.name: each for place, each in zip(places, several, strict=False)}
+    names = {argument.name for argument in schema}
+    for name, each in arguments.named.items():
+        known = name if name in names else _RENAMED.get(name, "")
+        if known not in names or known in given:
+            return None
+        given[known] = each
+    if defaults and arguments.are_all_positional and arguments.are_all_named:
+        for argument in schema:
+            if argument.name not in given and argument.has_default_value():
+                given[argument.name] = _default(target, argument)
+    return given
+
+
+def _gathered(several: tuple[Given, ...]) -> Given | None:
+    """The one list that an operator takes, where its items may be given one by one."""
+    if not several:
+        return None
+    found = [each() for each in several]
+    if len(found) == 1 and not is_number(found[0].value):
+        return several[0]
+    return lambda: Found(items=tuple(found))
+
+
+def _is_list(argument: Any) -> bool:
+    return str(argument.type) in ("List[int]", "List[SymInt]") and argument.N is None
+
+
+def _default(target: Any, argument: Any) -> Given:
+    return lambda: Found(argument.default_value, DefaultOf(str(target), argument.name))
+
+
+def _of_operator(point: Point, target: Any, arguments: Mapping[str, Any], resolve: Resolve) -> dict[str, Found]:
+    kind = getattr(point.node, "op", None) or point.node.ops[0]  # type: ignore[attr-defined]
+    schema = target._schema.arguments
+    if name_of(target).removesuffix("_") not in _OPERATORS.get(type(kind), ()):
+        return {}
+    found: dict[str, Found] = {}
+    numbers = [argument.name for argument in schema[:2] if is_number(arguments[argument.name])]
+    if len(numbers) == 1:
+        operands = [resolve(operand, point) for operand in operands_of(point.node)]
+        number = [each for each in operands if is_same(each.value, arguments[numbers[0]])]
+        if len(number) == 1:
+            found[numbers[0]] = number[0]
+    for argument in schema[2:]:
+        if argument.has_default_value() and arguments[argument.name] == argument.default_value:
+            found[argument.name] = _default(target, argument)()
+    return found
