@@ -205,6 +205,8 @@ def _bound(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.Name(name, ast.Store() | ast.Del()):
             yield name
+        case ast.Subscript(ast.Name(name), _, ast.Store() | ast.Del()):
+            yield name  # what it holds is another from here on
         case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
             yield name
             return  # what is inside has variables of its own

@@ -58,15 +58,14 @@ class Found:
         """The same, of what was seen to have this value: nothing but the value where the two are not the same."""
         if value is MISSING or self.value is value:
             return self
-        if self.value is MISSING:
-            items = self.items if self.items is None or len(self.items) == _length(value) else None
-            return replace(self, value=value, items=items)
+        if self.value is MISSING and self.items is None:
+            return replace(self, value=value)
         if is_same(self.value, value) and type(self.value) is type(value):
             return self
-        if isinstance(self.value, tuple | list) and len(self.value) == _length(value):
-            both = zip(self.each_item() or (), value, strict=False)
-            return Found(value, items=tuple(item.seen_as(now) for item, now in both))
-        return Found(value)
+        items = self.each_item()
+        if items is None or not isinstance(value, tuple | list) or len(items) != len(value):
+            return Found(value)
+        return Found(value, items=tuple(item.seen_as(now) for item, now in zip(items, value, strict=True)))
 
     def each_item(self) -> tuple[Found, ...] | None:
         """What is known of the items; None where it is not known how many there are."""
@@ -110,6 +109,3 @@ class Found:
             return Found(value, AttributeOf(self.origin.path, f"{self.origin.attribute}[{key!r}]"))
         return Found(value)
 
-
-def _length(value: Any) -> int:
-    return len(value) if isinstance(value, tuple | list) else -1

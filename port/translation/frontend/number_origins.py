@@ -253,4 +253,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def _is_the_same(one: Any, other: Any) -> bool:
-    return one is not MISSING and (one is other or is_same(one, other))
+    """Whether two variables hold the same, as a function's parameters do that is called once more."""
+    if type(one) is tuple and type(other) is tuple:
+        return len(one) == len(other) and all(map(_is_the_same, one, other))
+    return one is not MISSING and (one is other or (is_same(one, other) and type(one) is type(other)))

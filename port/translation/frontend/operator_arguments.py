@@ -70,8 +70,7 @@ def _of_call(call: ast.Call, point: Point, target: Any, resolve: Resolve) -> dic
     match call.func:
         case ast.Attribute(of, name):
             base = resolve(of, point).value
-            is_method = not isinstance(base, ModuleType)
-            # A class is asked for its function (torch.Tensor.add), any other object for a method of its own.
+            is_method = not _is_namespace(base)
             if is_method and base is not MISSING and not isinstance(base, torch.Tensor):
                 return {}
         case ast.Name(name):
@@ -92,6 +91,11 @@ def _of_call(call: ast.Call, point: Point, target: Any, resolve: Resolve) -> dic
             found.setdefault(argument, []).append(each)
     known = {argument: [each() for each in several] for argument, several in found.items()}
     return {argument: several[0] for argument, several in known.items() if all(each == several[0] for each in several)}
+
+
+def _is_namespace(value: Any) -> bool:
+    """Whether something holds torch's functions, which take the tensor first."""
+    return isinstance(value, ModuleType) or value is torch.Tensor or value is torch._C._VariableFunctions
 
 
 def _overloads(name: str) -> Iterator[Any]:
@@ -145,7 +149,9 @@ def _is_list(argument: Any) -> bool:
 
 
 def _default(target: Any, argument: Any) -> Given:
-    return lambda: Found(argument.default_value, DefaultOf(str(target), argument.name))
+    # Python's functions take False for a flag of which the operator's schema says None: pin_memory.
+    value = False if argument.default_value is None and "bool" in str(argument.type) else argument.default_value
+    return lambda: Found(value, DefaultOf(str(target), argument.name))
 
 
 def _of_operator(point: Point, target: Any, arguments: Mapping[str, Any], resolve: Resolve) -> dict[str, Found]:

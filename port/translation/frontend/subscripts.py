@@ -8,6 +8,7 @@ from typing import Any
 
 from port.translation.frontend.found import Found
 from port.translation.ir.number import is_same
+from port.translation.ir.origin import DefaultOf
 
 
 def of_subscript(
@@ -37,9 +38,16 @@ def of_subscript(
     return {}
 
 
+_UNSAID = {"start": 0, "end": 2**63 - 1, "step": 1}
+"""What torch takes for the parts of a slice that are not written."""
+
+
 def _of_slice(part: ast.Slice, resolve: Callable[[ast.expr], Found]) -> dict[str, Found]:
     ends = {"start": part.lower, "end": part.upper, "step": part.step}
-    return {name: resolve(end) for name, end in ends.items() if end is not None}
+    return {
+        name: Found(_UNSAID[name], DefaultOf("slice", name)) if end is None else resolve(end)
+        for name, end in ends.items()
+    }
 
 
 def _parts_and_axes(
