@@ -111,6 +111,7 @@ class SourceFiles:
     def file(self, name: str) -> SourceFile | None:
         """A file; None where it cannot be read, or is no Python."""
         if name not in self._files:
+            linecache.checkcache(name)
             text = "".join(linecache.getlines(name))
             self._files[name] = _parsed(name, text) if text else None
         return self._files[name]
