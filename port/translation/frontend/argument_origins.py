@@ -59,7 +59,7 @@ class ArgumentOrigins:
                     self._noted.append((_name(target), numbers))
             return node
 
-        TracerBase.create_node = create_node  # type: ignore[method-assign]
+        TracerBase.create_node = create_node  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
@@ -92,7 +92,9 @@ class ArgumentOrigins:
         """
         return self._of_call(frame, {**dict(enumerate(args)), **kwargs}, ())
 
-    def of_forward(self, frame: FrameType, names: Sequence[str], function: str, arguments: Mapping[str, Any]) -> Numbers:
+    def of_forward(
+        self, frame: FrameType, names: Sequence[str], function: str, arguments: Mapping[str, Any]
+    ) -> Numbers:
         """The origins of the numbers that a module's ``forward`` is called with.
 
         Args:

@@ -76,7 +76,7 @@ class Bindings:
             return None
 
     def _before(self, name: str, node: ast.AST, decide: Decide) -> Binding:
-        here = self._statement(node)
+        here: ast.AST = self._statement(node)
         if not isinstance(here, ast.For | ast.While | ast.If | ast.With | ast.Try) and self._walrus(here, name):
             raise _Unclear
         if isinstance(here, ast.While) and name in self.bound(here):
@@ -165,7 +165,8 @@ class Bindings:
 
     def _walrus(self, node: ast.AST, name: str) -> bool:
         return any(
-            isinstance(inner, ast.NamedExpr) and inner.target.id == name for inner in ast.walk(node)  # type: ignore
+            isinstance(inner, ast.NamedExpr) and inner.target.id == name
+            for inner in ast.walk(node)  # type: ignore
         )
 
     def bound(self, node: ast.AST) -> frozenset[str]:
@@ -175,7 +176,7 @@ class Bindings:
         return self._names[node]
 
 
-def _block_before(parent: ast.AST, here: ast.stmt) -> Sequence[ast.stmt]:
+def _block_before(parent: ast.AST, here: ast.AST) -> Sequence[ast.stmt]:
     """The statements that stand before another one in its own block."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(parent, name, None)

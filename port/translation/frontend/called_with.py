@@ -22,7 +22,7 @@ class CallArguments:
     Attributes:
         positional: in their order.
         named: by name.
-        are_all_positional: whether no positional ones are left out, as those behind a star are that nothing is known of.
+        are_all_positional: whether none is left out, as those behind a star are that nothing is known of.
         are_all_named: the same of those by name.
     """
 

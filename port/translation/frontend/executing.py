@@ -161,5 +161,7 @@ def _has_variables(scope: ast.AST, code: CodeType) -> bool:
     if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         return True
     given = scope.args
-    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg) if each]
+    names = [
+        each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg) if each
+    ]
     return tuple(names) == code.co_varnames[: len(names)] and "__branches" not in code.co_freevars

@@ -108,4 +108,3 @@ class Found:
         if isinstance(self.origin, AttributeOf):
             return Found(value, AttributeOf(self.origin.path, f"{self.origin.attribute}[{key!r}]"))
         return Found(value)
-

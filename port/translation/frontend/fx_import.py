@@ -110,9 +110,7 @@ class _Reader:
         arguments, keywords = _filled((noted.arguments, noted.keywords), filling)
         given = _filled(noted.results, {"tensor": results, "size": ()})
         detached = is_without_gradient(node)
-        return LayerCall(
-            noted.path, noted.module, arguments, keywords, given, place_of(node), detached, noted.numbers
-        )
+        return LayerCall(noted.path, noted.module, arguments, keywords, given, place_of(node), detached, noted.numbers)
 
     def _operation(self, node: torch.fx.Node, name: str) -> None:
         if name.startswith("auto_functionalized"):

@@ -59,7 +59,7 @@ class NumberOrigins:
         match node:
             case ast.Constant(value):
                 return Found(value, self._literal(node, point) if is_number(value) else None)
-            case ast.UnaryOp(ast.USub(), ast.Constant(value)) if is_number(value):
+            case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
                 return Found(-value, self._literal(node, point))
             case ast.UnaryOp(ast.Not(), operand):
                 known = truth(self.resolve(operand, point))
@@ -225,8 +225,7 @@ class NumberOrigins:
         """Where a constant of the file's own is said, if one statement alone says it."""
         if not is_number(value) or name not in here.frame.f_globals:
             return None
-        given = [node for node in _stores(here.file, name)]
-        match given:
+        match _stores(here.file, name):
             case [ast.Assign(value=said, targets=[ast.Name()]) | ast.AnnAssign(value=ast.expr() as said)]:
                 found = self.resolve(said, Point(here, said)) if _is_literal(said) else Found()
                 return found.origin if is_same(found.value, value) else None  # type: ignore[return-value]

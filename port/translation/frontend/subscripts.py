@@ -24,7 +24,7 @@ def of_subscript(
     """
     parts = key.elts if isinstance(key, ast.Tuple) else [key]
     axis, tensor = arguments.get("dim"), arguments.get("self")
-    value = getattr(tensor, "meta", {}).get("val")
+    value: Any = getattr(tensor, "meta", {}).get("val")
     if type(axis) is not int or not hasattr(value, "dim") or any(isinstance(part, ast.Starred) for part in parts):
         return {}
     at_axis = [part for part, found in _parts_and_axes(parts, value.dim(), resolve) if found == axis % value.dim()]

@@ -240,7 +240,7 @@ def numbers_of(step: Step) -> Iterator[tuple[Path, int | float | bool, Origin | 
             yield path, value, origin_at(step.numbers, path, value)
 
 
-def arguments_of(step: Operation | LayerCall | ScopeEnter) -> dict[str | int, Any]:
+def arguments_of(step: Operation | LayerCall | ScopeEnter) -> dict[Any, Any]:
     """What a step was given, by names; a layer's positional arguments by their numbers."""
     if isinstance(step, LayerCall):
         return {**dict(enumerate(step.arguments)), **step.keywords}

@@ -34,7 +34,9 @@ def said_of(graph: Graph, what: str, name: str | int, scope: str = "") -> list[A
     """What is said of one argument of each, a literal as ``<3>``; None if not known, a list of several numbers."""
     found = []
     for numbers in numbers_seen(graph, what):
-        items = [None if origin is None else _text(origin, scope) for path, origin in numbers.items() if path[0] == name]
+        items = [
+            None if origin is None else _text(origin, scope) for path, origin in numbers.items() if path[0] == name
+        ]
         found.append(items[0] if (name,) in numbers else items)
     return found
 

@@ -72,7 +72,8 @@ def test_arguments_of_operators() -> None:
     graph = graph_of(Attention(), X, training=True)
     assert said_of(graph, "split", "split_size") == ["self.dim"] and said_of(graph, "split", "dim") == ["<2>"]
     assert said_of(graph, "softmax", "dim") == ["<-1>"]
-    assert said_of(graph, "dropout", "p") == ["self.rate"] and said_of(graph, "dropout", "train") == ["self.training"]
+    assert said_of(graph, "native_dropout", "p") == ["self.rate"]
+    assert said_of(graph, "native_dropout", "train") == ["self.training"]
     assert said_of(graph, "rsub", "other") == ["<1>"] and said_of(graph, "rsub", "alpha") == ["default"]
 
 
@@ -90,7 +91,7 @@ class Traps(nn.Module):
         for _ in range(2):
             x = x / k
             k = 7
-        x = x + sum([m for m in (11, 13)])
+        x = x + sum([m + 1 for m in (11, 13)])
         sizes = [self.heads, 7]
         sizes[0], batch = 5, x.shape[0]
         x = x.view(batch, 7, *sizes[1:], 3)
@@ -198,7 +199,10 @@ def test_numbers_are_those_that_were_given() -> None:
     stride = AttributeOf("", "stride")
     assert dict(numbers_in(3, Found(3, stride), ("n",))) == {("n",): Number(3, stride)}
     assert dict(numbers_in(5, Found(3, stride), ("n",))) == dict(numbers_in(True, Found(1, stride), ("n",))) == {}
-    assert dict(numbers_in([3, 3], Found(3, stride), ("n",))) == {("n", 0): Number(3, stride), ("n", 1): Number(3, stride)}
+    assert dict(numbers_in([3, 3], Found(3, stride), ("n",))) == {
+        ("n", 0): Number(3, stride),
+        ("n", 1): Number(3, stride),
+    }
     assert dict(numbers_in([3, 5], Found(3, stride), ("n",))) == {("n", 0): Number(3, stride)}
     assert dict(numbers_in([3, 5, 7], Found((3, 5), stride), ("n",))) == {}
 

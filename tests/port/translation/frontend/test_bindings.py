@@ -14,7 +14,9 @@ from port.translation.frontend.executing import SourceFile
 
 def _before_use(body: str, name: str = "n", *, held: bool | None = None) -> Binding | None:
     """What gives ``n`` where a function of ``x`` and ``n`` calls ``use``."""
-    file = SourceFile("net.py", ast.parse(f"def f(x, n, *rest, other=3):\n{textwrap.indent(textwrap.dedent(body), '    ')}"))
+    file = SourceFile(
+        "net.py", ast.parse(f"def f(x, n, *rest, other=3):\n{textwrap.indent(textwrap.dedent(body), '    ')}")
+    )
     function: Any = file.tree.body[0]
     (call,) = [node for node in ast.walk(function) if isinstance(node, ast.Call) and ast.unparse(node.func) == "use"]
     return Bindings(file, function).before(name, call, lambda test, statement: held)
@@ -109,4 +111,9 @@ def test_a_function_within_may_give_it_from_when_it_is_there() -> None:
 
 
 def test_parameters_of_every_kind() -> None:
-    assert [_text(_before_use("use(n)", name)) for name in ("x", "rest", "other", "elsewhere")] == ["x", "rest", "other", None]
+    assert [_text(_before_use("use(n)", name)) for name in ("x", "rest", "other", "elsewhere")] == [
+        "x",
+        "rest",
+        "other",
+        None,
+    ]

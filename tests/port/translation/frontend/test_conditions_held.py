@@ -15,8 +15,16 @@ from port.translation.frontend.frame_objects import MISSING
 
 @pytest.mark.parametrize(
     ("found", "known"),
-    [(Found(0), False), (Found(0.5), True), (Found(None), False), (Found("a"), True), (Found(), None), (Found(items=()), False), (Found(torch.ones(1)), None)],
-)  # fmt: skip
+    [
+        (Found(0), False),
+        (Found(0.5), True),
+        (Found(None), False),
+        (Found("a"), True),
+        (Found(), None),
+        (Found(items=()), False),
+        (Found(torch.ones(1)), None),
+    ],
+)
 def test_a_tensors_truth_is_not_asked(found: Found, known: bool | None) -> None:
     assert truth(found) is known
 

@@ -64,7 +64,7 @@ def test_a_comprehension_and_a_lambda_have_variables_of_their_own() -> None:
     asked: Callable[[], Executing | None] = lambda: _here()  # noqa: E731
     found = asked()
     assert found is not None and isinstance(found.scope, ast.Lambda)
-    outer = [number for number in (_here(),)][0]
+    (outer,) = [number or None for number in (_here(),)]
     assert outer is not None and isinstance(outer.scope, ast.FunctionDef)
 
 

@@ -72,7 +72,14 @@ def test_attributes() -> None:
             self.tell(layer.in_features)
 
     inner = "self.inner.0.in_features"
-    assert _told(run) == ["self.heads", "self.config.n_head", "self.config.table['dim']", "self.config.sizes[1]", inner, inner]
+    assert _told(run) == [
+        "self.heads",
+        "self.config.n_head",
+        "self.config.table['dim']",
+        "self.config.sizes[1]",
+        inner,
+        inner,
+    ]
 
 
 def test_of_two_attributes_of_one_value_it_is_the_one_that_is_written() -> None:
@@ -174,7 +181,7 @@ def test_through_functions_of_the_users() -> None:
 
     def run(self: Net) -> None:
         inner(self, self.heads, 5, self.dim, m=self.also)
-        inner(self, *(3, 5), scale=self.heads, **{"m": 3})
+        inner(self, *(3, 5), scale=self.heads, m=3)
         (lambda n: self.tell(n))(self.heads)
 
     line = run_line(run, 1)

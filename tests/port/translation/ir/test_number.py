@@ -31,8 +31,17 @@ def test_numbers_are_found_in_trees_with_the_way_to_each() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other", "same"),
-    [(3, 3, True), (1, 1.0, True), (True, 1, False), (True, True, True), (3, 4, False), (math.nan, math.nan, True), (3, X, False), ("3", "3", False)],
-)  # fmt: skip
+    [
+        (3, 3, True),
+        (1, 1.0, True),
+        (True, 1, False),
+        (True, True, True),
+        (3, 4, False),
+        (math.nan, math.nan, True),
+        (3, X, False),
+        ("3", "3", False),
+    ],
+)
 def test_true_is_not_1_and_1_is_as_good_as_a_float(one: Any, other: Any, same: bool) -> None:
     assert is_same(one, other) is same
 
@@ -53,9 +62,13 @@ def test_several_steps_agree_on_what_all_of_them_say() -> None:
 
 
 def test_the_numbers_of_each_kind_of_step() -> None:
-    view = Operation("aten.view.default", {"self": X, "size": [3, 5]}, (Y,), False, HERE, numbers={("size", 0): Number(3, HEADS)})
+    view = Operation(
+        "aten.view.default", {"self": X, "size": [3, 5]}, (Y,), False, HERE, numbers={("size", 0): Number(3, HEADS)}
+    )
     assert [*numbers_of(view)] == [(("size", 0), 3, HEADS), (("size", 1), 5, None)]
-    layer = LayerCall("attend", nn.Identity(), (X, 7), {"causal": True}, Y, HERE, numbers={("causal",): Number(True, LITERAL)})
+    layer = LayerCall(
+        "attend", nn.Identity(), (X, 7), {"causal": True}, Y, HERE, numbers={("causal",): Number(True, LITERAL)}
+    )
     assert arguments_of(layer) == {0: X, 1: 7, "causal": True}
     assert [*numbers_of(layer)] == [((1,), 7, None), (("causal",), True, LITERAL)]
     enter = ScopeEnter("block", 0, nn.Identity(), {"x": X, "scale": 1.5}, HERE, {("scale",): Number(1.5, LITERAL)})
@@ -64,5 +77,7 @@ def test_the_numbers_of_each_kind_of_step() -> None:
 
 
 def test_origins_are_of_no_account_to_whether_two_steps_are_equal() -> None:
-    one = Operation("aten.view.default", {"self": X, "size": [3]}, (Y,), False, HERE, numbers={("size", 0): Number(3, HEADS)})
+    one = Operation(
+        "aten.view.default", {"self": X, "size": [3]}, (Y,), False, HERE, numbers={("size", 0): Number(3, HEADS)}
+    )
     assert one == Operation("aten.view.default", {"self": X, "size": [3]}, (Y,), False, HERE)

@@ -13,7 +13,7 @@ from port.translation.ir.printer import print_graph, print_lowered
 from port.translation.lowering.layout_assignment import analyse
 from port.translation.lowering.lower_graph import lower_graph
 
-from .graphs import H, HERE, W, X, Y, looped, operation, straight
+from .graphs import HERE, H, W, X, Y, looped, operation, straight
 
 
 def test_a_graph_is_a_line_an_operation() -> None:

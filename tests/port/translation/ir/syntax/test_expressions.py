@@ -8,8 +8,8 @@ import pytest
 
 from port.translation.ir import syntax
 from port.translation.ir.graph import SourceLocation
-from port.translation.ir.syntax import parsed
 from port.translation.ir.origin import AttributeOf, LiteralAt, WorkedOut
+from port.translation.ir.syntax import parsed
 
 NUMBERS = (0, 0.0, -0.0, False, 1, 1.0, True, 1j, None, "1", b"1", ..., math.inf, math.nan)
 
