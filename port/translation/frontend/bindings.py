@@ -60,6 +60,8 @@ class Bindings:
     def __init__(self, file: SourceFile, scope: ast.AST) -> None:
         self.file, self.scope = file, scope
         self._names: dict[ast.AST, frozenset[str]] = {}
+        self._known: dict[tuple[str, ast.AST], Binding | None] = {}
+        self._within = {node.target.id for node in ast.walk(scope) if isinstance(node, ast.NamedExpr)}
         self._shared = [node for node in ast.walk(scope) if isinstance(node, ast.Global | ast.Nonlocal)]
 
     def before(self, name: str, node: ast.AST, decide: Decide) -> Binding | None:
@@ -70,10 +72,22 @@ class Bindings:
             node: within the function.
             decide: is asked about conditions behind which the name was given another value.
         """
+        if (name, node) in self._known:
+            return self._known[name, node]
+        asked = False
+
+        def asking(test: ast.expr, statement: ast.stmt) -> bool | None:
+            nonlocal asked
+            asked = True
+            return decide(test, statement)
+
         try:
-            return None if self._is_shared(name, node) else self._before(name, node, decide)
+            found = None if self._is_shared(name, node) else self._before(name, node, asking)
         except _Unclear:
-            return None
+            found = None
+        if not asked:  # it is so in every run
+            self._known[name, node] = found
+        return found
 
     def _before(self, name: str, node: ast.AST, decide: Decide) -> Binding:
         here: ast.AST = self._statement(node)
@@ -164,10 +178,10 @@ class Bindings:
         return node
 
     def _walrus(self, node: ast.AST, name: str) -> bool:
-        return any(
-            isinstance(inner, ast.NamedExpr) and inner.target.id == name
-            for inner in ast.walk(node)  # type: ignore
-        )
+        """Whether a name is given a value within an expression."""
+        if name not in self._within:
+            return False
+        return any(isinstance(inner, ast.NamedExpr) and inner.target.id == name for inner in ast.walk(node))
 
     def bound(self, node: ast.AST) -> frozenset[str]:
         """The names that a statement, and what stands in it, may give a value to."""

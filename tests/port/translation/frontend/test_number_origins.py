@@ -180,11 +180,12 @@ def test_through_functions_of_the_users() -> None:
         net.tell(more["m"])
 
     def run(self: Net) -> None:
+        more = {"m": 3}
         inner(self, self.heads, 5, self.dim, m=self.also)
-        inner(self, *(3, 5), scale=self.heads, m=3)
+        inner(self, *(3, 5), scale=self.heads, **more)
         (lambda n: self.tell(n))(self.heads)
 
-    line = run_line(run, 1)
+    line = run_line(run, 2)
     one, other = _told(run)[:3], _told(run)[3:]
     assert one == [["self.heads", f"{line}:32", "self.dim"], "default", "self.also"]
     assert other == [[f"{line + 1}:22", f"{line + 1}:25"], "self.heads", None, None]
