@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch.fx.proxy import TracerBase
 
+from port.translation.frontend.composite_numbers import Note
 from port.translation.frontend.found import Found
 from port.translation.frontend.number_origins import NumberOrigins
-from port.translation.frontend.operator_arguments import operator_arguments
+from port.translation.frontend.operator_arguments import name_of, operator_arguments
 from port.translation.frontend.source_locations import is_users
 from port.translation.frontend.worked_out import is_number
 from port.translation.ir.number import Number, Numbers, Path, each_number, is_same
@@ -26,8 +27,6 @@ _MARK = re.compile(r'File "<numbers>", line (\d+), in numbers')
 _TORCH = FilePath(torch.__file__).parent
 _WRITTEN = ("nn", "functional.py", "_tensor.py")
 """What of torch is written as a user's own code is: it calls operators."""
-_RENAMED = {("reshape", "view"): {"shape": "size"}, ("reshape", "_unsafe_view"): {"shape": "size"}}
-"""Arguments of composite operators → what they are called in the operators that they become."""
 
 
 class ArgumentOrigins:
@@ -39,7 +38,7 @@ class ArgumentOrigins:
 
     def __init__(self, root: torch.nn.Module) -> None:
         self._origins = NumberOrigins(root)
-        self._noted: list[tuple[str, dict[Path, Number]]] = []
+        self._noted: list[Note] = []
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -53,10 +52,11 @@ class ArgumentOrigins:
             node = before(tracer, kind, target, args, kwargs, *rest, **more)
             trace = node.meta.get("stack_trace") or ""
             if kind == "call_function" and isinstance(target, torch._ops.OpOverload) and not _MARK.search(trace):
-                numbers = self._of_operation(sys._getframe(1), target, args, kwargs)
+                arguments = _by_schema(target, args, kwargs)
+                numbers = self._of_operation(sys._getframe(1), target, arguments)
                 if numbers:
                     node.meta["stack_trace"] = f'{trace}\n  File "<numbers>", line {len(self._noted)}, in numbers'
-                    self._noted.append((_name(target), numbers))
+                    self._noted.append(Note(name_of(target), arguments, numbers))
             return node
 
         TracerBase.create_node = create_node  # type: ignore[method-assign, assignment]
@@ -70,15 +70,7 @@ class ArgumentOrigins:
         found = _MARK.search(node.meta.get("stack_trace") or "")
         if found is None or not isinstance(node.target, torch._ops.OpOverload):
             return {}
-        operator, numbers = self._noted[int(found[1])]
-        now = _name(node.target)
-        if now.removesuffix("_") != operator.removesuffix("_"):
-            renamed = _RENAMED.get((operator, now), {})
-            numbers = {
-                (renamed.get(str(path[0]), path[0]), *path[1:]): number
-                for path, number in numbers.items()
-                if not isinstance(number.origin, DefaultOf)
-            }
+        numbers = self._noted[int(found[1])].of_part(name_of(node.target), arguments)
         there = dict(each_number(dict(arguments)))
         return {path: number for path, number in numbers.items() if is_same(there.get(path), number.value)}
 
@@ -126,10 +118,9 @@ class ArgumentOrigins:
 
         return self._safely(lambda: dict(found()))
 
-    def _of_operation(self, frame: FrameType, target: Any, args: Any, kwargs: Any) -> dict[Path, Number]:
-        arguments = _by_schema(target, args, kwargs)
+    def _of_operation(self, frame: FrameType, target: Any, arguments: Mapping[str, Any]) -> dict[Path, Number]:
         caller = _caller(frame)
-        if caller is None or not any(True for _ in each_number(arguments)):
+        if caller is None or not any(True for _ in each_number(dict(arguments))):
             return {}
 
         def found() -> Iterator[tuple[Path, Number]]:
@@ -185,7 +176,3 @@ def _calls_operators(file: str) -> bool:
         return True
     path = FilePath(file)
     return path.is_relative_to(_TORCH) and path.relative_to(_TORCH).parts[0] in _WRITTEN
-
-
-def _name(target: Any) -> str:
-    return str(target._schema.name).partition("::")[2]

@@ -90,7 +90,7 @@ class Bindings:
         return found
 
     def _before(self, name: str, node: ast.AST, decide: Decide) -> Binding:
-        here: ast.AST = self._statement(node)
+        here: ast.AST = self._statement(node, name)
         if not isinstance(here, ast.For | ast.While | ast.If | ast.With | ast.Try) and self._walrus(here, name):
             raise _Unclear
         if isinstance(here, ast.While) and name in self.bound(here):
@@ -170,9 +170,11 @@ class Bindings:
                 return self._last(name, body, decide)
         raise _Unclear
 
-    def _statement(self, node: ast.AST) -> ast.stmt:
+    def _statement(self, node: ast.AST, name: str) -> ast.stmt:
         while not isinstance(node, ast.stmt):
-            if node is self.scope:
+            targets = [each.target for each in getattr(node, "generators", ())]
+            # From Python 3.12 on, a comprehension's variable is found in the frame of the function.
+            if node is self.scope or any(name in self.bound(target) for target in targets):
                 raise _Unclear
             node = self.file.parents[node]
         return node

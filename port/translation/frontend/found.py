@@ -10,7 +10,7 @@ import torch
 
 from port.translation.frontend.frame_objects import MISSING
 from port.translation.ir.number import is_same
-from port.translation.ir.origin import AttributeOf, LengthOf, Origin
+from port.translation.ir.origin import AttributeOf, DefaultOf, LengthOf, Origin
 from port.translation.ir.source_location import SourceLocation
 
 
@@ -32,7 +32,7 @@ class ShapeOf:
 
 @dataclass(frozen=True)
 class Found:
-    """What is known of an expression.
+    """What is known of an expression. In a capture two are not compared: a tensor's ``==`` is an operator.
 
     Attributes:
         value: `MISSING` if it is not known.
@@ -107,4 +107,4 @@ class Found:
             return Found(value, self.shape.length(key))
         if isinstance(self.origin, AttributeOf):
             return Found(value, AttributeOf(self.origin.path, f"{self.origin.attribute}[{key!r}]"))
-        return Found(value)
+        return Found(value, self.origin if isinstance(self.origin, DefaultOf) else None)

@@ -6,6 +6,7 @@ Nothing of the user's is run for it: variables and attributes are looked up, and
 from __future__ import annotations
 
 import ast
+import math
 from types import FrameType
 from typing import Any
 
@@ -117,6 +118,8 @@ class NumberOrigins:
             return Found(held, AttributeOf(path, name))
         if isinstance(of.origin, AttributeOf) and of.value is not MISSING:
             return Found(held, AttributeOf(of.origin.path, f"{of.origin.attribute}.{name}"))
+        if of.value is math and is_number(held):
+            return Found(held, self._literal(value, point))  # math.pi
         return Found(held)
 
     def _shape(self, tensor: ast.expr, of: Found, point: Point) -> Found:
@@ -148,7 +151,7 @@ class NumberOrigins:
                 return shape.item(arguments[0].value) if arguments else shape
             case (ast.Name() | ast.Attribute(ast.Name())) as function, _:
                 known = self.resolve(function, point).value
-                if known in (tuple, list) and len(arguments) == 1:
+                if (known is tuple or known is list) and len(arguments) == 1:
                     return Found(items=arguments[0].each_item())
                 if known is float and [type(each.value) for each in arguments] == [str]:
                     return self._infinite(node, arguments[0].value, point)

@@ -89,8 +89,9 @@ def _of_call(call: ast.Call, point: Point, target: Any, resolve: Resolve) -> dic
         given = _by_schema(overload, arguments, is_method, defaults=False) or {}
         for argument, each in given.items():
             found.setdefault(argument, []).append(each)
-    known = {argument: [each() for each in several] for argument, several in found.items()}
-    return {argument: several[0] for argument, several in known.items() if all(each == several[0] for each in several)}
+    return {
+        argument: several[0]() for argument, several in found.items() if all(each is several[0] for each in several)
+    }
 
 
 def _is_namespace(value: Any) -> bool:
