@@ -186,9 +186,9 @@ class Bindings:
         return any(isinstance(inner, ast.NamedExpr) and inner.target.id == name for inner in ast.walk(node))
 
     def bound(self, node: ast.AST) -> frozenset[str]:
-        """The names that a statement, and what stands in it, may give a value to."""
+        """`bound_names`, worked out once."""
         if node not in self._names:
-            self._names[node] = frozenset(_bound(node))
+            self._names[node] = bound_names(node)
         return self._names[node]
 
 
@@ -216,6 +216,11 @@ def _ways(target: ast.expr, name: str) -> Iterator[tuple[int, ...]]:
                     continue
                 for way in _ways(item, name):
                     yield (place - counted_from, *way)
+
+
+def bound_names(node: ast.AST) -> frozenset[str]:
+    """The names that a statement, and what stands in it, may give a value to."""
+    return frozenset(_bound(node))
 
 
 def _bound(node: ast.AST) -> Iterator[str]:

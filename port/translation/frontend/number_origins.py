@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from port.translation.frontend.bindings import Assigned, Augmented, Binding, Bindings, Parameter
+from port.translation.frontend.bindings import Assigned, Augmented, Binding, Bindings, Parameter, bound_names
 from port.translation.frontend.called_with import call_arguments
 from port.translation.frontend.conditions_held import compared, is_instance, truth
 from port.translation.frontend.executing import Executing, Point, SourceFile, SourceFiles
@@ -41,6 +41,7 @@ class NumberOrigins:
         self.files, self.paths = SourceFiles(), ModulePaths(root)
         self.parameters = FrameParameters(self.files, self.resolve)
         self._bindings: dict[ast.AST, Bindings] = {}
+        self._globals: dict[tuple[SourceFile, str], list[ast.AST | None]] = {}
         self._depth = 0
 
     def resolve(self, node: ast.expr, point: Point) -> Found:
@@ -228,7 +229,9 @@ class NumberOrigins:
         """Where a constant of the file's own is said, if one statement alone says it."""
         if not is_number(value) or name not in here.frame.f_globals:
             return None
-        match _stores(here.file, name):
+        if (here.file, name) not in self._globals:
+            self._globals[here.file, name] = _stores(here.file, name)
+        match self._globals[here.file, name]:
             case [ast.Assign(value=said, targets=[ast.Name()]) | ast.AnnAssign(value=ast.expr() as said)]:
                 found = self.resolve(said, Point(here, said)) if _is_literal(said) else Found()
                 return found.origin if is_same(found.value, value) else None  # type: ignore[return-value]
@@ -237,14 +240,8 @@ class NumberOrigins:
 
 def _stores(file: SourceFile, name: str) -> list[ast.AST | None]:
     """The statements that give a file's own variable a value; None for one that does it from elsewhere."""
-    found: list[ast.AST | None] = []
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.Global) and name in node.names:
-            found.append(None)
-    for statement in file.tree.body:
-        if name in Bindings(file, file.tree).bound(statement):
-            found.append(statement)
-    return found
+    shared = [node for node in ast.walk(file.tree) if isinstance(node, ast.Global) and name in node.names]
+    return [None for _ in shared] + [each for each in file.tree.body if name in bound_names(each)]
 
 
 def _is_literal(node: ast.expr) -> bool:

@@ -117,3 +117,9 @@ def test_parameters_of_every_kind() -> None:
         "other",
         None,
     ]
+
+
+def test_a_comprehensions_own_variable_is_none_of_the_functions() -> None:
+    assert _text(_before_use("[use(n) for n in x]")) is None
+    assert _text(_before_use("[use(n) for m in x]")) == "n"
+    assert _text(_before_use("n = 3\n{m: use(n) for m, n in x}")) is None
