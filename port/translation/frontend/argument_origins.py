@@ -139,7 +139,7 @@ class ArgumentOrigins:
         except Exception:
             return {}
         finally:
-            self._origins.parameters.forget()
+            self._origins.forget()
 
 
 def numbers_in(value: Any, found: Found, path: Path) -> Iterator[tuple[Path, Number]]:

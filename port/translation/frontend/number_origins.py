@@ -26,6 +26,8 @@ from port.translation.ir.source_location import SourceLocation
 
 _DEEPEST = 80
 """Expressions within expressions, and calls within calls, that are followed."""
+_MOST = 4000
+"""Expressions that are looked at for one call: conditions that depend on each other are asked again and again."""
 _LONGEST = 60
 """Letters of an expression for a tensor."""
 
@@ -42,7 +44,12 @@ class NumberOrigins:
         self.parameters = FrameParameters(self.files, self.resolve)
         self._bindings: dict[ast.AST, Bindings] = {}
         self._globals: dict[tuple[SourceFile, str], list[ast.AST | None]] = {}
-        self._depth = 0
+        self._depth = self._count = 0
+
+    def forget(self) -> None:
+        """A call has been looked at: frames go on, and what was found of them holds no longer."""
+        self.parameters.forget()
+        self._count = 0
 
     def resolve(self, node: ast.expr, point: Point) -> Found:
         """What is known of an expression.
@@ -51,9 +58,9 @@ class NumberOrigins:
             node: the expression.
             point: where it stands.
         """
-        self._depth += 1
+        self._depth, self._count = self._depth + 1, self._count + 1
         try:
-            return Found() if self._depth > _DEEPEST else self._resolved(node, point)
+            return Found() if self._depth > _DEEPEST or self._count > _MOST else self._resolved(node, point)
         finally:
             self._depth -= 1
 
