@@ -156,6 +156,7 @@ def traced(
         padded(),
         traced_functions(notes) as unsaid,
         whole_stacks(),
+        notes.origins.noted(),
         _unchecked_distributions(),
         told_what_is_written(module),
         warnings.catch_warnings(),

@@ -135,7 +135,7 @@ class _Reader:
             step: Step
             if key.endswith(">"):
                 given = _filled(noted.keywords, filling)
-                step = ScopeEnter(noted.path, noted.call, noted.module, given, place_of(node))
+                step = ScopeEnter(noted.path, noted.call, noted.module, given, place_of(node), noted.numbers)
             else:
                 step = ScopeExit(noted.path, noted.call, _filled(noted.results, filling))
                 for name, value in _filled(noted.keywords, filling).items():
@@ -149,9 +149,8 @@ class _Reader:
     def _layer(self, noted: Noted, filling: Any, results: tuple[Value, ...], node: torch.fx.Node) -> LayerCall:
         arguments, keywords = _filled((noted.arguments, noted.keywords), filling)
         given = _filled(noted.results, {"tensor": results, "size": ()})
-        return LayerCall(
-            noted.path, noted.module, arguments, keywords, given, place_of(node), is_without_gradient(node)
-        )
+        detached = is_without_gradient(node)
+        return LayerCall(noted.path, noted.module, arguments, keywords, given, place_of(node), detached, noted.numbers)
 
     def _operation(self, node: torch.fx.Node, name: str) -> None:
         if name.startswith("auto_functionalized"):
@@ -174,7 +173,8 @@ class _Reader:
             shape = arguments["self"].shape
             results = (replace(results[0], shape=(*shape[:1], *shape[2:]) if len(shape) > 1 else ()),)
             self.values[node] = results[0]
-        self.steps.append(Operation(name, arguments, results, several, place, is_without_gradient(node)))
+        detached, numbers = is_without_gradient(node), self.notes.origins.of_node(node, arguments)
+        self.steps.append(Operation(name, arguments, results, several, place, detached, numbers))
 
     def _arguments(self, node: torch.fx.Node) -> dict[str, Any]:
         args, kwargs = self._known(node.args), self._known(node.kwargs)

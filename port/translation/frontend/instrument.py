@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from port.translation.frontend.layer_shapes import described, description, shape
 from port.translation.frontend.long_formulas import check_lengths_are_short
 from port.translation.frontend.mode_reads import ModeReads
 from port.translation.frontend.opened_objects import opened
+from port.translation.frontend.origins.argument_origins import ArgumentOrigins
 from port.translation.frontend.packed_sequences import given_by_layer, given_to_layer, refuse_traced
+from port.translation.ir.number import Numbers
 
 _captures = count()
 
@@ -37,7 +40,7 @@ class Noted:
     """What one call was given and gave, its tensors replaced by holes.
 
     A call of ``forward`` has ``keywords`` by the parameters' names and no ``arguments``; its end has as ``keywords``
-    the buffers that it put others in the place of.
+    the buffers that it put others in the place of. ``numbers`` has the origins of the numbers that it was given.
     """
 
     path: str
@@ -46,6 +49,7 @@ class Noted:
     arguments: tuple[Any, ...] = ()
     keywords: dict[str, Any] = field(default_factory=dict)
     results: Any = None
+    numbers: Numbers = field(default_factory=dict)
 
 
 @dataclass
@@ -54,6 +58,7 @@ class Notes:
 
     prefix: str
     reads: ModeReads
+    origins: ArgumentOrigins
     calls: dict[str, Noted] = field(default_factory=dict)
     marks: list[torch.Tensor] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
@@ -73,7 +78,7 @@ def wrapped(module: torch.nn.Module, whole: Callable[[torch.nn.Module, str], boo
         module: the root.
         whole: whether a module at a path is kept whole, as a layer; what is inside is then not looked at.
     """
-    notes = Notes(f"{next(_captures)}/", ModeReads(module))
+    notes = Notes(f"{next(_captures)}/", ModeReads(module), ArgumentOrigins(module))
     before: list[tuple[torch.nn.Module, dict[str, Any], dict[int, Any]]] = []
 
     def wrap(path: str, inner: torch.nn.Module, seen: set[int]) -> None:
@@ -119,6 +124,9 @@ def emptied(tree: Any) -> tuple[Any, list[Any], list[Any]]:
 
 def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(forward)
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [parameter.name for parameter in signature.parameters.values() if parameter.kind in kinds]
+    function = f"{type(module).__qualname__}.forward"
 
     def noted(*args: Any, **kwargs: Any) -> Any:
         refuse_traced(module, (args, kwargs))
@@ -128,7 +136,8 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         bound.apply_defaults()
         arguments, tensors, sizes = emptied(opened(dict(bound.arguments)))
         check_lengths_are_short(tensors)
-        notes.calls[f"{key}>"] = Noted(path, call, module, keywords=arguments)
+        numbers = notes.origins.of_forward(sys._getframe(), names, function, arguments)
+        notes.calls[f"{key}>"] = Noted(path, call, module, keywords=arguments, numbers=numbers)
         notes.marks.append(markers.mark(f"{key}>", tensors, sizes))
         before = dict(module._buffers)
         results = forward(*args, **kwargs)
@@ -152,7 +161,8 @@ def _layer(
         args, kwargs, packed = given_to_layer(module, args, kwargs)
         told = {} if packed is None else {"lengths": packed.lengths}  # what the twin takes beside
         (arguments, keywords), tensors, sizes = emptied((args, {**kwargs, **told}))
-        noted = Noted(path, 0, module, arguments, keywords)
+        numbers = notes.origins.of_layer(sys._getframe(), arguments, keywords)
+        noted = Noted(path, 0, module, arguments, keywords, numbers=numbers)
 
         def fake(given: list[Any]) -> list[Any]:
             asked = said, described(given)

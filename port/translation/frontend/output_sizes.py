@@ -9,6 +9,7 @@ from typing import Any
 from port.pairs import pairs_of_torch
 from port.pairs.layers.conv_transpose import given_an_output_size
 from port.translation.ir.graph import Graph, LayerCall, Loop, Step
+from port.translation.ir.number import KnownNumber, Path
 
 
 def in_spatial_sizes(root: Any, graph: Graph) -> Graph:
@@ -48,4 +49,11 @@ def _sized(step: LayerCall) -> LayerCall | None:
         return None
     spatial = tuple(size)[channels + 1 :]
     others = tuple(given[name] for name in names if name in given and name != "output_size")
-    return replace(step, arguments=others, keywords={"output_size": spatial})
+    said = "output_size" if "output_size" in step.keywords else names.index("output_size")
+    left_out = len(tuple(size)) - len(spatial)
+    numbers: dict[Path, KnownNumber] = {
+        ("output_size", path[1] - left_out): number
+        for path, number in step.numbers.items()
+        if path[0] == said and len(path) == 2 and isinstance(path[1], int) and path[1] >= left_out
+    }
+    return replace(step, arguments=others, keywords={"output_size": spatial}, numbers=numbers)

@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from port.translation.ir.number import Numbers, Path, each_number, origin_at
+from port.translation.ir.origin import Origin
+from port.translation.ir.source_location import SourceLocation
+
 Size = int | str
 """A length: a number, or the symbol of one that the inputs decide (``"s0"``)."""
 
@@ -35,21 +39,11 @@ class Value:
 
 
 @dataclass(frozen=True)
-class SourceLocation:
-    """Where in the original source a step comes from."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-@dataclass(frozen=True)
 class Operation:
     """An operator: its overload (``"aten.cat.default"``), its arguments by the schema's names, its results.
 
-    ``detached`` says that it stood within ``torch.no_grad()``; so of layers.
+    ``detached`` says that it stood within ``torch.no_grad()``; so of layers. ``numbers`` has the origins of the numbers
+    among the arguments; they are of no account to whether two steps are equal.
     """
 
     operator: str
@@ -58,6 +52,7 @@ class Operation:
     several: bool
     place: SourceLocation | None
     detached: bool = False
+    numbers: Numbers = field(default_factory=dict, compare=False, repr=False)
 
 
 UNREAD_DRAW = "port.unread_draw"
@@ -75,6 +70,7 @@ class LayerCall:
     results: Any
     place: SourceLocation | None
     detached: bool = False
+    numbers: Numbers = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -86,6 +82,7 @@ class ScopeEnter:
     module: Any
     arguments: dict[str, Any]
     place: SourceLocation | None = None
+    numbers: Numbers = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -236,6 +233,20 @@ def each_step(steps: Iterable[Step]) -> Iterator[Step]:
         if isinstance(step, Loop):
             yield from each_step(step.steps)
         yield step
+
+
+def numbers_of(step: Step) -> Iterator[tuple[Path, int | float | bool, Origin | None]]:
+    """The numbers among a step's arguments: the way to each, itself, and its origin if that is known."""
+    if isinstance(step, Operation | LayerCall | ScopeEnter):
+        for path, value in each_number(arguments_of(step)):
+            yield path, value, origin_at(step.numbers, path, value)
+
+
+def arguments_of(step: Operation | LayerCall | ScopeEnter) -> dict[Any, Any]:
+    """What a step was given, by names; a layer's positional arguments by their numbers."""
+    if isinstance(step, LayerCall):
+        return {**dict(enumerate(step.arguments)), **step.keywords}
+    return {**step.arguments}
 
 
 def read_by(step: Step) -> Iterator[Value]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any
 
 from port.translation.ir import syntax
@@ -20,6 +21,8 @@ from port.translation.ir.graph import (
     each_value,
 )
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
+from port.translation.ir.number import Numbers, Path, origin_at
+from port.translation.ir.origin import said
 from port.translation.ir.syntax import source
 
 _INDENT = "  "
@@ -28,7 +31,7 @@ _COLUMN = 88
 
 
 def print_graph(graph: Graph) -> str:
-    """A captured run on torch's terms.
+    """A captured run on torch's terms, each number beside its origin: ``64@self.head_dim``, ``2@17:23`` of a literal.
 
     Args:
         graph: of one mode.
@@ -57,25 +60,28 @@ def print_lowered(placed: LoweredGraph) -> str:
     return "\n".join(lines)
 
 
-def _steps(steps: Any, depth: int = 0) -> Iterator[str]:
+def _steps(steps: Any, depth: int = 0, scopes: tuple[str, ...] = ("",)) -> Iterator[str]:
     for step in steps:
         if isinstance(step, ScopeExit):
-            depth -= 1
-        yield from _step(step, depth)
+            depth, scopes = depth - 1, scopes[:-1]
+        yield from _step(step, depth, scopes)
         if isinstance(step, ScopeEnter):
-            depth += 1
+            depth, scopes = depth + 1, (*scopes, step.path)
 
 
-def _step(step: Step, depth: int) -> Iterator[str]:
+def _step(step: Step, depth: int, scopes: tuple[str, ...]) -> Iterator[str]:
     match step:
         case Operation():
-            yield _line(depth, f"{_results(step.results)} = {step.operator}({_named(step.arguments)})", step.place)
+            given = _named(step.arguments, _Origins(step.numbers, scopes[-1]))
+            yield _line(depth, f"{_results(step.results)} = {step.operator}({given})", step.place)
         case LayerCall():
-            given = ", ".join(filter(None, [*map(_shown, step.arguments), _named(step.keywords)]))
+            origins = _Origins(step.numbers, scopes[-1])
+            positional = [_shown(value, origins, (number,)) for number, value in enumerate(step.arguments)]
+            given = ", ".join(filter(None, [*positional, _named(step.keywords, origins)]))
             name = f"{type(step.module).__name__} {step.path}"
             yield _line(depth, f"{_results(step.results)} = call {name}({given})", step.place)
         case ScopeEnter():
-            yield _enter(step, depth)
+            yield _enter(step, depth, scopes[-1])
         case ScopeExit():
             yield _line(depth, f"leave {step.path or 'the model'} → {_shown(step.results)}")
         case Loop():
@@ -87,7 +93,7 @@ def _step(step: Step, depth: int) -> Iterator[str]:
                 )
             for sliced in step.sliced:
                 yield _line(depth + 1, f"sliced {_typed(sliced.inside)} of {sliced.whole!r} along {sliced.axis}")
-            yield from _steps(step.steps, depth + 1)
+            yield from _steps(step.steps, depth + 1, scopes)
             for stacked in step.stacked:
                 yield _line(depth + 1, f"stacked {stacked.inside!r} to {stacked.whole!r} along {stacked.axis}")
 
@@ -126,10 +132,11 @@ def _lowered_step(step: LoweredStep, placed: LoweredGraph, depth: int) -> Iterat
                 yield _line(depth + 1, f"stacked {source(given)} to {value!r}")
 
 
-def _enter(step: ScopeEnter, depth: int) -> str:
+def _enter(step: ScopeEnter, depth: int, scope: str = "") -> str:
     name = type(step.module).__name__
     call = f", call {step.call + 1}" if step.call else ""
-    return _line(depth, f"enter {step.path or 'the model'} ({name}{call}): {_named(step.arguments)}", step.place)
+    given = _named(step.arguments, _Origins(step.numbers, scope))
+    return _line(depth, f"enter {step.path or 'the model'} ({name}{call}): {given}", step.place)
 
 
 def _results(results: Any, placed: LoweredGraph | None = None) -> str:
@@ -144,21 +151,39 @@ def _typed(value: Value, placed: LoweredGraph | None = None) -> str:
     return f"{value!r}: {value.dtype}[{', '.join(map(str, value.shape))}]{order}"
 
 
-def _named(arguments: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
+@dataclass(frozen=True)
+class _Origins:
+    """The origins of a step's numbers, as seen from the code of a module."""
+
+    numbers: Numbers = field(default_factory=dict)
+    scope: str = ""
+
+    def of(self, path: Path, value: Any) -> str:
+        origin = origin_at(self.numbers, path, value)
+        if origin is None:
+            return ""
+        text = said(origin, self.scope)
+        return f"@({text})" if " " in text else f"@{text}"
 
 
-def _shown(value: Any) -> str:
+_NONE = _Origins()
+
+
+def _named(arguments: dict[str, Any], origins: _Origins = _NONE, path: Path = ()) -> str:
+    return ", ".join(f"{name}={_shown(value, origins, (*path, name))}" for name, value in arguments.items())
+
+
+def _shown(value: Any, origins: _Origins = _NONE, path: Path = ()) -> str:
     match value:
         case syntax.Expr():
             return source(value)
         case tuple() | list():
-            inner = ", ".join(map(_shown, value))
+            inner = ", ".join(_shown(item, origins, (*path, number)) for number, item in enumerate(value))
             return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
         case dict():
-            return f"{{{_named(value)}}}"
+            return f"{{{_named(value, origins, path)}}}"
         case _:
-            return repr(value)
+            return f"{value!r}{origins.of(path, value)}"
 
 
 def _line(depth: int, text: str, place: SourceLocation | None = None) -> str:
@@ -169,6 +194,6 @@ def _line(depth: int, text: str, place: SourceLocation | None = None) -> str:
 def _at(place: SourceLocation | None) -> str:
     if place is None:
         return ""
-    file = Path(place.file)
-    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    file = FilePath(place.file)
+    shown = file.relative_to(FilePath.cwd()) if file.is_relative_to(FilePath.cwd()) else file
     return f"  # {shown}:{place.line}"

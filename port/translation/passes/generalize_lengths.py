@@ -27,6 +27,7 @@ from port.translation.ir.graph import (
     Step,
     Value,
 )
+from port.translation.ir.number import KnownNumber, Path, agreed
 
 _STRIDES = (1, 2, 4, 8, 16, 32, 64, 3, 5, 6, 7, 9, 10, 12, 14, 20, 24, 28)
 """By which a length is divided, as strides and windows do, in the order in which they are tried."""
@@ -91,15 +92,19 @@ class _Generalising:
             case Operation():
                 self._alike(several, "operator", "several", "detached")
                 arguments = self._tree([step.arguments for step in several])
-                return replace(first, arguments=arguments, results=self._made([step.results for step in several]))
+                results = self._made([step.results for step in several])
+                return replace(first, arguments=arguments, results=results, numbers=_numbers(several))
             case LayerCall():
                 self._alike(several, "path", "detached")
                 arguments, keywords = self._tree([(step.arguments, step.keywords) for step in several])
                 results = self._made([step.results for step in several])
-                return replace(first, arguments=arguments, keywords=keywords, results=results)
+                return replace(
+                    first, arguments=arguments, keywords=keywords, results=results, numbers=_numbers(several)
+                )
             case ScopeEnter():
                 self._alike(several, "path")
-                return replace(first, arguments=self._tree([step.arguments for step in several]))
+                arguments = self._tree([step.arguments for step in several])
+                return replace(first, arguments=arguments, numbers=_numbers(several))
             case ScopeExit():
                 self._alike(several, "path")
                 return replace(first, results=self._tree([step.results for step in several]))
@@ -253,6 +258,10 @@ def _divided(numbers: tuple[int, ...], lengths: dict[str, tuple[int, ...]]) -> s
             shifted = name if not shift else f"{name} + {shift}" if shift > 0 else f"{name} - {-shift}"
             return shifted if stride == 1 else f"(({shifted})//{stride})"
     return None
+
+
+def _numbers(several: Sequence[Any]) -> dict[Path, KnownNumber]:
+    return agreed([step.numbers for step in several])
 
 
 def _inside(loop: Loop) -> list[Value]:

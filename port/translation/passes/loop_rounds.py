@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from port.translation.ir.graph import LayerCall, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
+from port.translation.ir.number import agreed
 from port.translation.passes.single_slices import Element, element_of
 
 Origin = tuple[int, int, int]
@@ -126,13 +127,15 @@ class _Fitting:
                     name: self._tree([step.arguments[name] for step in column], (first.operator, name) in _NUMBERED)
                     for name in first.arguments
                 }
-                return replace(first, arguments=named)
+                return replace(first, arguments=named, numbers=agreed([step.numbers for step in column]))
             case LayerCall():
                 arguments = self._tree([step.arguments for step in column])
                 keywords = self._tree([step.keywords for step in column])
-                return replace(first, arguments=arguments, keywords=keywords)
+                numbers = agreed([step.numbers for step in column])
+                return replace(first, arguments=arguments, keywords=keywords, numbers=numbers)
             case ScopeEnter():
-                return replace(first, arguments=self._tree([step.arguments for step in column]))
+                arguments = self._tree([step.arguments for step in column])
+                return replace(first, arguments=arguments, numbers=agreed([step.numbers for step in column]))
             case ScopeExit():
                 return replace(first, results=self._tree([step.results for step in column]))
         raise Unfit

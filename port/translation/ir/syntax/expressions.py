@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from port.translation.ir.origin import Origin
 from port.translation.ir.syntax.node import Expr, Node
-from port.translation.ir.syntax.origin import Origin
 
 # %% What stands for something until it is written
 

@@ -6,11 +6,14 @@ import torch
 from torch import nn
 
 from port.translation.both_modes import both_runs
+from port.translation.ir.graph import LayerCall, Operation, ScopeEnter, ScopeExit
+from port.translation.ir.number import KnownNumber
+from port.translation.ir.origin import AttributeOf, LiteralAt, WorkedOut
 from port.translation.ir.printer import print_graph, print_lowered
 from port.translation.lowering.layout_assignment import analyse
 from port.translation.lowering.lower_graph import lower_graph
 
-from .graphs import H, W, X, Y, looped, operation, straight
+from .graphs import HERE, H, W, X, Y, looped, operation, straight
 
 
 def test_a_graph_is_a_line_an_operation() -> None:
@@ -54,3 +57,19 @@ def test_what_is_unsupported_is_a_line() -> None:
     graph = straight(linear, operation("mine.unheard.default", Y, x=H))
     placed = lower_graph(graph, nn.Linear(3, 5), analyse({False: graph}, nn.Linear(3, 5)), training=False)
     assert any(line.startswith("unsupported mine.unheard") for line in print_lowered(placed).splitlines())
+
+
+def test_numbers_stand_beside_their_origins() -> None:
+    here = AttributeOf("", "heads")
+    numbers = {
+        ("size", 1): KnownNumber(3, here),
+        ("size", 2): KnownNumber(5, WorkedOut("//", (here, LiteralAt(HERE, 9)))),
+    }
+    view = Operation("aten.view.default", {"self": X, "size": [-1, 3, 5]}, (Y,), False, HERE, numbers=numbers)
+    assert "size=[-1, 3@self.heads, 5@(self.heads // 3:9)])" in print_graph(straight(view))
+    inner = ScopeEnter("block", 0, nn.Identity(), {"x": X, "scale": 3}, HERE, {("scale",): KnownNumber(3, here)})
+    text = print_graph(straight(inner, view, ScopeExit("block", 0, Y)))
+    assert "enter block (Identity): x=%x, scale=3@self.heads" in text
+    assert "size=[-1, 3@(the model.heads), " in text  # within the block, self is another
+    layer = LayerCall("block", nn.Identity(), (X, 3), {"causal": True}, Y, HERE, numbers={(1,): KnownNumber(3, here)})
+    assert "call Identity block(%x, 3@self.heads, causal=True)" in print_graph(straight(layer))

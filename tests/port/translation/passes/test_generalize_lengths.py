@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from port.translation.ir.graph import Graph, Operation, ScopeEnter, ScopeExit, Value
+from port.translation.ir.number import KnownNumber
+from port.translation.ir.origin import AttributeOf
 from port.translation.passes.generalize_lengths import generalised
 
 SIZES = {"h": (16, 17, 24), "w": (16, 15, 20)}
@@ -20,10 +22,11 @@ def graph(number: int, **changed: Any) -> Graph:
     y = Value("y", ("n", 3, 1, 1), "float32")
     kernel = changed.get("kernel", [(h + 1) // 2, (w + 1) // 2])
     operator = changed.get("operator", "aten.avg_pool2d.default")
+    numbers = changed.get("numbers", {})
     steps = [
         ScopeEnter("", 0, None, {"x": x}),
         Operation("aten.half.default", {"self": x}, (half,), False, None),
-        Operation(operator, {"self": half, "size": kernel}, (y,), False, None),
+        Operation(operator, {"self": half, "size": kernel}, (y,), False, None, numbers=numbers),
         ScopeExit("", 0, y),
     ]
     return Graph((x,), {}, {}, (*steps[:3], *changed.get("more", []), steps[3]))
@@ -58,3 +61,12 @@ def test_products_and_what_other_symbols_stand_beside() -> None:
 )
 def test_what_differs_in_more_is_refused(changed: dict[str, Any]) -> None:
     assert generalised([graph(0), graph(1, **changed), graph(2)], SIZES) is None
+
+
+def test_a_number_keeps_the_origin_that_it_has_at_all_lengths() -> None:
+    same, first, other = (KnownNumber(5, AttributeOf("", name)) for name in ("same", "first", "other"))
+    said = [{("size", 0): same, ("size", 1): each} for each in (first, first, other)]
+    made = generalised([graph(number, kernel=[5, 5], numbers=said[number]) for number in range(3)], SIZES)
+    assert made is not None
+    pool = next(step for step in made.steps if isinstance(step, Operation) and "pool" in step.operator)
+    assert pool.arguments["size"] == [5, 5] and pool.numbers == {("size", 0): same}

@@ -8,8 +8,8 @@ import pytest
 
 from port.translation.ir import syntax
 from port.translation.ir.graph import SourceLocation
+from port.translation.ir.origin import AttributeOf, LiteralAt, WorkedOut
 from port.translation.ir.syntax import parsed
-from port.translation.ir.syntax.origin import AttributeOf, LiteralAt, WorkedOut
 
 NUMBERS = (0, 0.0, -0.0, False, 1, 1.0, True, 1j, None, "1", b"1", ..., math.inf, math.nan)
 
@@ -52,7 +52,7 @@ def test_a_comment_is_a_line_of_comment(text: str) -> None:
 
 def test_where_a_number_comes_from_tells_no_two_apart_and_is_kept() -> None:
     written = LiteralAt(SourceLocation("net.py", 3))
-    heads = syntax.Const(8, origin=WorkedOut((AttributeOf("attention", "heads"), written)))
+    heads = syntax.Const(8, origin=WorkedOut("//", (AttributeOf("attention", "heads"), written)))
     assert heads == syntax.Const(8) and hash(heads) == hash(syntax.Const(8)) and heads.origin != syntax.Const(8).origin
     call = syntax.Call(syntax.Name("f"), (syntax.Name("x"), heads))
     made = syntax.transformed(call, lambda node: syntax.Name("y") if node == syntax.Name("x") else node)

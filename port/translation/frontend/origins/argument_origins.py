@@ -1,0 +1,178 @@
+"""Where the numbers among an operator's arguments, or a module's, come from: noted down while they are called."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path as FilePath
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.fx.proxy import TracerBase
+
+from port.translation.frontend.origins.composite_numbers import NotedOperation
+from port.translation.frontend.origins.number_origins import NumberOrigins
+from port.translation.frontend.origins.operator_arguments import name_of, operator_arguments
+from port.translation.frontend.origins.resolved import Resolved
+from port.translation.frontend.origins.worked_out import is_number
+from port.translation.frontend.source_locations import is_users
+from port.translation.ir.number import KnownNumber, Numbers, Path, each_number, is_same
+from port.translation.ir.origin import DefaultOf
+
+_MARK = re.compile(r'File "<numbers>", line (\d+), in numbers')
+_TORCH = FilePath(torch.__file__).parent
+_WRITTEN = ("nn", "functional.py", "_tensor.py")
+"""What of torch is written as a user's own code is: it calls operators."""
+
+
+class ArgumentOrigins:
+    """The origins of the numbers of one capture.
+
+    Args:
+        root: the module that is captured.
+    """
+
+    def __init__(self, root: torch.nn.Module) -> None:
+        self._origins = NumberOrigins(root)
+        self._noted: list[NotedOperation] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Within it, each node that torch.fx makes of an operator is noted with its numbers.
+
+        Which note is a node's stands in its stack trace, as this is what survives when torch traces a program anew.
+        """
+        before = TracerBase.create_node
+
+        def create_node(tracer: Any, kind: str, target: Any, args: Any, kwargs: Any, *rest: Any, **more: Any) -> Any:
+            node = before(tracer, kind, target, args, kwargs, *rest, **more)
+            trace = node.meta.get("stack_trace") or ""
+            if kind == "call_function" and isinstance(target, torch._ops.OpOverload) and not _MARK.search(trace):
+                arguments = _by_schema(target, args, kwargs)
+                numbers = self._of_operation(sys._getframe(1), target, arguments)
+                if numbers:
+                    node.meta["stack_trace"] = f'{trace}\n  File "<numbers>", line {len(self._noted)}, in numbers'
+                    self._noted.append(NotedOperation(name_of(target), arguments, numbers))
+            return node
+
+        TracerBase.create_node = create_node  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            TracerBase.create_node = before  # type: ignore[method-assign]
+
+    def of_node(self, node: torch.fx.Node, arguments: Mapping[str, Any]) -> Numbers:
+        """The origins of the numbers that a node has as arguments, by the schema's names."""
+        found = _MARK.search(node.meta.get("stack_trace") or "")
+        if found is None or not isinstance(node.target, torch._ops.OpOverload):
+            return {}
+        numbers = self._noted[int(found[1])].of_part(name_of(node.target), arguments)
+        there = dict(each_number(dict(arguments)))
+        return {path: number for path, number in numbers.items() if is_same(there.get(path), number.value)}
+
+    def of_layer(self, frame: FrameType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Numbers:
+        """The origins of the numbers that a layer is called with.
+
+        Args:
+            frame: of the function that stands for its ``forward``, which takes ``*args`` and ``**kwargs``.
+            args: positional arguments, by whose numbers they are found.
+            kwargs: those by name.
+        """
+        return self._of_call(frame, {**dict(enumerate(args)), **kwargs}, ())
+
+    def of_forward(
+        self, frame: FrameType, names: Sequence[str], function: str, arguments: Mapping[str, Any]
+    ) -> Numbers:
+        """The origins of the numbers that a module's ``forward`` is called with.
+
+        Args:
+            frame: of the function that stands for it, which takes ``*args`` and ``**kwargs``.
+            names: of its positional parameters.
+            function: what it is called: a number that no call gives is a default of its.
+            arguments: by the parameters' names, defaults among them.
+        """
+        return self._of_call(frame, arguments, names, function)
+
+    def _of_call(
+        self, frame: FrameType, arguments: Mapping[Any, Any], names: Sequence[str], function: str = ""
+    ) -> Numbers:
+        if not any(True for _ in each_number(dict(arguments))):
+            return {}
+
+        def found() -> Iterator[tuple[Path, KnownNumber]]:
+            given = self._origins.parameters.of(frame)
+            if "args" not in given or "kwargs" not in given:
+                return
+            positional, named = given["args"]().each_item() or (), given["kwargs"]().each_named() or {}
+            keys: Sequence[Any] = names if function else range(len(positional))
+            known = {**dict(zip(keys, positional, strict=False)), **named}
+            for name, value in arguments.items():
+                if name in known:
+                    yield from numbers_in(value, known[name], (name,))
+                elif function and is_number(value):
+                    yield (name,), KnownNumber(value, DefaultOf(function, name))
+
+        return self._safely(lambda: dict(found()))
+
+    def _of_operation(self, frame: FrameType, target: Any, arguments: Mapping[str, Any]) -> dict[Path, KnownNumber]:
+        caller = _caller(frame)
+        if caller is None or not any(True for _ in each_number(dict(arguments))):
+            return {}
+
+        def found() -> Iterator[tuple[Path, KnownNumber]]:
+            point = self._origins.files.point(caller)
+            known = {} if point is None else operator_arguments(point, target, arguments, self._origins.resolve)
+            for name, each in known.items():
+                yield from numbers_in(arguments.get(name), each, (name,))
+
+        return self._safely(lambda: dict(found()))
+
+    def _safely(self, find: Callable[[], dict[Path, KnownNumber]]) -> dict[Path, KnownNumber]:
+        """What is found, or nothing: a number without an origin is translated all the same."""
+        try:
+            with torch._C.DisableTorchFunction():  # of a tensor nothing but its shape is asked, which no graph has
+                return find()
+        except Exception:
+            return {}
+        finally:
+            self._origins.forget()
+
+
+def numbers_in(value: Any, found: Resolved, path: Path) -> Iterator[tuple[Path, KnownNumber]]:
+    """The numbers in what was given, with their origins, where what is known of the expression gives the same."""
+    if is_number(value):
+        if found.origin is not None and is_same(found.value, value):
+            yield path, KnownNumber(value, found.origin)
+    elif isinstance(value, tuple | list):
+        items = found.each_item()
+        if items is None and is_number(found.value):
+            items = (found,) * len(value)  # one number for each axis
+        if items is not None and len(items) == len(value):
+            for place, (item, known) in enumerate(zip(value, items, strict=True)):
+                yield from numbers_in(item, known, (*path, place))
+
+
+def _by_schema(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    given = dict(zip((argument.name for argument in target._schema.arguments), args, strict=False))
+    defaults = {each.name: each.default_value for each in target._schema.arguments if each.has_default_value()}
+    return {**defaults, **given, **kwargs}
+
+
+def _caller(frame: FrameType) -> FrameType | None:
+    """The innermost frame of code that calls operators: the user's, or what of torch is written like it."""
+    here: FrameType | None = frame
+    while here is not None and not _calls_operators(here.f_code.co_filename):
+        here = here.f_back
+    return here
+
+
+@cache
+def _calls_operators(file: str) -> bool:
+    if is_users(file):
+        return True
+    path = FilePath(file)
+    return path.is_relative_to(_TORCH) and path.relative_to(_TORCH).parts[0] in _WRITTEN

@@ -1,0 +1,71 @@
+"""Numbers among a step's arguments, each beside its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from port.translation.ir.origin import Origin
+
+Path: TypeAlias = tuple[str | int, ...]
+"""The way to a number in a tree of arguments: ``("size", 2)``; a call's positional arguments are numbered."""
+
+
+@dataclass(frozen=True)
+class KnownNumber:
+    """A number, and where it comes from.
+
+    Attributes:
+        value: for which the origin was found.
+        origin: what the source says for it.
+    """
+
+    value: int | float | bool
+    origin: Origin
+
+
+Numbers: TypeAlias = Mapping[Path, KnownNumber]
+"""The numbers whose origin is known, by where they stand. A step that is changed may keep it: see `origin_at`."""
+
+
+def origin_at(numbers: Numbers, path: Path, value: Any) -> Origin | None:
+    """The origin of a number that stands in a tree; None where it is not known, or of another number.
+
+    Args:
+        numbers: of the step.
+        path: where the number stands.
+        value: of the number that stands there now.
+    """
+    known = numbers.get(path)
+    return known.origin if known is not None and is_same(known.value, value) else None
+
+
+def each_number(tree: Any, path: Path = ()) -> Iterator[tuple[Path, int | float | bool]]:
+    """The numbers in a tree of tuples, lists, dicts and slices, from left to right, each with the way to it."""
+    match tree:
+        case bool() | int() | float() if type(tree) in (bool, int, float):
+            yield path, tree
+        case tuple() | list():
+            for place, item in enumerate(tree):
+                yield from each_number(item, (*path, place))
+        case dict():
+            for key, item in tree.items():
+                yield from each_number(item, (*path, key))
+        case slice():
+            for name in ("start", "stop", "step"):
+                yield from each_number(getattr(tree, name), (*path, name))
+
+
+def agreed(several: Sequence[Numbers]) -> dict[Path, KnownNumber]:
+    """The numbers of which several steps say the same, as one step in the place of all may."""
+    first, *others = several
+    return {path: number for path, number in first.items() if all(other.get(path) == number for other in others)}
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two things are the same number; True is not 1, but 1 is 1.0, as an operator takes it."""
+    kinds = {type(one), type(other)}
+    if not kinds <= {bool, int, float} or (bool in kinds and len(kinds) > 1):
+        return False
+    return bool(one == other) or (one != one and other != other)
