@@ -66,7 +66,7 @@ def _fewest_unwritten(captured: BothRuns, run: Run) -> BothRuns:
     """The same with lengths fixed, if some operator has an expression in numbers alone."""
 
     def unwritten(runs: BothRuns) -> int:
-        return sum(len(placed.unwritten) for placed in runs.runs.values())
+        return sum(len(lowered.unwritten) for lowered in runs.runs.values())
 
     batch = [length for length in captured.free if all(axis == 0 for _, axis in length.axes)]
     for fewer in (batch, []):

@@ -117,8 +117,8 @@ def translate(
         captured = fewer
     if without_weights:
         check_all_found(captured.root, made.without_start)
-    placed = captured.runs[True]
-    text = source(checks=expectations(placed.graph, placed.layouts, made.lengths, list(made.boundary.parameters)))
+    lowered = captured.runs[True]
+    text = source(checks=expectations(lowered.graph, lowered.layouts, made.lengths, list(made.boundary.parameters)))
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
     if not check or made.unwritten:
         return made
@@ -215,20 +215,20 @@ def _programmed(captured: BothRuns, run: Callable[..., BothRuns], seen: Seen) ->
 
 def _boundary(program: Program, runs: Runs) -> Boundary:
     """What goes into the written module, and comes out of it."""
-    root, placed = program.classes[-1], runs[True]
+    root, lowered = program.classes[-1], runs[True]
     return Boundary(
         inspect.signature(program.tree.root.forward),
         tuple(root.body.parameters if root.body else ()),
-        tuple(placed.layouts[value] for value in placed.graph.inputs),
+        tuple(lowered.layouts[value] for value in lowered.graph.inputs),
         {training: _outputs(run) for training, run in runs.items()},
     )
 
 
-def _transposes(placed: LoweredGraph) -> int:
+def _transposes(lowered: LoweredGraph) -> int:
     """How many steps only move axes; one that nothing reads is not written, and not counted."""
-    read = {name for expression in placed.written.values() for name in values_in(expression)}
+    read = {name for expression in lowered.written.values() for name in values_in(expression)}
     count = 0
-    for step in reversed(list(each_lowered(placed.steps))):
+    for step in reversed(list(each_lowered(lowered.steps))):
         match step:
             case Scan():
                 read |= {name for each in step.expressions for name in values_in(each)}
@@ -244,11 +244,11 @@ def _places(runs: Runs, note: str) -> list[str]:
     return sorted({str(place) for run in runs.values() for place in run.notes.get(note, ()) if place is not None})
 
 
-def _outputs(placed: LoweredGraph) -> Any:
-    leave = next(step for step in reversed(placed.steps) if isinstance(step, ScopeExit))
+def _outputs(lowered: LoweredGraph) -> Any:
+    leave = next(step for step in reversed(lowered.steps) if isinstance(step, ScopeExit))
 
     def layout(expression: Any) -> Layout:
-        return placed.returned.get(expression, torchs(0))
+        return lowered.returned.get(expression, torchs(0))
 
     return outputs_of(leave.results, layout)
 

@@ -14,11 +14,11 @@ from port.translation.structure.classes import Program
 from port.translation.structure.frozen_parameters import is_all_frozen
 
 
-def mapping_of(placed: LoweredGraph, program: Program) -> tuple[Mapping, dict[str, str]]:
+def mapping_of(lowered: LoweredGraph, program: Program) -> tuple[Mapping, dict[str, str]]:
     """The mapping from the original's state dict to the written module's variables.
 
     Args:
-        placed: the run.
+        lowered: the run.
         program: what is written of it.
 
     Returns:
@@ -33,8 +33,8 @@ def mapping_of(placed: LoweredGraph, program: Program) -> tuple[Mapping, dict[st
             names.setdefault(first.setdefault(id(tensor), key), []).append(key)
     entries: dict[str, Entry] = {}
     for path, layer in tree.layers.items():
-        entries.update(_of_layer(placed, program, path, layer))
-    layouts = {name: placed.layouts[value] for value, name in placed.graph.held.items()}
+        entries.update(_of_layer(lowered, program, path, layer))
+    layouts = {name: lowered.layouts[value] for value, name in lowered.graph.held.items()}
     for key, tensor in state.items():
         if key in entries or key not in names:
             continue
@@ -55,7 +55,7 @@ def _split(key: str) -> tuple[str, str]:
     return path, name
 
 
-def _of_layer(placed: LoweredGraph, program: Program, path: str, layer: Any) -> dict[str, Entry]:
+def _of_layer(lowered: LoweredGraph, program: Program, path: str, layer: Any) -> dict[str, Entry]:
     if not layer.state_dict():
         return {}
     found: dict[str, Entry] = {}
@@ -65,7 +65,7 @@ def _of_layer(placed: LoweredGraph, program: Program, path: str, layer: Any) -> 
         sources = tuple(f"{path}.{name}" if path else name for name in entry.sources)
         targets = tuple(f"{beneath}.{name}" if beneath else name for name in entry.targets)
         moves = entry.moves
-        folded = placed.folds.get(path)
+        folded = lowered.folds.get(path)
         if folded is not None and entry.sources == ("weight",):
             moves = (Fold(1, folded.shape, folded.order), *moves)
         made = replace(entry, sources=sources, targets=targets, moves=moves)

@@ -45,18 +45,18 @@ def print_graph(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def print_lowered(placed: LoweredGraph) -> str:
+def print_lowered(lowered: LoweredGraph) -> str:
     """A lowered run: JAX expressions over arrays, each with its layout where that is not torch's.
 
     Args:
-        placed: of one mode.
+        lowered: of one mode.
     """
-    typed = [_typed(value, placed) for value in placed.graph.inputs]
+    typed = [_typed(value, lowered) for value in lowered.graph.inputs]
     lines = [f"inputs {', '.join(typed)}"]
-    lines += [f"held {_typed(value, placed)} = {name}" for value, name in placed.graph.held.items()]
-    lines += _lowered_steps(placed.steps, placed)
-    lines += [f"write {name} ← {source(value)}" for name, value in placed.written.items()]
-    lines += [f"unsupported {item.what}: {item.why}{_at(item.place)}" for item in placed.unwritten]
+    lines += [f"held {_typed(value, lowered)} = {name}" for value, name in lowered.graph.held.items()]
+    lines += _lowered_steps(lowered.steps, lowered)
+    lines += [f"write {name} ← {source(value)}" for name, value in lowered.written.items()]
+    lines += [f"unsupported {item.what}: {item.why}{_at(item.place)}" for item in lowered.unwritten]
     return "\n".join(lines)
 
 
@@ -98,20 +98,20 @@ def _step(step: Step, depth: int, scopes: tuple[str, ...]) -> Iterator[str]:
                 yield _line(depth + 1, f"stacked {stacked.inside!r} to {stacked.whole!r} along {stacked.axis}")
 
 
-def _lowered_steps(steps: Any, placed: LoweredGraph, depth: int = 0) -> Iterator[str]:
+def _lowered_steps(steps: Any, lowered: LoweredGraph, depth: int = 0) -> Iterator[str]:
     for step in steps:
         if isinstance(step, ScopeExit):
             depth -= 1
-        yield from _lowered_step(step, placed, depth)
+        yield from _lowered_step(step, lowered, depth)
         if isinstance(step, ScopeEnter):
             depth += 1
 
 
-def _lowered_step(step: LoweredStep, placed: LoweredGraph, depth: int) -> Iterator[str]:
+def _lowered_step(step: LoweredStep, lowered: LoweredGraph, depth: int) -> Iterator[str]:
     match step:
         case Assignment():
             moved = "  (transpose)" if step.is_transpose else ""
-            text = f"{_results(step.results, placed)} = {source(step.expression)}{moved}"
+            text = f"{_results(step.results, lowered)} = {source(step.expression)}{moved}"
             yield _line(depth, text, step.place)
         case ScopeEnter():
             yield _enter(step, depth)
@@ -120,14 +120,14 @@ def _lowered_step(step: LoweredStep, placed: LoweredGraph, depth: int) -> Iterat
         case Scan():
             length = "the arrays' length" if step.length is None else source(step.length)
             direction = " reversed" if step.reverse else ""
-            made = _results((*step.last, *step.stacked), placed)
+            made = _results((*step.last, *step.stacked), lowered)
             yield _line(depth, f"{made} = scan over {length}{direction}:", step.place)
             for value, first, following in zip(step.carried, step.first, step.next, strict=True):
-                text = f"carried {_typed(value, placed)} from {source(first)}, then {source(following)}"
+                text = f"carried {_typed(value, lowered)} from {source(first)}, then {source(following)}"
                 yield _line(depth + 1, text)
             for value, whole in zip(step.sliced, step.whole, strict=True):
-                yield _line(depth + 1, f"sliced {_typed(value, placed)} of {source(whole)}")
-            yield from _lowered_steps(step.steps, placed, depth + 1)
+                yield _line(depth + 1, f"sliced {_typed(value, lowered)} of {source(whole)}")
+            yield from _lowered_steps(step.steps, lowered, depth + 1)
             for value, given in zip(step.stacked, step.given, strict=True):
                 yield _line(depth + 1, f"stacked {source(given)} to {value!r}")
 
@@ -139,14 +139,14 @@ def _enter(step: ScopeEnter, depth: int, scope: str = "") -> str:
     return _line(depth, f"enter {step.path or 'the model'} ({name}{call}): {given}", step.place)
 
 
-def _results(results: Any, placed: LoweredGraph | None = None) -> str:
-    return ", ".join(_typed(value, placed) for value in each_value(results)) or "nothing"
+def _results(results: Any, lowered: LoweredGraph | None = None) -> str:
+    return ", ".join(_typed(value, lowered) for value in each_value(results)) or "nothing"
 
 
-def _typed(value: Value, placed: LoweredGraph | None = None) -> str:
+def _typed(value: Value, lowered: LoweredGraph | None = None) -> str:
     if value.shape is None:
         return f"{value!r}: size {value.length}"
-    layout = None if placed is None else placed.layouts.get(value)
+    layout = None if lowered is None else lowered.layouts.get(value)
     order = "" if layout is None or layout.is_torchs else f" as {layout}"
     return f"{value!r}: {value.dtype}[{', '.join(map(str, value.shape))}]{order}"
 

@@ -28,21 +28,21 @@ def verify_graph(graph: Graph) -> None:
     _Verifier({*graph.inputs, *graph.held, *graph.constants}).check(graph.steps, graph.written.values())
 
 
-def verify_lowered(placed: LoweredGraph) -> None:
+def verify_lowered(lowered: LoweredGraph) -> None:
     """See that a lowered run is whole, and that its layouts have the ranks of their values.
 
     Args:
-        placed: of one mode.
+        lowered: of one mode.
 
     Raises:
         BrokenGraph: as of `verify_graph`; an array whose layout has another rank, or that has none.
     """
-    known = {value.name for value in (*placed.graph.inputs, *placed.graph.held, *placed.graph.constants)}
+    known = {value.name for value in (*lowered.graph.inputs, *lowered.graph.held, *lowered.graph.constants)}
     # A size is a formula of the inputs' lengths, written where it is used.
-    known |= {value.name for value in values_of(placed.graph) if value.shape is None}
-    known |= {value.name for value in placed.values.values() if value.shape is None}
-    _verify_steps(placed.steps, known, [])
-    for value, layout in placed.layouts.items():
+    known |= {value.name for value in values_of(lowered.graph) if value.shape is None}
+    known |= {value.name for value in lowered.values.values() if value.shape is None}
+    _verify_steps(lowered.steps, known, [])
+    for value, layout in lowered.layouts.items():
         if sorted(layout.order) != list(range(value.rank)):
             raise BrokenGraph(f"{value!r} has {value.rank} axes, and its layout is {layout}")
 

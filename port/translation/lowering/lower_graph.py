@@ -12,8 +12,8 @@ from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.lowering.context import LoweringContext
 from port.translation.lowering.rules import apply, apply_layer
-from port.translation.lowering.rules.loops import place_loop
-from port.translation.lowering.rules.parameters import place_held
+from port.translation.lowering.rules.loops import lower_loop
+from port.translation.lowering.rules.parameters import lower_held
 
 
 def lower_graph(graph: Graph, root: Any, layouts: Layouts, *, training: bool) -> LoweredGraph:
@@ -42,7 +42,7 @@ def begin(stage: LoweringContext) -> None:
         stage.layouts[value] = stage.given(value) or torchs(value.rank)
         stage.sources.add(value)
     for value, path in stage.graph.held.items():
-        place_held(stage, value, path)
+        lower_held(stage, value, path)
     for value in stage.graph.constants:
         stage.layouts[value] = torchs(value.rank)
 
@@ -57,7 +57,7 @@ def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
             stage.place = step.place
             apply_layer(stage, step)
         case Loop():
-            place_loop(stage, step, lambda inner: lower_step(stage, inner, scopes))
+            lower_loop(stage, step, lambda inner: lower_step(stage, inner, scopes))
         case ScopeEnter():
             stage.place = step.place
             scopes.append(step.path)

@@ -68,12 +68,12 @@ def _parts(results: Any) -> Iterator[tuple[tuple[Any, ...], Value]]:
                     yield (key, *keys), value
 
 
-def write_body(call: ModuleCall, placed: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> Body:
+def write_body(call: ModuleCall, lowered: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> Body:
     """The body of a call.
 
     Args:
         call: in the tree of calls.
-        placed: the run.
+        lowered: the run.
         tree: how what the module holds is reached.
         bodies: of the calls inside, by their paths.
 
@@ -82,9 +82,9 @@ def write_body(call: ModuleCall, placed: LoweredGraph, tree: ModuleTree, bodies:
         NoPair: it gives an object that is no tensor and no tree of them.
     """
     try:
-        return _Writer(call, placed, tree, bodies).body()
+        return _Writer(call, lowered, tree, bodies).body()
     except LostLength:
-        return _Writer(call, placed, tree, bodies).body(keeping_lengths=True)
+        return _Writer(call, lowered, tree, bodies).body(keeping_lengths=True)
     except NoSource as error:
         raise NoPair(
             f"{type(call.module).__qualname__} gives or hands on a {type(error.thing).__qualname__}, which is neither "
@@ -93,11 +93,11 @@ def write_body(call: ModuleCall, placed: LoweredGraph, tree: ModuleTree, bodies:
 
 
 class _Writer:
-    def __init__(self, call: ModuleCall, placed: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> None:
-        self.call, self.placed, self.tree, self.bodies = call, placed, tree, bodies
+    def __init__(self, call: ModuleCall, lowered: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> None:
+        self.call, self.lowered, self.tree, self.bodies = call, lowered, tree, bodies
         self.results = call.results
         self.writes = dict(call.writes)
-        self.scope = Scope(call, placed, tree)
+        self.scope = Scope(call, lowered, tree)
         self.told: set[SourceLocation] = set()
         self.wholes: dict[syntax.Expr, Value] = {}  # what calls gave so far as trees
 
@@ -157,7 +157,7 @@ class _Writer:
 
     def _written(self, path: str, expression: syntax.Expr) -> syntax.Stmt:
         """``self.steps[...] = steps``."""
-        return syntax.Assign(self.scope.resolved(self.placed.homes[path]), self.scope.resolved(expression))
+        return syntax.Assign(self.scope.resolved(self.lowered.homes[path]), self.scope.resolved(expression))
 
     def _ends(self) -> list[str]:
         """The values that what it gives, and what it writes, are made of."""
@@ -205,7 +205,7 @@ class _Writer:
         def walk(results: Any) -> Any:
             match results:
                 case syntax.Use(name) if name in inner:
-                    return self.placed.values[name]
+                    return self.lowered.values[name]
                 case dict():
                     return {key: walk(item) for key, item in results.items()}
                 case tuple() | list():

@@ -76,21 +76,21 @@ def made_by(item: Item) -> Iterator[Value]:
             yield from (*item.scan.last, *item.scan.stacked)
 
 
-def call_tree(placed: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> ModuleCall:
+def call_tree(lowered: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> ModuleCall:
     """The root's call, and in it all others.
 
     Args:
-        placed: the run.
+        lowered: the run.
         dissolved: paths of modules whose calls are written out where they are called, but for those in a Sequential.
         tree: of the modules.
     """
-    first = next(number for number, step in enumerate(placed.steps) if isinstance(step, ScopeEnter))
-    root = placed.steps[first]
+    first = next(number for number, step in enumerate(lowered.steps) if isinstance(step, ScopeEnter))
+    root = lowered.steps[first]
     assert isinstance(root, ScopeEnter)
-    made, results = _Reader(dissolved, tree).read(root.path, iter(placed.steps[first + 1 :]))
-    before = (step for step in placed.steps[:first] if isinstance(step, Assignment))
+    made, results = _Reader(dissolved, tree).read(root.path, iter(lowered.steps[first + 1 :]))
+    before = (step for step in lowered.steps[:first] if isinstance(step, Assignment))
     call = ModuleCall(root.path, root.module, root.arguments, root.place, results, (*before, *made))
-    return _with_writes(call, _writes_by_maker(call, placed.written))
+    return _with_writes(call, _writes_by_maker(call, lowered.written))
 
 
 class _Reader:
@@ -167,20 +167,20 @@ def _with_writes(call: ModuleCall, writes: Mapping[ModuleCall, Writes]) -> Modul
 RETURN = "return"
 
 
-def annotations_of(call: ModuleCall, placed: LoweredGraph) -> dict[str, str]:
+def annotations_of(call: ModuleCall, lowered: LoweredGraph) -> dict[str, str]:
     """What a call is given, by its parameters' names, and what it gives, as ``"return"``: as they are annotated."""
-    return {name: _annotation(given, placed) for name, given in {**call.parameters, RETURN: call.results}.items()}
+    return {name: _annotation(given, lowered) for name, given in {**call.parameters, RETURN: call.results}.items()}
 
 
-def _annotation(given: Any, placed: LoweredGraph) -> str:
+def _annotation(given: Any, lowered: LoweredGraph) -> str:
     match given:
         case None | syntax.Const(None):
             return "None"
-        case syntax.Use(name) if name in placed.values:
-            return "int" if placed.values[name].shape is None else _ARRAY
+        case syntax.Use(name) if name in lowered.values:
+            return "int" if lowered.values[name].shape is None else _ARRAY
         case syntax.Expr():
             return _ARRAY
-    inside = {_annotation(item, placed) for item in _items(given)}
+    inside = {_annotation(item, lowered) for item in _items(given)}
     if type(given) not in (list, tuple, dict) or len(inside) != 1 or "Any" in inside:
         return "Any"
     what = inside.pop()
@@ -196,27 +196,27 @@ def _items(given: Any) -> list[Any]:
     return list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, list | tuple) else []
 
 
-def numbers_given(call: ModuleCall, placed: LoweredGraph) -> dict[str, str]:
+def numbers_given(call: ModuleCall, lowered: LoweredGraph) -> dict[str, str]:
     """The parameters of a call that are given whole numbers, as lengths are: their names → how they are annotated.
 
     Where there are arrays among the numbers, the annotation is ``""``.
     """
     found = {}
     for name, given in call.parameters.items():
-        kinds = _kinds(given, placed)
+        kinds = _kinds(given, lowered)
         if "number" in kinds:
             single = "int" if isinstance(given, syntax.Expr) else "Any"
             found[name] = single if kinds == {"number"} else ""
     return found
 
 
-def _kinds(given: Any, placed: LoweredGraph) -> set[str]:
+def _kinds(given: Any, lowered: LoweredGraph) -> set[str]:
     match given:
         case syntax.Expr():
-            known = (placed.values[name] for name in values_in(given) if name in placed.values)
+            known = (lowered.values[name] for name in values_in(given) if name in lowered.values)
             return {"number" if value.shape is None else "array" for value in known}
         case dict():
-            return _kinds(tuple(given.values()), placed)
+            return _kinds(tuple(given.values()), lowered)
         case tuple() | list():
-            return set[str]().union(*(_kinds(item, placed) for item in given))
+            return set[str]().union(*(_kinds(item, lowered) for item in given))
     return set()

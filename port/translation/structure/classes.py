@@ -43,11 +43,11 @@ class Program:
     variables: frozenset[str] = frozenset()
 
 
-def program_of(placed: dict[bool, LoweredGraph], tree: ModuleTree, initial: Initial | None = None) -> Program:
+def program_of(lowered: dict[bool, LoweredGraph], tree: ModuleTree, initial: Initial | None = None) -> Program:
     """The classes of a module's runs; what differs between them stands behind a condition.
 
     Args:
-        placed: by whether it is of training.
+        lowered: by whether it is of training.
         tree: of the modules.
         initial: how their parameters and buffers start, if that was looked at.
     """
@@ -58,8 +58,8 @@ def program_of(placed: dict[bool, LoweredGraph], tree: ModuleTree, initial: Init
     }
     while True:
         try:
-            calls = written_calls(placed, tree, dissolved)
-            return _Building(placed, calls, tree, initial or Initial()).program()
+            calls = written_calls(lowered, tree, dissolved)
+            return _Building(lowered, calls, tree, initial or Initial()).program()
         except Unreachable as error:
             # One in a Sequential is written out where that is called.
             path = error.path if error.path not in dissolved else error.path.rpartition(".")[0]
@@ -151,7 +151,7 @@ class _Building:
     def _is_needed(self, path: str) -> bool:
         module = self.tree.modules[path]
         has_state = bool(list(module.parameters())) or bool(list(module.buffers()))
-        return path in self.calls.bodies or has_state or any(path in placed.extras for placed in self.runs.values())
+        return path in self.calls.bodies or has_state or any(path in lowered.extras for lowered in self.runs.values())
 
     def _holds_waiting(self, path: str, waiting: dict[Any, list[str]], own: Any) -> bool:
         prefix = f"{path}." if path else ""
@@ -177,8 +177,8 @@ class _Building:
             made = self._construction(f"{path}.{name}" if path else name)
             if made is not None:
                 attributes[identifier(name)] = made
-        for placed in self.runs.values():
-            attributes |= placed.extras.get(path, {})
+        for lowered in self.runs.values():
+            attributes |= lowered.extras.get(path, {})
         return ClassForm(path, module, attributes, self.calls.bodies.get(path))
 
     def _own(self, path: str, name: str) -> syntax.Expr | None:
@@ -254,14 +254,14 @@ class _Building:
 
     def _reads(self, path: str, name: str) -> bool:
         key = f"{path}.{name}" if path else name
-        return any(held == key for placed in self.runs.values() for held in placed.graph.held.values())
+        return any(held == key for lowered in self.runs.values() for held in lowered.graph.held.values())
 
     def _layout(self, path: str, name: str) -> Any:
         key = f"{path}.{name}" if path else name
-        for placed in self.runs.values():
-            for value, held in placed.graph.held.items():
+        for lowered in self.runs.values():
+            for value, held in lowered.graph.held.items():
                 if held == key:
-                    return placed.layouts[value]
+                    return lowered.layouts[value]
         return torchs(0)
 
 

@@ -33,8 +33,8 @@ class Scope:
         last_use: of a value → the number of the last statement that reads it.
     """
 
-    def __init__(self, call: ModuleCall, placed: LoweredGraph, tree: ModuleTree) -> None:
-        self.call, self.placed, self.tree = call, placed, tree
+    def __init__(self, call: ModuleCall, lowered: LoweredGraph, tree: ModuleTree) -> None:
+        self.call, self.lowered, self.tree = call, lowered, tree
         self.names: dict[str, syntax.Expr] = {}  # of a value → how it is called now
         self.bound: dict[str, str] = {}  # a variable → the value that it holds
         self.last_use: dict[str, int] = {}
@@ -80,11 +80,11 @@ class Scope:
         """
         self.keeping_lengths = self.keeping_lengths or keeping_lengths
         read = [(number, name) for number, item in enumerate(made) for name in item.reads]
-        arrays = [self.placed.values[name] for name in self.names if name in self.placed.values]
+        arrays = [self.lowered.values[name] for name in self.names if name in self.lowered.values]
         arrays += [value for item in made for value in each_value(item.results)]
         for number, name in [*read, *((len(made), name) for name in ends)]:
             self.last_use[name] = number
-            value = self.placed.values.get(name)
+            value = self.lowered.values.get(name)
             if self.keeping_lengths and value is not None and value.shape is None:
                 for symbol in set(re.findall(r"[A-Za-z_]\w*", str(value.length))):
                     shown = next((array.name for array in arrays if symbol in (array.shape or ())), None)
@@ -108,7 +108,7 @@ class Scope:
     def _bind_tree(self, parameter: str, expression: syntax.Expr, given: Any) -> None:
         match given:
             case syntax.Use(name):
-                if name not in self.names and name in self.placed.values:
+                if name not in self.names and name in self.lowered.values:
                     self.names[name] = expression
                     self.parameter_of[name] = parameter
                     if isinstance(expression, syntax.Name):
@@ -132,7 +132,7 @@ class Scope:
         return with_whole_lists(made, lengths)
 
     def _rank(self, name: str) -> int | None:
-        value = self.placed.values.get(name)
+        value = self.lowered.values.get(name)
         return None if value is None or value.shape is None else value.rank
 
     def _name_of(self, node: syntax.Use | syntax.Attr) -> syntax.Expr:
@@ -142,7 +142,7 @@ class Scope:
                 raise Unreachable(self.call.path, f"reads {node.path}")
             return reached
         name = node.name
-        value = self.placed.values.get(name)
+        value = self.lowered.values.get(name)
         if value is not None and value.shape is None:
             return self._length(value)
         if name not in self.names:
@@ -159,13 +159,13 @@ class Scope:
 
     def _length(self, value: Value) -> syntax.Expr:
         own = {expression.id for expression in self.parameters.values() if isinstance(expression, syntax.Name)}
-        arrays = [(name, self.placed.values[name]) for name in self.names if name in self.placed.values]
+        arrays = [(name, self.lowered.values[name]) for name in self.names if name in self.lowered.values]
         # What is called as a parameter first: it is there from the beginning.
         arrays.sort(key=lambda array: getattr(self.names[array[0]], "id", "") not in own)
 
         def axis(name: str, array: Value, number: int) -> syntax.Expr:
             self._note_parameter(name)
-            return code("x.shape[k]", x=self.names[name], k=self.placed.layouts[array].axis(number))
+            return code("x.shape[k]", x=self.names[name], k=self.lowered.layouts[array].axis(number))
 
         def read(formula: str) -> syntax.Expr | None:
             for name, array in arrays:

@@ -51,7 +51,7 @@ def written_calls(runs: Mapping[bool, LoweredGraph], tree: ModuleTree, dissolved
 class _Writing:
     def __init__(self, runs: Mapping[bool, LoweredGraph], tree: ModuleTree, dissolved: set[str]) -> None:
         self.runs, self.tree, self.dissolved = runs, tree, dissolved
-        self.placed = runs[max(runs)]
+        self.lowered = runs[max(runs)]
         self.bodies: Bodies = {}
         self.elements: dict[str, dict[str, syntax.Expr | None]] = {}
         self.numbers: dict[str, dict[str, str]] = defaultdict(dict)
@@ -64,9 +64,9 @@ class _Writing:
         while parameters != before:
             # A module's call takes what it needs in any mode, and its caller gives it in both.
             before = {path: list(names) for path, names in parameters.items()}
-            for training, placed in self.runs.items():
-                self.bodies, self.placed = {}, placed
-                self._write(call_tree(placed, self.dissolved, self.tree), parameters)
+            for training, lowered in self.runs.items():
+                self.bodies, self.lowered = {}, lowered
+                self._write(call_tree(lowered, self.dissolved, self.tree), parameters)
                 written[training] = self.bodies
                 for path, body in self.bodies.items():
                     known = parameters.setdefault(path, [])
@@ -81,9 +81,9 @@ class _Writing:
         """Write the bodies, the innermost first; every call of one module has to have the same."""
         for inner in calls_in(call.items):
             self._write(inner, parameters)
-        for name, annotation in annotations_of(call, self.placed).items():
+        for name, annotation in annotations_of(call, self.lowered).items():
             self.annotations[call.path][name].add(annotation)
-        for name, kind in numbers_given(call, self.placed).items():
+        for name, kind in numbers_given(call, self.lowered).items():
             known_kind = self.numbers[call.path].setdefault(name, kind)
             self.numbers[call.path][name] = kind if kind == known_kind else ""
         if self.tree.kind(call.path) == "sequential" and call.path:
@@ -97,7 +97,7 @@ class _Writing:
                 elif element not in (code(IDENTITY), known[name]):
                     raise Unreachable(call.path, "its calls differ")
         else:
-            body = write_body(call, self.placed, self.tree, self.bodies)
+            body = write_body(call, self.lowered, self.tree, self.bodies)
             needed = [*body.parameters, *parameters.get(call.path, ())]
             body = replace(body, parameters=_in_order(needed, call))
         known_body = self.bodies.get(call.path)

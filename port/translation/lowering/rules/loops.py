@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
 
 
-def place_loop(stage: LoweringContext, loop: Loop, go: Callable[[Step], None]) -> None:
+def lower_loop(stage: LoweringContext, loop: Loop, go: Callable[[Step], None]) -> None:
     """Write a loop; ``go`` writes a step of its rounds."""
     stage.place = loop.place
     whole = [_take(stage, each) for each in loop.sliced]

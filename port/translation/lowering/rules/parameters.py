@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from port.translation.lowering.context import LoweringContext
 
 
-def place_held(stage: LoweringContext, value: Value, path: str) -> None:
+def lower_held(stage: LoweringContext, value: Value, path: str) -> None:
     """Give a parameter or a buffer its layout and its expression, ``self.path[...]``."""
     owner, _, name = path.rpartition(".")
     layer = stage.owner(path)

@@ -55,8 +55,8 @@ def test_a_lowered_graph_has_expressions_and_layouts() -> None:
 def test_what_is_unsupported_is_a_line() -> None:
     linear = operation("aten.linear.default", H, input=X, weight=W, bias=None)
     graph = straight(linear, operation("mine.unheard.default", Y, x=H))
-    placed = lower_graph(graph, nn.Linear(3, 5), analyse({False: graph}, nn.Linear(3, 5)), training=False)
-    assert any(line.startswith("unsupported mine.unheard") for line in print_lowered(placed).splitlines())
+    lowered = lower_graph(graph, nn.Linear(3, 5), analyse({False: graph}, nn.Linear(3, 5)), training=False)
+    assert any(line.startswith("unsupported mine.unheard") for line in print_lowered(lowered).splitlines())
 
 
 def test_numbers_stand_beside_their_origins() -> None:

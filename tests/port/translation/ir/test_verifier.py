@@ -70,13 +70,15 @@ def test_a_carried_value_has_one_shape() -> None:
 
 
 def test_a_lowered_graph_is_whole_and_faults_in_it_are_found() -> None:
-    placed = both_runs(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.randn(2, 3, 5, 6), None, free=()).runs[False]
-    verify_lowered(placed)
-    steps = list(placed.steps)
+    lowered = both_runs(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.randn(2, 3, 5, 6), None, free=()).runs[
+        False
+    ]
+    verify_lowered(lowered)
+    steps = list(lowered.steps)
     made = next(number for number, step in enumerate(steps) if not isinstance(step, ScopeEnter | ScopeExit))
     with pytest.raises(BrokenGraph, match="which nothing before it makes"):
-        verify_lowered(replace(placed, steps=(*steps[:made], *steps[made + 1 :])))
-    some = next(each for each in placed.layouts if each.rank == 4)
-    placed = replace(placed, layouts={**placed.layouts, some: Layout((0, 1, 2))})
+        verify_lowered(replace(lowered, steps=(*steps[:made], *steps[made + 1 :])))
+    some = next(each for each in lowered.layouts if each.rank == 4)
+    lowered = replace(lowered, layouts={**lowered.layouts, some: Layout((0, 1, 2))})
     with pytest.raises(BrokenGraph, match=r"has 4 axes, and its layout is \(0, 1, 2\)"):
-        verify_lowered(placed)
+        verify_lowered(lowered)

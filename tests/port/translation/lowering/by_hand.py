@@ -168,5 +168,5 @@ def lowered_graph(
     model = model or nn.Identity()
     enter, leave = ScopeEnter("", 0, model, {}), ScopeExit("", 0, results)
     graph = Graph(tuple(inputs), held or {}, constants or {}, (enter, *steps, leave))
-    placed = lower_graph(graph, model, Layouts(chosen or {}), training=training)
-    return placed, [written(step.expression) for step in each_lowered(placed.steps) if isinstance(step, Assignment)]
+    lowered = lower_graph(graph, model, Layouts(chosen or {}), training=training)
+    return lowered, [written(step.expression) for step in each_lowered(lowered.steps) if isinstance(step, Assignment)]

@@ -18,8 +18,8 @@ from port.translation.lowering.layout_assignment import _Search, analyse
 from port.translation.lowering.lower_graph import lower_graph
 
 
-def placed(module: nn.Module, *args: Tensor) -> LoweredGraph:
-    """A run in evaluation, placed; 0 transposes are written unless a test says so."""
+def lowered(module: nn.Module, *args: Tensor) -> LoweredGraph:
+    """A run in evaluation, lowered; 0 transposes are written unless a test says so."""
     graph = captured(
         module, args, {}, training=False, layers=kept_layers(module), free=free_lengths(Trials(module, args, {}))
     )
@@ -48,7 +48,7 @@ class Flattened(nn.Module):
 
 
 def test_a_flatten_is_folded_into_the_linear_layer() -> None:
-    run = placed(Flattened(), torch.randn(2, 2, 4, 5))
+    run = lowered(Flattened(), torch.randn(2, 2, 4, 5))
     assert inputs(run) == [channels_last(4, 1)]
     assert transposes(run) == []
     assert run.folds == {"linear": Folded(1, (3, 4, 5), (1, 2, 0))}
@@ -63,7 +63,7 @@ class FlattenedTwice(Flattened):
 
 
 def test_what_is_flattened_in_two_orders_is_brought_to_torchs() -> None:
-    run = placed(FlattenedTwice(), torch.randn(2, 2, 4, 5))
+    run = lowered(FlattenedTwice(), torch.randn(2, 2, 4, 5))
     assert not run.folds
     assert transposes(run)
 
@@ -96,7 +96,7 @@ class Permuted(nn.Module):
 
 @pytest.mark.parametrize("module", [Tokens(), Permuted()], ids=["tokens", "permuted"])
 def test_permutations_are_absorbed(module: nn.Module) -> None:
-    run = placed(module, torch.randn(2, 2, 4, 6))
+    run = lowered(module, torch.randn(2, 2, 4, 6))
     assert inputs(run) == [channels_last(4, 1)]
     text = " ".join(source(step.expression) for step in run.steps if isinstance(step, Assignment))
     assert not any(name in text for name in ("transpose", "swapaxes", "moveaxis"))
@@ -114,7 +114,7 @@ class Mixed(nn.Module):
 
 
 def test_where_the_elements_order_matters_a_transpose_is_written() -> None:
-    run = placed(Mixed(), torch.randn(3, 4, 5))
+    run = lowered(Mixed(), torch.randn(3, 4, 5))
     assert inputs(run) == [torchs(3)]
     (step,) = [step for step in run.steps if isinstance(step, Assignment) and ".reshape(" in source(step.expression)]
     text = " ".join(source(each.expression) for each in run.steps if isinstance(each, Assignment))
@@ -134,7 +134,7 @@ class OwnWeight(nn.Module):
 
 
 def test_a_parameter_of_ones_own_is_read_and_not_copied() -> None:
-    run = placed(OwnWeight(), torch.randn(2, 3))
+    run = lowered(OwnWeight(), torch.randn(2, 3))
     assert transposes(run) == []
     (step,) = [step for step in run.steps if isinstance(step, Assignment)]
     assert "@" in source(step.expression)

@@ -18,17 +18,17 @@ def _uniform() -> Operation:
 def test_of_a_size() -> None:
     x = value("x", "n")
     empty = operation("aten.empty.memory_format", MADE, size=[5, 3], dtype=None, memory_format=None)
-    placed, texts = lowered_graph(empty, _uniform(), inputs=[x], results=DRAWN)
+    lowered, texts = lowered_graph(empty, _uniform(), inputs=[x], results=DRAWN)
     assert texts[-1] == "jax.random.uniform(@|rngs(), (5, 3), jnp.float32, -1.0, 2.0)"
-    assert placed.draws == (Layout((0, 1)),)
+    assert lowered.draws == (Layout((0, 1)),)
 
 
 def test_of_another_tensors_size_and_order() -> None:
     x = value("x", "n", 3)
     empty = operation("aten.empty_like.default", MADE, self=x, dtype=None, memory_format=None)
-    placed, texts = lowered_graph(empty, _uniform(), inputs=[x], results=DRAWN, chosen={"x": Layout((1, 0))})
+    lowered, texts = lowered_graph(empty, _uniform(), inputs=[x], results=DRAWN, chosen={"x": Layout((1, 0))})
     assert "jax.random.uniform(@|rngs(), x.shape, jnp.float32, -1.0, 2.0)" in texts
-    assert placed.draws == (Layout((1, 0)),)
+    assert lowered.draws == (Layout((1, 0)),)
 
 
 def test_what_holds_numbers_is_read() -> None:

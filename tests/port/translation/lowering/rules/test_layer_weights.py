@@ -45,5 +45,5 @@ def test_a_layer_takes_its_rows_in_any_order() -> None:
     rows, result = value("rows", 2, 4, 3), value("result", 2, 4, 5)
     linear = operation("aten.linear.default", result, input=rows, weight=OF_FC, bias=BIAS)
     options = {"inputs": [rows], "held": HELD, "model": Net(), "results": result}
-    placed, texts = lowered_graph(linear, chosen={"rows": Layout((1, 0, 2))}, **options)
-    assert texts[0] == "@fc|(rows)" and placed.layouts[result].order == (1, 0, 2)
+    lowered, texts = lowered_graph(linear, chosen={"rows": Layout((1, 0, 2))}, **options)
+    assert texts[0] == "@fc|(rows)" and lowered.layouts[result].order == (1, 0, 2)

@@ -33,27 +33,27 @@ def scanned(**orders: tuple[int, ...]) -> tuple[Scan, LoweredGraph]:
     )
     steps = (ScopeEnter("", 0, nn.Identity(), {}), loop, ScopeExit("", 0, (LAST, SUMS)))
     chosen = {name: Layout(order) for name, order in orders.items()}
-    placed = lower_graph(Graph((WHOLE, FIRST), {}, {}, steps), nn.Identity(), Layouts(chosen), training=False)
-    return next(step for step in placed.steps if isinstance(step, Scan)), placed
+    lowered = lower_graph(Graph((WHOLE, FIRST), {}, {}, steps), nn.Identity(), Layouts(chosen), training=False)
+    return next(step for step in lowered.steps if isinstance(step, Scan)), lowered
 
 
 def test_what_is_sliced_has_its_axis_in_front() -> None:
-    scan, placed = scanned()
+    scan, lowered = scanned()
     assert [written(each) for each in scan.whole] == ["jnp.swapaxes(whole, 0, 1)"]
     assert written(scan.next[0]) == "s_t" and scan.length is None
-    assert placed.layouts[SUMS].order == (0, 1, 2)
+    assert lowered.layouts[SUMS].order == (0, 1, 2)
     assert [written(step.expression) for step in scan.steps] == ["s + x_t"]
 
 
 def test_an_array_that_has_it_in_front_is_taken_as_it_lies() -> None:
-    scan, placed = scanned(whole=(1, 0, 2))
+    scan, lowered = scanned(whole=(1, 0, 2))
     assert [written(each) for each in scan.whole] == ["whole"]
-    assert placed.layouts[INSIDE].order == (0, 1)
+    assert lowered.layouts[INSIDE].order == (0, 1)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_what_is_carried_keeps_its_layout(order: tuple[int, ...]) -> None:
-    scan, placed = scanned(s=order)
-    assert {placed.layouts[each].order for each in (CARRIED, LAST)} == {order}
+    scan, lowered = scanned(s=order)
+    assert {lowered.layouts[each].order for each in (CARRIED, LAST)} == {order}
     expression = "first" if order == (0, 1) else "first_0t"
     assert written(scan.first[0]) == expression

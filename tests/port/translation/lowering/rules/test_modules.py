@@ -36,9 +36,9 @@ def test_an_input_is_brought_to_what_the_twin_takes(
     x, y = value_of("x", tensor), value_of("y", layer(tensor))
     call = LayerCall("layer", layer, (x,), {}, y, HERE)
     model = nn.ModuleDict({"layer": layer})
-    placed, _ = lowered_graph(call, inputs=[x], results=(), model=model, chosen={"x": Layout(order)})
-    assert placed.layouts[y].order == after
-    assert sum(step.is_transpose for step in placed.steps if isinstance(step, Assignment)) == transposes
+    lowered, _ = lowered_graph(call, inputs=[x], results=(), model=model, chosen={"x": Layout(order)})
+    assert lowered.layouts[y].order == after
+    assert sum(step.is_transpose for step in lowered.steps if isinstance(step, Assignment)) == transposes
 
 
 def test_the_axis_of_a_softmax_is_the_arrays() -> None:
@@ -56,5 +56,5 @@ def test_a_linear_layer_takes_a_flattened_image_as_it_lies() -> None:
     folded = Folded(1, (3, 4, 5), (1, 2, 0))
     call = LayerCall("linear", linear, (flat,), {}, y, HERE)
     options = {"inputs": [flat], "results": y, "model": nn.ModuleDict({"linear": linear})}
-    placed, texts = lowered_graph(call, chosen={"flat": Layout((0, 1), folded)}, **options)
-    assert placed.folds == {"linear": folded} and texts == ["@linear|(flat)"]
+    lowered, texts = lowered_graph(call, chosen={"flat": Layout((0, 1), folded)}, **options)
+    assert lowered.folds == {"linear": folded} and texts == ["@linear|(flat)"]

@@ -29,15 +29,15 @@ def test_ones_own_lies_as_it_is_given() -> None:
     relu = operation("aten.relu.default", y, self=OWN)
     options = {"inputs": [X], "results": (), "held": {OWN: "own"}, "model": Net()}
     for order in ((0, 1), (1, 0)):
-        placed, texts = lowered_graph(relu, chosen={"own": Layout(order)}, **options)
-        assert texts == ["jax.nn.relu(@|own[...])"] and placed.layouts[y].order == order
+        lowered, texts = lowered_graph(relu, chosen={"own": Layout(order)}, **options)
+        assert texts == ["jax.nn.relu(@|own[...])"] and lowered.layouts[y].order == order
 
 
 def test_a_layers_lies_as_its_twin_holds_it() -> None:
     y = value("y", 5, 3, 2, 2)
     relu = operation("aten.relu.default", y, self=KERNEL)
-    placed, texts = lowered_graph(relu, inputs=[X], results=(), held={KERNEL: "conv.weight"}, model=Net())
-    assert texts == ["jax.nn.relu(@conv|kernel[...])"] and placed.layouts[y].order == (2, 3, 1, 0)
+    lowered, texts = lowered_graph(relu, inputs=[X], results=(), held={KERNEL: "conv.weight"}, model=Net())
+    assert texts == ["jax.nn.relu(@conv|kernel[...])"] and lowered.layouts[y].order == (2, 3, 1, 0)
 
 
 def test_a_sparse_tensor_is_refused_if_it_is_read() -> None:

@@ -74,8 +74,8 @@ def test_what_a_masks_values_decide_is_refused(operator: str, arguments: dict, w
         return [filled(item) for item in tree] if isinstance(tree, list) else known.get(str(tree), tree)
 
     step = operation(operator, Y, self=X, **{name: filled(argument) for name, argument in arguments.items()})
-    placed, _ = lowered_graph(step, inputs=[X, known["mask"]], results=Y)
-    (missing,) = placed.unwritten
+    lowered, _ = lowered_graph(step, inputs=[X, known["mask"]], results=Y)
+    (missing,) = lowered.unwritten
     assert why in missing.why
 
 
@@ -84,10 +84,10 @@ def test_the_mask_that_a_dropout_draws_cannot_be_read(read: int, refused: int) -
     mask = value("mask", 4, 3, dtype="bool")
     arguments = {"input": X, "p": 0.5, "train": True}
     drop = Operation("aten.native_dropout.default", arguments, (Y, mask), several=True, place=None)
-    placed, texts = lowered_graph(drop, inputs=[X], results=(Y, mask)[:read], training=True)
-    assert len(placed.unwritten) == refused
+    lowered, texts = lowered_graph(drop, inputs=[X], results=(Y, mask)[:read], training=True)
+    assert len(lowered.unwritten) == refused
     if not refused:
-        assert texts == ["@|dropout(x)"] and len(placed.draws) == 1
+        assert texts == ["@|dropout(x)"] and len(lowered.draws) == 1
 
 
 def test_memory_to_be_written_to_is_zeros() -> None:

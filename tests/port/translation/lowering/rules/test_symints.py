@@ -14,6 +14,6 @@ def test_nothing_is_written_for_it() -> None:
     size = Operation("aten.sym_size.int", {"self": x, "dim": 0}, (length,), several=False, place=None)
     product = Operation("mul", {"0": length, "1": 2}, (twice,), several=False, place=None)
     ones = operation("aten.full.default", y, size=[twice, 3], fill_value=1.5, dtype=None)
-    placed, texts = lowered_graph(size, product, ones, inputs=[x], results=y)
+    lowered, texts = lowered_graph(size, product, ones, inputs=[x], results=y)
     assert texts == ["jnp.full((twice, 3), 1.5)"]
-    assert placed.values["twice"].length == "2*n"
+    assert lowered.values["twice"].length == "2*n"

@@ -14,11 +14,11 @@ X, Y = value("x", 3, 4), value("y", "u0")
 
 @pytest.mark.parametrize("name", unsupported.RULES)
 def test_each_says_why(name: str) -> None:
-    placed, _ = lowered_graph(operation(f"{name}.default", Y, self=X), inputs=[X], results=Y)
-    (missing,) = placed.unwritten
+    lowered, _ = lowered_graph(operation(f"{name}.default", Y, self=X), inputs=[X], results=Y)
+    (missing,) = lowered.unwritten
     assert missing.what == name and "which a traced JAX program cannot know; " in missing.why
 
 
 def test_what_nobody_reads_is_not_missed() -> None:
-    placed, texts = lowered_graph(operation("aten.nonzero.default", Y, self=X), inputs=[X], results=X)
-    assert placed.unwritten == () and texts == []
+    lowered, texts = lowered_graph(operation("aten.nonzero.default", Y, self=X), inputs=[X], results=X)
+    assert lowered.unwritten == () and texts == []
