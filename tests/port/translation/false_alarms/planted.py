@@ -56,7 +56,7 @@ FAULTS = {
     ),
     "LayerNorm: epsilon": Fault("mean beside LayerNorm", "epsilon=1e-05", "epsilon=1e-06"),
     "LayerNorm: mean beside it 1e-6": Fault(
-        "mean beside LayerNorm", "jnp.mean(y, axis=(-1,))", "jnp.mean(y, axis=(-1,)) + 1e-6"
+        "mean beside LayerNorm", "jnp.mean(y, axis=-1)", "jnp.mean(y, axis=-1) + 1e-6"
     ),
     "GroupNorm: forgotten": Fault("mean of GroupNorm", _CALL, "return self.consumer(self.producer(x))"),
     "GroupNorm: fewer groups": Fault("mean of GroupNorm", "num_groups=6", "num_groups=3"),

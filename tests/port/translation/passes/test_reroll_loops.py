@@ -87,8 +87,8 @@ def test_a_long_one_is_written_as_a_short_one_is() -> None:
 
 
 FAULTS = {
-    "the states in another order": ("by hand", "return ((h, c), h)", "return ((c, h), h)"),
-    "another state given": ("by hand", "return ((h, c), h)", "return ((h, c), c)"),
+    "the states in another order": ("by hand", "return (h, c), h", "return (c, h), h"),
+    "another state given": ("by hand", "return (h, c), h", "return (h, c), c"),
     "the steps backwards": ("gated", "jnp.swapaxes(x, 0, 1))", "jnp.swapaxes(x, 0, 1), reverse=True)"),
     "along another axis": ("filled", "jnp.swapaxes(x, 0, 1)", "x"),
     "one step too late": ("called", "x[:, 1:]", "jnp.roll(x, 1, 1)[:, 1:]"),
