@@ -13,8 +13,9 @@ from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.pairs.twin import twin_pair
 from port.translation.both_modes import both_runs
 from port.translation.free_dimensions import captured_with_free_lengths
-from port.translation.ir.graph import Graph, LayerCall, Operation, SourceLocation, each_step
+from port.translation.ir.graph import Graph, LayerCall, Operation, each_step
 from port.translation.ir.lowered import Unsupported
+from port.translation.ir.source_location import SourceLocation
 
 if TYPE_CHECKING:
     import torch

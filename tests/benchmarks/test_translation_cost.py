@@ -125,7 +125,7 @@ def costs(name: str) -> list[tuple[float, float]]:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_translating_costs_little_more_than_exporting(name: str) -> None:
-    # In a process of its own, as its user has it: under pytest the same takes a fifth longer.
+    # In a process of its own, as its user has it: under pytest the same takes longer.
     program = f"import runpy; print(runpy.run_path({__file__!r})['costs']({name!r}))"
     said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     exported, translated = (min(several) for several in zip(*ast.literal_eval(said), strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from port.translation.ir import syntax
-from port.translation.ir.syntax import source
+from port.translation.ir.syntax import bare, source
 
 _INDENT = "    "
 
@@ -33,8 +33,7 @@ def _lines(statement: syntax.Stmt) -> Iterator[str]:
         case syntax.If():
             yield from _branches(statement)
         case syntax.For(target, items, body):
-            targets = target.elts if isinstance(target, syntax.Tuple) else (target,)
-            yield f"for {', '.join(map(source, targets))} in {source(items)}:"
+            yield f"for {bare(target)} in {source(items)}:"
             yield from _inside(body)
         case syntax.FunctionDef(name, parameters, body, decorators, returns):
             yield ""

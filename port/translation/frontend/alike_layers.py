@@ -10,7 +10,7 @@ from unittest.mock import patch
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from port.translation.frontend.layer_shapes import described, description
+from port.translation.frontend.layer_shapes import Form, described, description, form_of, of_form
 
 
 class AlikeLayers:
@@ -31,25 +31,24 @@ class AlikeLayers:
 
         Tensors with numbers are not the same where their shapes are: an index decides by its value what comes of it.
         """
-        known: dict[Any, tuple[Any, ...]] = {}
+        known: dict[Any, Form] = {}
         with ExitStack() as stack:
             for layer, alike in self.layers:
                 stack.enter_context(patch.object(layer, "forward", _once(layer.forward, alike, known)))
             yield
 
 
-def _once(forward: Callable[..., Any], alike: Any, known: dict[Any, tuple[Any, ...]]) -> Callable[..., Any]:
+def _once(forward: Callable[..., Any], alike: Any, known: dict[Any, Form]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         if kwargs or not all(map(_has_no_numbers, args)):
             return forward(*args, **kwargs)
         asked = alike, described(list(args))
         if asked in known:
-            size, stride, dtype, device = known[asked]
-            return torch.empty_strided(size, stride, dtype=dtype, device=device)
+            return of_form(known[asked])
         made = forward(*args)
         # One that gives its input back gives another tensor for each.
         if _has_no_numbers(made) and all(made is not arg for arg in args):
-            known[asked] = made.size(), made.stride(), made.dtype, made.device
+            known[asked] = form_of(made)
         return made
 
     return run

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from port.translation.frontend import custom_ops as markers
 from port.translation.frontend.instrument import Notes
-from port.translation.ir.graph import SourceLocation
+from port.translation.ir.source_location import SourceLocation
 
 _AS_IT_IS, _SLOPE, _UNKNOWN = "as it is", "slope", "unknown"
 

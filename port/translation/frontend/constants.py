@@ -12,7 +12,8 @@ from port.parity.sides.reachable import reached, registered
 from port.translation.frontend.source_locations import assigned_at
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
-from port.translation.ir.graph import Graph, SourceLocation, Value, each_value
+from port.translation.ir.graph import Graph, Value, each_value
+from port.translation.ir.source_location import SourceLocation
 
 _MOST_NUMBERS, _FEW = 256, 4
 _DIGITS = 6

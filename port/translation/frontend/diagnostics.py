@@ -22,8 +22,9 @@ from port.translation.frontend.resized_inputs import Axis, Sizes, resized, tenso
 from port.translation.frontend.source_locations import is_users
 from port.translation.frontend.stepped_lengths import short_sizes, walked_lengths
 from port.translation.frontend.trials import Trials
-from port.translation.ir.graph import Graph, SourceLocation
+from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
+from port.translation.ir.source_location import SourceLocation
 from port.translation.ir.symbolic_lengths import names_of, shapes_of
 from port.translation.passes.generalize_lengths import generalised
 from port.translation.passes.reroll_loops import rolled_loops, with_same_loops

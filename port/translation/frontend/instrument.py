@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from port.pairs.layers.computed_weight import computing_hooks
 from port.translation.frontend import custom_ops as markers
 from port.translation.frontend.branch_selection import refuse_statistics
-from port.translation.frontend.layer_shapes import described, description, shapes_of
+from port.translation.frontend.layer_shapes import described, description, form_of, of_form, shapes_of
 from port.translation.frontend.long_formulas import check_lengths_are_short
 from port.translation.frontend.mode_reads import ModeReads
 from port.translation.frontend.opened_objects import opened
@@ -175,11 +175,9 @@ def _layer(
                     return tree, [output.clone() for output in outputs]
 
                 tree, outputs = notes.reads.of_layer(gives, lambda made: (repr(made[0]), described(made[1])))
-                known[asked] = tree, [(each.size(), each.stride(), each.dtype, each.device) for each in outputs]
-            noted.results, known_outputs = known[asked]
-            return [
-                torch.empty_strided(size, stride, dtype=dtype, device=at) for size, stride, dtype, at in known_outputs
-            ]
+                known[asked] = tree, list(map(form_of, outputs))
+            noted.results, forms = known[asked]
+            return list(map(of_form, forms))
 
         call = (args, kwargs)
         # Layers that are alike give the same on the same; without that, torch.export and what follows on it still ask

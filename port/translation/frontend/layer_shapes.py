@@ -51,6 +51,20 @@ def described(tensors: list[torch.Tensor]) -> tuple[Any, ...]:
     return tuple((*map(said, x.size()), *map(said, x.stride()), x.dtype, x.device) for x in tensors)
 
 
+Form = tuple[Any, ...]
+"""What a tensor is but for its numbers: size, stride, dtype, device."""
+
+
+def form_of(tensor: torch.Tensor) -> Form:
+    return tensor.size(), tensor.stride(), tensor.dtype, tensor.device
+
+
+def of_form(form: Form) -> torch.Tensor:
+    """A tensor of a form, its memory not filled."""
+    size, stride, dtype, device = form
+    return torch.empty_strided(size, stride, dtype=dtype, device=device)
+
+
 def shapes_of(
     module: torch.nn.Module,
     forward: Callable[..., Any],

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from port.translation.ir.graph import SourceLocation
+from port.translation.ir.source_location import SourceLocation
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _WITHOUT_GRADIENT = "<no_grad>"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from port.translation.ir.number import Numbers, Path, each_number, origin_at
 from port.translation.ir.origin import Origin
@@ -262,3 +262,28 @@ def read_by(step: Step) -> Iterator[Value]:
             yield from step.taken
             yield from (each.next for each in step.carried)
             yield from (each.inside for each in step.stacked)
+
+
+S = TypeVar("S", bound=Step)
+
+
+def reading(step: S, instead: Callable[[Value], Any]) -> S:
+    """The same step with others in the place of the values that it takes; a loop's own steps stay as they are."""
+    match step:
+        case Operation() | ScopeEnter():
+            return replace(step, arguments=mapped(step.arguments, instead))
+        case LayerCall():
+            arguments, keywords = mapped((step.arguments, step.keywords), instead)
+            return replace(step, arguments=arguments, keywords=keywords)
+        case ScopeExit():
+            return replace(step, results=mapped(step.results, instead))
+        case Loop():
+            return replace(
+                step,
+                carried=tuple(
+                    replace(each, first=instead(each.first), next=instead(each.next)) for each in step.carried
+                ),
+                sliced=tuple(replace(each, whole=instead(each.whole)) for each in step.sliced),
+                stacked=tuple(replace(each, inside=instead(each.inside)) for each in step.stacked),
+            )
+    raise TypeError(f"{type(step).__name__} is no step")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from port.translation.ir.graph import SourceLocation, Value
+from port.translation.ir.graph import Value
 from port.translation.ir.layout import Layout
+from port.translation.ir.source_location import SourceLocation
 
 
 @dataclass(frozen=True)

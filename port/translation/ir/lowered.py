@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from port.translation.ir import syntax
-from port.translation.ir.graph import Graph, ScopeEnter, ScopeExit, SourceLocation, Value
+from port.translation.ir.graph import Graph, ScopeEnter, ScopeExit, Value
 from port.translation.ir.layout import Drawn, Folded, Layout
+from port.translation.ir.source_location import SourceLocation
 
 UNWRITTEN = "unwritten"
 """What the source calls where something has to be written by hand; it raises NotImplementedError."""

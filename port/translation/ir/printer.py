@@ -8,21 +8,11 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from port.translation.ir import syntax
-from port.translation.ir.graph import (
-    Graph,
-    LayerCall,
-    Loop,
-    Operation,
-    ScopeEnter,
-    ScopeExit,
-    SourceLocation,
-    Step,
-    Value,
-    each_value,
-)
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 from port.translation.ir.number import Numbers, Path, origin_at
 from port.translation.ir.origin import said
+from port.translation.ir.source_location import SourceLocation
 from port.translation.ir.syntax import source
 
 _INDENT = "  "

@@ -11,18 +11,10 @@ from typing import Any
 from port.translation.frontend.leaf_modules import calls_of, kept_layers, shared_layers
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, ref
-from port.translation.ir.graph import (
-    Graph,
-    Operation,
-    SourceLocation,
-    Value,
-    each_step,
-    each_value,
-    mapped,
-    read_by,
-)
+from port.translation.ir.graph import Graph, Operation, Value, each_step, each_value, mapped, read_by
 from port.translation.ir.layout import Drawn, Folded, Layout, channels_last, moved, torchs
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph, LoweredStep, Unsupported
+from port.translation.ir.source_location import SourceLocation
 from port.translation.lowering.stopped_gradients import read_past_no_grad
 from port.translation.lowering.transposes import brought, transposed
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
-from port.translation.ir.graph import Graph, SourceLocation, Value
+from port.translation.ir.graph import Graph, Value
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.layout_decisions import LayoutDecision, Layouts
+from port.translation.ir.source_location import SourceLocation
 from port.translation.lowering.trial import Ask, State, Trial, Went, unlike
 
 Cost = tuple[int, int, int]

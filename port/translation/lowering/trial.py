@@ -16,7 +16,6 @@ from port.translation.ir.graph import (
     Operation,
     ScopeEnter,
     ScopeExit,
-    SourceLocation,
     Step,
     Value,
     each_step,
@@ -24,6 +23,7 @@ from port.translation.ir.graph import (
     read_by,
 )
 from port.translation.ir.layout import Layout
+from port.translation.ir.source_location import SourceLocation
 from port.translation.ir.symbolic_lengths import evaluated
 from port.translation.lowering.context import Back, LoweringContext, same
 from port.translation.lowering.lower_graph import begin, lower_step

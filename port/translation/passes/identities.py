@@ -7,15 +7,12 @@ from typing import Any
 
 from port.translation.ir.graph import (
     Graph,
-    LayerCall,
     Loop,
     Operation,
-    ScopeEnter,
-    ScopeExit,
     Step,
     Value,
     each_step,
-    mapped,
+    reading,
 )
 
 _NEUTRAL = {
@@ -65,8 +62,10 @@ def _kept(steps: tuple[Step, ...], same: dict[Value, Value], left_out: set[int])
             taken = _identity(step)
             assert taken is not None
             same[step.results[0]] = same.get(taken, taken)
-        else:
-            kept.append(_reading(step, same, left_out))
+            continue
+        if isinstance(step, Loop):
+            step = replace(step, steps=_kept(step.steps, same, left_out))
+        kept.append(reading(step, lambda value: same.get(value, value)) if same else step)
     return tuple(kept)
 
 
@@ -80,31 +79,3 @@ def _identity(operation: Operation) -> Value | None:
     (result,) = operation.results
     is_same = (result.shape, result.dtype) == (taken.shape, taken.dtype)
     return taken if is_same and (number or ("float" not in taken.dtype and "complex" not in taken.dtype)) else None
-
-
-def _reading(step: Step, same: dict[Value, Value], left_out: set[int]) -> Step:
-    """A step that reads other values in the place of some."""
-    if not same and not isinstance(step, Loop):
-        return step
-
-    def instead(tree: Any) -> Any:
-        return mapped(tree, lambda value: same.get(value, value))
-
-    match step:
-        case Operation() | ScopeEnter():
-            return replace(step, arguments=instead(step.arguments))
-        case LayerCall():
-            return replace(step, arguments=instead(step.arguments), keywords=instead(step.keywords))
-        case ScopeExit():
-            return replace(step, results=instead(step.results))
-        case Loop():
-            steps = _kept(step.steps, same, left_out)
-            return replace(
-                step,
-                carried=tuple(
-                    replace(each, first=instead(each.first), next=instead(each.next)) for each in step.carried
-                ),
-                sliced=tuple(replace(each, whole=instead(each.whole)) for each in step.sliced),
-                stacked=tuple(replace(each, inside=instead(each.inside)) for each in step.stacked),
-                steps=steps,
-            )

@@ -6,16 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from port.translation.ir.graph import (
-    LayerCall,
     Loop,
     Operation,
-    ScopeEnter,
-    ScopeExit,
     Stacked,
     Step,
     Value,
-    mapped,
     read_by,
+    reading,
 )
 from port.translation.passes.loop_rounds import Made, Round
 
@@ -53,7 +50,8 @@ class Leaving:
                 number, *place = self.made.produced.get(value, (self.made.count, 0, 0))
                 if number < self.made.count - 1:
                     self.taken_apart.add((place[0], place[1]))
-        return [self._followed(step) for step in joined]
+        assert not any(isinstance(step, Loop) for step in joined), "loops are rolled up from the first to the last"
+        return [reading(step, self.left) for step in joined]
 
     def last(self, made: Made) -> Value:
         """What the last round hands on."""
@@ -89,18 +87,6 @@ class Leaving:
         whole = Value(f"{inside.name}_all_{len(self.stacked)}", shape, inside.dtype)
         self.stacked.append(Stacked(inside, axis, whole))
         return whole
-
-    def _followed(self, step: Step) -> Step:
-        match step:
-            case Operation() | ScopeEnter():
-                return replace(step, arguments=mapped(step.arguments, self.left))
-            case LayerCall():
-                arguments, keywords = mapped((step.arguments, step.keywords), self.left)
-                return replace(step, arguments=arguments, keywords=keywords)
-            case ScopeExit():
-                return replace(step, results=mapped(step.results, self.left))
-            case Loop():
-                raise AssertionError("loops are rolled up from the first to the last")
 
     # %% What all rounds give, in one tensor
 

@@ -10,9 +10,10 @@ from typing import Any
 from port.errors import NoPair
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, held, item_of, literal, names_in, ref, values_in
-from port.translation.ir.graph import SourceLocation, Value, each_value
+from port.translation.ir.graph import Value, each_value
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.call_tree import Item, ModuleCall, Repeated, made_by
 from port.translation.structure.inline_dce import Made, inlined, needed, tree_with_inlined, with_inlined
 from port.translation.structure.name_hints import hints

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import values_in
-from port.translation.ir.graph import ScopeEnter, ScopeExit, SourceLocation, Value, each_value
+from port.translation.ir.graph import ScopeEnter, ScopeExit, Value, each_value
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.source_location import SourceLocation
 
 
 @dataclass(frozen=True, eq=False)

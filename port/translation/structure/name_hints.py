@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from port.pairs.registry import imports_of_registered
 from port.translation.ir import syntax
-from port.translation.ir.graph import SourceLocation, Value
+from port.translation.ir.graph import Value
+from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.source_map import Statement
 
 if TYPE_CHECKING:

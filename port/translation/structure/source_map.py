@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from port.translation.ir.graph import SourceLocation
+from port.translation.ir.source_location import SourceLocation
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from port.translation.ir.syntax.expressions import (
 )
 from port.translation.ir.syntax.node import Expr, Node, Stmt, children, fields_of, transformed, walk, with_parts
 from port.translation.ir.syntax.reading import parsed
-from port.translation.ir.syntax.source import compiled, source
+from port.translation.ir.syntax.source import bare, compiled, source
 from port.translation.ir.syntax.statements import (
     AnnAssign,
     Assign,
@@ -84,6 +84,7 @@ __all__ = [
     "Tuple",
     "UnaryOp",
     "Use",
+    "bare",
     "children",
     "compiled",
     "fields_of",

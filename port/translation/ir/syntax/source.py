@@ -21,14 +21,14 @@ def source(node: Node) -> str:
     """
     match node:
         case s.Return(value):
-            return f"return {_bare(value)}"
+            return f"return {bare(value)}"
         case s.Assign(target, value):
-            return f"{_bare(target)} = {_bare(value)}"
+            return f"{bare(target)} = {bare(value)}"
     return ast.unparse(_tree(node))
 
 
-def _bare(expression: Expr) -> str:
-    """A tuple without its parentheses, where it needs none."""
+def bare(expression: Expr) -> str:
+    """The text of an expression that stands alone: a tuple goes without its parentheses, where it needs none."""
     match expression:
         case e.Tuple((_, _, *_) as items):
             return ", ".join(map(source, items))

@@ -54,6 +54,8 @@ def _line(node: torch.fx.Node) -> str:
         names = [argument.name for argument in node.target._schema.arguments]
         kwargs = dict(zip(names, args, strict=False)) | kwargs
         args, kwargs = (), {name: kwargs[name] for name in names if kwargs.get(name) is not None}
+    if "assert_msg" in kwargs:  # it names a node
+        kwargs = kwargs | {"assert_msg": re.sub(r"on node '(\w+)'", r"on node '%\1'", kwargs["assert_msg"])}
     return f"%{node.name} = {target} {args} {kwargs}"
 
 

@@ -12,11 +12,11 @@ from port.translation.ir.graph import (
     ScopeEnter,
     ScopeExit,
     Sliced,
-    SourceLocation,
     Stacked,
     Step,
     Value,
 )
+from port.translation.ir.source_location import SourceLocation
 
 HERE = SourceLocation("net.py", 3)
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from port.translation.ir import syntax
-from port.translation.ir.graph import SourceLocation, Value
+from port.translation.ir.graph import Value
+from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.inline_dce import Made
 from port.translation.structure.name_hints import hints
 from port.translation.structure.source_map import Statement, statement_at

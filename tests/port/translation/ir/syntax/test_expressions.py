@@ -7,8 +7,8 @@ import math
 import pytest
 
 from port.translation.ir import syntax
-from port.translation.ir.graph import SourceLocation
 from port.translation.ir.origin import AttributeOf, LiteralAt, WorkedOut
+from port.translation.ir.source_location import SourceLocation
 from port.translation.ir.syntax import parsed
 
 NUMBERS = (0, 0.0, -0.0, False, 1, 1.0, True, 1j, None, "1", b"1", ..., math.inf, math.nan)
