@@ -95,6 +95,10 @@ def _described(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.dtype, str(tensor.size()), str(tensor.stride())
 
 
+def _takes(operator: Any) -> list[tuple[str, str]]:
+    return [(argument.name, str(argument.type)) for argument in operator._schema.arguments]
+
+
 def _anew(target: Any) -> Any:
     """What computes the same as an operator that writes to its first operand, and writes nothing."""
     schema = target._schema
@@ -103,7 +107,10 @@ def _anew(target: Any) -> Any:
         return None
     packet = getattr(torch.ops.aten, schema.name.partition("::")[2].removesuffix("_"), None)
     found = getattr(packet, target._overloadname, None)
-    if found is None or found._schema.is_mutable or (is_composite(found) and not stays(found)):
+    # torch.jit has functions of numbers beside the operators: ldexp(float, int).
+    if found is None or _takes(found) != _takes(target) or found._schema.is_mutable:
+        return None
+    if is_composite(found) and not stays(found):
         return None
     return None if is_taken_apart(found) else found
 

@@ -79,6 +79,7 @@ def test_what_is_written_in_place_is_made_anew() -> None:
         lambda x: torch.nn.functional.relu6(x + 1, inplace=True),
         lambda x: torch.nn.functional.selu((x + 1), inplace=True),
         lambda x: (x + 1).absolute_().float_power(2.0).square_(),
+        lambda x: (x + 1).ldexp_(x),  # aten::ldexp is a function of numbers alone
         lambda x: torch.nn.functional.alpha_dropout(x, 0.5, True),
         lambda x: torch.nn.functional.dropout(x, 0.5, True),
         lambda x: torch.linalg.svd(x)[1] + torch.linalg.svdvals(x),
