@@ -1,4 +1,4 @@
-"""What a frame's variables hold: modules and their paths, and the attributes of objects, read without running code."""
+"""What a frame's variables hold: modules and their paths, and the attributes of objects."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ def variable(frame: FrameType, name: str) -> Any:
 
 
 def attribute(value: Any, name: str) -> Any:
-    """An attribute that lies in an object; `MISSING` where code would run to give it, as a property's does.
+    """An attribute that lies in an object; `MISSING` where a property, or another descriptor, would work it out.
 
+    Of an object that is no module its own ``__getattr__`` is asked, as the source asks it: a configuration may look a
+    name up under another.
     What reads ``training`` off a module is noted while a module is captured; this is not.
     """
     if isinstance(value, ModuleType):
@@ -58,7 +60,6 @@ def attribute(value: Any, name: str) -> Any:
     if hasattr(type(static), "__get__") and not _only_reads(static):
         return MISSING
     try:
-        # A configuration's own __getattr__ looks a name up under another.
         return getattr(value, name)
     except Exception:  # whatever it raises
         return MISSING

@@ -1,6 +1,6 @@
 """From an expression of the source, and the frame that carries it out, to its value and where that comes from.
 
-Nothing of the user's is run for it: variables and attributes are looked up, and arithmetic is done on numbers alone.
+Of the user's no function is called for it: variables and attributes are looked up, and arithmetic is done on numbers.
 """
 
 from __future__ import annotations

@@ -70,6 +70,6 @@ def _worked_out(name: str, function: Callable[..., Any], operands: Sequence[Reso
     except (ArithmeticError, TypeError, ValueError):
         return Resolved()
     origins: list[Origin] = [operand.origin for operand in operands if operand.origin is not None]
-    if not is_number(value) or len(origins) < len(operands):
-        return Resolved(value if is_number(value) else Resolved().value)
-    return Resolved(value, WorkedOut(name, tuple(origins)))
+    if not is_number(value):
+        return Resolved()
+    return Resolved(value, WorkedOut(name, tuple(origins)) if len(origins) == len(operands) else None)
