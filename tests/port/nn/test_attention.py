@@ -124,7 +124,7 @@ def test_W15_heads_and_projections_mixed_up_are_seen(
     twin.in_proj_weight[...] = right
 
     def interleaved(self: Any, *xs: jax.Array) -> tuple[jax.Array, ...]:
-        return tuple(x.reshape(*x.shape[:-1], -1, self.num_heads).swapaxes(-1, -2) for x in xs)
+        return tuple(jnp.moveaxis(x.reshape(*x.shape[:-1], -1, self.num_heads), -1, 1) for x in xs)
 
     monkeypatch.setattr(MultiheadAttention, "_heads", interleaved)
     assert differences(module, twin, *inputs, gradients=False)["output 0"] > VISIBLE
