@@ -19,7 +19,7 @@ from port.translation.structure.constructors import OPTIONS
 from port.translation.structure.init_inference.numbers import readable
 from port.translation.structure.list_append import grown
 from port.translation.structure.remat import Numbers, checkpointed
-from port.translation.structure.reroll_statements import rolled
+from port.translation.structure.reroll_statements import list_lengths
 
 WIDTH = 120
 _COMMON = ("dtype", "param_dtype", "rngs")
@@ -172,12 +172,11 @@ def _annotation(argument: Argument) -> syntax.Expr:
 def _call(made: FoldedClass, program: Program, imports: Imports) -> syntax.FunctionDef:
     body = made.body
     assert body is not None
-    taken = names_in(*body.statements)
-    lengths = {name: length for name, value in made.attributes.items() if (length := _length(value))}
-    written = rolled(body.statements, lengths, taken)
+    written = list(body.statements)
     if body.returns is not None:
         written.append(syntax.Return(body.returns))
-    written = grown(written, made.original, taken | {*body.parameters, *lengths})
+    lists = {name for name, value in made.attributes.items() if list_lengths({name: value})}
+    written = grown(written, made.original, names_in(*body.statements) | {*body.parameters, *lists})
     statements = [imports.read(shortened_calls(statement, {})) for statement in written]
     parameters = (syntax.Parameter("self"), *(_taken(name, made, program, imports) for name in body.parameters))
     returns = _returned(made, body.returns, program, imports)
@@ -204,16 +203,6 @@ def _returned(made: FoldedClass, given: syntax.Expr | None, program: Program, im
     if is_one and not isinstance(given, syntax.Tuple | syntax.Dict | syntax.List):
         return imports.read(annotation)
     return syntax.Name("Any")
-
-
-def _length(value: syntax.Expr) -> int | None:
-    """How many items an nnx.List is made of."""
-    match value:
-        case syntax.Call(syntax.Attribute(attr="frozen"), (made,)):
-            return _length(made)
-        case syntax.Call(syntax.Attribute(attr="List"), (syntax.List(items),)):
-            return len(items)
-    return None
 
 
 def _annotated(made: FoldedClass, program: Program, name: str) -> syntax.Expr:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from port.translation.ir.number import Numbers, Path, each_number, origin_at
+from port.translation.ir.number import Numbers, Path, each_number, origin_at, with_origins
 from port.translation.ir.origin import Origin
 from port.translation.ir.source_location import SourceLocation
 
@@ -160,6 +160,7 @@ class Loop:
 
 
 Step = Operation | LayerCall | ScopeEnter | ScopeExit | Loop
+S = TypeVar("S", bound=Step)
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,17 @@ def numbers_of(step: Step) -> Iterator[tuple[Path, int | float | bool, Origin | 
             yield path, value, origin_at(step.numbers, path, value)
 
 
+def with_known_origins(step: S) -> S:
+    """A step whose numbers remember their origins, through all that rules work out of them."""
+    match step:
+        case Operation() | ScopeEnter():
+            return replace(step, arguments=with_origins(step.arguments, step.numbers))
+        case LayerCall():
+            arguments = tuple(with_origins(item, step.numbers, (place,)) for place, item in enumerate(step.arguments))
+            return replace(step, arguments=arguments, keywords=with_origins(step.keywords, step.numbers))
+    return step
+
+
 def arguments_of(step: Operation | LayerCall | ScopeEnter) -> dict[Any, Any]:
     """What a step was given, by names; a layer's positional arguments by their numbers."""
     if isinstance(step, LayerCall):
@@ -262,9 +274,6 @@ def read_by(step: Step) -> Iterator[Value]:
             yield from step.taken
             yield from (each.next for each in step.carried)
             yield from (each.inside for each in step.stacked)
-
-
-S = TypeVar("S", bound=Step)
 
 
 def reading(step: S, instead: Callable[[Value], Any]) -> S:

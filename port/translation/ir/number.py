@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from port.translation.ir.origin import Origin
+from port.translation.ir.origin import DefaultOf, Origin
+from port.translation.ir.origin_numbers import with_origin
 
 Path: TypeAlias = tuple[str | int, ...]
 """The way to a number in a tree of arguments: ``("size", 2)``; a call's positional arguments are numbered."""
@@ -39,6 +40,31 @@ def origin_at(numbers: Numbers, path: Path, value: Any) -> Origin | None:
     """
     known = numbers.get(path)
     return known.origin if known is not None and is_same(known.value, value) else None
+
+
+def with_origins(tree: Any, numbers: Numbers, path: Path = ()) -> Any:
+    """A tree whose numbers remember their origins, where those are known: see `port.translation.ir.origin_numbers`.
+
+    Args:
+        tree: of a step's arguments.
+        numbers: of the step.
+        path: where the tree stands among the arguments.
+    """
+    match tree:
+        case bool():
+            return tree
+        case int() | float():
+            origin = origin_at(numbers, path, tree)
+            return tree if isinstance(origin, DefaultOf) else with_origin(tree, origin)
+        case tuple() | list():
+            return type(tree)(with_origins(item, numbers, (*path, place)) for place, item in enumerate(tree))
+        case dict():
+            return {key: with_origins(item, numbers, (*path, key)) for key, item in tree.items()}
+        case slice():
+            return slice(
+                *(with_origins(getattr(tree, end), numbers, (*path, end)) for end in ("start", "stop", "step"))
+            )
+    return tree
 
 
 def each_number(tree: Any, path: Path = ()) -> Iterator[tuple[Path, int | float | bool]]:

@@ -13,11 +13,13 @@ class LiteralAt:
     """It stands in the source.
 
     Attributes:
-        location: the file and the line.
+        value: the number.
+        location: the file and the line; None for a number of code that is not the original's.
         column: from 0, in bytes of UTF-8 as Python's own syntax trees count.
     """
 
-    location: SourceLocation
+    value: int | float | bool
+    location: SourceLocation | None = None
     column: int = 0
 
 
@@ -75,7 +77,20 @@ class DefaultOf:
     parameter: str
 
 
-Origin: TypeAlias = "LiteralAt | AttributeOf | LengthOf | WorkedOut | DefaultOf"
+@dataclass(frozen=True)
+class ConstructorArgument:
+    """A constructor is given it.
+
+    Attributes:
+        constructor: which one: the modules of a construction are numbered as their constructors begin.
+        argument: as it is written in the constructor: ``depth``, ``config.n_head``, ``depths[2]``.
+    """
+
+    constructor: int
+    argument: str
+
+
+Origin: TypeAlias = "LiteralAt | AttributeOf | LengthOf | WorkedOut | DefaultOf | ConstructorArgument"
 
 
 def said(origin: Origin, scope: str = "") -> str:
@@ -86,8 +101,8 @@ def said(origin: Origin, scope: str = "") -> str:
         scope: path of the module in whose code the number stands: its attributes are ``self``'s.
     """
     match origin:
-        case LiteralAt(location, column):
-            return f"{location.line}:{column}"
+        case LiteralAt(value, location, column):
+            return repr(value) if location is None else f"{location.line}:{column}"
         case AttributeOf(path, attribute):
             if path == scope:
                 return f"self.{attribute}"
@@ -103,6 +118,8 @@ def said(origin: Origin, scope: str = "") -> str:
             return f" {function} ".join(_operand(operand, scope) for operand in operands)
         case DefaultOf():
             return "default"
+        case ConstructorArgument(_, argument):
+            return argument
 
 
 def _operand(origin: Origin, scope: str) -> str:

@@ -11,7 +11,7 @@ from port.translation.ir import syntax
 from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 from port.translation.ir.number import Numbers, Path, origin_at
-from port.translation.ir.origin import said
+from port.translation.ir.origin import LiteralAt, said
 from port.translation.ir.source_location import SourceLocation
 from port.translation.ir.syntax import source
 
@@ -88,21 +88,21 @@ def _step(step: Step, depth: int, scopes: tuple[str, ...]) -> Iterator[str]:
                 yield _line(depth + 1, f"stacked {stacked.inside!r} to {stacked.whole!r} along {stacked.axis}")
 
 
-def _lowered_steps(steps: Any, lowered: LoweredGraph, depth: int = 0) -> Iterator[str]:
+def _lowered_steps(steps: Any, lowered: LoweredGraph, depth: int = 0, scopes: tuple[str, ...] = ("",)) -> Iterator[str]:
     for step in steps:
         if isinstance(step, ScopeExit):
-            depth -= 1
-        yield from _lowered_step(step, lowered, depth)
+            depth, scopes = depth - 1, scopes[:-1]
+        yield from _lowered_step(step, lowered, depth, scopes)
         if isinstance(step, ScopeEnter):
-            depth += 1
+            depth, scopes = depth + 1, (*scopes, step.path)
 
 
-def _lowered_step(step: LoweredStep, lowered: LoweredGraph, depth: int) -> Iterator[str]:
+def _lowered_step(step: LoweredStep, lowered: LoweredGraph, depth: int, scopes: tuple[str, ...]) -> Iterator[str]:
     match step:
         case Assignment():
             moved = "  (transpose)" if step.is_transpose else ""
             text = f"{_results(step.results, lowered)} = {source(step.expression)}{moved}"
-            yield _line(depth, text, step.place)
+            yield _line(depth, f"{text}{_numbers_in(step.expression, scopes[-1])}", step.place)
         case ScopeEnter():
             yield _enter(step, depth)
         case ScopeExit():
@@ -117,7 +117,7 @@ def _lowered_step(step: LoweredStep, lowered: LoweredGraph, depth: int) -> Itera
                 yield _line(depth + 1, text)
             for value, whole in zip(step.sliced, step.whole, strict=True):
                 yield _line(depth + 1, f"sliced {_typed(value, lowered)} of {source(whole)}")
-            yield from _lowered_steps(step.steps, lowered, depth + 1)
+            yield from _lowered_steps(step.steps, lowered, depth + 1, scopes)
             for value, given in zip(step.stacked, step.given, strict=True):
                 yield _line(depth + 1, f"stacked {source(given)} to {value!r}")
 
@@ -174,6 +174,16 @@ def _shown(value: Any, origins: _Origins = _NONE, path: Path = ()) -> str:
             return f"{{{_named(value, origins, path)}}}"
         case _:
             return f"{value!r}{origins.of(path, value)}"
+
+
+def _numbers_in(expression: syntax.Expr, scope: str) -> str:
+    """What an expression's numbers are in the original, but for those that are literals there, too."""
+    known = {
+        node.value: said(node.origin, scope)
+        for node in syntax.walk(expression)
+        if isinstance(node, syntax.Const) and node.origin is not None and not isinstance(node.origin, LiteralAt)
+    }
+    return f"  [{', '.join(f'{value} = {text}' for value, text in known.items())}]" if known else ""
 
 
 def _line(depth: int, text: str, place: SourceLocation | None = None) -> str:

@@ -6,7 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 from port.translation.frontend.constants import constant
-from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, each_value, mapped
+from port.translation.ir.graph import (
+    Graph,
+    LayerCall,
+    Loop,
+    Operation,
+    ScopeEnter,
+    ScopeExit,
+    Step,
+    each_value,
+    mapped,
+    with_known_origins,
+)
 from port.translation.ir.layout import torchs
 from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import LoweredGraph
@@ -52,10 +63,10 @@ def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
     match step:
         case Operation():
             stage.place = step.place
-            apply(stage, step)
+            apply(stage, with_known_origins(step))
         case LayerCall():
             stage.place = step.place
-            apply_layer(stage, step)
+            apply_layer(stage, with_known_origins(step))
         case Loop():
             lower_loop(stage, step, lambda inner: lower_step(stage, inner, scopes))
         case ScopeEnter():
@@ -64,7 +75,7 @@ def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
             stage.scope = step.path
             for value in each_value(step.arguments):
                 stage.settle(value)
-            stage.lowered.append(replace(step, arguments=mapped(step.arguments, stage.ref)))
+            stage.lowered.append(replace(step, arguments=mapped(with_known_origins(step).arguments, stage.ref)))
         case ScopeExit() if not step.path:
             for path, value in stage.graph.written.items():
                 stage.write(path, value)

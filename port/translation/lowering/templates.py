@@ -14,6 +14,7 @@ from typing import Any
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import literal
+from port.translation.ir.origin_numbers import with_origin
 
 _BUILTINS = {
     name: getattr(builtins, name)
@@ -184,9 +185,21 @@ class _Specialising:
             name.id not in bound and name.id not in _BUILTINS for name in _names(*nodes[:1])
         ):
             return node
-        named = syntax.transformed(node, lambda n: syntax.Name(n.name) if isinstance(n, syntax.Hole) else n)
+        numbers: dict[str, Any] = {}
+
+        def named(inner: syntax.Node) -> syntax.Node:
+            match inner:
+                case syntax.Hole(name):
+                    return syntax.Name(name)
+                case syntax.Const(value, origin=origin) if origin is not None:
+                    name = f"number_{len(numbers)}_"
+                    numbers[name] = with_origin(value, origin)
+                    return syntax.Name(name)
+            return inner
+
+        tree = syntax.transformed(node, named)
         try:
-            return _said(eval(syntax.compiled(named), {"__builtins__": {}, **_BUILTINS, **self.symbols}))
+            return _said(eval(syntax.compiled(tree), {"__builtins__": {}, **_BUILTINS, **self.symbols, **numbers}))
         except Exception:  # it needs what only the arrays have
             return node
 

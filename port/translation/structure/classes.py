@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from port.translation.ir import syntax
-from port.translation.ir.expr import code
+from port.translation.ir.expr import code, names_in
 from port.translation.ir.layout import torchs
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree, identifier
@@ -17,6 +17,7 @@ from port.translation.structure.class_merge import ClassForm, FoldedClass, fold
 from port.translation.structure.constructors import buffer_form, is_function, layer_form, parameter_form
 from port.translation.structure.frozen_parameters import Freezing
 from port.translation.structure.init_inference import Initial
+from port.translation.structure.reroll_statements import list_lengths, rolled
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.unreachable import Unreachable
 from port.translation.structure.written_calls import WrittenCalls, written_calls
@@ -179,7 +180,11 @@ class _Building:
                 attributes[identifier(name)] = made
         for lowered in self.runs.values():
             attributes |= lowered.extras.get(path, {})
-        return ClassForm(path, module, attributes, self.calls.bodies.get(path))
+        body = self.calls.bodies.get(path)
+        if body is not None:
+            loops = rolled(body.statements, list_lengths(attributes), names_in(*body.statements))
+            body = replace(body, statements=tuple(loops))
+        return ClassForm(path, module, attributes, body)
 
     def _own(self, path: str, name: str) -> syntax.Expr | None:
         parameter = self.tree.modules[path]._parameters[name]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from port.translation.ir import syntax
-from port.translation.ir.expr import code
 from port.translation.structure.anti_unify import Differ, Holes, numbered, unified
 
 _LONGEST = 8
@@ -14,7 +13,11 @@ _PLACE = numbered(0)
 """Stands for the number of the round: as the index of an item, or by itself."""
 
 
-def rolled(statements: Sequence[syntax.Stmt], lengths: dict[str, int], taken: set[str]) -> list[syntax.Stmt]:
+Lengths = Mapping[syntax.Expr, int]
+"""The lists that a module holds, as its own code reads them (``self.layers``, ``self.parts["layers"]``)."""
+
+
+def rolled(statements: Sequence[syntax.Stmt], lengths: Lengths, taken: set[str]) -> list[syntax.Stmt]:
     """``for layer in self.layers: x = layer(x)`` for ``x = self.layers[0](x)``, ``x = self.layers[1](x)``, …
 
     What differs may also be the index by itself (``for i, layer in enumerate(self.layers)``), and may be of several
@@ -51,10 +54,10 @@ class _Repeat:
 
     block: tuple[syntax.Stmt, ...]
     rounds: int
-    lists: tuple[str, ...]
+    lists: tuple[syntax.Expr, ...]
 
 
-def _repeat(statements: Sequence[syntax.Stmt], start: int, lengths: dict[str, int]) -> _Repeat | None:
+def _repeat(statements: Sequence[syntax.Stmt], start: int, lengths: Lengths) -> _Repeat | None:
     """What repeats from here on, in as few statements a round as may be."""
     for period in range(1, min(_LONGEST, (len(statements) - start) // 2) + 1):
         first = statements[start : start + period]
@@ -70,15 +73,15 @@ def _repeat(statements: Sequence[syntax.Stmt], start: int, lengths: dict[str, in
     return None
 
 
-def _reads_first_item(statement: syntax.Stmt, lengths: dict[str, int]) -> bool:
+def _reads_first_item(statement: syntax.Stmt, lengths: Lengths) -> bool:
     return any(_list_of(node, syntax.Const(0)) in lengths for node in syntax.walk(statement))
 
 
-def _list_of(node: syntax.Node, index: syntax.Expr) -> str | None:
-    """``layers`` for ``self.layers[index]``."""
+def _list_of(node: syntax.Node, index: syntax.Expr) -> syntax.Expr | None:
+    """``self.layers`` for ``self.layers[index]``."""
     match node:
-        case syntax.Subscript(syntax.Attribute(syntax.Name("self"), name), place) if place == index:
-            return name
+        case syntax.Subscript(value, place) if place == index:
+            return value
     return None
 
 
@@ -97,29 +100,37 @@ def _in_round(
     return block if differ == [(0, number)] and all(type(value) is int for value in differ[0]) else None
 
 
-def _lists_of(block: Sequence[syntax.Stmt], lengths: dict[str, int]) -> tuple[str, ...]:
+def _lists_of(block: Sequence[syntax.Stmt], lengths: Lengths) -> tuple[syntax.Expr, ...]:
     found = [_list_of(node, _PLACE) for node in syntax.walk(*block)]
-    return tuple(dict.fromkeys(name for name in found if name in lengths))
+    return tuple(dict.fromkeys(of for of in found if of is not None and of in lengths))
 
 
-def _loop(repeat: _Repeat, lengths: dict[str, int], taken: set[str]) -> syntax.Stmt:
-    names: dict[str, str] = {}
+def _item_name(of: syntax.Expr) -> str:
+    """``layer`` for an item of ``self.layers``."""
+    match of:
+        case syntax.Attribute(attr=name) | syntax.Subscript(slice=syntax.Const(str() as name)):
+            return name[:-1] if name.endswith("s") and len(name) > 2 and name[:-1].isidentifier() else "layer"
+    return "layer"
+
+
+def _loop(repeat: _Repeat, lengths: Lengths, taken: set[str]) -> syntax.Stmt:
+    names: dict[syntax.Expr, str] = {}
     for of in repeat.lists:
-        names[of] = _free_name(of[:-1] if of.endswith("s") and len(of) > 2 else "layer", {*taken, *names.values()})
+        names[of] = _free_name(_item_name(of), {*taken, *names.values()})
     index = syntax.Name(_free_name("i", {*taken, *names.values()}))
 
     def written(node: syntax.Node) -> syntax.Node:
-        name = _list_of(node, index)  # the innermost is replaced first: the index stands there already
-        return syntax.Name(names[name]) if name in names else index if node == _PLACE else node
+        of = _list_of(node, index)  # the innermost is replaced first: the index stands there already
+        return syntax.Name(names[of]) if of in names else index if node == _PLACE else node
 
     block = tuple(syntax.transformed(statement, written) for statement in repeat.block)
-    items = [code(f"self.{name}") for name in repeat.lists]
-    if repeat.rounds < min(lengths[name] for name in repeat.lists):
-        items[0] = code(f"self.{repeat.lists[0]}[:{repeat.rounds}]")
+    items: list[syntax.Expr] = list(repeat.lists)
+    if repeat.rounds < min(lengths[of] for of in repeat.lists):
+        items[0] = syntax.Subscript(items[0], syntax.Slice(upper=syntax.Const(repeat.rounds)))
     target: syntax.Expr = syntax.Name(names[repeat.lists[0]])
     through = items[0]
     if len(items) > 1:
-        target = syntax.Tuple(tuple(syntax.Name(names[name]) for name in repeat.lists))
+        target = syntax.Tuple(tuple(syntax.Name(names[of]) for of in repeat.lists))
         through = syntax.Call(syntax.Name("zip"), tuple(items))
     if any(node == index for node in syntax.walk(*block)):
         target, through = syntax.Tuple((index, target)), syntax.Call(syntax.Name("enumerate"), (through,))
@@ -131,3 +142,23 @@ def _free_name(wanted: str, taken: set[str]) -> str:
     while wanted in taken:
         wanted = f"{wanted}_"
     return wanted
+
+
+def list_lengths(attributes: Mapping[str, syntax.Expr]) -> dict[syntax.Expr, int]:
+    """The lists that a module holds, and those in its dicts: as its own code reads each → how many items it has."""
+    return {
+        of: count
+        for name, value in attributes.items()
+        for of, count in _lengths(syntax.Attribute(syntax.Name("self"), name), value)
+    }
+
+
+def _lengths(of: syntax.Expr, value: syntax.Expr) -> Iterator[tuple[syntax.Expr, int]]:
+    match value:
+        case syntax.Call(syntax.Attribute(attr="frozen"), (made,)):
+            yield from _lengths(of, made)
+        case syntax.Call(syntax.Attribute(attr="List"), (syntax.List(items),)):
+            yield of, len(items)
+        case syntax.Call(syntax.Attribute(attr="Dict"), (syntax.Dict(keys, values),)):
+            for key, item in zip(keys, values, strict=True):
+                yield from _lengths(syntax.Subscript(of, key), item)

@@ -74,9 +74,9 @@ class NumberOrigins:
     def _resolved(self, node: ast.expr, point: ProgramPoint) -> Resolved:
         match node:
             case ast.Constant(value):
-                return Resolved(value, self._literal(node, point) if is_number(value) else None)
+                return Resolved(value, self._literal(value, node, point) if is_number(value) else None)
             case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
-                return Resolved(-value, self._literal(node, point))
+                return Resolved(-value, self._literal(-value, node, point))
             case ast.UnaryOp(ast.Not(), operand):
                 known = truth(self.resolve(operand, point))
                 return Resolved() if known is None else Resolved(not known)
@@ -112,8 +112,8 @@ class NumberOrigins:
         """Whether a condition held at a point; None where it is not known."""
         return truth(self.resolve(test, point))
 
-    def _literal(self, node: ast.expr, point: ProgramPoint) -> LiteralAt:
-        return LiteralAt(SourceLocation(point.here.file.name, node.lineno), node.col_offset)
+    def _literal(self, value: Any, node: ast.expr, point: ProgramPoint) -> LiteralAt:
+        return LiteralAt(value, SourceLocation(point.here.file.name, node.lineno), node.col_offset)
 
     def _first(self, wanted: bool, operands: list[ast.expr], point: ProgramPoint) -> Resolved:
         for operand in operands:
@@ -138,7 +138,7 @@ class NumberOrigins:
         if isinstance(of.origin, AttributeOf) and of.value is not MISSING:
             return Resolved(held, AttributeOf(of.origin.path, f"{of.origin.attribute}.{name}"))
         if of.value is math and is_number(held):
-            return Resolved(held, self._literal(value, point))  # math.pi
+            return Resolved(held, self._literal(held, value, point))  # math.pi
         return Resolved(held)
 
     def _shape(self, tensor: ast.expr, of: Resolved, point: ProgramPoint) -> Resolved:
@@ -182,7 +182,7 @@ class NumberOrigins:
     def _infinite(self, node: ast.Call, text: str, point: ProgramPoint) -> Resolved:
         """``float("inf")``, which is how a literal of it is written."""
         try:
-            return Resolved(float(text), self._literal(node, point))
+            return Resolved(float(text), self._literal(float(text), node, point))
         except ValueError:
             return Resolved()
 

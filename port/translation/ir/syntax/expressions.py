@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from port.translation.ir.origin import Origin
+from port.translation.ir.origin_numbers import origin_of, plain
 from port.translation.ir.syntax.node import Expr, Node
 
 # %% What stands for something until it is written
@@ -66,6 +67,12 @@ class Const(Expr):
 
     value: Any
     origin: Origin | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        known = origin_of(self.value)
+        if known is not None:
+            object.__setattr__(self, "value", plain(self.value))
+            object.__setattr__(self, "origin", self.origin or known)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Const) and self._key() == other._key()

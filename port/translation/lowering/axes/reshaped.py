@@ -118,8 +118,8 @@ def _shape(
             shape.append(stage.ref(given))
         elif given == -1 or not isinstance(result.shape[dim], int):  # type: ignore[index]
             shape.append(-1)
-        else:
-            shape.append(result.shape[dim])  # type: ignore[index]
+        else:  # what is given remembers where it comes from
+            shape.append(given if given == result.shape[dim] else result.shape[dim])  # type: ignore[index]
     # One length may be left open: that of a flatten, so that the image's size is not fixed.
     open_ones = [dim for dim in layout.order[leading:] if dim in merged]
     if -1 not in shape and len(open_ones) == 1:

@@ -15,7 +15,7 @@ from port.translation.ir.source_location import SourceLocation
 
 from .graphs import HERE, X, Y
 
-HEADS, LITERAL = AttributeOf("", "heads"), LiteralAt(SourceLocation("net.py", 3), 4)
+HEADS, LITERAL = AttributeOf("", "heads"), LiteralAt(2, SourceLocation("net.py", 3), 4)
 
 
 def test_numbers_are_found_in_trees_with_the_way_to_each() -> None:

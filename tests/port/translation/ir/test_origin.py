@@ -9,7 +9,7 @@ from port.translation.ir.source_location import SourceLocation
 
 HERE = SourceLocation("net.py", 12)
 DIM, HEADS = AttributeOf("blocks.0.attn", "dim"), AttributeOf("blocks.0.attn", "config.heads")
-TWO, LENGTH = LiteralAt(HERE, 8), LengthOf("x", -1, HERE)
+TWO, LENGTH = LiteralAt(2, HERE, 8), LengthOf("x", -1, HERE)
 
 
 @pytest.mark.parametrize(

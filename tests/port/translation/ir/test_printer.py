@@ -63,7 +63,7 @@ def test_numbers_stand_beside_their_origins() -> None:
     here = AttributeOf("", "heads")
     numbers = {
         ("size", 1): KnownNumber(3, here),
-        ("size", 2): KnownNumber(5, WorkedOut("//", (here, LiteralAt(HERE, 9)))),
+        ("size", 2): KnownNumber(5, WorkedOut("//", (here, LiteralAt(4, HERE, 9)))),
     }
     view = Operation("aten.view.default", {"self": X, "size": [-1, 3, 5]}, (Y,), False, HERE, numbers=numbers)
     assert "size=[-1, 3@self.heads, 5@(self.heads // 3:9)])" in print_graph(straight(view))

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from port.translation.codegen.statements import text_of
-from port.translation.structure.reroll_statements import rolled
+from port.translation.ir.expr import code
+from port.translation.structure.reroll_statements import list_lengths, rolled
 
 from ..statements_read import statements as statements_of
 
-LENGTHS = {"layers": 3, "gains": 2}
+LENGTHS = {code("self.layers"): 3, code("self.gains"): 2, code("self.parts['blocks']"): 2}
 HELD = SimpleNamespace(
     layers=[lambda x, k=k: 3 * x + k for k in (1, 2, 5)], gains=[lambda x, k=k: x - k for k in (7, 11)]
 )
@@ -32,6 +33,10 @@ def loops(text: str, taken: tuple[str, ...] = ()) -> str:
             "for layer in self.layers:\n    x = layer(x)",
         ),
         ("x = self.layers[0](x)\nx = self.layers[1](x)", "for layer in self.layers[:2]:\n    x = layer(x)"),
+        (
+            "x = self.parts['blocks'][0](x)\nx = self.parts['blocks'][1](x)",
+            "for block in self.parts['blocks']:\n    x = block(x)",
+        ),
         (
             "y = self.gains[0](x)\nx = x + y\ny = self.gains[1](x)\nx = x + y\nreturn x",
             "for gain in self.gains:\n    y = gain(x)\n    x = x + y\nreturn x",
@@ -115,3 +120,12 @@ def _done(text: str) -> tuple[Any, Any]:
 def test_loops_do_what_the_statements_did(statements: list[str]) -> None:
     text = "\n".join(statements)
     assert _done(loops(text)) == _done(text)
+
+
+def test_lists_are_found_in_dicts_too() -> None:
+    attributes = {
+        "layers": code("nnx.List([a, b])"),
+        "parts": code("nnx.Dict({'blocks': nnx.List([a, b, c]), 'norm': n})"),
+        "norm": code("nnx.BatchNorm(3)"),
+    }
+    assert list_lengths(attributes) == {code("self.layers"): 2, code("self.parts['blocks']"): 3}

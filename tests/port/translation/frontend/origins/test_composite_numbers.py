@@ -14,7 +14,7 @@ DEFAULT = KnownNumber(1, DefaultOf("aten.split.Tensor", "dim"))
 
 
 def _literal(value: int) -> KnownNumber:
-    return KnownNumber(value, LiteralAt(SourceLocation("net.py", 3)))
+    return KnownNumber(value, LiteralAt(value, SourceLocation("net.py", 3)))
 
 
 def test_the_operator_itself_has_all_of_them_also_where_it_wrote_in_place() -> None:

@@ -51,7 +51,7 @@ def test_a_comment_is_a_line_of_comment(text: str) -> None:
 
 
 def test_where_a_number_comes_from_tells_no_two_apart_and_is_kept() -> None:
-    written = LiteralAt(SourceLocation("net.py", 3))
+    written = LiteralAt(3, SourceLocation("net.py", 3))
     heads = syntax.Const(8, origin=WorkedOut("//", (AttributeOf("attention", "heads"), written)))
     assert heads == syntax.Const(8) and hash(heads) == hash(syntax.Const(8)) and heads.origin != syntax.Const(8).origin
     call = syntax.Call(syntax.Name("f"), (syntax.Name("x"), heads))

@@ -1,0 +1,78 @@
+"""Functions of Python's that would forget where a number comes from, as constructors call them."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+from port.translation.ir.origin_numbers import OriginFloat, OriginInt, origin_of, worked_out
+
+
+class _Remembering(type):
+    """A class that is Python's own to whoever asks, but for what it makes of a number with an origin."""
+
+    own: type
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.own)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.own)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.own
+
+    def __hash__(cls) -> int:
+        return hash(cls.own)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and isinstance(args[0], OriginInt | OriginFloat):
+            return worked_out(cls.own.__name__, cls.own, args[0])
+        return cls.own(*args, **kwargs)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.own, name)
+
+
+class _Int(metaclass=_Remembering):
+    own = int
+
+
+class _Float(metaclass=_Remembering):
+    own = float
+
+
+def _sqrt(number: Any) -> Any:
+    return worked_out("math.sqrt", math_sqrt, number) if origin_of(number) is not None else math_sqrt(number)
+
+
+math_sqrt = math.sqrt
+
+
+@contextmanager
+def remembering(modules: Iterable[ModuleType], note_range: Callable[[int], Any]) -> Iterator[None]:
+    """Within it, the code of some modules calls functions that remember origins.
+
+    Args:
+        modules: of the user's classes.
+        note_range: is told the length of each ``range(n)`` whose ``n`` has an origin.
+    """
+
+    def noted_range(*ends: Any) -> range:
+        if len(ends) == 1 and origin_of(ends[0]) is not None:
+            note_range(ends[0])
+        return builtins.range(*ends)
+
+    replaced = {"int": _Int, "float": _Float, "range": noted_range}
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(math, "sqrt", _sqrt))
+        for module in modules:
+            own = {name: function for name, function in replaced.items() if name not in vars(module)}
+            own |= {name: _sqrt for name, value in vars(module).items() if value is math_sqrt}
+            stack.enter_context(mock.patch.dict(vars(module), own))
+        yield

@@ -1,0 +1,55 @@
+"""The lengths that tensors are made with, which remember where they come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from port.translation.ir.origin_numbers import origin_of
+
+
+class Sizes(TorchFunctionMode):
+    """Sees which lengths tensors are made with: ``torch.zeros(1, n, dim)``, ``x.view(1, 1, n, n)``.
+
+    What is worked out of one tensor element by element is as long as that; a parameter is as its tensor.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
+        self._held: list[Any] = []  # a storage's address is its own only while it lives
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor):
+            sizes = self._sizes(made, (args, kwargs or {}))
+            if sizes is not None:
+                self._found.setdefault(_key(made), sizes)
+                self._held.append(made)
+        return made
+
+    def of(self, tensor: Any) -> tuple[int, ...] | None:
+        """A tensor's lengths, those whose origin is known with it; None where none is."""
+        return self._found.get(_key(tensor))
+
+    def _sizes(self, made: Any, arguments: Any) -> tuple[int, ...] | None:
+        shape = tuple(made.shape)
+        leaves = pytree.tree_leaves(arguments)
+        numbers = [leaf for leaf in leaves if isinstance(leaf, int) and not isinstance(leaf, bool)]
+        if any(origin_of(number) is not None for number in numbers):
+            for start in range(len(numbers) - len(shape) + 1):
+                window = tuple(numbers[start : start + len(shape)])
+                if window == shape:
+                    return window
+        known = (self.of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor) and tuple(leaf.shape) == shape)
+        return next((sizes for sizes in known if sizes is not None), None)
+
+
+def _key(tensor: Any) -> tuple[int, tuple[int, ...]]:
+    try:
+        return tensor.untyped_storage()._cdata, tuple(tensor.shape)
+    except (NotImplementedError, RuntimeError):  # a sparse tensor, or one of an unusual kind
+        return id(tensor), tuple(tensor.shape)
