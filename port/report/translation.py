@@ -88,8 +88,7 @@ def _modules(translation: Translation, root: Any) -> list[dict[str, Any]]:
 def _flax_classes(translation: Translation) -> dict[str, str]:
     from flax import nnx
 
-    cls = vars(translation.code)[translation.name]
-    built = nnx.eval_shape(lambda: cls(rngs=nnx.Rngs(0)))
+    built = nnx.eval_shape(lambda: translation.constructor(rngs=nnx.Rngs(0)))
     return {".".join(map(str, path)): type(node).__name__ for path, node in nnx.iter_graph(built)}
 
 

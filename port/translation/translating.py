@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from port.errors import PortError
 from port.judging.limits import TIME_LIMIT
 from port.mapping import FROZEN, TORCH_ONLY, Mapping
 from port.mapping.entry import gather
@@ -17,6 +18,7 @@ from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.parity.sides.duration import time_limit_of
 from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.artifact.weight_map import mapping_of
+from port.translation.borne_out import not_borne_out
 from port.translation.both_modes import BothRuns, Runs, both_runs
 from port.translation.codegen.emit import formatted, render
 from port.translation.codegen.length_checks import expectations
@@ -29,12 +31,15 @@ from port.translation.free_dimensions import (
     without_long_conditions,
 )
 from port.translation.frontend.conditions import conditions
+from port.translation.frontend.construction import Construction, constructed
+from port.translation.frontend.construction.settings import Sized, sized
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.frontend.precision import SINGLE
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.frontend.single_layer import as_root, prefix_of
+from port.translation.ir import syntax
 from port.translation.ir.expr import literal, values_in
 from port.translation.ir.graph import ScopeExit, each_value, values_of
 from port.translation.ir.layout import Layout, torchs
@@ -44,6 +49,7 @@ from port.translation.ir.symbolic_lengths import shapes_of
 from port.translation.result import Translation
 from port.translation.structure.classes import Program, program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
+from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.remat import checkpointed_classes
 from port.translation.structure.unreachable import LostLength
 from port.translation.verify import OriginalAndWritten, Proof, prove, settled
@@ -107,9 +113,15 @@ def translate(
     run = partial(both_runs, module, args, kwargs, remat=bool(remat), check=check)
     captured = run(free=()) if static else captured_with_free_lengths(run)
     without_weights = is_on_meta(module)
-    seen = watched(captured.root, None if construct is None else lambda: as_root(construct()))
+    made_anew = None if construct is None else lambda: as_root(construct())
+    seen = watched(captured.root, made_anew)
+    construction = constructed(captured.root, made_anew)
+    fixed = frozenset[OwnArgument]()
+    if check and construction is not None:
+        _, program, _ = _programmed(captured, run, seen, construction)
+        fixed = _not_borne_out(captured, program, construction)
     while True:
-        captured, program, initial = _programmed(captured, run, seen)
+        captured, program, initial = _programmed(captured, run, seen, construction, fixed)
         made, source = _unchecked(captured, program, initial, name=name, remat=remat)
         made, fewer = _settle_lengths(captured, made, run, check=check and not without_weights)
         if fewer is None:
@@ -169,6 +181,7 @@ def _unchecked(
     return Translation(
         name=root.name,
         source=source(),
+        arguments={name: syntax.source(value) for name, value in program.arguments.items()},
         mapping=without_prefix(weights.mapping, prefix_of(captured.module)),
         boundary=_boundary(program, runs),
         values=weights.values,
@@ -197,20 +210,43 @@ def _lengths(captured: BothRuns) -> InputLengths:
     return replace(lengths, conditions=conditions(guards, lengths, lengths.of(captured.args, captured.kwargs)))
 
 
-def _programmed(captured: BothRuns, run: Callable[..., BothRuns], seen: Seen) -> tuple[BothRuns, Program, Initial]:
+def _programmed(
+    captured: BothRuns,
+    run: Callable[..., BothRuns],
+    seen: Seen,
+    construction: Construction | None,
+    fixed: frozenset[OwnArgument] = frozenset(),
+) -> tuple[BothRuns, Program, Initial]:
     """Both runs, and the program that says them, with as many free lengths as source can say."""
     while True:
         tree = ModuleTree(captured.root, captured.layers)
         folded = {path for run in captured.runs.values() for path in run.folds}
         initial = Initial(seen, captured.layers, folded)
         try:
-            return captured, program_of(captured.runs, tree, initial), initial
+            return captured, program_of(captured.runs, tree, initial, construction, fixed), initial
         except LostLength as error:
             # A length that the code needs where no array shows it: what it is made of cannot stay free.
             fewer = without(captured, error.formula, run)
             if fewer is None:
                 raise
             captured = fewer
+
+
+def _not_borne_out(captured: BothRuns, program: Program, construction: Construction) -> frozenset[OwnArgument]:
+    """The arguments of constructors that are written as their values: nothing shows that others may be given."""
+
+    def written(other: Sized) -> Program | None:
+        try:
+            module = other.construct()
+            run = partial(both_runs, module, other.args, other.kwargs, check=False)
+            again = run(free=captured.free)
+            seen = watched(again.root, other.construct)
+            return _programmed(again, run, seen, constructed(again.root, other.construct))[1]
+        except (PortError, AssertionError):
+            return None
+
+    model = sized(construction, captured.root, captured.args, captured.kwargs)
+    return frozenset(not_borne_out(program, model, written))
 
 
 def _boundary(program: Program, runs: Runs) -> Boundary:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ class WrittenModule:
             together.
         checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
         own_gradients: what of ``torch.autograd`` has a backward pass that the source does not: ``Name (file:line)``.
+        arguments: what the constructor is given to make this model, but for defaults: names → expressions.
     """
 
     name: str
@@ -51,6 +53,7 @@ class WrittenModule:
     draws: dict[bool, tuple[Drawn, ...]] = field(default_factory=dict)
     checkpointed: tuple[str, ...] = ()
     own_gradients: tuple[str, ...] = ()
+    arguments: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def module(self) -> Any:
@@ -97,7 +100,7 @@ class WrittenModule:
 
         from port.nn import filled_later
 
-        made_by = self.code.__dict__[self.name]
+        made_by = self.constructor
         if not filled:
             return made_by(rngs=nnx.Rngs(seed), **options)
         # A source that stands alone has its own.
@@ -113,6 +116,12 @@ class WrittenModule:
                 made.append((path, jnp.array(array, dtype=_dtype(variable, array))))
         nnx.update(module, nnx.from_flat_state(made))
         return module
+
+    @property
+    def constructor(self) -> Callable[..., Any]:
+        """The root's class with the arguments of this model; it takes ``rngs``, ``dtype`` and ``param_dtype``."""
+        given = {name: eval(text, self.code.__dict__) for name, text in self.arguments.items()}
+        return partial(self.code.__dict__[self.name], **given)
 
     @cached_property
     def code(self) -> Any:

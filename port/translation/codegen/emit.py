@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from port.translation.codegen.imports import Imports
 from port.translation.codegen.shorter import runs_of, shortened_calls
@@ -15,9 +16,11 @@ from port.translation.ir.lowered import UNWRITTEN
 from port.translation.structure.call_tree import RETURN
 from port.translation.structure.class_merge import Argument, FoldedClass
 from port.translation.structure.classes import Program
+from port.translation.structure.configurations import ConfigurationClass
 from port.translation.structure.constructors import OPTIONS
 from port.translation.structure.init_inference.numbers import readable
 from port.translation.structure.list_append import grown
+from port.translation.structure.own_arguments import Configuration
 from port.translation.structure.remat import Numbers, checkpointed
 from port.translation.structure.reroll_statements import list_lengths
 
@@ -51,7 +54,10 @@ def render(
     root = program.classes[-1].name
     if checks:
         classes[-1] = _with_checks(classes[-1], [imports.read(check) for check in checks])
-    text = "\n\n\n".join(map(text_of, classes))
+    if program.configurations:
+        imports.line("from dataclasses import dataclass")
+    written = [*(_configuration(made, program) for made in program.configurations), *map(text_of, classes)]
+    text = "\n\n\n".join(written)
     read = names_in(*classes)
     if UNWRITTEN in read:
         text = f"{_UNWRITTEN}\n\n\n{text}"
@@ -63,7 +69,9 @@ def render(
         imports.own("Tables")
     if weights is not None:
         partly = {"TABLES", "unknown_start"} & read
-        text += "\n\n\n" + (_LOAD_LATER if partly else _LOAD).format(root=root, weights=weights)
+        text += "\n\n\n" + (_LOAD_LATER if partly else _LOAD).format(
+            root=root, weights=weights, arguments=_arguments(program)
+        )
         if partly:
             imports.own("filled_later")
         imports.line("from pathlib import Path")
@@ -94,7 +102,7 @@ def formatted(text: str) -> str:
 
 def _class(made: FoldedClass, program: Program, imports: Imports, remat: Mapping[str, Numbers]) -> syntax.ClassDef:
     text = syntax.Docstring(f"{made.original.__module__}.{made.original.__qualname__} of PyTorch.")
-    constructor = _constructor(made, {other.name: other for other in program.classes}, imports)
+    constructor = _constructor(made, program, imports)
     body: list[syntax.Stmt] = [text, constructor]
     call = None if made.body is None else _call(made, program, imports)
     if made.name in remat:
@@ -105,7 +113,8 @@ def _class(made: FoldedClass, program: Program, imports: Imports, remat: Mapping
     return syntax.ClassDef(made.name, (imports.read(base),), tuple(body))
 
 
-def _constructor(made: FoldedClass, names: dict[str, FoldedClass], imports: Imports) -> syntax.FunctionDef:
+def _constructor(made: FoldedClass, program: Program, imports: Imports) -> syntax.FunctionDef:
+    names = {other.name: other for other in program.classes}
     attributes = {
         name: imports.read(shortened_calls(readable(value), names)) for name, value in made.attributes.items()
     }
@@ -129,7 +138,7 @@ def _constructor(made: FoldedClass, names: dict[str, FoldedClass], imports: Impo
     imports.line("import jax.numpy as jnp")
     parameters = (
         syntax.Parameter("self"),
-        *(_parameter(argument, imports) for argument in made.arguments),
+        *(_parameter(argument, program, imports) for argument in made.arguments),
         syntax.Parameter("dtype", syntax.Name("Any"), syntax.Const(None), kind="name"),
         syntax.Parameter("param_dtype", syntax.Name("Any"), code("jnp.float32"), kind="name"),
         syntax.Parameter("rngs", imports.read(code("nnx.Rngs")), kind="name"),
@@ -156,17 +165,47 @@ def _assign(name: str, value: syntax.Expr) -> syntax.Stmt:
     return syntax.Assign(syntax.Attribute(syntax.Name("self"), name), value)
 
 
-def _parameter(argument: Argument, imports: Imports) -> syntax.Parameter:
+def _parameter(argument: Argument, program: Program, imports: Imports) -> syntax.Parameter:
     default = None if argument.default is None else imports.read(argument.default)
-    return syntax.Parameter(argument.name, _annotation(argument), default)
+    annotation = _annotation(argument, program)
+    return syntax.Parameter(argument.name, annotation, default, kind="name" if argument.by_name else "")
 
 
-def _annotation(argument: Argument) -> syntax.Expr:
-    if argument.is_module:
-        return syntax.Name("Any")
-    kinds = {type(worth(value)).__name__ for value in argument.values.values()}
+def _annotation(argument: Argument, program: Program) -> syntax.Expr:
+    return syntax.Name("Any") if argument.is_module else _annotation_of(argument.values.values(), program)
+
+
+def _annotation_of(values: Iterable[syntax.Expr], program: Program) -> syntax.Expr:
+    """How it is annotated what is one of several constants."""
+    configurations = {made.original: made.name for made in program.configurations}
+
+    def kind(value: Any) -> str:
+        match value:
+            case Configuration(original):
+                return configurations.get(original, "Any")
+            case tuple() | list() if value:
+                inside = {kind(item) for item in value}
+                return f"tuple[{inside.pop() if len(inside) == 1 else 'Any'}, ...]"
+        return type(value).__name__.replace("NoneType", "None")
+
+    kinds = {kind(worth(value)) for value in values}
     kinds = {"float"} if kinds == {"int", "float"} else kinds
-    return code(" | ".join(sorted(kinds)).replace("NoneType", "None"))
+    return code("Any" if "Any" in kinds else " | ".join(sorted(kinds, key=lambda each: (each == "None", each))))
+
+
+def _configuration(made: ConfigurationClass, program: Program) -> str:
+    fields = []
+    for field in made.fields:
+        default = "" if field.default is None else f" = {syntax.source(field.default)}"
+        annotation = _annotation_of([field.value, *([] if field.default is None else [field.default])], program)
+        fields.append(f"    {field.name}: {syntax.source(annotation)}{default}")
+    original = f"{made.original.__module__}.{made.original.__qualname__}"
+    return _CONFIGURATION.format(name=made.name, original=original, fields="\n".join(fields))
+
+
+def _arguments(program: Program) -> str:
+    """What the root's constructor is given, as source before further arguments."""
+    return "".join(f"{name}={syntax.source(value)}, " for name, value in program.arguments.items())
 
 
 def _call(made: FoldedClass, program: Program, imports: Imports) -> syntax.FunctionDef:
@@ -224,12 +263,20 @@ _TABLES = """
 TABLES = Tables(Path(__file__).with_name("{tables}"))
 """.strip()
 
+_CONFIGURATION = '''
+@dataclass(frozen=True)
+class {name}:
+    """{original} of PyTorch, what is read of it."""
+
+{fields}
+'''.strip()
+
 _LOAD = '''
 def load(
     path: str | Path = Path(__file__).with_name("{weights}"), *, rngs: nnx.Rngs | None = None, **options: Any
 ) -> {root}:
     """The model with its weights; ``options`` are the constructor's."""
-    model = {root}(rngs=rngs or nnx.Rngs(0), **options)
+    model = {root}({arguments}rngs=rngs or nnx.Rngs(0), **options)
     arrays = load_file(path)
     flat = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
     filled = [(name, jnp.asarray(arrays[".".join(map(str, name))], variable.dtype)) for name, variable in flat]
@@ -237,5 +284,5 @@ def load(
     return model
 '''.strip()
 
-_MADE = "    model = {root}(rngs=rngs or nnx.Rngs(0), **options)\n"
+_MADE = "    model = {root}({arguments}rngs=rngs or nnx.Rngs(0), **options)\n"
 _LOAD_LATER = _LOAD.replace(_MADE, "    with filled_later():\n    " + _MADE)

@@ -33,9 +33,10 @@ def shortened_calls(tree: N, names: Mapping[str, FoldedClass]) -> N:
 def _own_call(node: syntax.Call, made: FoldedClass) -> syntax.Call:
     """A construction of one of our classes: first what has to be given, then by name what is not the default."""
     given = {keyword.arg: keyword.value for keyword in node.keywords}
-    required = [argument.name for argument in made.arguments if argument.default is None]
-    arguments = [given[name] for name in required[:_BY_PLACE]]
-    keywords = [syntax.Keyword(name, given[name]) for name in required[_BY_PLACE:]]
+    required = [argument for argument in made.arguments if argument.default is None]
+    by_place = [argument.name for argument in required if not argument.by_name][:_BY_PLACE]
+    arguments = [given[name] for name in by_place]
+    keywords = [syntax.Keyword(each.name, given[each.name]) for each in required if each.name not in by_place]
     keywords += [
         syntax.Keyword(argument.name, given[argument.name])
         for argument in made.arguments

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import sys
 import sysconfig
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import cache
+from io import StringIO
 from itertools import count
 from typing import Any
 
@@ -36,6 +38,20 @@ def same_numbers_afterwards() -> Iterator[None]:
     finally:
         random.setstate(before[0])
         np.random.set_state(before[1])  # noqa: NPY002
+
+
+@contextmanager
+def again(seed: int) -> Iterator[None]:
+    """For running the user's code once more: in silence, every generator at a seed, and afterwards as it was."""
+    import torch
+
+    with same_numbers_afterwards(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 - it is the user's code that draws from it
+        random.seed(seed)
+        with redirect_stdout(StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
 
 
 def generators_of(module: Any) -> list[Any]:

@@ -90,7 +90,20 @@ class ConstructorArgument:
     argument: str
 
 
-Origin: TypeAlias = "LiteralAt | AttributeOf | LengthOf | WorkedOut | DefaultOf | ConstructorArgument"
+@dataclass(frozen=True)
+class ShapeRead:
+    """The written code can read it off an array that it has.
+
+    Attributes:
+        variable: the array's name there.
+        axis: of the array.
+    """
+
+    variable: str
+    axis: int
+
+
+Origin: TypeAlias = "LiteralAt | AttributeOf | LengthOf | WorkedOut | DefaultOf | ConstructorArgument | ShapeRead"
 
 
 def said(origin: Origin, scope: str = "") -> str:
@@ -108,7 +121,7 @@ def said(origin: Origin, scope: str = "") -> str:
                 return f"self.{attribute}"
             inside = path.removeprefix(f"{scope}.") if scope else path
             return f"self.{inside}.{attribute}" if inside != path or not scope else f"{path or 'the model'}.{attribute}"
-        case LengthOf(tensor, axis):
+        case LengthOf(tensor, axis) | ShapeRead(tensor, axis):
             return f"{tensor}.shape[{axis}]"
         case WorkedOut(function, (operand,)) if not _is_name(function):
             return f"{function}{_operand(operand, scope)}"

@@ -17,6 +17,8 @@ class Argument:
         is_module: whether it is a module, a function, or None.
         kept: whether the call reads it, so that the constructor keeps it.
         default: what it is by default; None where it has to be given.
+        by_name: whether it has to be given by its name.
+        is_said: whether the constructor's code says things with it as the original's does; else the instances differ.
     """
 
     name: str
@@ -24,3 +26,5 @@ class Argument:
     is_module: bool
     kept: bool = False
     default: syntax.Expr | None = None
+    by_name: bool = False
+    is_said: bool = False

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, dotted, filled, literal
+from port.translation.ir.expr import code, dotted, filled, literal, names_in
 from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, numbered, unified, without_numbers
 from port.translation.structure.argument import Argument
 from port.translation.structure.body import Body
-from port.translation.structure.ctor_args import OPTIONS, name_holes, parameters
+from port.translation.structure.ctor_args import OPTIONS, by_name_alone, default_of, name_holes, parameters
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.statement_merge import Conditions, merged_statements
 
 
 @dataclass(frozen=True)
 class ClassForm:
-    """One instance: what it holds, as constructions by the attributes' names, and what its call does."""
+    """One instance: what it holds, as constructions by the attributes' names, and what its call does.
+
+    ``arguments`` has what its constructor is given, by the original's names; the attributes are said with them.
+    """
 
     path: str
     module: Any
     attributes: Mapping[str, syntax.Expr]
     body: Body | None
     is_sequential: bool = False
+    arguments: Mapping[str, syntax.Expr] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -136,9 +140,10 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
         return None
     read = _read_in(body)
     kept_ones = {number for number in range(len(holes.found)) if numbered(number) in read}
-    taken = {argument.name for argument in (*modules, *flags)}
+    said = _said(forms, attributes)
+    taken = {argument.name for argument in (*modules, *flags, *said)}
     called = name_holes(holes, forms, taken, kept_ones, set(names), {flag.name: flag.values for flag in flags})
-    arguments = []
+    arguments = list(said)
     for number, hole in enumerate(holes.found):
         if called[number].formula is None:
             values = {form.path: literal(value) for form, value in zip(forms, hole.values, strict=True)}
@@ -150,19 +155,32 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
         statements = tuple(filled(statement, kept) for statement in body.statements)
         body = Body(body.parameters, statements, body.returns and filled(body.returns, kept), body.modes)
     order = {one.name: one.order for one in called if one.formula is None}
+    order |= {name: place for place, name in enumerate(parameters(_class(forms)))}
     arguments.sort(key=lambda argument: order[argument.name])
-    every = (*arguments, *flags, *modules)
-    required = [argument for argument in every if argument.default is None]
-    optional = [argument for argument in every if argument.default is not None]
+    every: list[Argument] = [*arguments, *flags, *modules]
+    every = sorted(every, key=lambda argument: (argument.by_name, argument.default is not None))
     return FoldedClass(
         name,
         tuple(form.path for form in forms),
         type(forms[0].module),
-        (*required, *optional),
+        tuple(every),
         attributes,
         body,
         forms[0].is_sequential,
     )
+
+
+def _said(forms: list[ClassForm], attributes: Mapping[str, syntax.Expr]) -> list[Argument]:
+    """The original's arguments with which the attributes are said."""
+    known, by_name = parameters(_class(forms)), by_name_alone(_class(forms))
+    read = names_in(*attributes.values())
+    arguments = []
+    for name, default in known.items():
+        if name in read and all(name in form.arguments for form in forms):
+            values = {form.path: form.arguments[name] for form in forms}
+            by_itself = name in by_name
+            arguments.append(Argument(name, values, False, False, default_of(default), by_itself, is_said=True))
+    return arguments
 
 
 def _module(attribute: str, forms: list[ClassForm]) -> Argument | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from port.translation.frontend.construction import Construction
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, names_in
 from port.translation.ir.layout import torchs
@@ -14,9 +16,11 @@ from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree, identifier
 from port.translation.lowering.rules.parameters import is_sparse
 from port.translation.structure.class_merge import ClassForm, FoldedClass, fold
+from port.translation.structure.configurations import ConfigurationClass, configurations_of, constructed_with
 from port.translation.structure.constructors import buffer_form, is_function, layer_form, parameter_form
 from port.translation.structure.frozen_parameters import Freezing
 from port.translation.structure.init_inference import Initial
+from port.translation.structure.own_arguments import ALL, Configuration, OwnArgument, OwnArguments
 from port.translation.structure.reroll_statements import list_lengths, rolled
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.unreachable import Unreachable
@@ -43,14 +47,32 @@ class Program:
     layers: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
 
+    @cached_property
+    def configurations(self) -> tuple[ConfigurationClass, ...]:
+        """The configurations that constructors take."""
+        return configurations_of(self.classes)
 
-def program_of(lowered: dict[bool, LoweredGraph], tree: ModuleTree, initial: Initial | None = None) -> Program:
+    @property
+    def arguments(self) -> dict[str, syntax.Expr]:
+        """What the root's constructor is given to make the model that is translated, but for defaults."""
+        return constructed_with(self.classes[-1], self.configurations)
+
+
+def program_of(
+    lowered: dict[bool, LoweredGraph],
+    tree: ModuleTree,
+    initial: Initial | None = None,
+    construction: Construction | None = None,
+    fixed: frozenset[OwnArgument] = frozenset(),
+) -> Program:
     """The classes of a module's runs; what differs between them stands behind a condition.
 
     Args:
         lowered: by whether it is of training.
         tree: of the modules.
         initial: how their parameters and buffers start, if that was looked at.
+        construction: how the original is constructed, if that is known: constructors then take its arguments.
+        fixed: those whose values are written as they are.
     """
     dissolved = {
         path
@@ -60,7 +82,10 @@ def program_of(lowered: dict[bool, LoweredGraph], tree: ModuleTree, initial: Ini
     while True:
         try:
             calls = written_calls(lowered, tree, dissolved)
-            return _Building(lowered, calls, tree, initial or Initial()).program()
+            arguments = OwnArguments(construction, tree, fixed)
+            return _Building(lowered, calls, tree, initial or Initial(), arguments).program()
+        except SaidOtherwise as error:
+            fixed |= {(error.original, ALL)}
         except Unreachable as error:
             # One in a Sequential is written out where that is called.
             path = error.path if error.path not in dissolved else error.path.rpartition(".")[0]
@@ -69,9 +94,24 @@ def program_of(lowered: dict[bool, LoweredGraph], tree: ModuleTree, initial: Ini
             dissolved.add(path)
 
 
+class SaidOtherwise(Exception):
+    """The numbers of a class cannot be said with the arguments of its constructor."""
+
+    def __init__(self, original: type) -> None:
+        super().__init__(original.__qualname__)
+        self.original = original
+
+
 class _Building:
-    def __init__(self, runs: dict[bool, LoweredGraph], calls: WrittenCalls, tree: ModuleTree, initial: Initial) -> None:
-        self.runs, self.calls, self.tree, self.initial = runs, calls, tree, initial
+    def __init__(
+        self,
+        runs: dict[bool, LoweredGraph],
+        calls: WrittenCalls,
+        tree: ModuleTree,
+        initial: Initial,
+        arguments: OwnArguments,
+    ) -> None:
+        self.runs, self.calls, self.tree, self.initial, self.arguments = runs, calls, tree, initial, arguments
         self.classes: list[FoldedClass] = []
         self.constructions: dict[str, syntax.Expr] = {}
         self.freezing = Freezing(tree, self._own_parameters())
@@ -105,13 +145,27 @@ class _Building:
                 forms = [self._form(path) for path in members]
                 # A layer of torch's that another's weights stand for: nothing is left of it.
                 forms = [form for form in forms if form.attributes or not form.path or form.body is not None]
-                folded = fold(forms, taken)
+                folded = self._alike(fold(forms, set(taken)), forms)
             for made in folded:
                 taken.add(made.name)
                 self.classes.append(made)
                 for path in made.members:
                     self.constructions[path] = made.construction(path)
         self.classes[-1] = replace(self.classes[-1], is_frozen=self.freezing.is_whole)
+
+    def _alike(self, folded: list[FoldedClass], forms: list[ClassForm]) -> list[FoldedClass]:
+        """The classes of some instances, if their numbers alone would not make fewer.
+
+        Raises:
+            SaidOtherwise: they would.
+        """
+        if len(folded) > 1 and self.arguments.speaks_of(forms[0].path):
+            self.arguments, known = OwnArguments(None, self.tree), self.arguments
+            literal = fold([self._form(form.path) for form in forms], set())
+            self.arguments = known
+            if len(literal) < len(folded):
+                raise SaidOtherwise(type(forms[0].module))
+        return folded
 
     def _level(self, path: str) -> int:
         """How many modules of the same class are inside one another beneath this one."""
@@ -146,8 +200,9 @@ class _Building:
     def _sequential_form(self, path: str) -> ClassForm:
         made = self._sequential(path, self.tree.modules[path])
         assert isinstance(made, syntax.Call)
-        items = {str(number): item for number, item in enumerate(made.args)}
-        return ClassForm(path, self.tree.modules[path], items, None, is_sequential=True)
+        items = {str(number): self._said(path, item) for number, item in enumerate(made.args)}
+        arguments = self.arguments.given(path)
+        return ClassForm(path, self.tree.modules[path], items, None, is_sequential=True, arguments=arguments)
 
     def _is_needed(self, path: str) -> bool:
         module = self.tree.modules[path]
@@ -180,11 +235,27 @@ class _Building:
                 attributes[identifier(name)] = made
         for lowered in self.runs.values():
             attributes |= lowered.extras.get(path, {})
+        lengths = list_lengths(attributes)
+        attributes = {name: self._said(path, made) for name, made in attributes.items()}
         body = self.calls.bodies.get(path)
         if body is not None:
-            loops = rolled(body.statements, list_lengths(attributes), names_in(*body.statements))
+            body, numbers = self.arguments.in_body(path, body, attributes)
+            attributes = {**numbers, **attributes}
+            loops = rolled(body.statements, lengths, names_in(*body.statements))
             body = replace(body, statements=tuple(loops))
-        return ClassForm(path, module, attributes, body)
+        return ClassForm(path, module, attributes, body, arguments=self.arguments.given(path))
+
+    def _said(self, path: str, made: syntax.Expr) -> syntax.Expr:
+        """A construction as the constructor at a path says it.
+
+        Raises:
+            SaidOtherwise: a module in it is given a configuration that this constructor does not have.
+        """
+        said = self.arguments.in_constructor(path, made)
+        for call in syntax.walk(said):
+            if isinstance(call, syntax.Call) and any(_is_configuration(keyword.value) for keyword in call.keywords):
+                raise SaidOtherwise(next(one.original for one in self.classes if syntax.Name(one.name) == call.func))
+        return said
 
     def _own(self, path: str, name: str) -> syntax.Expr | None:
         parameter = self.tree.modules[path]._parameters[name]
@@ -196,7 +267,8 @@ class _Building:
     def _start(self, path: str, name: str, tensor: Any) -> syntax.Expr:
         """The array that a parameter or a buffer of a module's own starts with."""
         key = f"{path}.{name}" if path else name
-        return self.initial.value(key, self._shown(key), tensor, self._layout(path, name))
+        sizes = self.arguments.sizes(key, tensor)
+        return self.initial.value(key, self._shown(key), tensor, self._layout(path, name), sizes)
 
     def _shown(self, path: str) -> str:
         """What the source calls what a module holds: the module's class, and the attribute."""
@@ -229,7 +301,8 @@ class _Building:
                 if is_function(module):
                     return None
                 self.layers.add(path)
-                return layer_form(module, *self.initial.of_layer(path, self._shown(path), module))
+                initial = self.initial.of_layer(path, self._shown(path), module)
+                return layer_form(module, *initial, known=self.arguments.layer(path))
             case "sequential":
                 return self.constructions.get(path) or self._sequential(path, module)
             case "list":
@@ -268,6 +341,10 @@ class _Building:
                 if held == key:
                     return lowered.layouts[value]
         return torchs(0)
+
+
+def _is_configuration(value: syntax.Expr) -> bool:
+    return isinstance(value, syntax.Const) and isinstance(value.value, Configuration)
 
 
 def _above(path: str) -> list[str]:

@@ -15,13 +15,17 @@ from port.pairs.registry import resolve
 from port.pairs.twin import twin_pair
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, dotted, literal, worth
+from port.translation.structure.known_arguments import known_arguments
 
 OPTIONS = "options"
 """What a constructor's ``dtype``, ``param_dtype`` and ``rngs`` are gathered in, for the layers that take them all."""
 
 
 def layer_form(
-    module: Any, initializers: dict[str, syntax.Expr] | None = None, redrawn: dict[str, syntax.Expr] | None = None
+    module: Any,
+    initializers: dict[str, syntax.Expr] | None = None,
+    redrawn: dict[str, syntax.Expr] | None = None,
+    known: tuple[Any, Mapping[str, Any]] = (None, {}),
 ) -> syntax.Expr | None:
     """The construction of a layer's twin; None where the twin is a function.
 
@@ -29,6 +33,8 @@ def layer_form(
         module: the torch layer.
         initializers: those that it is given in the place of the pair's.
         redrawn: variables that are drawn anew behind its construction → how.
+        known: the same layer, constructed anew with numbers that know where they come from, and what its constructor
+            was given.
 
     Raises:
         NoPair: an argument that source cannot say.
@@ -37,12 +43,16 @@ def layer_form(
     made = resolve(pair.flax)
     if not isinstance(made, type):
         return None
-    given = {name: _argument(value) for name, value in pair.arguments(module).items()}
+    given = {name: _argument(value) for name, value in known_arguments(pair, module, *known).items()}
     taken = inspect.signature(made.__init__).parameters  # type: ignore[misc]
     has_bias = getattr(module, "bias", None) is not None
     for name, initializer in pair.initializers(module).items():
         if name in taken and (has_bias or not name.startswith("bias")):
             given[name] = expression_of(initializer)
+    if known[0] is not None:
+        for name, initializer in pair.initializers(known[0]).items():
+            if given.get(name) == (made_anew := expression_of(initializer)):
+                given[name] = made_anew
     given |= initializers or {}
     _check_accepted(pair, taken, given)
     keywords = [syntax.Keyword(name, value) for name, value in given.items()]

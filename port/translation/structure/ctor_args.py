@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, literal, worth
+from port.translation.ir.expr import NoSource, code, literal, worth
 from port.translation.structure.anti_unify import Difference, Holes
 from port.translation.structure.name_hints import is_reserved
 
@@ -115,6 +115,14 @@ def _default(hole: Difference, default: Any) -> syntax.Expr | None:
     if keeps and any(type(value) is type(default) and value == default for value in hole.values):
         return literal(default)
     return literal(None) if any(value is None for value in hole.values) else None
+
+
+def default_of(default: Any) -> syntax.Expr | None:
+    """A parameter's default; None where it has none, or none that source can say."""
+    try:
+        return None if default is inspect.Parameter.empty else literal(default)
+    except NoSource:
+        return None
 
 
 def _worked_out(hole: Difference, known: dict[str, tuple[Any, ...]]) -> tuple[str | None, str | None]:
@@ -234,6 +242,12 @@ def parameters(cls: Any) -> dict[str, Any]:
         }
     except (TypeError, ValueError):
         return {}
+
+
+def by_name_alone(cls: Any) -> set[str]:
+    """The arguments that a class's constructor takes by their names alone."""
+    taken = inspect.signature(cls.__init__).parameters if parameters(cls) else {}
+    return {name for name, parameter in taken.items() if parameter.kind is parameter.KEYWORD_ONLY}
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import replace
 from functools import reduce
 from itertools import combinations
 from typing import Any
@@ -15,6 +16,9 @@ from port.translation.ir.length_expr import length
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.new_axes import with_bracketed_axes
+from port.translation.ir.number import is_same
+from port.translation.ir.origin import LengthOf, LiteralAt, Origin, ShapeRead
+from port.translation.ir.origin_expression import leaves_of, value_of, with_leaves
 from port.translation.ir.simplify import merged_subscripts, with_plain_axes, with_whole_lists
 from port.translation.ir.symbolic_lengths import multiple_of, same
 from port.translation.structure.call_tree import ModuleCall
@@ -122,7 +126,8 @@ class Scope:
 
     def resolved(self, expression: syntax.Expr) -> syntax.Expr:
         """An expression with the names that the values have at this moment."""
-        shorter = with_plain_axes(merged_subscripts(with_bracketed_axes(expression, self._rank)))
+        known = syntax.transformed(expression, self._with_shapes_read)
+        shorter = with_plain_axes(merged_subscripts(with_bracketed_axes(known, self._rank)))
         made = syntax.transformed(renamed(shorter, self._name_of), _item_taken)
         lengths = {
             name.lstrip("*"): len(given)
@@ -130,6 +135,32 @@ class Scope:
             if isinstance(given, list | tuple)
         }
         return with_whole_lists(made, lengths)
+
+    def _with_shapes_read(self, node: syntax.Node) -> syntax.Node:
+        """A number that the original works out from a tensor's length, where a variable here has that length."""
+        if not isinstance(node, syntax.Const) or node.origin is None:
+            return node
+        if not any(isinstance(each, LengthOf) for each in leaves_of(node.origin)):
+            return node
+        read = {each: found for each in leaves_of(node.origin) if (found := self._shape_read(each))}
+        numbers = {each: LiteralAt(length) for each, (_, length) in read.items()}
+        if not is_same(value_of(with_leaves(node.origin, lambda each: numbers.get(each, each))), node.value):
+            return node
+        return replace(node, origin=with_leaves(node.origin, lambda each: read[each][0] if each in read else each))
+
+    def _shape_read(self, origin: Origin) -> tuple[ShapeRead, int] | None:
+        """How a length of a variable with the original's name is read, and what it is."""
+        if not isinstance(origin, LengthOf):
+            return None
+        value = self.lowered.values.get(self.bound.get(origin.tensor, ""))
+        parameter = None if value is None else self.parameter_of.get(value.name)
+        if value is None or value.shape is None or (parameter is not None and parameter not in self.used_parameters):
+            return None
+        if not -value.rank <= origin.axis < value.rank or not isinstance(value.shape[origin.axis], int):
+            return None
+        axis = self.lowered.layouts[value].axis(origin.axis % value.rank)
+        shown = axis - value.rank if origin.axis < 0 else axis
+        return ShapeRead(origin.tensor, shown), value.shape[origin.axis]  # type: ignore[return-value]
 
     def _rank(self, name: str) -> int | None:
         value = self.lowered.values.get(name)

@@ -1,5 +1,6 @@
 """The original constructed anew with numbers that remember which constructor's argument they are."""
 
 from port.translation.frontend.construction.constructed import Construction, constructed
+from port.translation.frontend.construction.reconstruction import constructor_arguments
 
-__all__ = ["Construction", "constructed"]
+__all__ = ["Construction", "constructed", "constructor_arguments"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from port.translation.frontend.construction.arguments import GivenArguments
 from port.translation.frontend.construction.python_functions import remembering
+from port.translation.frontend.construction.reconstruction import constructor_arguments
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.frontend.meta_device import parameters_on_meta
 from port.translation.ir.origin import ConstructorArgument
@@ -44,13 +46,19 @@ class Construction:
     objects: Callable[[Any], ConstructorArgument | None]
 
 
-def constructed(module: Any, construct: Callable[[], Any]) -> Construction | None:
+def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Construction | None:
     """Construct a model anew, and see what each constructor is given; None where that gives another model.
 
     Args:
         module: one that was constructed before.
-        construct: makes one like it.
+        construct: makes one like it; otherwise the arguments are found that its class makes one like it with.
     """
+    if construct is None:
+        arguments = constructor_arguments(module)
+        if arguments is None:
+            return None
+        given = arguments
+        construct = lambda: type(module)(*copy.deepcopy(given.args), **copy.deepcopy(given.kwargs))  # noqa: E731
     recording = _Recording()
     sizes = Sizes()
     classes = {cls for each in module.modules() for cls in type(each).__mro__ if issubclass(cls, torch.nn.Module)}

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 from port.pairs.ops.axes import Reshaped
 from port.translation.ir.graph import Value
 from port.translation.ir.layout import Folded, Layout, torchs
+from port.translation.ir.origin import LengthOf
+from port.translation.ir.origin_expression import leaves_of
+from port.translation.ir.origin_numbers import origin_of
 from port.translation.ir.reshape_axes import AxisGroup, groups
 from port.translation.lowering.paired import Paired, give
 from port.translation.lowering.templates import SourceFragment
@@ -42,6 +45,12 @@ def lower_reshaped(stage: LoweringContext, paired: Paired, axes: Reshaped) -> No
     if folds:
         # For who cannot take the elements as they lie, the result is given torch's order, and transposed before.
         stage.sources.add(result)
+
+
+def _is_of_a_length(size: Any) -> bool:
+    """Whether a number of the original's is worked out from a tensor's length."""
+    origin = origin_of(size)
+    return origin is not None and any(isinstance(each, LengthOf) for each in leaves_of(origin))
 
 
 def _in_runs(layout: Layout, found: list[AxisGroup]) -> Layout:
@@ -126,6 +135,8 @@ def _shape(
         place = list(layout.order[leading:]).index(open_ones[0]) - len(layout.order[leading:])
         if isinstance(shape[place], int):
             shape[place] = -1
+    elif -1 not in shape and len(other := [place for place, size in enumerate(shape) if _is_of_a_length(size)]) == 1:
+        shape[other[0]] = -1  # the original works it out, too: C // self.heads
     if shape.count(-1) > 1:
         first = shape.index(-1)
         for k in range(first + 1, len(shape)):

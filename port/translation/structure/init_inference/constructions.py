@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import random
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
-from io import StringIO
 from typing import Any
 
 import numpy as np
 
+from port.translation.frontend.python_random import again
 from port.translation.structure.init_inference.shadows import has_storage
 from port.translation.structure.init_inference.stories import (
     Fixed,
@@ -77,7 +74,7 @@ def starts_of(construct: Callable[[], Any]) -> dict[str, Start]:
     """
     made = []
     for seed in (1, 2):
-        with _again(seed), Watch().watching() as watch:
+        with again(seed), Watch().watching() as watch:
             module = construct()
         made.append({name: _seen(watch, tensor) for name, tensor in _named(module)})
         del module
@@ -228,22 +225,3 @@ def _with_copies(starts: dict[str, Start], drawn: dict[str, frozenset[int]]) -> 
             if not np.shares_memory(start.values, first.values) and np.array_equal(start.values, first.values):
                 starts[name] = Start(start.stories, start.labels, start.values, (names[0],))
     return starts
-
-
-@contextmanager
-def _again(seed: int) -> Iterator[None]:
-    """For running the user's code once more: in silence, every generator at a seed, and afterwards as it was."""
-    import torch
-
-    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - it is the user's code that draws from it
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            np.random.seed(seed)  # noqa: NPY002
-            random.seed(seed)
-            with redirect_stdout(StringIO()), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])  # noqa: NPY002

@@ -103,7 +103,9 @@ class Initial:
                 arguments[argument] = initializer
         return arguments, redrawn
 
-    def value(self, name: str, shown: str, tensor: Any, layout: Layout) -> syntax.Expr:
+    def value(
+        self, name: str, shown: str, tensor: Any, layout: Layout, sizes: tuple[int, ...] | None = None
+    ) -> syntax.Expr:
         """The array that a module's own parameter or buffer starts with.
 
         Args:
@@ -111,8 +113,9 @@ class Initial:
             shown: what the source calls it: a class and an attribute.
             tensor: torch's.
             layout: the one that the written module has it in.
+            sizes: torch's lengths, which may know where they come from.
         """
-        shape = tuple(tensor.shape[dim] for dim in layout.order)
+        shape = tuple((sizes or tensor.shape)[dim] for dim in layout.order)
         dtype = _dtype(tensor)
         start = self._seen.starts.get(name)
         if start is None or start.labels.shape != tuple(tensor.shape):
@@ -120,7 +123,7 @@ class Initial:
             start = unsaid(why, tuple(tensor.shape))
         start = start.transposed(layout.order)
         if start.is_fixed:
-            written = formula(start.values, dtype)
+            written = formula(start.values, dtype, shape)
             if written is not None:
                 return written
             if start.only is not None or self._writer.in_parts(start, name) is None:

@@ -154,5 +154,5 @@ class Scaled(nn.Module):
 def test_options_that_are_off_are_not_written(past: int, scaling: float) -> None:
     made = port.translate(Scaled(past, scaling), torch.randn(2, 5, 3))
     assert made.proof is not None and made.proof.agrees
-    assert ("+ 2" in made.source, "* 1.5" in made.source) == (past == 2,) * 2
+    assert ("+ self.past" in made.source, "* self.scaling" in made.source) == (past == 2,) * 2
     assert "+ 0" not in made.source and "* 1.0" not in made.source

@@ -1,0 +1,154 @@
+"""How a module that is there can be constructed: the arguments of its class's constructor, found and borne out."""
+
+from __future__ import annotations
+
+import copy
+import heapq
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from port.translation.frontend.construction.argument_candidates import Reader
+from port.translation.frontend.construction.argument_matching import ArgumentCandidate
+from port.translation.frontend.construction.constructor_source import is_switch
+from port.translation.frontend.construction.likeness import are_tables_the_same, described, description, is_torchs
+from port.translation.frontend.meta_device import constructed_on_meta
+from port.translation.frontend.python_random import again
+from port.translation.frontend.quiet import quiet
+
+_ATTEMPTS, _SECONDS = 64, 10.0
+_FEW = 2**24
+_DEFAULT, _OTHER = 3, 5
+"""What a parameter's default costs, and the other state of a switch."""
+
+
+def constructor_arguments(module: torch.nn.Module) -> inspect.BoundArguments | None:
+    """The arguments with which a module's class makes one like it; None where none are found that do.
+
+    They are looked for in the module, by what its constructor's source did with them, and borne out: a module that is
+    constructed with them is like it in all but the numbers of its weights.
+
+    Args:
+        module: is left as it is. Of torch's own classes none is constructed.
+    """
+    cls = type(module)
+    if is_torchs(cls):
+        return None
+    try:
+        signature = inspect.signature(cls)
+    except (TypeError, ValueError):
+        return None
+    choices = _choices(signature, module)
+    if not all(choices.values()):
+        return None
+    wanted = description(module)
+    began = time.monotonic()
+    for arguments in islice(_best_first(choices), _ATTEMPTS):
+        given = _bound(signature, arguments)
+        if given is not None and _makes_alike(module, given, wanted):
+            return given
+        if time.monotonic() - began > _SECONDS:
+            break
+    return None
+
+
+def _choices(signature: inspect.Signature, module: torch.nn.Module) -> dict[str, list[ArgumentCandidate]]:
+    """For each parameter what it may have been, the likeliest first."""
+    found = Reader().arguments_of(module)
+    choices = {}
+    for name, parameter in signature.parameters.items():
+        candidates = list(found.get(name, ()))
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            candidates.append(ArgumentCandidate(_DEFAULT, ()))
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            candidates.append(ArgumentCandidate(_DEFAULT, {}))
+        elif parameter.default is not parameter.empty:
+            candidates.append(ArgumentCandidate(_DEFAULT, parameter.default))
+        if is_switch(parameter):
+            candidates += [ArgumentCandidate(_OTHER, value) for value in (False, True)]
+        distinct: dict[Any, ArgumentCandidate] = {}
+        for candidate in sorted(candidates, key=lambda candidate: candidate.cost):
+            distinct.setdefault(described(candidate.value), candidate)
+        choices[name] = list(distinct.values())
+    return choices
+
+
+def _best_first(choices: Mapping[str, list[ArgumentCandidate]]) -> Iterator[dict[str, Any]]:
+    """Combinations of candidates, those that cost least first."""
+    names = list(choices)
+
+    def cost(places: tuple[int, ...]) -> int:
+        return sum(choices[name][place].cost for name, place in zip(names, places, strict=True))
+
+    first = (0,) * len(names)
+    waiting, seen = [(cost(first), first)], {first}
+    while waiting:
+        _, places = heapq.heappop(waiting)
+        yield {name: choices[name][place].value for name, place in zip(names, places, strict=True)}
+        for number, name in enumerate(names):
+            following = (*places[:number], places[number] + 1, *places[number + 1 :])
+            if following[number] < len(choices[name]) and following not in seen:
+                seen.add(following)
+                heapq.heappush(waiting, (cost(following), following))
+
+
+def _bound(signature: inspect.Signature, arguments: Mapping[str, Any]) -> inspect.BoundArguments | None:
+    """Arguments of one's own: a constructor may change those that it is given, and a module holds these."""
+    defaults = {name: each.default for name, each in signature.parameters.items()}
+    try:
+        own = copy.deepcopy({name: each for name, each in arguments.items() if each is not defaults[name]})
+    except Exception:  # whatever a copy raises
+        return None
+    bound = inspect.BoundArguments(signature, {**arguments, **own})  # type: ignore[arg-type]
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            bound.arguments[name] = tuple(bound.arguments[name])
+    return bound
+
+
+def _makes_alike(module: torch.nn.Module, given: inspect.BoundArguments, wanted: Any) -> bool:
+    cls = type(module)
+
+    def construct() -> torch.nn.Module:
+        own = _bound(given.signature, given.arguments)
+        assert own is not None, "a copy can be copied"
+        made: torch.nn.Module = cls(*own.args, **own.kwargs)
+        return made
+
+    ways = [constructed_on_meta(construct)]
+    if sum(tensor.numel() for tensor in module.parameters() if not is_lazy(tensor)) < _FEW:
+        ways.append(construct)  # a constructor may look at the numbers that it draws
+    for way in ways:
+        try:
+            with _silence():
+                return description(_drawn(way, 1)) == wanted and are_tables_the_same(module, partial(_drawn, way))
+        except RuntimeError:
+            continue
+        except (Exception, SystemExit):  # whatever a constructor raises for arguments that it does not know
+            return False
+    return False
+
+
+def _drawn(construct: Callable[[], torch.nn.Module], seed: int) -> torch.nn.Module:
+    with again(seed):
+        return construct()
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Within it, nothing is logged."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with quiet():
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,141 @@
+"""The settings of a model, what its constructor is given, moved to values beside them that the original takes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from port.translation.frontend.construction.arguments import is_configuration
+from port.translation.frontend.construction.constructed import Construction
+from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta, on_meta
+from port.translation.frontend.python_random import again
+
+Setting = tuple[str, ...]
+"""An argument's name; behind that of a configuration, the field's."""
+_SMALL, _LARGE = 8, 64
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A model at some settings.
+
+    Attributes:
+        cls: its class.
+        given: what the constructor is given, by the parameters' names.
+        args: inputs that it takes.
+        kwargs: those by name.
+        moved: the settings that are another's, and their values.
+    """
+
+    cls: type
+    given: Mapping[str, Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    moved: Mapping[Setting, Any] = field(default_factory=dict)
+
+    def construct(self) -> Any:
+        """A model at these settings."""
+        return self.cls(**copy.deepcopy(dict(self.given)))
+
+    def settings(self) -> dict[Setting, Any]:
+        """The numbers and switches among what the constructor is given, and in its configurations."""
+        found: dict[Setting, Any] = {}
+        for name, value in self.given.items():
+            if is_configuration(value):
+                found |= {(name, inside): held for inside, held in vars(value).items() if _is_setting(held)}
+            elif _is_setting(value):
+                found[(name,)] = value
+        return found
+
+    def at(self, setting: Setting, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sized:
+        """The same with one setting moved."""
+        name, *inside = setting
+        moved = value
+        if inside:
+            moved = copy.copy(self.given[name])
+            vars(moved)[inside[0]] = value
+        given = {**self.given, name: moved}
+        return Sized(self.cls, given, args, kwargs, {**self.moved, setting: value})
+
+
+def sized(construction: Construction, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sized | None:
+    """A model as it is given; None where its class makes another with the same arguments."""
+    if "" not in construction.arguments:
+        return None
+    found = Sized(type(module), construction.arguments[""], args, kwargs)
+    try:
+        with again(0):
+            made = constructed_on_meta(found.construct)()
+    except Exception:  # it reads a file, say
+        return None
+    return found if _tensors(made) == _tensors(module) else None
+
+
+def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
+    """A model with each of some settings beside where it was, as far as the original takes that.
+
+    Args:
+        model: as it is.
+        settings: in the order in which they are moved.
+        module: the original.
+    """
+    meta = is_on_meta(module)
+    now = model
+    for setting in settings:
+        now = next(filter(None, (_tried(each, meta) for each in _beside(now, setting))), now)
+    return now
+
+
+def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
+    value = model.settings()[setting]
+    for other in _neighbours(value):
+        yield model.at(setting, other, model.args, model.kwargs)
+        if type(value) is int and value > 1:
+            resized = pytree.tree_map(lambda leaf, new=other: _resized(leaf, value, new), (model.args, model.kwargs))
+            yield model.at(setting, other, *resized)
+
+
+def _neighbours(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, bool):
+        return (not value,)
+    if isinstance(value, float):
+        return (value / 2,) if value else (0.25,)
+    small = (value + 1, 2 * value, value - 1)
+    large = (2 * value, value // 2) if value <= _LARGE else (value // 2, 2 * value)
+    others = small if value <= _SMALL else (*large, value + 1, value - 1)
+    return tuple(dict.fromkeys(other for other in others if other > 0 and other != value))
+
+
+def _resized(leaf: Any, old: int, new: int) -> Any:
+    """A tensor that has another length wherever it had the old one: its numbers are cut off, or repeat."""
+    if not isinstance(leaf, torch.Tensor) or old not in leaf.shape:
+        return leaf
+    for axis, length in enumerate(leaf.shape):
+        if length == old:
+            leaf = leaf.index_select(axis, torch.arange(new, device=leaf.device) % old)
+    return leaf
+
+
+def _tried(model: Sized, meta: bool) -> Sized | None:
+    """A model that the original takes, and runs; None where it does not."""
+    try:
+        with again(0), torch.no_grad():
+            made = (constructed_on_meta(model.construct) if meta else model.construct)().eval()
+            args, kwargs = on_meta(model.args, model.kwargs) if meta else copy.deepcopy((model.args, model.kwargs))
+            made(*args, **kwargs)
+    except Exception:
+        return None
+    return model
+
+
+def _is_setting(value: Any) -> bool:
+    return type(value) in (bool, int, float)
+
+
+def _tensors(module: Any) -> dict[str, Any]:
+    return {name: tuple(tensor.shape) for name, tensor in module.state_dict().items() if hasattr(tensor, "shape")}

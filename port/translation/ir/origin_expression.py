@@ -1,0 +1,66 @@
+"""Origins as expressions of the written source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, literal
+from port.translation.ir.origin import LiteralAt, Origin, WorkedOut
+
+Leaf = Callable[[Origin], syntax.Expr | None]
+
+
+def expression_of(origin: Origin, leaf: Leaf) -> syntax.Expr | None:
+    """The expression for an origin; None where a part of it cannot be said.
+
+    Args:
+        origin: of a number.
+        leaf: what is written for an origin that is neither a literal nor worked out.
+    """
+    match origin:
+        case LiteralAt(value):
+            return literal(value)
+        case WorkedOut(function, operands):
+            made = [expression_of(operand, leaf) for operand in operands]
+            parts = tuple(part for part in made if part is not None)
+            return _worked_out(function, parts) if len(parts) == len(made) else None
+    return leaf(origin)
+
+
+def _worked_out(function: str, operands: tuple[syntax.Expr, ...]) -> syntax.Expr:
+    match operands:
+        case _ if function.replace(".", "").isidentifier():
+            return syntax.Call(code(function), operands)
+        case (only,):
+            return syntax.UnaryOp(function, only)
+        case left, right:
+            return syntax.BinOp(left, function, right)
+    raise ValueError(f"{function} of {len(operands)} operands")
+
+
+def with_leaves(origin: Origin, instead: Callable[[Origin], Origin]) -> Origin:
+    """An origin with others in the place of those that it is worked out from."""
+    if isinstance(origin, WorkedOut):
+        return WorkedOut(origin.function, tuple(with_leaves(operand, instead) for operand in origin.operands))
+    return instead(origin)
+
+
+def value_of(origin: Origin) -> Any:
+    """What literals alone give; None where something else stands in an origin."""
+    made = expression_of(origin, lambda _: None)
+    try:
+        return None if made is None else eval(syntax.compiled(made), {"math": math})
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def leaves_of(origin: Origin) -> Iterator[Origin]:
+    """The origins that one is worked out from."""
+    if isinstance(origin, WorkedOut):
+        for operand in origin.operands:
+            yield from leaves_of(operand)
+    else:
+        yield origin

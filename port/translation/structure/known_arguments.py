@@ -1,0 +1,56 @@
+"""What a layer's twin is constructed with, where it is known which arguments of the original's those are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from port.pairs import LayerPair
+from port.translation.frontend.meta_device import constructed_on_meta
+from port.translation.ir.number import is_same
+from port.translation.ir.origin_numbers import OriginBool, origin_of, plain, with_origin
+
+
+def known_arguments(pair: LayerPair, layer: Any, anew: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a pair for a layer; those numbers know where they come from of which the layer made anew tells.
+
+    Args:
+        pair: the layer's.
+        layer: torch's, that is translated.
+        anew: the same layer, constructed anew; None if it was not.
+        given: what its constructor was given.
+    """
+    arguments = dict(pair.arguments(layer))
+    if anew is None:
+        return arguments
+    known = pair.arguments(anew)
+    merged = {name: _merged(value, known.get(name)) for name, value in arguments.items()}
+    for name, value in given.items():
+        if isinstance(value, OriginBool):
+            merged |= _switched(pair, anew, given, name, merged)
+    return merged
+
+
+def _merged(value: Any, known: Any) -> Any:
+    """A value of the layer's, with the origins of an equal one."""
+    if isinstance(value, tuple | list) and isinstance(known, tuple | list) and len(value) == len(known):
+        return type(value)(map(_merged, value, known))
+    return known if origin_of(known) is not None and is_same(plain(value), plain(known)) else value
+
+
+def _switched(
+    pair: LayerPair, anew: Any, given: Mapping[str, Any], name: str, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The twin's arguments that say the same as one of torch's, which is switched off and on to see it."""
+    flag = given[name]
+    others = {other: plain(value) for other, value in given.items()}
+    try:
+        other = constructed_on_meta(lambda: type(anew)(**{**others, name: not flag}))()
+        changed = pair.arguments(other)
+    except Exception:  # torch may not take it
+        return {}
+    return {
+        argument: with_origin(value, origin_of(flag))
+        for argument, value in arguments.items()
+        if isinstance(value, bool) and value is bool(flag) and changed.get(argument) is (not flag)
+    }

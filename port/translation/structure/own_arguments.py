@@ -1,0 +1,241 @@
+"""What a class's own code says with the arguments of its constructor: ``nnx.Linear(dim, 4 * dim)``, ``self.heads``.
+
+Which argument a number is, the original's construction has told (`port.translation.frontend.construction`). What it has
+not told stays a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from port.translation.frontend.construction import Construction
+from port.translation.frontend.construction.arguments import is_configuration
+from port.translation.ir import syntax
+from port.translation.ir.expr import NoSource, code, literal
+from port.translation.ir.module_tree import ModuleTree, identifier
+from port.translation.ir.number import is_same
+from port.translation.ir.origin import AttributeOf, ConstructorArgument, LengthOf, LiteralAt, Origin, ShapeRead
+from port.translation.ir.origin_expression import expression_of, leaves_of
+from port.translation.ir.origin_numbers import origin_of, plain
+from port.translation.structure.body import Body
+from port.translation.structure.ctor_args import OPTIONS
+from port.translation.structure.name_hints import is_reserved
+
+N = TypeVar("N", bound=syntax.Node)
+OwnArgument = tuple[type, str]
+"""A class of the original's, and an argument of its constructor; or a configuration's class, and a field."""
+ALL = "*"
+"""In the place of an argument's name: all of them."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Stands for a configuration that a constructor is given.
+
+    Attributes:
+        original: its class.
+        held: itself.
+    """
+
+    original: type
+    held: Any = field(default=None, compare=False, repr=False)
+
+
+class OwnArguments:
+    """Says numbers with the arguments of the constructors around them.
+
+    Args:
+        construction: the original's; None where it is not known how that is constructed.
+        tree: of its modules.
+        fixed: arguments whose values are written as they are.
+    """
+
+    def __init__(
+        self, construction: Construction | None, tree: ModuleTree, fixed: frozenset[OwnArgument] = frozenset()
+    ) -> None:
+        self._known, self._tree, self._fixed = construction, tree, fixed
+
+    def speaks_of(self, path: str) -> bool:
+        """Whether the class of a module says its numbers with arguments."""
+        known = self._known is not None and path in self._known.constructors
+        return known and (type(self._tree.modules[path]), ALL) not in self._fixed
+
+    def given(self, path: str) -> dict[str, syntax.Expr]:
+        """What the constructor of the module at a path is given, by the parameters' names, as the code around has it.
+
+        What no source can say is left out.
+        """
+        if self._known is None or not self.speaks_of(path):
+            return {}
+        found: dict[str, syntax.Expr] = {}
+        for name, value in self._known.arguments[path].items():
+            if is_configuration(value):
+                origin = self._known.objects(value)
+                if origin is not None or not path:
+                    found[name] = syntax.Const(Configuration(type(value), value), origin=origin)
+                continue
+            try:
+                found[name] = literal(value)
+            except NoSource:
+                continue
+        return found
+
+    def in_constructor(self, path: str, tree: N) -> N:
+        """A tree of the constructor at a path, its numbers said with the arguments."""
+        if not self.speaks_of(path):
+            return tree
+
+        def said(node: syntax.Node) -> syntax.Node:
+            if isinstance(node, syntax.Const) and node.origin is not None:
+                return self._in_constructor(path, node.origin) or node
+            return self._as_long(path, node) if isinstance(node, syntax.Call) else node
+
+        return syntax.transformed(tree, said)
+
+    def in_body(self, path: str, body: Body, taken: Mapping[str, Any]) -> tuple[Body, dict[str, syntax.Expr]]:
+        """A body whose numbers are attributes, and the attributes that the constructor has to make for it.
+
+        Args:
+            path: of the module.
+            body: of its call.
+            taken: names of the attributes that it has.
+        """
+        if not self.speaks_of(path):
+            return body, {}
+        made: dict[str, syntax.Expr] = {}
+
+        def leaf(origin: Origin) -> syntax.Expr | None:
+            if isinstance(origin, ShapeRead):
+                return code(f"{origin.variable}.shape[{origin.axis}]")
+            held = self._held(path, origin)
+            if held is None:
+                return None
+            name, value = held
+            if name in taken or is_reserved(name) or made.setdefault(name, value) != value:
+                return None
+            return syntax.Attribute(syntax.Name("self"), name)
+
+        def said(node: syntax.Node) -> syntax.Node:
+            if not isinstance(node, syntax.Const) or node.origin is None:
+                return node
+            leaves = list(leaves_of(node.origin))
+            if any(isinstance(each, LiteralAt) and each.location is None for each in leaves):
+                return node  # a rule's own number: a length that it has worked with
+            if all(isinstance(each, LiteralAt) for each in leaves):
+                return node
+            if any(not isinstance(each, LiteralAt | ShapeRead) and self._held(path, each) is None for each in leaves):
+                return node
+            return expression_of(node.origin, leaf) or node
+
+        statements = tuple(syntax.transformed(statement, said) for statement in body.statements)
+        returns = None if body.returns is None else syntax.transformed(body.returns, said)
+        return replace(body, statements=statements, returns=returns), made
+
+    def sizes(self, name: str, tensor: Any) -> tuple[int, ...]:
+        """The lengths of a parameter or a buffer, with their origins where those are known."""
+        known = None if self._known is None else self._known.sizes.get(name)
+        return tuple(tensor.shape) if known is None or known != tuple(tensor.shape) else known
+
+    def layer(self, path: str) -> tuple[Any, Mapping[str, Any]]:
+        """The layer at a path, constructed anew, and what its constructor is given; (None, {}) if that is not known."""
+        if self._known is None or path not in self._known.modules:
+            return None, {}
+        return self._known.modules[path], self._known.layers.get(path, {})
+
+    def _in_constructor(self, path: str, origin: Origin) -> syntax.Expr | None:
+        """An origin as the constructor of a module says it; None where it has nothing to do with its arguments."""
+        assert self._known is not None
+        constructor = self._known.constructors[path]
+        if not any(isinstance(each, ConstructorArgument) for each in leaves_of(origin)):
+            return None
+
+        free: list[str] = []
+
+        def leaf(each: Origin) -> syntax.Expr | None:
+            if not isinstance(each, ConstructorArgument) or each.constructor != constructor:
+                return None
+            owner, value = self._argument(path, each.argument)
+            name = _first_name(each.argument)
+            if name in OPTIONS or is_reserved(name):
+                return None
+            if owner in self._fixed:
+                return literal(value)
+            free.append(each.argument)
+            return code(each.argument)
+
+        made = expression_of(origin, leaf)
+        return made if free else None
+
+    def _argument(self, path: str, text: str) -> tuple[OwnArgument, Any]:
+        """Which argument a text reads, ``config.n_head`` or ``depths[2]``, and what it is."""
+        assert self._known is not None
+        first = _first_name(text)
+        given = self._known.arguments[path][first]
+        value = plain(eval(text, {"__builtins__": {}}, {first: given}))
+        inside = text.removeprefix(first)
+        if is_configuration(given) and inside.startswith("."):
+            return (type(given), _first_name(inside[1:])), value
+        return (type(self._known.modules[path]), first), value
+
+    def _held(self, path: str, origin: Origin) -> tuple[str, syntax.Expr] | None:
+        """The attribute for what a module holds, and what the constructor makes it of."""
+        assert self._known is not None
+        match origin:
+            case AttributeOf(of, attribute) if of == path:
+                value = _attribute(self._known.modules[path], attribute)
+                if not is_same(plain(value), _attribute(self._tree.modules[path], attribute)):
+                    return None
+                name = attribute.rpartition(".")[2]
+            case LengthOf(tensor, axis) if tensor.startswith("self."):
+                inside = tensor.removeprefix("self.")
+                sizes = self._known.sizes.get(f"{path}.{inside}" if path else inside, ())
+                value = sizes[axis] if -len(sizes) <= axis < len(sizes) else None
+                name = ""
+            case _:
+                return None
+        known = origin_of(value)
+        made = None if known is None else self._in_constructor(path, known)
+        if made is None:
+            return None
+        if not name.isidentifier():
+            name = made.id if isinstance(made, syntax.Name) else ""
+        return (identifier(name), made) if name else None
+
+    def _as_long(self, path: str, node: syntax.Call) -> syntax.Node:
+        """A list of equal items as long as an argument says: ``nnx.List([Block(dim) for _ in range(depth)])``."""
+        assert self._known is not None
+        match node:
+            case syntax.Call(syntax.Attribute(attr="List"), (syntax.List(items),), ()):
+                pass
+            case syntax.Call(syntax.Attribute(attr="Sequential"), items, ()):
+                pass
+            case _:
+                return node
+        if not items or any(item != items[0] for item in items) or not isinstance(items[0], syntax.Call):
+            return node
+        ranges = self._known.repeats.get(self._known.constructors[path], ())
+        found = {self._in_constructor(path, origin_of(count)) for count in ranges if count == len(items)}  # type: ignore[arg-type]
+        if len(found) != 1 or None in found:
+            return node
+        loop = syntax.Comprehension(syntax.Name("_"), syntax.Call(syntax.Name("range"), tuple(found)))  # type: ignore[arg-type]
+        many = syntax.ListComp(items[0], (loop,))
+        is_list = isinstance(node.func, syntax.Attribute) and node.func.attr == "List"
+        return syntax.Call(node.func, (many,) if is_list else (syntax.Starred(many),))
+
+
+def _first_name(argument: str) -> str:
+    return re.split(r"[.\[]", argument, maxsplit=1)[0]
+
+
+def _attribute(module: Any, text: str) -> Any:
+    """``config.n_head`` of a module; None where there is none."""
+    value = module
+    for name in text.split("."):
+        held = vars(value) if hasattr(value, "__dict__") else {}
+        if name not in held:
+            return None
+        value = held[name]
+    return value
