@@ -101,6 +101,8 @@ def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
 
 
 def _neighbours(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple | list):
+        return tuple(map(type(value), zip(*map(_neighbours, value), strict=False)))
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, float):
@@ -134,6 +136,8 @@ def _tried(model: Sized, meta: bool) -> Sized | None:
 
 
 def _is_setting(value: Any) -> bool:
+    if type(value) in (tuple, list):
+        return bool(value) and all(type(item) in (int, float) for item in value)
     return type(value) in (bool, int, float)
 
 

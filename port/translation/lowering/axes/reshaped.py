@@ -47,6 +47,11 @@ def lower_reshaped(stage: LoweringContext, paired: Paired, axes: Reshaped) -> No
         stage.sources.add(result)
 
 
+def _is_of_the_original(size: Any) -> bool:
+    """Whether a length is a number that the original says, and that is worked out from no tensor's length."""
+    return origin_of(size) is not None and not _is_of_a_length(size)
+
+
 def _is_of_a_length(size: Any) -> bool:
     """Whether a number of the original's is worked out from a tensor's length."""
     origin = origin_of(size)
@@ -121,8 +126,9 @@ def _shape(
         leading = 0
     for dim in layout.order[leading:]:
         given = sizes[dim] if dim < len(sizes) else -1
-        if dim in stays and (not isinstance(result.shape[dim], int) or has.order.index(stays[dim]) == 0):  # type: ignore[index]
-            shape.append(SourceFragment(f"input.shape[{has.order.index(stays[dim])}]"))
+        if dim in stays and not _is_of_the_original(given):
+            axis = has.order.index(stays[dim])
+            shape.append(SourceFragment(f"input.shape[{axis if axis < has.rank - 1 else -1}]"))
         elif isinstance(given, Value):
             shape.append(stage.ref(given))
         elif given == -1 or not isinstance(result.shape[dim], int):  # type: ignore[index]
