@@ -2,92 +2,168 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from port.translation.codegen.emit import render
 from port.translation.frontend.construction.settings import Setting, Sized, moved
 from port.translation.ir import syntax
 from port.translation.ir.expr import worth
+from port.translation.other_settings import OtherSettings
 from port.translation.structure.classes import Program
 from port.translation.structure.own_arguments import Configuration, OwnArgument
 
-Values = dict[OwnArgument, set[Any]]
+Written = Callable[[Sized], "Program | None"]
+"""The program for a model at other settings; None where there is none."""
+_REFUSED = "no other value was found that the original takes, with inputs like these"
+_NOWHERE = "it cannot be translated at {value}"
+_OTHERWISE = "at {value} the source is another: {line}"
+_UNKNOWN = "the original cannot be constructed anew"
+_ALONE = "it is the same wherever the original gives it"
 
 
-def not_borne_out(
-    program: Program, model: Sized | None, written: Callable[[Sized], Program | None]
-) -> set[OwnArgument]:
-    """The arguments for which it is not seen that the source holds at other values, too.
+@dataclass(frozen=True)
+class BorneOut:
+    """What came of trying other settings.
 
-    Each setting of the model is moved to a value beside it. What is written for the original there has to be the same
-    source. So an argument holds that has several values: there, or in several instances of its class.
+    Attributes:
+        fixed: arguments, of any class, of which it was not seen that they hold.
+        settings: of the root.
+    """
+
+    fixed: frozenset[OwnArgument] = frozenset()
+    settings: OtherSettings = field(default_factory=OtherSettings)
+
+
+def borne_out(program: Program, model: Sized | None, written: Written) -> BorneOut:
+    """Try other settings: each is moved to a value beside it.
+
+    What is written for the original there has to be the same source. So an argument holds that has several values:
+    there, or in several instances of its class.
 
     Args:
         program: with all arguments.
         model: the original as it is given; None where it cannot be constructed at other settings.
-        written: the program for a model at other settings; None where there is none.
+        written: of the model at other settings.
     """
-    values = _values([program])
-    if model is not None and any(len(each) == 1 for each in values.values()):
-        settings = [setting for setting in model.settings() if _is_read(program, setting)]
-        for other in _written_alike(program, model, settings, written):
-            for argument, found in _values([other]).items():
+    values = _values(program)
+    trying = _Trying(program, written)
+    if model is not None and any(len(found) == 1 for found in values.values()):
+        for other in trying.alike(model):
+            for argument, found in _values(other).items():
                 values[argument] |= found
-    return {argument for argument, found in values.items() if len(found) == 1}
+    fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
+    why = _UNKNOWN if model is None else ""
+    of_root = [name for name, argument in _of_root(program).items() if argument in fixed]
+    reasons = {_said(name): why or trying.why.get(name, _ALONE) for name in of_root}
+    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons))
 
 
-def _written_alike(
-    program: Program, model: Sized, settings: list[Setting], written: Callable[[Sized], Program | None]
-) -> Iterable[Program]:
-    """The programs at other settings that are the same source: at all of them moved, or else at each by itself."""
-    text = _text(program)
-    module = program.tree.root
+class _Trying:
+    """Moves settings, and compares what is written.
 
-    def alike(to_move: Iterable[Setting]) -> Program | None:
-        other = moved(model, to_move, module)
-        made = written(other) if other.moved else None
-        return made if made is not None and _text(made) == text else None
+    Attributes:
+        tried: settings at which the source is the same.
+        why: settings → why the source does not hold where they are moved.
+    """
 
-    # A switch changes more than numbers do.
-    numbers = [setting for setting in settings if not isinstance(model.settings()[setting], bool)]
-    together = alike(numbers)
-    apart = [setting for setting in settings if setting not in numbers] if together else settings
-    alone = (alike([setting]) for setting in apart if [setting] != numbers)
-    return [made for made in (together, *alone) if made is not None]
+    def __init__(self, program: Program, written: Written) -> None:
+        self.program, self.written = program, written
+        self.text = source_of(program)
+        self.tried: list[Mapping[str, Any]] = []
+        self.why: dict[Setting, str] = {}
+
+    def alike(self, model: Sized) -> list[Program]:
+        """The programs at other settings that are the same source: all numbers moved, or else each by itself."""
+        values = model.settings()
+        settings = [setting for setting in _of_root(self.program) if setting in values]
+        # A switch changes more than numbers do.
+        numbers = [setting for setting in settings if not isinstance(values[setting], bool)]
+        together = self._alike(model, numbers)
+        apart = [setting for setting in settings if together is None or setting not in numbers]
+        alone = (self._alike(model, [setting]) for setting in apart if [setting] != numbers)
+        return [made for made in (together, *alone) if made is not None]
+
+    def _alike(self, model: Sized, settings: Sequence[Setting]) -> Program | None:
+        other = moved(model, settings, self.program.tree.root)
+        for setting in settings:
+            self.why.setdefault(setting, _REFUSED)
+        if not other.moved:
+            return None
+        made = self.written(other)
+        if made is not None and source_of(made) == self.text:
+            self.tried.append({_said(setting): value for setting, value in other.moved.items()})
+            return made
+        why = _NOWHERE if made is None else _OTHERWISE
+        line = "" if made is None else first_difference(self.text, source_of(made))
+        for setting, value in other.moved.items():
+            self.why[setting] = why.format(value=value, line=line)
+        return None
 
 
-def _text(program: Program) -> str:
+def source_of(program: Program) -> str:
+    """The classes of a program, without what loads weights into them."""
     return render(program, title="")
 
 
-def _is_read(program: Program, setting: Setting) -> bool:
-    """Whether the root's constructor takes a setting."""
-    taken = {argument.name for argument in program.classes[-1].arguments}
-    if len(setting) == 1:
-        return setting[0] in taken
-    fields = {field.name for made in program.configurations for field in made.fields}
-    return setting[0] in taken and setting[1] in fields
+def first_difference(one: str, other: str) -> str:
+    """The first line in which a source differs from another."""
+    lines = difflib.unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=0)
+    changed = [line[1:].strip() for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    return changed[0] if changed else ""
 
 
-def _values(programs: Iterable[Program]) -> Values:
-    """Each argument of the constructors' → the values that it is given anywhere."""
-    found: Values = defaultdict(set)
-    for program in programs:
-        for made in program.classes:
-            for argument in made.arguments:
-                if not argument.is_said:
-                    continue
-                for value in argument.values.values():
-                    if not (isinstance(value, syntax.Const) and isinstance(value.value, Configuration)):
-                        found[made.original, argument.name].add(_hashable(worth(value)))
-        for configuration in program.configurations:
-            for field in configuration.fields:
-                if not (isinstance(field.value, syntax.Const) and isinstance(field.value.value, Configuration)):
-                    found[configuration.original, field.name].add(_hashable(worth(field.value)))
+def _said(setting: Setting) -> str:
+    return ".".join(setting)
+
+
+def _of_root(program: Program) -> dict[Setting, OwnArgument]:
+    """The settings that the root's constructor takes, each as an argument or a configuration's field."""
+    root, found = program.classes[-1], dict[Setting, OwnArgument]()
+    fields = {made.original: [field.name for field in made.fields] for made in program.configurations}
+    for argument in root.arguments:
+        value = argument.values.get("")
+        if isinstance(value, syntax.Const) and isinstance(value.value, Configuration):
+            original = value.value.original
+            found |= {(argument.name, name): (original, name) for name in fields.get(original, ())}
+        elif argument.is_said:
+            found[(argument.name,)] = (root.original, argument.name)
     return found
 
 
-def _hashable(value: Any) -> Any:
-    return repr(value)  # True is not 1
+def _values(program: Program) -> dict[OwnArgument, set[str]]:
+    """Each argument of the constructors' → the values that it is given anywhere, as text: True is not 1."""
+    found: dict[OwnArgument, set[str]] = defaultdict(set)
+    for made in program.classes:
+        for argument in made.arguments:
+            for value in argument.values.values() if argument.is_said else ():
+                if not _is_configuration(value):
+                    found[made.original, argument.name].add(repr(worth(value)))
+    for configuration in program.configurations:
+        for each in configuration.fields:
+            if not _is_configuration(each.value):
+                found[configuration.original, each.name].add(repr(worth(each.value)))
+    return found
+
+
+def _is_configuration(value: syntax.Expr) -> bool:
+    return isinstance(value, syntax.Const) and isinstance(value.value, Configuration)
+
+
+def named_settings(program: Program, names: Iterable[str]) -> dict[str, Setting]:
+    """Settings of the root by the names that a user gives them: ``config.n_head``, or ``n_head`` where that is one.
+
+    Raises:
+        KeyError: there is none with such a name, or there are several.
+    """
+    known = list(_of_root(program))
+    found = {}
+    for name in names:
+        fitting = [setting for setting in known if _said(setting) == name or setting[-1] == name]
+        if len(fitting) != 1:
+            raise KeyError(name)
+        found[name] = fitting[0]
+    return found

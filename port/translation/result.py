@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
+from port.errors import UsageError
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.ir.lowered import Unsupported
+from port.translation.other_settings import OtherSettings, Settings
 from port.translation.verify import Proof
 
 
@@ -20,7 +24,9 @@ class Translation(WrittenModule):
         without_start: names of parameters and buffers whose initial values are not known → why; a new module raises.
         copied_starts: names of those that the original starts as copies → of which; here each draws its own.
         standalone: whether the source imports nothing of ``port``'s.
+        settings: of the original's constructor: which other values the source takes, and which it does not.
         proof: the float64 comparison of both sides; None if it was not asked for, or nothing could be run.
+        elsewhere: gives the translation at other settings, of a new module or of one that is given.
     """
 
     notes: dict[str, list[str]] = field(default_factory=dict)
@@ -29,4 +35,35 @@ class Translation(WrittenModule):
     without_start: dict[str, str] = field(default_factory=dict)
     copied_starts: dict[str, str] = field(default_factory=dict)
     standalone: bool = False
+    settings: OtherSettings = field(default_factory=OtherSettings)
     proof: Proof | None = None
+    elsewhere: Callable[[Settings, Any], Translation] | None = field(default=None, repr=False, compare=False)
+
+    def build(
+        self,
+        *,
+        arguments: Settings | None = None,
+        weights: Any = None,
+        seed: int = 0,
+        filled: bool = True,
+        **options: Any,
+    ) -> Any:
+        """A new Flax module of the source.
+
+        Args:
+            arguments: of the original's constructor that are others than those of the module that was translated.
+            weights: a torch module of the original's class, constructed with them, whose weights it gets.
+            seed: of its random streams, and of its initial values.
+            filled: whether it has the original's weights; one with other arguments has those of ``weights``, if any.
+            options: ``dtype`` and ``param_dtype``.
+
+        Raises:
+            UsageError: the source does not take these arguments; says why.
+            NoInitialValue: it is not filled, and has parameters of which nobody knows how they start.
+        """
+        if arguments is None and weights is None:
+            return super().build(seed=seed, filled=filled, **options)
+        if self.elsewhere is None:
+            raise UsageError("a translation that was not checked is built as it is: translate with check=True")
+        made = self.elsewhere(arguments or {}, weights)
+        return WrittenModule.build(made, seed=seed, filled=filled and weights is not None, **options)

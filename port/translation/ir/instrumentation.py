@@ -50,6 +50,16 @@ def watching_passes(watcher: Watcher) -> Iterator[None]:
         _watchers.reset(token)
 
 
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Within it, no watcher is called: what is translated is not what was asked for."""
+    token = _watchers.set(())
+    try:
+        yield
+    finally:
+        _watchers.reset(token)
+
+
 def after(name: str, graph: G, *, training: bool | None) -> G:
     """Show a graph to all watchers, and give it back.
 

@@ -21,7 +21,7 @@ from port.translation.structure.constructors import buffer_form, is_function, la
 from port.translation.structure.frozen_parameters import Freezing
 from port.translation.structure.init_inference import Initial
 from port.translation.structure.own_arguments import ALL, Configuration, OwnArgument, OwnArguments
-from port.translation.structure.reroll_statements import list_lengths, rolled
+from port.translation.structure.reroll_statements import counted, list_lengths, rolled
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.unreachable import Unreachable
 from port.translation.structure.written_calls import WrittenCalls, written_calls
@@ -241,7 +241,7 @@ class _Building:
         if body is not None:
             body, numbers = self.arguments.in_body(path, body, attributes)
             attributes = {**numbers, **attributes}
-            loops = rolled(body.statements, lengths, names_in(*body.statements))
+            loops = rolled(body.statements, lengths, names_in(*body.statements), counted(attributes))
             body = replace(body, statements=tuple(loops))
         return ClassForm(path, module, attributes, body, arguments=self.arguments.given(path))
 

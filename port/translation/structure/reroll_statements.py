@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from port.translation.ir import syntax
@@ -17,7 +17,9 @@ Lengths = Mapping[syntax.Expr, int]
 """The lists that a module holds, as its own code reads them (``self.layers``, ``self.parts["layers"]``)."""
 
 
-def rolled(statements: Sequence[syntax.Stmt], lengths: Lengths, taken: set[str]) -> list[syntax.Stmt]:
+def rolled(
+    statements: Sequence[syntax.Stmt], lengths: Lengths, taken: set[str], counted: Collection[syntax.Expr] = ()
+) -> list[syntax.Stmt]:
     """``for layer in self.layers: x = layer(x)`` for ``x = self.layers[0](x)``, ``x = self.layers[1](x)``, …
 
     What differs may also be the index by itself (``for i, layer in enumerate(self.layers)``), and may be of several
@@ -28,11 +30,12 @@ def rolled(statements: Sequence[syntax.Stmt], lengths: Lengths, taken: set[str])
         statements: of a body.
         lengths: of the lists that ``self`` holds.
         taken: names that stand for something else.
+        counted: lists that are as long as an argument says: what is done with the only item of one is a loop, too.
     """
     made: list[syntax.Stmt] = []
     number = 0
     while number < len(statements):
-        found = _repeat(statements, number, lengths)
+        found = _repeat(statements, number, lengths) or _single(statements[number], lengths, counted)
         if found is None:
             made.append(statements[number])
             number += 1
@@ -71,6 +74,20 @@ def _repeat(statements: Sequence[syntax.Stmt], start: int, lengths: Lengths) -> 
             rounds += 1
         return _Repeat(block, rounds, lists)
     return None
+
+
+def _single(statement: syntax.Stmt, lengths: Lengths, counted: Collection[syntax.Expr]) -> _Repeat | None:
+    """The only round over lists of one item."""
+    found = {_list_of(node, syntax.Const(0)) for node in syntax.walk(statement)}
+    lists = [of for of in counted if of in found and lengths.get(of) == 1]
+    if not lists:
+        return None
+
+    def placed(node: syntax.Node) -> syntax.Node:
+        of = _list_of(node, syntax.Const(0))
+        return syntax.Subscript(of, _PLACE) if of is not None and of in lists else node
+
+    return _Repeat((syntax.transformed(statement, placed),), 1, tuple(lists))
 
 
 def _reads_first_item(statement: syntax.Stmt, lengths: Lengths) -> bool:
@@ -162,3 +179,21 @@ def _lengths(of: syntax.Expr, value: syntax.Expr) -> Iterator[tuple[syntax.Expr,
         case syntax.Call(syntax.Attribute(attr="Dict"), (syntax.Dict(keys, values),)):
             for key, item in zip(keys, values, strict=True):
                 yield from _lengths(syntax.Subscript(of, key), item)
+
+
+def counted(attributes: Mapping[str, syntax.Expr]) -> list[syntax.Expr]:
+    """The lists that a module holds, and those in its dicts, which a comprehension makes."""
+    return [
+        of for name, value in attributes.items() for of in _counted(syntax.Attribute(syntax.Name("self"), name), value)
+    ]
+
+
+def _counted(of: syntax.Expr, value: syntax.Expr) -> Iterator[syntax.Expr]:
+    match value:
+        case syntax.Call(syntax.Attribute(attr="frozen"), (made,)):
+            yield from _counted(of, made)
+        case syntax.Call(syntax.Attribute(attr="List"), (syntax.ListComp(),)):
+            yield of
+        case syntax.Call(syntax.Attribute(attr="Dict"), (syntax.Dict(keys, values),)):
+            for key, item in zip(keys, values, strict=True):
+                yield from _counted(syntax.Subscript(of, key), item)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -76,6 +78,40 @@ def sized(construction: Construction, module: Any, args: tuple[Any, ...], kwargs
     return found if _tensors(made) == _tensors(module) else None
 
 
+def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
+    """A model at settings of the user's, its inputs resized where it does not take them as they are.
+
+    Args:
+        model: as it is given. Inputs without numbers get some.
+        settings: that are moved.
+
+    Raises:
+        Exception: the original's own, where it takes neither.
+    """
+    before = model.settings()
+    args, kwargs = pytree.tree_map(_with_numbers, (model.args, model.kwargs))
+    there = replace(model, args=args, kwargs=kwargs)
+    for setting, value in settings.items():
+        there = there.at(setting, value, there.args, there.kwargs)
+        if type(before[setting]) is int and before[setting] > 1:
+            resize = partial(_resized, old=before[setting], new=value)
+            args, kwargs = pytree.tree_map(resize, (args, kwargs))
+    resized = replace(there, args=args, kwargs=kwargs)
+    found = next(filter(None, (_tried(each, False) for each in (there, resized))), None)
+    if found is None:
+        _run(there, False)
+    return found or there
+
+
+def _with_numbers(leaf: Any) -> Any:
+    """A tensor of the meta device as one that has numbers."""
+    if not isinstance(leaf, torch.Tensor) or not leaf.is_meta:
+        return leaf
+    if leaf.is_floating_point() or leaf.is_complex():
+        return torch.randn(leaf.shape, dtype=leaf.dtype)
+    return torch.randint(0, 2, leaf.shape).to(leaf.dtype)
+
+
 def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
     """A model with each of some settings beside where it was, as far as the original takes that.
 
@@ -96,7 +132,7 @@ def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
     for other in _neighbours(value):
         yield model.at(setting, other, model.args, model.kwargs)
         if type(value) is int and value > 1:
-            resized = pytree.tree_map(lambda leaf, new=other: _resized(leaf, value, new), (model.args, model.kwargs))
+            resized = pytree.tree_map(partial(_resized, old=value, new=other), (model.args, model.kwargs))
             yield model.at(setting, other, *resized)
 
 
@@ -126,13 +162,17 @@ def _resized(leaf: Any, old: int, new: int) -> Any:
 def _tried(model: Sized, meta: bool) -> Sized | None:
     """A model that the original takes, and runs; None where it does not."""
     try:
-        with again(0), torch.no_grad():
-            made = (constructed_on_meta(model.construct) if meta else model.construct)().eval()
-            args, kwargs = on_meta(model.args, model.kwargs) if meta else copy.deepcopy((model.args, model.kwargs))
-            made(*args, **kwargs)
+        _run(model, meta)
     except Exception:
         return None
     return model
+
+
+def _run(model: Sized, meta: bool) -> None:
+    with again(0), torch.no_grad(), torch.device("meta") if meta else nullcontext():
+        made = model.construct().eval()
+        args, kwargs = on_meta(model.args, model.kwargs) if meta else copy.deepcopy((model.args, model.kwargs))
+        made(*args, **kwargs)
 
 
 def _is_setting(value: Any) -> bool:

@@ -116,6 +116,8 @@ class Writer:
                 axis = start.row_axis - len(shape)
                 given = {"scale": gain} if gain != 1 else {}
                 return called("nnx.initializers.orthogonal", **given, **({"column_axis": axis} if axis != -1 else {}))
+            case Draw("uniform" | "truncated") if start.values.dtype.kind == "c":
+                return None  # jax's draw real numbers alone
             case Draw():
                 return max(_candidates(story, shape), key=lambda made: self.votes[made], default=None)
             case Elementwise():

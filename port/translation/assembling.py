@@ -1,0 +1,184 @@
+"""A translation put together: the source, the mapping, the weights and the calling convention of a program."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from port.mapping import FROZEN, TORCH_ONLY, Mapping
+from port.mapping.entry import gather
+from port.translation.artifact.calling_convention import Boundary, outputs_of
+from port.translation.artifact.weight_map import mapping_of
+from port.translation.both_modes import BothRuns, Runs
+from port.translation.codegen.emit import render
+from port.translation.free_dimensions import (
+    ends,
+)
+from port.translation.frontend.conditions import conditions
+from port.translation.frontend.input_lengths import InputLengths
+from port.translation.frontend.meta_device import is_on_meta
+from port.translation.frontend.precision import SINGLE
+from port.translation.frontend.single_layer import prefix_of
+from port.translation.ir import syntax
+from port.translation.ir.expr import literal, values_in
+from port.translation.ir.graph import ScopeExit, each_value, values_of
+from port.translation.ir.layout import Layout, torchs
+from port.translation.ir.lowered import Assignment, LoweredGraph, Scan, each_lowered
+from port.translation.ir.symbolic_lengths import shapes_of
+from port.translation.programs import Programmed
+from port.translation.result import Translation
+from port.translation.structure.classes import Program
+from port.translation.structure.remat import checkpointed_classes
+from port.weights.torch_arrays import as_numpy
+
+if TYPE_CHECKING:
+    pass
+
+
+def assembled(
+    said: Programmed, *, name: str | None = None, remat: Sequence[str] | str = ()
+) -> tuple[Translation, Callable[..., str]]:
+    """A translation whose source checks none of its inputs, and what writes the source with ``checks``.
+
+    Args:
+        said: the model.
+        name: of the file that the source is for; by default the class's, in lower case.
+        remat: names of the original's classes whose activations are computed again.
+    """
+    captured, program, initial = said.captured, said.program, said.initial
+    original = type(captured.module)
+    file = name or original.__name__.lower()
+    checkpointed = checkpointed_classes(program, remat)
+    source = partial(
+        render,
+        program,
+        title=f"{original.__name__} of PyTorch, in Flax NNX",
+        weights=None if is_on_meta(captured.module) else f"{file}.safetensors",
+        tables=f"{file}.tables.safetensors",
+        doubled=captured.doubled,
+        remat=checkpointed,
+    )
+    runs, root = captured.runs, program.classes[-1]
+    weights = _weights(runs, program)
+    noted = dict.fromkeys(note for run in runs.values() for note in run.notes)
+    notes = {note: _places(runs, note) for note in noted}
+    if any(entry.collection == FROZEN for entry in weights.mapping.entries):
+        notes["W29"] = []
+    return Translation(
+        name=root.name,
+        source=source(),
+        arguments={name: syntax.source(value) for name, value in program.arguments.items()},
+        mapping=without_prefix(weights.mapping, prefix_of(captured.module)),
+        boundary=_boundary(program, runs),
+        values=weights.values,
+        hidden=weights.hidden,
+        tables=initial.tables,
+        mixed=captured.doubled and any(_is_single(v) for graph in captured.graphs.values() for v in values_of(graph)),
+        prefix=prefix_of(captured.module),
+        lengths=_lengths(captured),
+        draws={training: run.draws for training, run in runs.items()},
+        checkpointed=tuple(checkpointed),
+        own_gradients=tuple(dict.fromkeys(name for run in runs.values() for name in run.graph.own_gradients)),
+        notes=notes,
+        unwritten=tuple(dict.fromkeys(item for run in runs.values() for item in run.unwritten)),
+        transposes=_transposes(runs[True]),
+        without_start=initial.unsaid,
+        copied_starts=initial.copies,
+    ), source
+
+
+def _lengths(captured: BothRuns) -> InputLengths:
+    """What the captured runs say of the lengths of the inputs."""
+    graph = captured.runs[True].graph
+    lengths = InputLengths(shapes_of(graph), unguarded=graph.unguarded)
+    guards = [guard for each in captured.graphs.values() for guard in each.guards]
+    guards += ends(captured, lengths.shapes)
+    return replace(lengths, conditions=conditions(guards, lengths, lengths.of(captured.args, captured.kwargs)))
+
+
+def _boundary(program: Program, runs: Runs) -> Boundary:
+    """What goes into the written module, and comes out of it."""
+    root, lowered = program.classes[-1], runs[True]
+    return Boundary(
+        inspect.signature(program.tree.root.forward),
+        tuple(root.body.parameters if root.body else ()),
+        tuple(lowered.layouts[value] for value in lowered.graph.inputs),
+        {training: _outputs(run) for training, run in runs.items()},
+    )
+
+
+def _transposes(lowered: LoweredGraph) -> int:
+    """How many steps only move axes; one that nothing reads is not written, and not counted."""
+    read = {name for expression in lowered.written.values() for name in values_in(expression)}
+    count = 0
+    for step in reversed(list(each_lowered(lowered.steps))):
+        match step:
+            case Scan():
+                read |= {name for each in step.expressions for name in values_in(each)}
+            case ScopeExit(path=""):
+                read |= set(values_in(literal(step.results)))
+            case Assignment() if step.path is not None or read & {value.name for value in each_value(step.results)}:
+                count += step.is_transpose
+                read |= set(values_in(step.expression))
+    return count
+
+
+def _places(runs: Runs, note: str) -> list[str]:
+    return sorted({str(place) for run in runs.values() for place in run.notes.get(note, ()) if place is not None})
+
+
+def _outputs(lowered: LoweredGraph) -> Any:
+    leave = next(step for step in reversed(lowered.steps) if isinstance(step, ScopeExit))
+
+    def layout(expression: Any) -> Layout:
+        return lowered.returned.get(expression, torchs(0))
+
+    return outputs_of(leave.results, layout)
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """The original's tensors in the written module: where each goes, and what it holds there."""
+
+    mapping: Mapping
+    values: dict[str, np.ndarray]
+    hidden: tuple[str, ...]
+
+
+def _weights(runs: Runs, program: Program) -> _Weights:
+    """The original's tensors in the written module."""
+    tree = program.tree
+    mapping, hidden = mapping_of(runs[True], program)
+    if is_on_meta(tree.root):
+        return _Weights(mapping, {}, tuple(hidden.values()))
+    state = {key: as_numpy(tensor) for key, tensor in tree.root.state_dict().items() if hasattr(tensor, "shape")}
+    values: dict[str, np.ndarray] = {}
+    for entry in mapping.entries:
+        if entry.collection != TORCH_ONLY:
+            values.update(zip(entry.targets, entry(gather(entry, state)), strict=True))
+    layouts = {name: run.layouts[value] for run in runs.values() for value, name in run.graph.held.items()}
+    buffers = dict(tree.root.named_buffers())
+    for key, path in hidden.items():
+        array = as_numpy(buffers[key])
+        values[path] = np.transpose(array, layouts.get(key, torchs(array.ndim)).order)
+    return _Weights(mapping, values, tuple(hidden.values()))
+
+
+def without_prefix(mapping: Mapping, prefix: str) -> Mapping:
+    """A mapping whose sources have lost what stands before their names."""
+    return Mapping(
+        tuple(
+            replace(entry, sources=tuple(source.removeprefix(prefix) for source in entry.sources))
+            for entry in mapping.entries
+        )
+    )
+
+
+def _is_single(value: Any) -> bool:
+    """Whether the model's own code computes it in float32, whatever the model's precision is."""
+    return value.dtype in SINGLE

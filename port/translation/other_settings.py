@@ -1,0 +1,38 @@
+"""What is known of a translation at other settings of the original's constructor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Settings = Mapping[str, Any]
+"""Names of the constructor's arguments, ``heads`` or ``config.n_head`` → values."""
+
+
+@dataclass(frozen=True)
+class OtherSettings:
+    """Which arguments of the root's constructor the source takes other values for.
+
+    Attributes:
+        tried: settings at which the original is written as the same source.
+        fixed: arguments that are written as their values → why.
+    """
+
+    tried: tuple[Settings, ...] = ()
+    fixed: Mapping[str, str] = field(default_factory=dict)
+
+    def why_fixed(self, name: str) -> str | None:
+        """Why an argument stays as it is; a field of a configuration may be named alone."""
+        return next((why for each, why in self.fixed.items() if name in (each, each.rpartition(".")[2])), None)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """A sentence each."""
+        same = [f"the same source at {said(settings)}" for settings in self.tried]
+        return (*same, *(f"{name} stays as it is: {why}" for name, why in self.fixed.items()))
+
+
+def said(settings: Settings) -> str:
+    """``dim = 24, heads = 4``."""
+    return ", ".join(f"{name} = {value}" for name, value in settings.items())

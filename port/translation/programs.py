@@ -1,0 +1,101 @@
+"""The program that says a model: as it is given, or at other settings of its constructor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from port.errors import PortError
+from port.translation.both_modes import BothRuns, both_runs
+from port.translation.free_dimensions import without
+from port.translation.frontend.construction import Construction, constructed
+from port.translation.frontend.construction.settings import Sized
+from port.translation.frontend.meta_device import is_on_meta
+from port.translation.ir.instrumentation import unwatched
+from port.translation.ir.module_tree import ModuleTree
+from port.translation.structure.classes import Program, program_of
+from port.translation.structure.init_inference import Initial, Seen, watched
+from port.translation.structure.own_arguments import OwnArgument
+from port.translation.structure.unreachable import LostLength
+
+
+@dataclass(frozen=True)
+class Programmed:
+    """A model's runs, and the program that says them.
+
+    Attributes:
+        captured: the runs.
+        program: that says them.
+        initial: how its parameters and buffers start.
+    """
+
+    captured: BothRuns
+    program: Program
+    initial: Initial
+
+
+def programmed(
+    captured: BothRuns,
+    run: Callable[..., BothRuns],
+    seen: Seen,
+    construction: Construction | None = None,
+    fixed: frozenset[OwnArgument] = frozenset(),
+) -> Programmed:
+    """Say both runs, with as many free lengths as source can say.
+
+    Args:
+        captured: the runs.
+        run: captures them with other lengths free.
+        seen: how parameters and buffers start.
+        construction: how the original is constructed.
+        fixed: arguments of constructors that are written as their values.
+    """
+    while True:
+        tree = ModuleTree(captured.root, captured.layers)
+        folded = {path for each in captured.runs.values() for path in each.folds}
+        initial = Initial(seen, captured.layers, folded)
+        try:
+            return Programmed(captured, program_of(captured.runs, tree, initial, construction, fixed), initial)
+        except LostLength as error:
+            # A length that the code needs where no array shows it: what it is made of cannot stay free.
+            fewer = without(captured, error.formula, run)
+            if fewer is None:
+                raise
+            captured = fewer
+
+
+def programmed_at(
+    model: Sized, base: BothRuns, fixed: frozenset[OwnArgument] = frozenset(), *, module: Any = None
+) -> Programmed:
+    """Say a model at other settings.
+
+    Args:
+        model: at the settings.
+        base: runs of the one that is translated; the same lengths are free.
+        fixed: arguments of constructors that are written as their values.
+        module: at the settings, where there is one; otherwise it is constructed, on the meta device if the one is that
+            is translated.
+
+    Raises:
+        PortError: it cannot be translated there.
+    """
+    import torch
+
+    on_meta = module is None and is_on_meta(base.root)
+    with unwatched(), torch.device("meta") if on_meta else nullcontext():
+        module = model.construct() if module is None else module
+        run = partial(both_runs, module, model.args, model.kwargs, check=False)
+        captured = run(free=base.free)
+        seen = watched(captured.root, model.construct)
+        return programmed(captured, run, seen, constructed(captured.root, model.construct), fixed)
+
+
+def written_at(model: Sized, base: BothRuns) -> Program | None:
+    """The program of a model at other settings; None where it cannot be translated there."""
+    try:
+        return programmed_at(model, base).program
+    except (PortError, AssertionError):
+        return None

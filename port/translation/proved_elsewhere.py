@@ -1,0 +1,119 @@
+"""The proof at other settings: the original is constructed there, and so is what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from port.errors import UsageError
+from port.translation.assembling import assembled
+from port.translation.borne_out import first_difference, named_settings, source_of
+from port.translation.frontend.construction.settings import Setting, Sized, fitted
+from port.translation.other_settings import Settings, said
+from port.translation.programs import Programmed, programmed_at
+from port.translation.result import Translation
+from port.translation.structure.own_arguments import OwnArgument
+from port.translation.verify import Proof, prove
+
+
+class Elsewhere:
+    """A model at other settings.
+
+    Args:
+        base: the model as it is given.
+        model: the original's construction; None where it cannot be constructed anew.
+        fixed: arguments of constructors that are written as their values.
+        made: what was written.
+    """
+
+    def __init__(self, base: Programmed, model: Sized | None, fixed: frozenset[OwnArgument], made: Translation) -> None:
+        self._base, self._model, self._fixed, self._made = base, model, fixed, made
+
+    def at(self, settings: Settings, module: Any = None) -> Translation:
+        """What is written for the original at other settings.
+
+        Args:
+            settings: that are moved.
+            module: of the original's class, constructed with them; by default a new one.
+
+        Raises:
+            UsageError: the source does not take them, or the original does not; names what is to be done.
+        """
+        model = self._at(settings)
+        made = self._translated(model, settings, model.construct())
+        if module is None:
+            return made
+        # Its numbers; the source is that of a new one, whatever precision this one is in.
+        given, _ = assembled(programmed_at(model, self._base.captured, self._fixed, module=module))
+        return replace(made, values=given.values)
+
+    def _translated(self, model: Sized, settings: Settings, module: Any) -> Translation:
+        there = programmed_at(model, self._base.captured, self._fixed, module=module)
+        one, other = source_of(self._base.program), source_of(there.program)
+        if one != other:
+            raise UsageError(
+                f"at {said(settings)} the source is another: {first_difference(one, other)}. Translate the model that "
+                "is constructed so by itself"
+            )
+        made, source = assembled(there)
+        return replace(made, source=source(), lengths=self._made.lengths)
+
+    def proof(self, settings: Settings, **options: Any) -> Proof:
+        """Both sides compared at other settings."""
+        model = self._at(settings)
+        module = model.construct()
+        made = self._translated(model, settings, module)
+        return prove(module, made, model.args, model.kwargs, **options)
+
+    def _at(self, settings: Settings) -> Sized:
+        root = self._base.captured.root
+        if self._model is None:
+            raise UsageError(
+                f"{type(root).__qualname__} cannot be constructed at other settings: say how it is constructed, "
+                "construct=lambda: …"
+            )
+        try:
+            known = named_settings(self._base.program, settings)
+        except KeyError as error:
+            why = self._made.settings.why_fixed(error.args[0])
+            raise UsageError(
+                f"{type(root).__qualname__} is not written with an argument {error.args[0]!r}"
+                + (f": {why}" if why else f"; it has {_names(self._base)}")
+            ) from None
+        moves: dict[Setting, Any] = {known[name]: value for name, value in settings.items()}
+        try:
+            return fitted(self._model, moves)
+        except Exception as error:
+            raise UsageError(f"the original refuses {said(settings)}: {type(error).__name__}: {error}") from error
+
+
+def _names(base: Programmed) -> str:
+    root = base.program.classes[-1]
+    fields = [field.name for made in base.program.configurations for field in made.fields]
+    return ", ".join([argument.name for argument in root.arguments if argument.is_said] + fields) or "none"
+
+
+def joined(proof: Proof | None, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof | None:
+    """A proof, and those at other settings, as one.
+
+    A model without numbers has no proof of its own: then it is that at other settings.
+    """
+    made = proof
+    for settings, other in elsewhere:
+        at = f"with {said(settings)}"
+        rows = tuple(replace(row, what=f"{row.what} {at}") for row in other.rows)
+        remarks = tuple(f"{at}: {remark}" for remark in other.remarks)
+        if made is None or (not made.rows and made.unjudged):
+            own = () if made is None else (made.unjudged,)
+            made = replace(other, rows=rows, remarks=(*own, *remarks), lengths=f"{other.lengths}, {at}")
+            continue
+        made = replace(
+            made,
+            rows=(*made.rows, *rows),
+            failed=made.failed or other.failed,
+            unjudged=made.unjudged or other.unjudged,
+            remarks=(*made.remarks, *remarks),
+            explanation=made.explanation if made.explanation.lines else other.explanation,
+        )
+    return made
