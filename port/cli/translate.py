@@ -59,6 +59,9 @@ class Arguments:
     """a class of the model's whose activations are computed again in the backward pass (nnx.remat); once for each"""
     standalone: bool = False
     """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
+    at: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="JSON")] = ()
+    """other arguments of the model's constructor, as in '{"depth": 2, "width": 64}': both sides are constructed with
+    them, and compared as well; once for each. With --meta, the size at which a large model is proved"""
     time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
     """that comparing both sides may take, as estimated: what would take longer is compared at smaller lengths"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
@@ -83,6 +86,8 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("--json prints a translation's result, and --dry-run makes none: give one of them")
     if bool(given.input) == (given.inputs is not None):
         raise UsageError("say what the model takes: --input 1,3,224,224 for each tensor, or --inputs module:function")
+    if given.at and given.dry_run:
+        raise UsageError("--at compares at other arguments, and --dry-run compares nothing: give one of them")
     if given.meta and given.weights is not None:
         raise UsageError("--meta builds a model without numbers: leave --weights away, or --meta")
     try:
@@ -142,7 +147,11 @@ def _translate(given: Arguments, module: Any, args: Any, kwargs: Any, out: Path,
 
     construct = _construct(given)
     options: dict[str, Any] = {"static": given.static, "remat": given.remat, "standalone": given.standalone}
-    options |= {"time_limit": given.time_limit, "tell": said_beforehand}
+    options |= {
+        "time_limit": given.time_limit,
+        "tell": said_beforehand,
+        "at": [keywords(each, "--at") for each in given.at],
+    }
     done = _guarded(lambda: translate(module, args, kwargs, name=name, construct=construct, **options), given.target)
     original = _original(given)
     report = translation_report(done, module, name=name, original=original)

@@ -134,7 +134,7 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
         first=_parted(proof.explanation.partings),
         causes=[asdict(cause) for cause in proof.explanation.causes],
         files=written,
-        remarks=[*unwritten, *reasons, *proof.remarks],
+        remarks=[*unwritten, *reasons, *proof.remarks, *translation.settings.lines],
     )
 
 

@@ -54,6 +54,7 @@ def translation_report(translation: Translation, module: Any, *, name: str, orig
             checkpointed=[f"`{name}`" for name in translation.checkpointed],
             standalone=translation.standalone,
             lengths=_lengths(translation, names),
+            arguments=translation.settings.lines,
             notes=[
                 {"note": note(id), "places": nearest(places)}
                 for id, places in sorted(translation.notes.items(), key=lambda item: note_order(item[0]))

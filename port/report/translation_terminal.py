@@ -65,6 +65,8 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
         say(f"  [yellow]{_shown(remark, console)}[/]")
     if proof is not None and proof.lengths:
         say(f"  compared at {_shown(proof.lengths, console)}")
+    for line in translation.settings.lines:
+        say(f"  {_shown(line, console)}")
     if translation.unwritten:
         console.print(_unwritten(translation, console))
     if translation.without_start:

@@ -22,6 +22,7 @@ _REFUSED = "no other value was found that the original takes, with inputs like t
 _NOWHERE = "it cannot be translated at {value}"
 _OTHERWISE = "at {value} the source is another: {line}"
 _UNKNOWN = "the original cannot be constructed anew"
+_UNSAID = "nothing in the source is said with it"
 _ALONE = "it is the same wherever the original gives it"
 
 
@@ -57,8 +58,11 @@ def borne_out(program: Program, model: Sized | None, written: Written) -> BorneO
                 values[argument] |= found
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
     why = _UNKNOWN if model is None else ""
-    of_root = [name for name, argument in _of_root(program).items() if argument in fixed]
+    of_root = [name for name, argument in settings_of(program).items() if argument in fixed]
     reasons = {_said(name): why or trying.why.get(name, _ALONE) for name in of_root}
+    if model is not None:
+        said = settings_of(program)
+        reasons |= {_said(name): _UNSAID for name in model.settings() if name not in said and len(name) == 1}
     return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons))
 
 
@@ -79,7 +83,7 @@ class _Trying:
     def alike(self, model: Sized) -> list[Program]:
         """The programs at other settings that are the same source: all numbers moved, or else each by itself."""
         values = model.settings()
-        settings = [setting for setting in _of_root(self.program) if setting in values]
+        settings = [setting for setting in settings_of(self.program) if setting in values]
         # A switch changes more than numbers do.
         numbers = [setting for setting in settings if not isinstance(values[setting], bool)]
         together = self._alike(model, numbers)
@@ -95,7 +99,7 @@ class _Trying:
             return None
         made = self.written(other)
         if made is not None and source_of(made) == self.text:
-            self.tried.append({_said(setting): value for setting, value in other.moved.items()})
+            self.tried.append(other.named)
             return made
         why = _NOWHERE if made is None else _OTHERWISE
         line = "" if made is None else first_difference(self.text, source_of(made))
@@ -120,7 +124,7 @@ def _said(setting: Setting) -> str:
     return ".".join(setting)
 
 
-def _of_root(program: Program) -> dict[Setting, OwnArgument]:
+def settings_of(program: Program) -> dict[Setting, OwnArgument]:
     """The settings that the root's constructor takes, each as an argument or a configuration's field."""
     root, found = program.classes[-1], dict[Setting, OwnArgument]()
     fields = {made.original: [field.name for field in made.fields] for made in program.configurations}
@@ -159,7 +163,7 @@ def named_settings(program: Program, names: Iterable[str]) -> dict[str, Setting]
     Raises:
         KeyError: there is none with such a name, or there are several.
     """
-    known = list(_of_root(program))
+    known = list(settings_of(program))
     found = {}
     for name in names:
         fitting = [setting for setting in known if _said(setting) == name or setting[-1] == name]

@@ -30,11 +30,13 @@ class Programmed:
         captured: the runs.
         program: that says them.
         initial: how its parameters and buffers start.
+        is_told: whether that was looked at: somebody said how it is constructed, or its class takes no arguments.
     """
 
     captured: BothRuns
     program: Program
     initial: Initial
+    is_told: bool
 
 
 def programmed(
@@ -58,7 +60,8 @@ def programmed(
         folded = {path for each in captured.runs.values() for path in each.folds}
         initial = Initial(seen, captured.layers, folded)
         try:
-            return Programmed(captured, program_of(captured.runs, tree, initial, construction, fixed), initial)
+            program = program_of(captured.runs, tree, initial, construction, fixed)
+            return Programmed(captured, program, initial, bool(seen.starts))
         except LostLength as error:
             # A length that the code needs where no array shows it: what it is made of cannot stay free.
             fewer = without(captured, error.formula, run)
@@ -68,13 +71,13 @@ def programmed(
 
 
 def programmed_at(
-    model: Sized, base: BothRuns, fixed: frozenset[OwnArgument] = frozenset(), *, module: Any = None
+    model: Sized, base: Programmed, fixed: frozenset[OwnArgument] = frozenset(), *, module: Any = None
 ) -> Programmed:
     """Say a model at other settings.
 
     Args:
         model: at the settings.
-        base: runs of the one that is translated; the same lengths are free.
+        base: the one that is translated; the same lengths are free.
         fixed: arguments of constructors that are written as their values.
         module: at the settings, where there is one; otherwise it is constructed, on the meta device if the one is that
             is translated.
@@ -84,16 +87,16 @@ def programmed_at(
     """
     import torch
 
-    on_meta = module is None and is_on_meta(base.root)
+    on_meta = module is None and is_on_meta(base.captured.root)
     with unwatched(), torch.device("meta") if on_meta else nullcontext():
         module = model.construct() if module is None else module
         run = partial(both_runs, module, model.args, model.kwargs, check=False)
-        captured = run(free=base.free)
-        seen = watched(captured.root, model.construct)
+        captured = run(free=base.captured.free)
+        seen = watched(captured.root, model.construct if base.is_told else None)
         return programmed(captured, run, seen, constructed(captured.root, model.construct), fixed)
 
 
-def written_at(model: Sized, base: BothRuns) -> Program | None:
+def written_at(model: Sized, base: Programmed) -> Program | None:
     """The program of a model at other settings; None where it cannot be translated there."""
     try:
         return programmed_at(model, base).program

@@ -8,7 +8,7 @@ from typing import Any
 
 from port.errors import UsageError
 from port.translation.assembling import assembled
-from port.translation.borne_out import first_difference, named_settings, source_of
+from port.translation.borne_out import first_difference, named_settings, settings_of, source_of
 from port.translation.frontend.construction.settings import Setting, Sized, fitted
 from port.translation.other_settings import Settings, said
 from port.translation.programs import Programmed, programmed_at
@@ -40,33 +40,37 @@ class Elsewhere:
         Raises:
             UsageError: the source does not take them, or the original does not; names what is to be done.
         """
-        model = self._at(settings)
-        made = self._translated(model, settings, model.construct())
+        model = self.model(settings)
+        made = self._translated(model, model.construct())
         if module is None:
             return made
         # Its numbers; the source is that of a new one, whatever precision this one is in.
-        given, _ = assembled(programmed_at(model, self._base.captured, self._fixed, module=module))
+        given, _ = assembled(programmed_at(model, self._base, self._fixed, module=module))
         return replace(made, values=given.values)
 
-    def _translated(self, model: Sized, settings: Settings, module: Any) -> Translation:
-        there = programmed_at(model, self._base.captured, self._fixed, module=module)
+    def _translated(self, model: Sized, module: Any) -> Translation:
+        there = programmed_at(model, self._base, self._fixed, module=module)
         one, other = source_of(self._base.program), source_of(there.program)
         if one != other:
+            line = first_difference(one, other)
             raise UsageError(
-                f"at {said(settings)} the source is another: {first_difference(one, other)}. Translate the model that "
-                "is constructed so by itself"
+                f"at {said(model.named)} the source is another: {line}. Translate by itself the model constructed so"
             )
-        made, source = assembled(there)
+        made, _ = assembled(there)
+        _, source = assembled(self._base)  # what was written is what is run there
         return replace(made, source=source(), lengths=self._made.lengths)
 
-    def proof(self, settings: Settings, **options: Any) -> Proof:
+    def proof(self, model: Sized, **options: Any) -> Proof:
         """Both sides compared at other settings."""
-        model = self._at(settings)
         module = model.construct()
-        made = self._translated(model, settings, module)
-        return prove(module, made, model.args, model.kwargs, **options)
+        return prove(module, self._translated(model, module), model.args, model.kwargs, **options)
 
-    def _at(self, settings: Settings) -> Sized:
+    def model(self, settings: Settings) -> Sized:
+        """The original's construction at other settings.
+
+        Raises:
+            UsageError: the source does not take them, or the original does not.
+        """
         root = self._base.captured.root
         if self._model is None:
             raise UsageError(
@@ -78,7 +82,7 @@ class Elsewhere:
         except KeyError as error:
             why = self._made.settings.why_fixed(error.args[0])
             raise UsageError(
-                f"{type(root).__qualname__} is not written with an argument {error.args[0]!r}"
+                f"what was written for {type(root).__qualname__} has no argument {error.args[0]!r}"
                 + (f": {why}" if why else f"; it has {_names(self._base)}")
             ) from None
         moves: dict[Setting, Any] = {known[name]: value for name, value in settings.items()}
@@ -89,9 +93,7 @@ class Elsewhere:
 
 
 def _names(base: Programmed) -> str:
-    root = base.program.classes[-1]
-    fields = [field.name for made in base.program.configurations for field in made.fields]
-    return ", ".join([argument.name for argument in root.arguments if argument.is_said] + fields) or "none"
+    return ", ".join(".".join(setting) for setting in settings_of(base.program)) or "none"
 
 
 def joined(proof: Proof | None, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof | None:

@@ -101,9 +101,9 @@ def translate(
     construction = constructed(captured.root, made_anew)
     borne, model = BorneOut(), None
     if check and construction is not None:
-        program = programmed(captured, run, seen, construction).program
+        whole = programmed(captured, run, seen, construction)
         model = sized(construction, captured.root, captured.args, captured.kwargs)
-        borne = borne_out(program, model, partial(written_at, base=captured))
+        borne = borne_out(whole.program, model, partial(written_at, base=whole))
     while True:
         said = programmed(captured, run, seen, construction, borne.fixed)
         made, source = assembled(said, name=name, remat=remat)
@@ -121,12 +121,12 @@ def translate(
     if not check or made.unwritten:
         return made
     elsewhere = Elsewhere(said, model, borne.fixed, made)
+    there = [elsewhere.model(each) for each in ([at] if isinstance(at, Mapping) else at)]  # refused before all else
     if without_weights:
         proof = Proof((), unjudged=WITHOUT_WEIGHTS)
     else:
         proof = prove(captured.root, made, captured.args, captured.kwargs, time_limit=time_limit, tell=tell)
-    several = [at] if isinstance(at, Mapping) else at
-    proofs = [(each, elsewhere.proof(each, time_limit=time_limit)) for each in several]
+    proofs = [(model.named, elsewhere.proof(model, time_limit=time_limit)) for model in there]
     return replace(made, proof=joined(proof, proofs), elsewhere=elsewhere.at)
 
 

@@ -40,6 +40,11 @@ class Sized:
     kwargs: dict[str, Any]
     moved: Mapping[Setting, Any] = field(default_factory=dict)
 
+    @property
+    def named(self) -> dict[str, Any]:
+        """What is moved, by names: ``heads``, ``config.n_head``."""
+        return {".".join(setting): value for setting, value in self.moved.items()}
+
     def construct(self) -> Any:
         """A model at these settings."""
         return self.cls(**copy.deepcopy(dict(self.given)))

@@ -1,0 +1,155 @@
+"""Translations at other settings of the original's constructor: proved there, built there, and refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import port
+from port.errors import UsageError
+from port.translation import Translation
+from port.translation.borne_out import BorneOut
+from port.translation.structure.own_arguments import OwnArguments
+
+
+@dataclass
+class Config:
+    width: int
+    heads: int = 2
+    depth: int = 2
+    norm: bool = True
+
+
+class Block(nn.Module):
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        assert config.width % config.heads == 0, "width must be a multiple of heads"
+        self.heads = config.heads
+        self.scale = (config.width // config.heads) ** -0.5
+        self.mix = nn.Linear(config.width, 2 * config.width)
+        self.norm = nn.LayerNorm(config.width) if config.norm else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        N, L, C = x.shape
+        q, k = self.mix(self.norm(x)).reshape(N, L, 2, self.heads, C // self.heads).permute(2, 0, 3, 1, 4)
+        weights = (q @ k.transpose(-2, -1) * self.scale).softmax(-1)
+        return x + (weights @ q).transpose(1, 2).reshape(N, L, C)
+
+
+class Encoder(nn.Module):
+    def __init__(self, config: Config, classes: int = 5) -> None:
+        super().__init__()
+        self.embed = nn.Linear(3, config.width)
+        self.blocks = nn.ModuleList([Block(config) for _ in range(config.depth)])
+        self.head = nn.Linear(config.width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x.mean(1))
+
+
+def encoder(classes: int = 5, **settings: int) -> Encoder:
+    return Encoder(Config(**{"width": 6, **settings}), classes)  # type: ignore[arg-type]
+
+
+@cache
+def translated() -> Translation:
+    return port.translate(encoder(), torch.randn(2, 7, 3), construct=encoder)
+
+
+def test_the_source_takes_what_the_original_takes() -> None:
+    source = translated().source
+    for line in (
+        "    width: int",
+        "    heads: int = 2",
+        "self.scale = (config.width // config.heads) ** (-0.5)",
+        "self.mix = nnx.Linear(",
+        "nnx.List([Block(config, **options) for _ in range(config.depth)])",
+        "for block in self.blocks:",
+        "self.heads, -1)",
+        "model = Encoder(config=Config(width=6), rngs=",
+    ):
+        assert line in source, line
+
+
+def test_what_was_tried_and_what_stays_is_told() -> None:
+    settings = translated().settings
+    assert settings.tried[0] == {"config.width": 12, "config.heads": 3, "config.depth": 3, "classes": 6}
+    assert set(settings.fixed) == set()  # `norm` is said with nothing: a field that nobody reads
+
+
+@pytest.mark.parametrize("settings", [{"width": 10, "depth": 1}, {"heads": 3, "classes": 2}])
+def test_it_is_built_at_other_settings_with_the_weights_of_a_module(settings: dict[str, int]) -> None:
+    other, x = encoder(**settings), torch.randn(3, 4, 3)
+    built = translated().build(arguments=settings, weights=other)
+    np.testing.assert_allclose(built(jnp.asarray(x.numpy())), other(x).detach().numpy(), rtol=0, atol=1e-6)
+
+
+def test_a_new_one_starts_with_numbers_of_its_own() -> None:
+    built = translated().build(arguments={"width": 8}, filled=False)
+    assert built.embed.kernel.shape == (3, 8)
+    assert np.abs(built.embed.kernel[...]).max() > 0
+
+
+def test_both_sides_are_compared_there() -> None:
+    made = port.translate(encoder(), torch.randn(2, 7, 3), construct=encoder, at={"config.width": 4, "depth": 3})
+    assert made.proof is not None and made.proof.agrees
+    rows = [row.what for row in made.proof.rows]
+    assert "gradients in training with config.width = 4, config.depth = 3" in rows
+
+
+def test_a_model_on_the_meta_device_is_proved_where_it_fits() -> None:
+    with torch.device("meta"):
+        large = encoder(width=4096, depth=3, heads=8)
+    made = port.translate(
+        large,
+        torch.zeros(2, 7, 3, device="meta"),
+        construct=lambda: encoder(width=4096, depth=3, heads=8),
+        at={"width": 16, "depth": 2},
+    )
+    assert made.proof is not None and made.proof.agrees
+    assert {row.what.partition(" with ")[2] for row in made.proof.rows} == {"config.width = 16, config.depth = 2"}
+    assert any("meta device" in remark for remark in made.proof.remarks)
+
+
+def test_a_fault_at_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number that nobody moved is right at one size alone: the proof at another has to see it."""
+    elsewhere, translating = "port.translation.proved_elsewhere", "port.translation.translating"
+    monkeypatch.setattr(f"{translating}.borne_out", lambda *_: BorneOut())
+    monkeypatch.setattr(f"{elsewhere}.source_of", lambda _: "the same")
+    monkeypatch.setattr(OwnArguments, "in_body", lambda _, __, body, ___: (body, {}))
+    made = port.translate(encoder(), torch.randn(2, 7, 3), construct=encoder, at={"width": 8})
+    assert made.proof is not None and not made.proof.agrees
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"width": 7}, "the original refuses width = 7: AssertionError: width must be a multiple of heads"),
+        (
+            {"depht": 3},
+            "not written with an argument 'depht'; it has config.width, config.heads, config.depth, classes",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, int], why: str) -> None:
+    with pytest.raises(UsageError, match=why.replace("(", r"\(")):
+        translated().build(arguments=settings)
+
+
+def test_a_model_that_cannot_be_constructed_anew_says_so() -> None:
+    changed = encoder()
+    changed.head = nn.Linear(6, 2)
+    made = port.translate(changed, torch.randn(2, 7, 3))
+    assert made.proof is not None and made.proof.agrees
+    assert "class Block(nnx.Module)" in made.source and "config" not in made.source
+    with pytest.raises(UsageError, match="say how it is constructed"):
+        made.build(arguments={"width": 8})
