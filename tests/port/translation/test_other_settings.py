@@ -136,7 +136,7 @@ def test_a_fault_at_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"width": 7}, "the original refuses width = 7: AssertionError: width must be a multiple of heads"),
         (
             {"depht": 3},
-            "not written with an argument 'depht'; it has config.width, config.heads, config.depth, classes",
+            "has no argument 'depht'; it has config.width, config.heads, config.depth, classes",
         ),
     ],
 )
