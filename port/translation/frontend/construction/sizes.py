@@ -24,6 +24,12 @@ class Sizes(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = function(*args, **(kwargs or {}))
+        if isinstance(made, torch.Size):
+            known = self.of(args[0])
+            return made if known is None else torch.Size(known)
+        if function is torch.Tensor.size and isinstance(made, int):
+            known = self.of(args[0]) or tuple(args[0].shape)
+            return known[args[1] if len(args) > 1 else (kwargs or {})["dim"]]
         if isinstance(made, torch.Tensor):
             sizes = self._sizes(made, (args, kwargs or {}))
             if sizes is not None:
@@ -39,13 +45,17 @@ class Sizes(TorchFunctionMode):
         shape = tuple(made.shape)
         leaves = pytree.tree_leaves(arguments)
         numbers = [leaf for leaf in leaves if isinstance(leaf, int) and not isinstance(leaf, bool)]
-        if any(origin_of(number) is not None for number in numbers):
+        tensors = [(leaf, self.of(leaf)) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        before = [length for _, sizes in tensors for length in sizes or () if origin_of(length) is not None]
+        if before or any(origin_of(number) is not None for number in numbers):
             for start in range(len(numbers) - len(shape) + 1):
                 window = tuple(numbers[start : start + len(shape)])
-                if window == shape:
-                    return window
-        known = (self.of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor) and tuple(leaf.shape) == shape)
-        return next((sizes for sizes in known if sizes is not None), None)
+                if all(length in (size, -1) for length, size in zip(window, shape, strict=True)):
+                    open_ones = {size: next((each for each in before if each == size), size) for size in shape}
+                    return tuple(
+                        open_ones[size] if length == -1 else length for length, size in zip(window, shape, strict=True)
+                    )
+        return next((sizes for leaf, sizes in tensors if sizes is not None and tuple(leaf.shape) == shape), None)
 
 
 def _key(tensor: Any) -> tuple[int, tuple[int, ...]]:

@@ -16,7 +16,7 @@ from port.translation.frontend.origins.frame_parameters import operands_of
 from port.translation.frontend.origins.resolved import Resolved
 from port.translation.frontend.origins.subscripts import of_subscript
 from port.translation.frontend.origins.worked_out import is_number
-from port.translation.ir.number import is_same
+from port.translation.ir.number import each_number, is_same
 from port.translation.ir.origin import DefaultOf
 
 Resolve = Callable[[ast.expr, ProgramPoint], Resolved]
@@ -55,7 +55,9 @@ def operator_arguments(
     """
     match point.node:
         case ast.Call() as call:
-            return _of_call(call, point, target, resolve)
+            # Of tensors nothing is asked, which may take long to follow.
+            numbers = {name for name, value in arguments.items() if any(True for _ in each_number(value))}
+            return _of_call(call, point, target, numbers, resolve)
         case ast.Subscript(_, key):
             return of_subscript(key, name_of(target), arguments, lambda node: resolve(node, point))
         case ast.BinOp() | ast.AugAssign() | ast.Compare():
@@ -68,7 +70,9 @@ def name_of(target: Any) -> str:
     return str(target._schema.name).partition("::")[2]
 
 
-def _of_call(call: ast.Call, point: ProgramPoint, target: Any, resolve: Resolve) -> dict[str, Resolved]:
+def _of_call(
+    call: ast.Call, point: ProgramPoint, target: Any, numbers: set[str], resolve: Resolve
+) -> dict[str, Resolved]:
     match call.func:
         case ast.Attribute(of, name):
             base = resolve(of, point).value
@@ -84,7 +88,7 @@ def _of_call(call: ast.Call, point: ProgramPoint, target: Any, resolve: Resolve)
         arguments = arguments.behind([Resolved()])
     if name == name_of(target):
         given = _by_schema(target, arguments, is_method) or {}
-        return {argument: found() for argument, found in given.items()}
+        return {argument: found() for argument, found in given.items() if argument in numbers}
     # What the function is made of has some of its arguments under the same names.
     found: dict[str, list[Given]] = {}
     for overload in _overloads(name):
@@ -92,7 +96,9 @@ def _of_call(call: ast.Call, point: ProgramPoint, target: Any, resolve: Resolve)
         for argument, each in given.items():
             found.setdefault(argument, []).append(each)
     return {
-        argument: several[0]() for argument, several in found.items() if all(each is several[0] for each in several)
+        argument: several[0]()
+        for argument, several in found.items()
+        if argument in numbers and all(each is several[0] for each in several)
     }
 
 
