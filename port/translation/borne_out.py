@@ -41,21 +41,41 @@ def not_borne_out(
 def _written_alike(
     program: Program, model: Sized, settings: list[Setting], written: Callable[[Sized], Program | None]
 ) -> Iterable[Program]:
-    """The programs at other settings that are the same source: at all of them moved, or else at each by itself."""
+    """The programs at other settings that are the same source: at some of them moved, or else at each by itself.
+
+    Two settings that move together may make up for each other, as in ``dim // heads``. So of any two, one moves without
+    the other.
+    """
     text = _text(program)
     module = program.tree.root
 
-    def alike(to_move: Iterable[Setting]) -> Program | None:
+    def alike(to_move: Iterable[Setting]) -> tuple[Sized, Program] | None:
         other = moved(model, to_move, module)
         made = written(other) if other.moved else None
-        return made if made is not None and _text(made) == text else None
+        return (other, made) if made is not None and _text(made) == text else None
 
     # A switch changes more than numbers do.
     numbers = [setting for setting in settings if not isinstance(model.settings()[setting], bool)]
-    together = alike(numbers)
-    apart = [setting for setting in settings if setting not in numbers] if together else settings
-    alone = (alike([setting]) for setting in apart if [setting] != numbers)
-    return [made for made in (together, *alone) if made is not None]
+    groups = _groups(numbers)
+    several = list(map(alike, groups))
+    found = [each for each in several if each is not None]
+    are_apart = len(found) == len(groups) and _are_apart([set(other.moved) for other, _ in found])
+    remaining = [setting for setting in settings if setting not in numbers] if are_apart else settings
+    alone = [alike([setting]) for setting in remaining if [setting] not in groups]
+    found = found if are_apart else [each for each in found if len(each[0].moved) == 1]
+    return [made for _, made in (*found, *filter(None, alone))]
+
+
+def _groups(settings: list[Setting]) -> list[list[Setting]]:
+    """Few groups, so that each setting is in one, and of any two settings one is in a group without the other."""
+    bits = range(len(settings).bit_length())
+    return [[setting for number, setting in enumerate(settings, 1) if number >> bit & 1] for bit in bits]
+
+
+def _are_apart(groups: list[set[Setting]]) -> bool:
+    """Whether of any two settings one is in a group without the other."""
+    every = set().union(*groups)
+    return len({tuple(setting in group for group in groups) for setting in every}) == len(every)
 
 
 def _text(program: Program) -> str:
@@ -65,10 +85,8 @@ def _text(program: Program) -> str:
 def _is_read(program: Program, setting: Setting) -> bool:
     """Whether the root's constructor takes a setting."""
     taken = {argument.name for argument in program.classes[-1].arguments}
-    if len(setting) == 1:
-        return setting[0] in taken
     fields = {field.name for made in program.configurations for field in made.fields}
-    return setting[0] in taken and setting[1] in fields
+    return setting[0] in taken and fields.issuperset(setting[1:])
 
 
 def _values(programs: Iterable[Program]) -> Values:

@@ -119,7 +119,7 @@ def translate(
     fixed = frozenset[OwnArgument]()
     if check and construction is not None:
         _, program, _ = _programmed(captured, run, seen, construction)
-        fixed = _not_borne_out(captured, program, construction)
+        fixed = _not_borne_out(captured, program, construction, starts_known=construct is not None)
     while True:
         captured, program, initial = _programmed(captured, run, seen, construction, fixed)
         made, source = _unchecked(captured, program, initial, name=name, remat=remat)
@@ -232,7 +232,9 @@ def _programmed(
             captured = fewer
 
 
-def _not_borne_out(captured: BothRuns, program: Program, construction: Construction) -> frozenset[OwnArgument]:
+def _not_borne_out(
+    captured: BothRuns, program: Program, construction: Construction, *, starts_known: bool
+) -> frozenset[OwnArgument]:
     """The arguments of constructors that are written as their values: nothing shows that others may be given."""
 
     def written(other: Sized) -> Program | None:
@@ -240,7 +242,7 @@ def _not_borne_out(captured: BothRuns, program: Program, construction: Construct
             module = other.construct()
             run = partial(both_runs, module, other.args, other.kwargs, check=False)
             again = run(free=captured.free)
-            seen = watched(again.root, other.construct)
+            seen = watched(again.root, other.construct if starts_known else None)
             return _programmed(again, run, seen, constructed(again.root, other.construct))[1]
         except (PortError, AssertionError):
             return None

@@ -16,8 +16,10 @@ from port.translation.frontend.meta_device import constructed_on_meta, is_on_met
 from port.translation.frontend.python_random import again
 
 Setting = tuple[str, ...]
-"""An argument's name; behind that of a configuration, the field's."""
+"""An argument's name; behind that of a configuration, the field's, and so on within that."""
 _SMALL, _LARGE = 8, 64
+_DEEPEST = 3
+"""Configurations within configurations that are looked into."""
 
 
 @dataclass(frozen=True)
@@ -44,23 +46,11 @@ class Sized:
 
     def settings(self) -> dict[Setting, Any]:
         """The numbers and switches among what the constructor is given, and in its configurations."""
-        found: dict[Setting, Any] = {}
-        for name, value in self.given.items():
-            if is_configuration(value):
-                found |= {(name, inside): held for inside, held in vars(value).items() if _is_setting(held)}
-            elif _is_setting(value):
-                found[(name,)] = value
-        return found
+        return dict(_settings(self.given))
 
     def at(self, setting: Setting, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sized:
         """The same with one setting moved."""
-        name, *inside = setting
-        moved = value
-        if inside:
-            moved = copy.copy(self.given[name])
-            vars(moved)[inside[0]] = value
-        given = {**self.given, name: moved}
-        return Sized(self.cls, given, args, kwargs, {**self.moved, setting: value})
+        return Sized(self.cls, _with(self.given, setting, value), args, kwargs, {**self.moved, setting: value})
 
 
 def sized(construction: Construction, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sized | None:
@@ -133,6 +123,24 @@ def _tried(model: Sized, meta: bool) -> Sized | None:
     except Exception:
         return None
     return model
+
+
+def _settings(held: Mapping[str, Any], before: Setting = ()) -> Iterator[tuple[Setting, Any]]:
+    for name, value in held.items():
+        if is_configuration(value) and len(before) < _DEEPEST:
+            yield from _settings(vars(value), (*before, name))
+        elif _is_setting(value):
+            yield (*before, name), value
+
+
+def _with(held: Mapping[str, Any], setting: Setting, value: Any) -> dict[str, Any]:
+    """The same with another value; configurations on the way to it are copied."""
+    name, *inside = setting
+    if inside:
+        made = copy.copy(held[name])
+        vars(made).update(_with(vars(made), tuple(inside), value))
+        value = made
+    return {**held, name: value}
 
 
 def _is_setting(value: Any) -> bool:
