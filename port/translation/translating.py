@@ -239,7 +239,7 @@ def _not_borne_out(
 
     def written(other: Sized) -> Program | None:
         try:
-            module = other.construct()
+            module = other.construct_as(captured.root)
             run = partial(both_runs, module, other.args, other.kwargs, check=False)
             again = run(free=captured.free)
             seen = watched(again.root, other.construct if starts_known else None)

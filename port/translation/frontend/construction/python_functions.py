@@ -58,8 +58,9 @@ def _of_several(function: Callable[..., Any]) -> Callable[..., Any]:
     """``max`` or ``min``, which remember of which numbers they chose."""
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > 1 and not kwargs and any(origin_of(number) is not None for number in args):
-            return worked_out(function.__name__, function, *args)
+        numbers = args[0] if len(args) == 1 and isinstance(args[0], tuple | list) else args
+        if len(numbers) > 1 and not kwargs and any(origin_of(number) is not None for number in numbers):
+            return worked_out(function.__name__, function, *numbers)
         return function(*args, **kwargs)
 
     return chosen

@@ -44,6 +44,10 @@ class Sized:
         """A model at these settings."""
         return self.cls(**copy.deepcopy(dict(self.given)))
 
+    def construct_as(self, module: Any) -> Any:
+        """The same, on the meta device where another module is."""
+        return constructed_on_meta(self.construct)().to("meta") if is_on_meta(module) else self.construct()
+
     def settings(self) -> dict[Setting, Any]:
         """The numbers and switches among what the constructor is given, and in its configurations."""
         return dict(_settings(self.given))
@@ -74,10 +78,9 @@ def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
         settings: in the order in which they are moved.
         module: the original.
     """
-    meta = is_on_meta(module)
     now = model
     for setting in settings:
-        now = next(filter(None, (_tried(each, meta) for each in _beside(now, setting))), now)
+        now = next(filter(None, (_tried(each, module) for each in _beside(now, setting))), now)
     return now
 
 
@@ -96,7 +99,8 @@ def _neighbours(value: Any) -> tuple[Any, ...]:
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, float):
-        return (value / 2,) if value else (0.25,)
+        # What is multiplied by 1 nobody writes.
+        return tuple(other for other in (value / 2, value * 1.5) if other != 1) if value else (0.25,)
     small = (value + 1, 2 * value, value - 1)
     large = (2 * value, value // 2) if value <= _LARGE else (value // 2, 2 * value)
     others = small if value <= _SMALL else (*large, value + 1, value - 1)
@@ -113,13 +117,13 @@ def _resized(leaf: Any, old: int, new: int) -> Any:
     return leaf
 
 
-def _tried(model: Sized, meta: bool) -> Sized | None:
+def _tried(model: Sized, module: Any) -> Sized | None:
     """A model that the original takes, and runs; None where it does not."""
     try:
         with again(0), torch.no_grad():
-            made = (constructed_on_meta(model.construct) if meta else model.construct)().eval()
-            args, kwargs = on_meta(model.args, model.kwargs) if meta else copy.deepcopy((model.args, model.kwargs))
-            made(*args, **kwargs)
+            given = copy.deepcopy((model.args, model.kwargs))
+            args, kwargs = on_meta(*given) if is_on_meta(module) else given
+            model.construct_as(module).eval()(*args, **kwargs)
     except Exception:
         return None
     return model
