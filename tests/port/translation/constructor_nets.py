@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -248,88 +247,3 @@ class Flagged(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.fc(x))
-
-
-class Looked(nn.Module):
-    """How wide it is inside, no calculation says."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        hidden = {4: 6, 5: 9, 8: 10}.get(dim, 7)
-        self.up = nn.Linear(dim, hidden)
-        self.down = nn.Linear(hidden, dim)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(torch.relu(self.up(x)))
-
-
-class AtLeast(nn.Module):
-    """A number is at least another one, which it is at the sizes nearby."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        hidden = max(8, dim // 2)
-        self.up = nn.Linear(dim, hidden)
-        self.down = nn.Linear(hidden, dim)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(torch.relu(self.up(x)))
-
-
-class MadeUp(nn.Module):
-    """What follows from two arguments, the source does not say; they may make up for each other."""
-
-    def __init__(self, dim: int, heads: int) -> None:
-        super().__init__()
-        assert dim % heads == 0
-        self.fc = nn.Linear(dim, dim)
-        self.heads = heads
-        self.lengths = [dim // heads]
-
-    def forward(self, x: Tensor) -> Tensor:
-        parts = self.fc(x).reshape(x.shape[0], self.heads, *self.lengths)
-        return torch.tanh(parts).sum(dim=1)
-
-
-class Once(nn.Module):
-    """Fails where it is constructed again."""
-
-    made = 0
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        if Once.made:
-            raise RuntimeError("one is enough")
-        Once.made += 1
-        self.fc = nn.Linear(dim, dim + 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.tanh(self.fc(x))
-
-
-SHARED: dict[str, Any] = {"width": 5}
-
-
-class ReadsShared(nn.Module):
-    """Reads what stands outside of it."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.up = nn.Linear(dim, SHARED["width"])
-        self.down = nn.Linear(SHARED["width"], dim)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(torch.tanh(self.up(x)))
-
-
-class Branching(nn.Module):
-    """A comparison says which calculation a number follows from."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        hidden = 8 if dim < 20 else dim // 2
-        self.up = nn.Linear(dim, hidden)
-        self.down = nn.Linear(hidden, dim)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(torch.relu(self.up(x)))

@@ -17,11 +17,11 @@ from tests.port.translation.constructor_nets import (
     FromNamespace,
     Gpt,
     MlpConfig,
-    Once,
     Stages,
     TwoScaled,
     Vit,
 )
+from tests.port.translation.odd_constructors import Once
 
 
 def anew(module: nn.Module, **options: Any) -> Construction:

@@ -11,16 +11,8 @@ from torch import Tensor, nn
 
 from port.translation.frontend.construction import constructed
 from port.translation.frontend.construction.settings import Setting, Sized, moved, sized
-from tests.port.translation.constructor_nets import (
-    Config,
-    FromNamespace,
-    Gpt,
-    MadeUp,
-    MlpConfig,
-    ReadsShared,
-    Tuples,
-    TwoScaled,
-)
+from tests.port.translation.constructor_nets import Config, FromNamespace, Gpt, MlpConfig, Tuples, TwoScaled
+from tests.port.translation.odd_constructors import MadeUp, ReadsShared
 
 
 def model(module: nn.Module, *args: Tensor) -> Sized:
