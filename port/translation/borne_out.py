@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from port.translation.codegen.emit import render
-from port.translation.frontend.construction.settings import Setting, Sized, moved
+from port.translation.frontend.construction.settings import Setting, Sized, moved, resized_axes
 from port.translation.ir import syntax
 from port.translation.ir.expr import worth
 from port.translation.other_settings import OtherSettings
@@ -33,10 +33,12 @@ class BorneOut:
     Attributes:
         fixed: arguments, of any class, of which it was not seen that they hold.
         settings: of the root.
+        resized: the axes of inputs, numbered as they come in, that are as long as a setting → its name.
     """
 
     fixed: frozenset[OwnArgument] = frozenset()
     settings: OtherSettings = field(default_factory=OtherSettings)
+    resized: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
 def borne_out(program: Program, model: Sized | None, written: Written) -> BorneOut:
@@ -63,7 +65,7 @@ def borne_out(program: Program, model: Sized | None, written: Written) -> BorneO
     if model is not None:
         said = settings_of(program)
         reasons |= {_said(name): _UNSAID for name in model.settings() if name not in said and len(name) == 1}
-    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons))
+    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons), trying.resized)
 
 
 class _Trying:
@@ -72,6 +74,7 @@ class _Trying:
     Attributes:
         tried: settings at which the source is the same.
         why: settings → why the source does not hold where they are moved.
+        resized: the inputs' axes that are as long as a setting → its name.
     """
 
     def __init__(self, program: Program, written: Written) -> None:
@@ -79,19 +82,35 @@ class _Trying:
         self.text = source_of(program)
         self.tried: list[Mapping[str, Any]] = []
         self.why: dict[Setting, str] = {}
+        self.resized: dict[tuple[int, int], str] = {}
 
     def alike(self, model: Sized) -> list[Program]:
-        """The programs at other settings that are the same source: all numbers moved, or else each by itself."""
+        """The programs at other settings that are the same source: some moved at once, or else each by itself.
+
+        Two settings that move together may make up for each other, as in ``dim // heads``. So of any two, one moves
+        without the other.
+        """
         values = model.settings()
         settings = [setting for setting in settings_of(self.program) if setting in values]
         # A switch changes more than numbers do.
         numbers = [setting for setting in settings if not isinstance(values[setting], bool)]
-        together = self._alike(model, numbers)
-        apart = [setting for setting in settings if together is None or setting not in numbers]
-        alone = (self._alike(model, [setting]) for setting in apart if [setting] != numbers)
-        return [made for made in (together, *alone) if made is not None]
+        groups = _groups(numbers)
+        found: list[tuple[Sized, Program]] = []
+        for group in groups:
+            made = self._alike(model, group)
+            if made is None:
+                break  # then each moves by itself
+            found.append(made)
+        are_apart = len(found) == len(groups) and _are_apart([set(other.moved) for other, _ in found])
+        remaining = [setting for setting in settings if setting not in numbers] if are_apart else settings
+        found = [each for each in found if are_apart or len(each[0].moved) == 1]
+        known = [list(other.moved) for other, _ in found]
+        found += filter(None, [self._alike(model, [setting]) for setting in remaining if [setting] not in known])
+        self.tried = [other.named for other, _ in found]
+        self.resized = {axis: name for other, _ in found for axis, name in resized_axes(model, other).items()}
+        return [made for _, made in found]
 
-    def _alike(self, model: Sized, settings: Sequence[Setting]) -> Program | None:
+    def _alike(self, model: Sized, settings: Sequence[Setting]) -> tuple[Sized, Program] | None:
         other = moved(model, settings, self.program.tree.root)
         for setting in settings:
             self.why.setdefault(setting, _REFUSED)
@@ -99,13 +118,24 @@ class _Trying:
             return None
         made = self.written(other)
         if made is not None and source_of(made) == self.text:
-            self.tried.append(other.named)
-            return made
+            return other, made
         why = _NOWHERE if made is None else _OTHERWISE
         line = "" if made is None else first_difference(self.text, source_of(made))
         for setting, value in other.moved.items():
             self.why[setting] = why.format(value=value, line=line)
         return None
+
+
+def _groups(settings: list[Setting]) -> list[list[Setting]]:
+    """Few groups, so that each setting is in one, and of any two settings one is in a group without the other."""
+    bits = range(len(settings).bit_length())
+    return [[setting for number, setting in enumerate(settings, 1) if number >> bit & 1] for bit in bits]
+
+
+def _are_apart(groups: list[set[Setting]]) -> bool:
+    """Whether of any two settings one is in a group without the other."""
+    every = set().union(*groups)
+    return len({tuple(setting in group for group in groups) for setting in every}) == len(every)
 
 
 def source_of(program: Program) -> str:
@@ -126,15 +156,21 @@ def _said(setting: Setting) -> str:
 
 def settings_of(program: Program) -> dict[Setting, OwnArgument]:
     """The settings that the root's constructor takes, each as an argument or a configuration's field."""
-    root, found = program.classes[-1], dict[Setting, OwnArgument]()
-    fields = {made.original: [field.name for field in made.fields] for made in program.configurations}
+    root = program.classes[-1]
+    fields = {made.original: made.fields for made in program.configurations}
+
+    def within(setting: Setting, value: Any, owner: OwnArgument) -> Iterator[tuple[Setting, OwnArgument]]:
+        if not _is_configuration(value):
+            yield setting, owner
+            return
+        original = value.value.original
+        for each in fields.get(original, ()):
+            yield from within((*setting, each.name), each.value, (original, each.name))
+
+    found: dict[Setting, OwnArgument] = {}
     for argument in root.arguments:
-        value = argument.values.get("")
-        if isinstance(value, syntax.Const) and isinstance(value.value, Configuration):
-            original = value.value.original
-            found |= {(argument.name, name): (original, name) for name in fields.get(original, ())}
-        elif argument.is_said:
-            found[(argument.name,)] = (root.original, argument.name)
+        if argument.is_said:
+            found |= within((argument.name,), argument.values.get(""), (root.original, argument.name))
     return found
 
 
@@ -153,7 +189,7 @@ def _values(program: Program) -> dict[OwnArgument, set[str]]:
     return found
 
 
-def _is_configuration(value: syntax.Expr) -> bool:
+def _is_configuration(value: Any) -> bool:
     return isinstance(value, syntax.Const) and isinstance(value.value, Configuration)
 
 

@@ -115,7 +115,8 @@ def translate(
     if without_weights:
         check_all_found(captured.root, made.without_start)
     lowered = captured.runs[True]
-    text = source(checks=expectations(lowered.graph, lowered.layouts, made.lengths, list(made.boundary.parameters)))
+    expected = made.lengths.with_names(borne.resized)
+    text = source(checks=expectations(lowered.graph, lowered.layouts, expected, list(made.boundary.parameters)))
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
     made = replace(made, settings=borne.settings)
     if not check or made.unwritten:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from math import prod
 from typing import Any
 
@@ -36,6 +37,18 @@ class InputLengths:
         """The free lengths."""
         found = dict.fromkeys(size for shape in self.shapes for size in shape if _is_name(size))
         return tuple(str(name) for name in found)
+
+    def with_names(self, axes: Mapping[tuple[int, int], str]) -> InputLengths:
+        """The same where some axes, of the tensors by their numbers, have any length: each gets a name of its own."""
+        taken = {*self.names, *(word for shape in self.shapes for size in shape for word in words_in(str(size)))}
+        shapes = [list(shape) for shape in self.shapes]
+        for (number, axis), wanted in axes.items():
+            if number < len(shapes) and isinstance(shapes[number][axis], int):
+                names = chain([wanted], (f"{wanted}{k}" for k in count(2)))
+                name = next(each for each in names if each not in taken)
+                taken.add(name)
+                shapes[number][axis] = name
+        return replace(self, shapes=tuple(map(tuple, shapes)))
 
     def of(self, args: Any, kwargs: dict[str, Any]) -> Lengths:
         """The free lengths' numbers in a call's arguments."""

@@ -175,10 +175,11 @@ class OwnArguments:
         first = _first_name(text)
         given = self._known.arguments[path][first]
         value = plain(eval(text, {"__builtins__": {}}, {first: given}))
-        inside = text.removeprefix(first)
-        if is_configuration(given) and inside.startswith("."):
-            return (type(given), _first_name(inside[1:])), value
-        return (type(self._known.modules[path]), first), value
+        owner, name, rest = type(self._known.modules[path]), first, text.removeprefix(first)
+        while is_configuration(given) and rest.startswith("."):
+            owner, name = type(given), _first_name(rest[1:])
+            given, rest = vars(given).get(name), rest[1:].removeprefix(name)
+        return (owner, name), value
 
     def _held(self, path: str, origin: Origin) -> tuple[str, syntax.Expr] | None:
         """The attribute for what a module holds, and what the constructor makes it of."""

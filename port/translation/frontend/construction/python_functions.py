@@ -54,6 +54,21 @@ def _sqrt(number: Any) -> Any:
 math_sqrt = math.sqrt
 
 
+def _of_several(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``max`` or ``min``, which remember of which numbers they chose."""
+
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        numbers = args[0] if len(args) == 1 and isinstance(args[0], tuple | list) else args
+        if len(numbers) > 1 and not kwargs and any(origin_of(number) is not None for number in numbers):
+            return worked_out(function.__name__, function, *numbers)
+        return function(*args, **kwargs)
+
+    return chosen
+
+
+_CHOOSING = {function.__name__: _of_several(function) for function in (max, min)}
+
+
 @contextmanager
 def remembering(modules: Iterable[ModuleType], note_range: Callable[[int], Any]) -> Iterator[None]:
     """Within it, the code of some modules calls functions that remember origins.
@@ -68,7 +83,7 @@ def remembering(modules: Iterable[ModuleType], note_range: Callable[[int], Any])
             note_range(ends[0])
         return builtins.range(*ends)
 
-    replaced = {"int": _Int, "float": _Float, "range": noted_range}
+    replaced = {"int": _Int, "float": _Float, "range": noted_range, **_CHOOSING}
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(math, "sqrt", _sqrt))
         for module in modules:

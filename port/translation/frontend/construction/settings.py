@@ -18,8 +18,10 @@ from port.translation.frontend.meta_device import constructed_on_meta, is_on_met
 from port.translation.frontend.python_random import again
 
 Setting = tuple[str, ...]
-"""An argument's name; behind that of a configuration, the field's."""
+"""An argument's name; behind that of a configuration, the field's, and so on within that."""
 _SMALL, _LARGE = 8, 64
+_DEEPEST = 3
+"""Configurations within configurations that are looked into."""
 
 
 @dataclass(frozen=True)
@@ -51,23 +53,11 @@ class Sized:
 
     def settings(self) -> dict[Setting, Any]:
         """The numbers and switches among what the constructor is given, and in its configurations."""
-        found: dict[Setting, Any] = {}
-        for name, value in self.given.items():
-            if is_configuration(value):
-                found |= {(name, inside): held for inside, held in vars(value).items() if _is_setting(held)}
-            elif _is_setting(value):
-                found[(name,)] = value
-        return found
+        return dict(_settings(self.given))
 
     def at(self, setting: Setting, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sized:
         """The same with one setting moved."""
-        name, *inside = setting
-        moved = value
-        if inside:
-            moved = copy.copy(self.given[name])
-            vars(moved)[inside[0]] = value
-        given = {**self.given, name: moved}
-        return Sized(self.cls, given, args, kwargs, {**self.moved, setting: value})
+        return Sized(self.cls, _with(self.given, setting, value), args, kwargs, {**self.moved, setting: value})
 
 
 def sized(construction: Construction, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sized | None:
@@ -147,7 +137,8 @@ def _neighbours(value: Any) -> tuple[Any, ...]:
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, float):
-        return (value / 2,) if value else (0.25,)
+        # What is multiplied by 1 nobody writes.
+        return tuple(other for other in (value / 2, value * 1.5) if other != 1) if value else (0.25,)
     small = (value + 1, 2 * value, value - 1)
     large = (2 * value, value // 2) if value <= _LARGE else (value // 2, 2 * value)
     others = small if value <= _SMALL else (*large, value + 1, value - 1)
@@ -178,6 +169,44 @@ def _run(model: Sized, meta: bool) -> None:
         made = model.construct().eval()
         args, kwargs = on_meta(model.args, model.kwargs) if meta else copy.deepcopy((model.args, model.kwargs))
         made(*args, **kwargs)
+
+
+def resized_axes(model: Sized, other: Sized) -> dict[tuple[int, int], str]:
+    """The inputs' axes that have another length in a model at other settings → a setting that is as long.
+
+    The tensors are numbered as they come in.
+    """
+    before, found = model.settings(), {}
+    arrays = zip(_tensors_in(model), _tensors_in(other), strict=True)
+    for number, (one, two) in enumerate(arrays):
+        for axis, (old, new) in enumerate(zip(one.shape, two.shape, strict=True)):
+            names = [setting[-1] for setting, value in other.moved.items() if (before[setting], value) == (old, new)]
+            if old != new and names:
+                found[number, axis] = names[0]
+    return found
+
+
+def _tensors_in(model: Sized) -> list[Any]:
+    leaves = pytree.tree_leaves((model.args, model.kwargs))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _settings(held: Mapping[str, Any], before: Setting = ()) -> Iterator[tuple[Setting, Any]]:
+    for name, value in held.items():
+        if is_configuration(value) and len(before) < _DEEPEST:
+            yield from _settings(vars(value), (*before, name))
+        elif _is_setting(value):
+            yield (*before, name), value
+
+
+def _with(held: Mapping[str, Any], setting: Setting, value: Any) -> dict[str, Any]:
+    """The same with another value; configurations on the way to it are copied."""
+    name, *inside = setting
+    if inside:
+        made = copy.copy(held[name])
+        vars(made).update(_with(vars(made), tuple(inside), value))
+        value = made
+    return {**held, name: value}
 
 
 def _is_setting(value: Any) -> bool:

@@ -56,8 +56,8 @@ def operator_arguments(
     match point.node:
         case ast.Call() as call:
             # Of tensors nothing is asked, which may take long to follow.
-            numbers = {name for name, value in arguments.items() if any(True for _ in each_number(value))}
-            return _of_call(call, point, target, numbers, resolve)
+            tensors = {name for name, value in arguments.items() if not any(True for _ in each_number(value))}
+            return _of_call(call, point, target, tensors, resolve)
         case ast.Subscript(_, key):
             return of_subscript(key, name_of(target), arguments, lambda node: resolve(node, point))
         case ast.BinOp() | ast.AugAssign() | ast.Compare():
@@ -71,7 +71,7 @@ def name_of(target: Any) -> str:
 
 
 def _of_call(
-    call: ast.Call, point: ProgramPoint, target: Any, numbers: set[str], resolve: Resolve
+    call: ast.Call, point: ProgramPoint, target: Any, tensors: set[str], resolve: Resolve
 ) -> dict[str, Resolved]:
     match call.func:
         case ast.Attribute(of, name):
@@ -88,7 +88,7 @@ def _of_call(
         arguments = arguments.behind([Resolved()])
     if name == name_of(target):
         given = _by_schema(target, arguments, is_method) or {}
-        return {argument: found() for argument, found in given.items() if argument in numbers}
+        return {argument: found() for argument, found in given.items() if argument not in tensors}
     # What the function is made of has some of its arguments under the same names.
     found: dict[str, list[Given]] = {}
     for overload in _overloads(name):
@@ -98,7 +98,7 @@ def _of_call(
     return {
         argument: several[0]()
         for argument, several in found.items()
-        if argument in numbers and all(each is several[0] for each in several)
+        if argument not in tensors and all(each is several[0] for each in several)
     }
 
 

@@ -1,0 +1,154 @@
+"""An argument is kept only if the original at another value of it is written as the same source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import port
+from port.translation import Translation, borne_out
+
+from .constructed_anew import taken
+
+
+class Inside(nn.Module):
+    """How wide it is inside, a table says; the other numbers are the arguments'."""
+
+    def __init__(self, dim: int, out: int, scale: float = 3.0, p: float = 0.0) -> None:
+        super().__init__()
+        hidden = {4: 6}.get(dim, dim + 3)
+        self.up, self.down = nn.Linear(dim, hidden), nn.Linear(hidden, out)
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * self.down(torch.tanh(self.up(x)))
+
+
+class Bounded(nn.Module):
+    """Takes one number alone."""
+
+    def __init__(self, dim: int, size: int) -> None:
+        super().__init__()
+        if size != 3:
+            raise ValueError("of size 3")
+        self.fc = nn.Linear(dim, size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x)
+
+
+class Switched(nn.Module):
+    """A switch that is a number in the call, one that says what there is, and one that a layer takes."""
+
+    def __init__(self, dim: int, wide: bool = False, bias: bool = True, affine: bool = True) -> None:
+        super().__init__()
+        self.fc = nn.Linear(dim, 3)
+        self.more = nn.Linear(3, 3) if wide else nn.Identity()
+        self.out = nn.Linear(3, 3, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.more(self.fc(x)))
+
+
+class Layer(nn.Module):
+    """Of any size."""
+
+    def __init__(self, dim: int, out: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.fc, self.norm = nn.Linear(dim, out), nn.LayerNorm(out, eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.fc(x))
+
+
+class Within(nn.Module):
+    """Its layers are several instances of a class, of different sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = Layer(4, 5), Layer(5, 7)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.other(self.one(x))
+
+
+class Gained(nn.Module):
+    """Where it is multiplied by 1, that is not written."""
+
+    mask: Tensor
+
+    def __init__(self, dim: int, gain: float = 1.0) -> None:
+        super().__init__()
+        self.fc, self.gain = nn.Linear(dim, dim), gain
+        self.register_buffer("mask", torch.tril(torch.ones(dim, dim)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x) @ self.mask * self.gain
+
+
+def translated(module: nn.Module, *shape: int, **options: Any) -> Translation:
+    translation = port.translate(module, torch.randn(*shape), **options)
+    assert translation.proof is None or translation.proof.agrees
+    return translation
+
+
+def test_one_that_a_table_reads_is_written_as_its_value() -> None:
+    translation = translated(Inside(4, 2), 2, 4)
+    assert taken(translation) == {"out": ..., "scale": 3.0}
+    assert translation.arguments == {"out": "2"}
+    assert "nnx.Linear(4, 6," in translation.source
+    assert "nnx.Linear(6, out," in translation.source
+
+
+def test_without_a_check_all_that_can_be_said_are_kept() -> None:
+    assert set(taken(translated(Inside(4, 2), 2, 4, check=False))) == {"dim", "out", "scale"}
+
+
+def test_one_that_takes_no_other_value_is_written_as_that() -> None:
+    assert taken(translated(Bounded(4, 3), 2, 4)) == {"dim": ...}
+
+
+def test_a_switch_that_changes_the_source_is_no_argument() -> None:
+    assert taken(translated(Switched(4), 2, 4)) == {"dim": ...}
+
+
+def test_instances_of_different_sizes_bear_out_their_arguments() -> None:
+    translation = translated(Within(), 2, 4)
+    assert taken(translation) == {}
+    assert taken(translation, "Layer") == {"dim": ..., "out": ...}
+
+
+def test_a_number_that_is_not_written_is_no_argument() -> None:
+    assert taken(translated(Gained(4), 2, 4)) == {"dim": ...}
+    assert taken(translated(Gained(4, 0.5), 2, 4)) == {"dim": ..., "gain": 1.0}
+
+
+def test_one_on_the_meta_device() -> None:
+    with torch.device("meta"):
+        module = Gained(4, 0.5)
+    translation = port.translate(module, torch.empty(2, 4, device="meta"), construct=lambda: Gained(4, 0.5))
+    assert taken(translation) == {"dim": ..., "gain": 1.0}
+
+
+def _settings(count: int) -> list[tuple[str, ...]]:
+    return [(f"setting{number}",) for number in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 20])
+def test_groups_tell_settings_apart(count: int) -> None:
+    settings = _settings(count)
+    groups = borne_out._groups(settings)
+    assert len(groups) == count.bit_length()
+    assert {setting for group in groups for setting in group} == set(settings)
+    assert borne_out._are_apart([set(group) for group in groups])
+
+
+def test_settings_that_always_move_together_are_not_apart() -> None:
+    one, two, three = _settings(3)
+    assert not borne_out._are_apart([{one, two}, {three}])
+    assert not borne_out._are_apart([{one, two}, {three, one, two}])
+    assert borne_out._are_apart([{one, two}, {three, two}])
+    assert borne_out._are_apart([{one}])
