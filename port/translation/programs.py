@@ -88,8 +88,10 @@ def programmed_at(
     import torch
 
     on_meta = module is None and is_on_meta(base.captured.root)
-    with unwatched(), torch.device("meta") if on_meta else nullcontext():
-        module = model.construct() if module is None else module
+    with unwatched():
+        if module is None:
+            with torch.device("meta") if on_meta else nullcontext():
+                module = model.construct()
         run = partial(both_runs, module, model.args, model.kwargs, check=False)
         captured = run(free=base.captured.free)
         seen = watched(captured.root, model.construct if base.is_told else None)

@@ -71,7 +71,8 @@ def translate(
             constructed so; otherwise layers start as torch's own do, and a parameter or a buffer of a class of one's
             own raises `NoInitialValue` in a new module, which `load` fills. The module's own values are never looked
             at for this: they may be a checkpoint's.
-        check: whether both sides are compared in float64: outputs, gradients, buffers.
+        check: whether both sides are compared in float64: outputs, gradients, buffers; and whether the arguments of
+            constructors are borne out. Without it they are all kept, and hold for the model at hand.
         remat: names of the original's classes whose activations are computed again in the backward pass
             (``nnx.remat``, gradient checkpointing): less memory for one more forward pass of them.
         standalone: whether what the source takes from ``port`` is copied into it, so that it needs only JAX, Flax,

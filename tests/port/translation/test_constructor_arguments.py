@@ -229,7 +229,7 @@ def test_what_cannot_be_said_is_no_argument(case: Case, construct: bool) -> None
 
 @pytest.mark.parametrize("case", [LOOKED, MADE_UP], ids=["looked", "made up"])
 def test_a_wrong_argument_is_seen(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(borne_out, "_text", lambda program: "")
+    monkeypatch.setattr(borne_out, "source_of", lambda program: "")
     translation = translated(case, construct=True)
     assert translation.proof is not None and translation.proof.agrees
     assert list(taken(translation)) == list(case.given)

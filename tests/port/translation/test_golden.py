@@ -1,4 +1,4 @@
-"""Two whole models of torchvision's: what is written for them is what lies in ``golden/``, to the letter.
+"""Whole models, of torchvision's and of our own: what is written for them lies in ``golden/``, to the letter.
 
 Where the text is meant to change, ``PORT_UPDATE_GOLDEN=1 pytest -m sweep tests/port/translation/test_golden.py`` writes
 the files anew; what changed is then seen in the commit.
@@ -16,23 +16,49 @@ import torchvision
 
 import port
 
+from .golden_models import GPT, GPTConfig, MixtureOfExperts, UNet
+
 GOLDEN = Path(__file__).parent / "golden"
-MODELS: dict[str, Callable[[], torch.nn.Module]] = {
+IMAGES = torch.zeros(2, 3, 64, 64)
+TORCHVISION: dict[str, Callable[[], torch.nn.Module]] = {
     "resnet18": torchvision.models.resnet18,
     "vit_b_16": lambda: torchvision.models.vit_b_16(image_size=64),
 }
+OWN: dict[str, tuple[Callable[[], torch.nn.Module], torch.Tensor]] = {
+    "gpt": (lambda: GPT(GPTConfig(vocabulary=61)), torch.zeros(2, 11, dtype=torch.int64)),
+    "mixture_of_experts": (lambda: MixtureOfExperts(12, 4), torch.linspace(-1, 1, 168).reshape(2, 7, 12)),
+    "unet": (UNet, IMAGES),
+}
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("name", MODELS)
-def test_the_source_of_a_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        module = MODELS[name]()
-    # Imports are sorted by what the folder holds that it runs in.
-    monkeypatch.chdir(tmp_path)
-    source = port.translate(module, torch.zeros(2, 3, 64, 64), name=name, check=False, construct=MODELS[name]).source
+def check_golden(name: str, source: str) -> None:
+    """See that a source is the one that lies in the folder, or put it there."""
     path = GOLDEN / f"{name}.py.txt"
     if os.environ.get("PORT_UPDATE_GOLDEN") == "1":
         path.write_text(source, encoding="utf-8")
     assert source == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", OWN)
+def test_the_source_of_a_model_of_our_own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    construct, given = OWN[name]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = construct()
+    monkeypatch.chdir(tmp_path)
+    translation = port.translate(module, given, name=name, construct=construct)
+    assert translation.proof is not None and translation.proof.agrees
+    check_golden(name, translation.source)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", TORCHVISION)
+def test_the_source_of_a_model(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = TORCHVISION[name]()
+    # Imports are sorted by what the folder holds that it runs in.
+    monkeypatch.chdir(tmp_path)
+    source = port.translate(module, IMAGES, name=name, check=False, construct=TORCHVISION[name]).source
+    check_golden(name, source)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from port.pairs.ops.axes import Stretched
 from port.translation.ir.graph import Value
 from port.translation.ir.layout import torchs
+from port.translation.ir.origin_numbers import origin_of
 from port.translation.lowering.paired import Paired, give
 from port.translation.lowering.templates import SourceFragment
 
@@ -28,7 +29,8 @@ def lower_stretched(stage: LoweringContext, paired: Paired, axes: Stretched) -> 
     for place, dim in enumerate(layout.order):
         size = sizes[dim]
         own = value.shape[dim - lacking] if dim >= lacking and value.shape is not None else None
-        stays = own is not None and own != 1 and not isinstance(size, int)
-        lengths.append(SourceFragment(f"input.shape[{place - lacking}]") if stays else stage.ref(size))
+        stays = own is not None and own != 1 and (not isinstance(size, int) or origin_of(size) is None)
+        axis = place - lacking if place < result.rank - 1 else -1
+        lengths.append(SourceFragment(f"input.shape[{axis}]") if stays else stage.ref(size))
     filled = {**paired.variables, "input": expression, axes.variable: tuple(lengths)}
     give(stage, paired, filled, [layout], follows=None if lacking else value)
