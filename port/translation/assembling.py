@@ -32,7 +32,7 @@ from port.translation.ir.lowered import Assignment, LoweredGraph, Scan, each_low
 from port.translation.ir.symbolic_lengths import shapes_of
 from port.translation.programs import Programmed
 from port.translation.result import Translation
-from port.translation.structure.classes import Program
+from port.translation.structure.program import Program
 from port.translation.structure.remat import checkpointed_classes
 from port.weights.torch_arrays import as_numpy
 

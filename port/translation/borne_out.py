@@ -13,8 +13,8 @@ from port.translation.frontend.construction.settings import Setting, Sized, move
 from port.translation.ir import syntax
 from port.translation.ir.expr import worth
 from port.translation.other_settings import OtherSettings
-from port.translation.structure.classes import Program
 from port.translation.structure.own_arguments import Configuration, OwnArgument
+from port.translation.structure.program import Program
 
 Written = Callable[[Sized], "Program | None"]
 """The program for a model at other settings; None where there is none."""

@@ -10,6 +10,12 @@ Settings = Mapping[str, Any]
 """Names of the constructor's arguments, ``heads`` or ``config.n_head`` → values."""
 
 
+NOT_CONSTRUCTED = (
+    "constructors keep no arguments: the original could not be constructed anew as it is; say how, construct=lambda: …"
+)
+"""What is said of a model whose arguments nobody gives, and that are not found in it."""
+
+
 @dataclass(frozen=True)
 class OtherSettings:
     """Which arguments of the root's constructor the source takes other values for.
@@ -17,10 +23,12 @@ class OtherSettings:
     Attributes:
         tried: settings at which the original is written as the same source.
         fixed: arguments that are written as their values → why.
+        unknown: why nothing is known of any; empty if something is.
     """
 
     tried: tuple[Settings, ...] = ()
     fixed: Mapping[str, str] = field(default_factory=dict)
+    unknown: str = ""
 
     def why_fixed(self, name: str) -> str | None:
         """Why an argument stays as it is; a field of a configuration may be named alone."""
@@ -30,7 +38,8 @@ class OtherSettings:
     def lines(self) -> tuple[str, ...]:
         """A sentence each."""
         same = [f"the same source at {said(settings)}" for settings in self.tried]
-        return (*same, *(f"{name} stays as it is: {why}" for name, why in self.fixed.items()))
+        none = [self.unknown] if self.unknown else []
+        return (*none, *same, *(f"{name} stays as it is: {why}" for name, why in self.fixed.items()))
 
 
 def said(settings: Settings) -> str:

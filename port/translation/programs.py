@@ -16,9 +16,10 @@ from port.translation.frontend.construction.settings import Sized
 from port.translation.frontend.meta_device import is_on_meta
 from port.translation.ir.instrumentation import unwatched
 from port.translation.ir.module_tree import ModuleTree
-from port.translation.structure.classes import Program, program_of
+from port.translation.structure.classes import program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.own_arguments import OwnArgument
+from port.translation.structure.program import Program
 from port.translation.structure.unreachable import LostLength
 
 

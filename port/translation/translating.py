@@ -27,10 +27,11 @@ from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.frontend.single_layer import as_root
-from port.translation.other_settings import Settings
+from port.translation.other_settings import NOT_CONSTRUCTED, OtherSettings, Settings
 from port.translation.programs import programmed, written_at
 from port.translation.proved_elsewhere import Elsewhere, joined
 from port.translation.result import Translation
+from port.translation.structure.ctor_args import parameters
 from port.translation.structure.init_inference import watched
 from port.translation.verify import OriginalAndWritten, Proof, prove, settled
 
@@ -101,6 +102,9 @@ def translate(
     seen = watched(captured.root, made_anew)
     construction = constructed(captured.root, made_anew)
     borne, model = BorneOut(), None
+    cls: Any = type(captured.root)
+    if construction is None and parameters(cls):
+        borne = BorneOut(settings=OtherSettings(unknown=NOT_CONSTRUCTED))
     if check and construction is not None:
         whole = programmed(captured, run, seen, construction)
         model = sized(construction, captured.root, captured.args, captured.kwargs)

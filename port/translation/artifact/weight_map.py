@@ -10,8 +10,8 @@ from port.mapping.given import BUFFER
 from port.moves import Fold, Permute, Tie
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.lowered import LoweredGraph
-from port.translation.structure.classes import Program
 from port.translation.structure.frozen_parameters import is_all_frozen
+from port.translation.structure.program import Program
 
 
 def mapping_of(lowered: LoweredGraph, program: Program) -> tuple[Mapping, dict[str, str]]:

@@ -15,12 +15,12 @@ from port.translation.ir.expr import code, names_in, worth
 from port.translation.ir.lowered import UNWRITTEN
 from port.translation.structure.call_tree import RETURN
 from port.translation.structure.class_merge import Argument, FoldedClass
-from port.translation.structure.classes import Program
 from port.translation.structure.configurations import ConfigurationClass
 from port.translation.structure.constructors import OPTIONS
 from port.translation.structure.init_inference.numbers import readable
 from port.translation.structure.list_append import grown
 from port.translation.structure.own_arguments import Configuration
+from port.translation.structure.program import Program
 from port.translation.structure.remat import Numbers, checkpointed
 from port.translation.structure.reroll_statements import list_lengths
 

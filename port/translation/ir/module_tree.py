@@ -104,3 +104,9 @@ def identifier(name: str) -> str:
     if not cleaned or cleaned[0].isdigit():
         cleaned = f"layer_{cleaned}"
     return f"{cleaned}_" if keyword.iskeyword(cleaned) else cleaned
+
+
+def paths_above(path: str) -> list[str]:
+    """``["layers", "layers.0"]`` for ``layers.0.norm``: the modules around one, but for the root."""
+    parts = path.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts))]

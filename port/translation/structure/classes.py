@@ -3,59 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 from port.translation.frontend.construction import Construction
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, names_in
-from port.translation.ir.layout import torchs
 from port.translation.ir.lowered import LoweredGraph
-from port.translation.ir.module_tree import ModuleTree, identifier
+from port.translation.ir.module_tree import ModuleTree, identifier, paths_above
 from port.translation.lowering.rules.parameters import is_sparse
 from port.translation.structure.class_merge import ClassForm, FoldedClass, fold
-from port.translation.structure.configurations import ConfigurationClass, configurations_of, constructed_with
 from port.translation.structure.constructors import buffer_form, is_function, layer_form, parameter_form
 from port.translation.structure.frozen_parameters import Freezing
+from port.translation.structure.held_tensors import is_read, layout_held
 from port.translation.structure.init_inference import Initial
-from port.translation.structure.own_arguments import ALL, Configuration, OwnArgument, OwnArguments
+from port.translation.structure.own_arguments import ALL, OwnArgument, OwnArguments, given_a_configuration
+from port.translation.structure.program import Program
 from port.translation.structure.reroll_statements import counted, list_lengths, rolled
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.unreachable import Unreachable
 from port.translation.structure.written_calls import WrittenCalls, written_calls
-
-
-@dataclass(frozen=True)
-class Program:
-    """The classes, innermost first.
-
-    Attributes:
-        classes: the last is the root's.
-        tree: of the torch modules.
-        numbers: path of an instance → the parameters that it is given whole numbers for, as `numbers_given` tells.
-        annotations: path of an instance → what it is given and gives in any call, as `annotations_of` tells.
-        layers: paths of the layers that the written module holds.
-        variables: Flax's dotted paths of the parameters and buffers of one's own that it holds.
-    """
-
-    classes: tuple[FoldedClass, ...]
-    tree: ModuleTree
-    numbers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    annotations: Mapping[str, Mapping[str, set[str]]] = field(default_factory=dict)
-    layers: frozenset[str] = frozenset()
-    variables: frozenset[str] = frozenset()
-
-    @cached_property
-    def configurations(self) -> tuple[ConfigurationClass, ...]:
-        """The configurations that constructors take."""
-        return configurations_of(self.classes)
-
-    @property
-    def arguments(self) -> dict[str, syntax.Expr]:
-        """What the root's constructor is given to make the model that is translated, but for defaults."""
-        return constructed_with(self.classes[-1], self.configurations)
 
 
 def program_of(
@@ -180,7 +147,7 @@ class _Building:
         return 1 + max(map(self._level, inside)) if inside else 0
 
     def _is_class(self, path: str) -> bool:
-        if path and (self.tree.kind(path) != "class" or any(above in self.tree.layers for above in _above(path))):
+        if path and (self.tree.kind(path) != "class" or any(above in self.tree.layers for above in paths_above(path))):
             return False
         return not path or self._is_needed(path)
 
@@ -190,7 +157,7 @@ class _Building:
 
         if not path or self.tree.kind(path) != "sequential" or type(self.tree.modules[path]) is torch.nn.Sequential:
             return False
-        outside = not any(above in self.tree.layers for above in _above(path))
+        outside = not any(above in self.tree.layers for above in paths_above(path))
         return (
             outside
             and self.tree.first_path(path) == path
@@ -226,7 +193,7 @@ class _Building:
             if own is not None:
                 attributes[identifier(name)] = own
         for name, buffer in module._buffers.items():
-            if buffer is not None and not is_sparse(buffer) and self._reads(path, name):
+            if buffer is not None and not is_sparse(buffer) and is_read(self.runs, path, name):
                 attributes[identifier(name)] = buffer_form(self._start(path, name, buffer))
                 self.variables.add(self.tree.flax_path(path, name))
         for name in module._modules:
@@ -252,14 +219,14 @@ class _Building:
             SaidOtherwise: a module in it is given a configuration that this constructor does not have.
         """
         said = self.arguments.in_constructor(path, made)
-        for call in syntax.walk(said):
-            if isinstance(call, syntax.Call) and any(_is_configuration(keyword.value) for keyword in call.keywords):
-                raise SaidOtherwise(next(one.original for one in self.classes if syntax.Name(one.name) == call.func))
+        lacking = given_a_configuration(said)
+        if lacking is not None:
+            raise SaidOtherwise(next(one.original for one in self.classes if one.name == lacking))
         return said
 
     def _own(self, path: str, name: str) -> syntax.Expr | None:
         parameter = self.tree.modules[path]._parameters[name]
-        if parameter is None or not self._reads(path, name):
+        if parameter is None or not is_read(self.runs, path, name):
             return None
         self.variables.add(self.tree.flax_path(path, name))
         return parameter_form(self._start(path, name, parameter), kind=self.freezing.kind(path, name))
@@ -268,7 +235,7 @@ class _Building:
         """The array that a parameter or a buffer of a module's own starts with."""
         key = f"{path}.{name}" if path else name
         sizes = self.arguments.sizes(key, tensor)
-        return self.initial.value(key, self._shown(key), tensor, self._layout(path, name), sizes)
+        return self.initial.value(key, self._shown(key), tensor, layout_held(self.runs, path, name), sizes)
 
     def _shown(self, path: str) -> str:
         """What the source calls what a module holds: the module's class, and the attribute."""
@@ -281,9 +248,9 @@ class _Building:
             (path, name)
             for path, module in self.tree.modules.items()
             if self.tree.first_path(path) == path
-            and not any(part in self.tree.layers for part in (*_above(path), path))
+            and not any(part in self.tree.layers for part in (*paths_above(path), path))
             for name, parameter in module._parameters.items()
-            if parameter is not None and self._reads(path, name)
+            if parameter is not None and is_read(self.runs, path, name)
         ]
 
     def _construction(self, path: str) -> syntax.Expr | None:
@@ -329,24 +296,3 @@ class _Building:
         if path not in self.calls.bodies and all(item == code(IDENTITY) for item in made):
             return None
         return syntax.Call(code("nnx.Sequential"), tuple(made))
-
-    def _reads(self, path: str, name: str) -> bool:
-        key = f"{path}.{name}" if path else name
-        return any(held == key for lowered in self.runs.values() for held in lowered.graph.held.values())
-
-    def _layout(self, path: str, name: str) -> Any:
-        key = f"{path}.{name}" if path else name
-        for lowered in self.runs.values():
-            for value, held in lowered.graph.held.items():
-                if held == key:
-                    return lowered.layouts[value]
-        return torchs(0)
-
-
-def _is_configuration(value: syntax.Expr) -> bool:
-    return isinstance(value, syntax.Const) and isinstance(value.value, Configuration)
-
-
-def _above(path: str) -> list[str]:
-    parts = path.split(".")
-    return [".".join(parts[:length]) for length in range(1, len(parts))]

@@ -44,6 +44,16 @@ class Configuration:
     held: Any = field(default=None, compare=False, repr=False)
 
 
+def given_a_configuration(tree: syntax.Node) -> str | None:
+    """The name of a class that a tree constructs with a configuration that it cannot say."""
+    for call in syntax.walk(tree):
+        if isinstance(call, syntax.Call) and isinstance(call.func, syntax.Name):
+            given = [keyword.value for keyword in call.keywords]
+            if any(isinstance(value, syntax.Const) and isinstance(value.value, Configuration) for value in given):
+                return call.func.id
+    return None
+
+
 class OwnArguments:
     """Says numbers with the arguments of the constructors around them.
 

@@ -9,7 +9,7 @@ from port.errors import UnknownChoice, UsageError
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.structure.class_merge import FoldedClass
-from port.translation.structure.classes import Program
+from port.translation.structure.program import Program
 
 Numbers = dict[int, str]
 """Of a call's arguments, those that are whole numbers and no arrays: their places, ``self`` at 0 → annotations."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from dataclasses import replace
 from functools import reduce
 from itertools import combinations
 from typing import Any
@@ -12,18 +11,18 @@ from typing import Any
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal, names_in, renamed, values_in
 from port.translation.ir.graph import Value, each_value
+from port.translation.ir.layout import Layout
 from port.translation.ir.length_expr import length
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.new_axes import with_bracketed_axes
-from port.translation.ir.number import is_same
-from port.translation.ir.origin import LengthOf, LiteralAt, Origin, ShapeRead
-from port.translation.ir.origin_expression import leaves_of, value_of, with_leaves
 from port.translation.ir.simplify import merged_subscripts, with_plain_axes, with_whole_lists
 from port.translation.ir.symbolic_lengths import multiple_of, same
 from port.translation.structure.call_tree import ModuleCall
 from port.translation.structure.inline_dce import Made
 from port.translation.structure.name_hints import is_reserved, plain_name
+from port.translation.structure.shapes_read import with_shapes_read
+from port.translation.structure.tree_items import is_called, is_item_of, item_taken
 from port.translation.structure.unreachable import LostLength, Unreachable
 
 
@@ -126,9 +125,9 @@ class Scope:
 
     def resolved(self, expression: syntax.Expr) -> syntax.Expr:
         """An expression with the names that the values have at this moment."""
-        known = syntax.transformed(expression, self._with_shapes_read)
+        known = with_shapes_read(expression, self._array_called)
         shorter = with_plain_axes(merged_subscripts(with_bracketed_axes(known, self._rank)))
-        made = syntax.transformed(renamed(shorter, self._name_of), _item_taken)
+        made = syntax.transformed(renamed(shorter, self._name_of), item_taken)
         lengths = {
             name.lstrip("*"): len(given)
             for name, given in self.call.parameters.items()
@@ -136,31 +135,13 @@ class Scope:
         }
         return with_whole_lists(made, lengths)
 
-    def _with_shapes_read(self, node: syntax.Node) -> syntax.Node:
-        """A number that the original works out from a tensor's length, where a variable here has that length."""
-        if not isinstance(node, syntax.Const) or node.origin is None:
-            return node
-        if not any(isinstance(each, LengthOf) for each in leaves_of(node.origin)):
-            return node
-        read = {each: found for each in leaves_of(node.origin) if (found := self._shape_read(each))}
-        numbers = {each: LiteralAt(length) for each, (_, length) in read.items()}
-        if not is_same(value_of(with_leaves(node.origin, lambda each: numbers.get(each, each))), node.value):
-            return node
-        return replace(node, origin=with_leaves(node.origin, lambda each: read[each][0] if each in read else each))
-
-    def _shape_read(self, origin: Origin) -> tuple[ShapeRead, int] | None:
-        """How a length of a variable with the original's name is read, and what it is."""
-        if not isinstance(origin, LengthOf):
-            return None
-        value = self.lowered.values.get(self.bound.get(origin.tensor, ""))
+    def _array_called(self, variable: str) -> tuple[Value, Layout] | None:
+        """The array that a variable holds, and how its axes lie; not one of a parameter that nothing has read yet."""
+        value = self.lowered.values.get(self.bound.get(variable, ""))
         parameter = None if value is None else self.parameter_of.get(value.name)
         if value is None or value.shape is None or (parameter is not None and parameter not in self.used_parameters):
             return None
-        if not -value.rank <= origin.axis < value.rank or not isinstance(value.shape[origin.axis], int):
-            return None
-        axis = self.lowered.layouts[value].axis(origin.axis % value.rank)
-        shown = axis - value.rank if origin.axis < 0 else axis
-        return ShapeRead(origin.tensor, shown), value.shape[origin.axis]  # type: ignore[return-value]
+        return value, self.lowered.layouts[value]
 
     def _rank(self, name: str) -> int | None:
         value = self.lowered.values.get(name)
@@ -248,7 +229,7 @@ class Scope:
             before = self.bound.get(wanted)
             if before is None or before in self.outside or item.statement is None or value not in self.last_use:
                 continue
-            is_read = self.last_use.get(before, -1) > self.number and _is_called(self.names.get(before), wanted)
+            is_read = self.last_use.get(before, -1) > self.number and is_called(self.names.get(before), wanted)
             if not is_read or self._parts_of(wanted):
                 continue
             others = (name for name, of in item.statement.aliases.items() if of == wanted)
@@ -299,29 +280,14 @@ class Scope:
 
     def _parts_of(self, name: str) -> list[str]:
         """The values that are items of the tree that a variable holds."""
-        return [value for value, called in self.names.items() if _is_item_of(called, name)]
+        return [value for value, called in self.names.items() if is_item_of(called, name)]
 
     def _bind(self, name: str, value: str) -> None:
         for part in self._parts_of(name):
             del self.names[part]
         before = self.bound.get(name)
-        if before is not None and before != value and _is_called(self.names.get(before), name):
+        if before is not None and before != value and is_called(self.names.get(before), name):
             del self.names[before]
             self.outside.discard(before)
         self.bound[name] = value
         self.names[value] = syntax.Name(name)
-
-
-def _item_taken(node: syntax.Node) -> syntax.Node:
-    return syntax.Subscript(node.tree, node.key) if isinstance(node, syntax.Item) else node
-
-
-def _is_item_of(expression: syntax.Expr, name: str) -> bool:
-    is_item = isinstance(expression, syntax.Subscript)
-    while isinstance(expression, syntax.Subscript):
-        expression = expression.value
-    return is_item and _is_called(expression, name)
-
-
-def _is_called(expression: syntax.Expr | None, name: str) -> bool:
-    return expression == syntax.Name(name)

@@ -1,0 +1,23 @@
+"""Items of the trees that variables hold: ``outputs[\"scores\"]``."""
+
+from __future__ import annotations
+
+from port.translation.ir import syntax
+
+
+def item_taken(node: syntax.Node) -> syntax.Node:
+    """``outputs["scores"]`` for the item of a tree."""
+    return syntax.Subscript(node.tree, node.key) if isinstance(node, syntax.Item) else node
+
+
+def is_item_of(expression: syntax.Expr, name: str) -> bool:
+    """Whether an expression is an item of what a variable holds, or an item of that."""
+    is_item = isinstance(expression, syntax.Subscript)
+    while isinstance(expression, syntax.Subscript):
+        expression = expression.value
+    return is_item and is_called(expression, name)
+
+
+def is_called(expression: syntax.Expr | None, name: str) -> bool:
+    """Whether an expression is a variable's name."""
+    return expression == syntax.Name(name)
