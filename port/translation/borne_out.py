@@ -22,8 +22,13 @@ _REFUSED = "no other value was found that the original takes, with inputs like t
 _NOWHERE = "it cannot be translated at {value}"
 _OTHERWISE = "at {value} the source is another: {line}"
 _UNKNOWN = "the original cannot be constructed anew"
+_LARGE = "no other value was tried, for the model is large; translate it at a smaller size, and build that at this one"
 _UNSAID = "nothing in the source is said with it"
 _ALONE = "it is the same wherever the original gives it"
+
+
+_MOST = 6000
+"""Steps of all the runs that are captured for it: a count, so that the same source is written on every machine."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class BorneOut:
     resized: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
-def borne_out(program: Program, model: Sized | None, written: Written) -> BorneOut:
+def borne_out(program: Program, model: Sized | None, written: Written, *, steps: int = 0) -> BorneOut:
     """Try other settings: each is moved to a value beside it.
 
     What is written for the original there has to be the same source. So an argument holds that has several values:
@@ -51,9 +56,10 @@ def borne_out(program: Program, model: Sized | None, written: Written) -> BorneO
         program: with all arguments.
         model: the original as it is given; None where it cannot be constructed at other settings.
         written: of the model at other settings.
+        steps: of a run: a model of many is tried less often, or not at all.
     """
     values = _values(program)
-    trying = _Trying(program, written)
+    trying = _Trying(program, written, _MOST // max(1, steps))
     if model is not None and any(len(found) == 1 for found in values.values()):
         for other in trying.alike(model):
             for argument, found in _values(other).items():
@@ -75,10 +81,11 @@ class _Trying:
         tried: settings at which the source is the same.
         why: settings → why the source does not hold where they are moved.
         resized: the inputs' axes that are as long as a setting → its name.
+        left: how many times the model may still be translated at other settings.
     """
 
-    def __init__(self, program: Program, written: Written) -> None:
-        self.program, self.written = program, written
+    def __init__(self, program: Program, written: Written, left: int) -> None:
+        self.program, self.written, self.left = program, written, left
         self.text = source_of(program)
         self.tried: list[Mapping[str, Any]] = []
         self.why: dict[Setting, str] = {}
@@ -96,6 +103,8 @@ class _Trying:
         numbers = [setting for setting in settings if not isinstance(values[setting], bool)]
         groups = _groups(numbers)
         found: list[tuple[Sized, Program]] = []
+        if self.left < len(groups):
+            self.left = 0
         for group in groups:
             made = self._alike(model, group)
             if made is None:
@@ -111,9 +120,12 @@ class _Trying:
         return [made for _, made in found]
 
     def _alike(self, model: Sized, settings: Sequence[Setting]) -> tuple[Sized, Program] | None:
-        other = moved(model, settings, self.program.tree.root)
         for setting in settings:
-            self.why.setdefault(setting, _REFUSED)
+            self.why.setdefault(setting, _REFUSED if self.left else _LARGE)
+        if not self.left:
+            return None
+        self.left -= 1
+        other = moved(model, settings, self.program.tree.root)
         if not other.moved:
             return None
         made = self.written(other)

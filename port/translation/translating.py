@@ -108,7 +108,8 @@ def translate(
     if check and construction is not None:
         whole = programmed(captured, run, seen, construction)
         model = sized(construction, captured.root, captured.args, captured.kwargs)
-        borne = borne_out(whole.program, model, partial(written_at, base=whole))
+        steps = len(captured.graphs[True].steps)
+        borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps)
     while True:
         said = programmed(captured, run, seen, construction, borne.fixed)
         made, source = assembled(said, name=name, remat=remat)

@@ -152,3 +152,11 @@ def test_settings_that_always_move_together_are_not_apart() -> None:
     assert not borne_out._are_apart([{one, two}, {three, one, two}])
     assert borne_out._are_apart([{one, two}, {three, two}])
     assert borne_out._are_apart([{one}])
+
+
+def test_a_large_model_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(borne_out, "_MOST", 3)
+    translation = translated(Gained(4, 0.5), 2, 4)
+    assert taken(translation) == {}
+    assert {"dim", "gain"} == set(translation.settings.fixed)
+    assert all("the model is large" in why for why in translation.settings.fixed.values())
