@@ -73,7 +73,7 @@ def translate(
             own raises `NoInitialValue` in a new module, which `load` fills. The module's own values are never looked
             at for this: they may be a checkpoint's.
         check: whether both sides are compared in float64: outputs, gradients, buffers; and whether the arguments of
-            constructors are borne out. Without it they are all kept, and hold for the model at hand.
+            constructors are borne out. Without it constructors take none, but where instances of a class differ.
         remat: names of the original's classes whose activations are computed again in the backward pass
             (``nnx.remat``, gradient checkpointing): less memory for one more forward pass of them.
         standalone: whether what the source takes from ``port`` is copied into it, so that it needs only JAX, Flax,
@@ -100,12 +100,12 @@ def translate(
     without_weights = is_on_meta(module)
     made_anew = None if construct is None else lambda: as_root(construct())
     seen = watched(captured.root, made_anew)
-    construction = constructed(captured.root, made_anew)
+    construction = constructed(captured.root, made_anew) if check else None
     borne, model = BorneOut(), None
     cls: Any = type(captured.root)
-    if construction is None and parameters(cls):
+    if check and construction is None and parameters(cls):
         borne = BorneOut(settings=OtherSettings(unknown=NOT_CONSTRUCTED))
-    if check and construction is not None:
+    if construction is not None:
         whole = programmed(captured, run, seen, construction)
         model = sized(construction, captured.root, captured.args, captured.kwargs)
         steps = len(captured.graphs[True].steps)

@@ -13,8 +13,7 @@ from port.translation.artifact.written_module import WrittenModule
 
 def variables_held(written: WrittenModule) -> set[str]:
     """Flax's dotted paths of all variables, but for random streams; nothing is computed."""
-    cls = vars(written.code)[written.name]
-    state = jax.eval_shape(lambda: nnx.state(cls(rngs=nnx.Rngs(0)), nnx.Not(nnx.RngState)))
+    state = jax.eval_shape(lambda: nnx.state(written.constructor(rngs=nnx.Rngs(0)), nnx.Not(nnx.RngState)))
     return {".".join(map(str, path)) for path, _ in nnx.to_flat_state(state)}
 
 
