@@ -116,7 +116,7 @@ def test_two_instances_of_one_class_are_one_class() -> None:
     taken = inspect.signature(translation.code.Block.__init__).parameters
     original = inspect.signature(Block.__init__).parameters
     # What differs is an argument, called as in the original, in its order and with its default.
-    assert [name for name in taken if name in original] == ["self", "dim", "hidden", "scale"]
+    assert [name for name in taken if name in original] == ["self", "hidden", "scale"]
     assert taken["scale"].default == original["scale"].default == 1.0
     assert "for block in self.blocks:" in translation.source
 
