@@ -167,6 +167,7 @@ def check(case: Case, *, construct: bool) -> None:
     check_elsewhere(case, translation)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("construct", [True, pytest.param(False, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("name", SMALL)
 def test_it_is_the_original_at_other_arguments(name: str, construct: bool) -> None:
@@ -220,7 +221,7 @@ MADE_UP = Case(MadeUp, {"dim": 8, "heads": 2}, _floats(3, 8), {"dim": 8, "heads"
 
 
 @pytest.mark.parametrize("case", [LOOKED, MADE_UP], ids=["looked", "made up"])
-@pytest.mark.parametrize("construct", [True, False])
+@pytest.mark.parametrize("construct", [True, pytest.param(False, marks=pytest.mark.sweep)])
 def test_what_cannot_be_said_is_no_argument(case: Case, construct: bool) -> None:
     translation = translated(case, construct=construct)
     assert translation.proof is not None and translation.proof.agrees
@@ -237,6 +238,7 @@ def test_a_wrong_argument_is_seen(case: Case, monkeypatch: pytest.MonkeyPatch) -
         check_elsewhere(case, translation)
 
 
+@pytest.mark.sweep
 def test_settings_that_only_move_together_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(borne_out, "_groups", lambda settings: [settings])
     monkeypatch.setattr(borne_out, "_are_apart", lambda groups: True)

@@ -151,6 +151,7 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, int], why: str)
         translated().build(arguments=settings)
 
 
+@pytest.mark.sweep
 def test_a_model_that_cannot_be_constructed_anew_says_so() -> None:
     changed = encoder()
     changed.head = nn.Linear(6, 2)
