@@ -10,10 +10,9 @@ from typing import Any
 
 from port.translation.codegen.emit import render
 from port.translation.frontend.construction.settings import Setting, Sized, moved, resized_axes
-from port.translation.ir import syntax
 from port.translation.ir.expr import worth
 from port.translation.other_settings import OtherSettings
-from port.translation.structure.own_arguments import Configuration, OwnArgument
+from port.translation.structure.own_arguments import OwnArgument, configuration_of
 from port.translation.structure.program import Program
 
 Written = Callable[[Sized], "Program | None"]
@@ -65,12 +64,14 @@ def borne_out(program: Program, model: Sized | None, written: Written, *, steps:
             for argument, found in _values(other).items():
                 values[argument] |= found
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
-    why = _UNKNOWN if model is None else ""
-    of_root = [name for name, argument in settings_of(program).items() if argument in fixed]
-    reasons = {_said(name): why or trying.why.get(name, _ALONE) for name in of_root}
-    if model is not None:
-        said = settings_of(program)
-        reasons |= {_said(name): _UNSAID for name in model.settings() if name not in said and len(name) == 1}
+    said = settings_of(program)
+    of_root = [setting for setting, argument in said.items() if argument in fixed]
+    if model is None:
+        reasons = {_said(setting): _UNKNOWN for setting in of_root}
+    else:
+        reasons = {_said(setting): trying.why.get(setting, _ALONE) for setting in of_root}
+        unsaid = (setting for setting in model.settings() if setting not in said and len(setting) == 1)
+        reasons |= {_said(setting): _UNSAID for setting in unsaid}
     return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons), trying.resized)
 
 
@@ -129,10 +130,10 @@ class _Trying:
         if not other.moved:
             return None
         made = self.written(other)
-        if made is not None and source_of(made) == self.text:
+        text = "" if made is None else source_of(made)
+        if made is not None and text == self.text:
             return other, made
-        why = _NOWHERE if made is None else _OTHERWISE
-        line = "" if made is None else first_difference(self.text, source_of(made))
+        why, line = (_NOWHERE, "") if made is None else (_OTHERWISE, first_difference(self.text, text))
         for setting, value in other.moved.items():
             self.why[setting] = why.format(value=value, line=line)
         return None
@@ -172,10 +173,11 @@ def settings_of(program: Program) -> dict[Setting, OwnArgument]:
     fields = {made.original: made.fields for made in program.configurations}
 
     def within(setting: Setting, value: Any, owner: OwnArgument) -> Iterator[tuple[Setting, OwnArgument]]:
-        if not _is_configuration(value):
+        configuration = configuration_of(value)
+        if configuration is None:
             yield setting, owner
             return
-        original = value.value.original
+        original = configuration.original
         for each in fields.get(original, ()):
             yield from within((*setting, each.name), each.value, (original, each.name))
 
@@ -192,17 +194,13 @@ def _values(program: Program) -> dict[OwnArgument, set[str]]:
     for made in program.classes:
         for argument in made.arguments:
             for value in argument.values.values() if argument.is_said else ():
-                if not _is_configuration(value):
+                if configuration_of(value) is None:
                     found[made.original, argument.name].add(repr(worth(value)))
     for configuration in program.configurations:
         for each in configuration.fields:
-            if not _is_configuration(each.value):
+            if configuration_of(each.value) is None:
                 found[configuration.original, each.name].add(repr(worth(each.value)))
     return found
-
-
-def _is_configuration(value: Any) -> bool:
-    return isinstance(value, syntax.Const) and isinstance(value.value, Configuration)
 
 
 def named_settings(program: Program, names: Iterable[str]) -> dict[str, Setting]:

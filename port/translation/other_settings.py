@@ -16,6 +16,13 @@ NOT_CONSTRUCTED = (
 """What is said of a model whose arguments nobody gives, and that are not found in it."""
 
 
+CONSTRUCTED_OTHERWISE = (
+    "constructors keep no arguments: constructed once more, with numbers that know which argument they are, the "
+    "original is another model, or fails"
+)
+"""What is said where ``construct`` does not give the model anew."""
+
+
 @dataclass(frozen=True)
 class OtherSettings:
     """Which arguments of the root's constructor the source takes other values for.

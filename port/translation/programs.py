@@ -14,6 +14,7 @@ from port.translation.free_dimensions import without
 from port.translation.frontend.construction import Construction, constructed
 from port.translation.frontend.construction.settings import Sized
 from port.translation.frontend.meta_device import is_on_meta
+from port.translation.frontend.python_random import again
 from port.translation.ir.instrumentation import unwatched
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.classes import program_of
@@ -32,12 +33,14 @@ class Programmed:
         program: that says them.
         initial: how its parameters and buffers start.
         is_told: whether that was looked at: somebody said how it is constructed, or its class takes no arguments.
+        remat: whether calls are to be checkpointed.
     """
 
     captured: BothRuns
     program: Program
     initial: Initial
     is_told: bool
+    remat: bool = False
 
 
 def programmed(
@@ -46,6 +49,8 @@ def programmed(
     seen: Seen,
     construction: Construction | None = None,
     fixed: frozenset[OwnArgument] = frozenset(),
+    *,
+    remat: bool = False,
 ) -> Programmed:
     """Say both runs, with as many free lengths as source can say.
 
@@ -55,6 +60,7 @@ def programmed(
         seen: how parameters and buffers start.
         construction: how the original is constructed.
         fixed: arguments of constructors that are written as their values.
+        remat: whether calls are to be checkpointed.
     """
     while True:
         tree = ModuleTree(captured.root, captured.layers)
@@ -62,7 +68,7 @@ def programmed(
         initial = Initial(seen, captured.layers, folded)
         try:
             program = program_of(captured.runs, tree, initial, construction, fixed)
-            return Programmed(captured, program, initial, bool(seen.starts))
+            return Programmed(captured, program, initial, bool(seen.starts), remat)
         except LostLength as error:
             # A length that the code needs where no array shows it: what it is made of cannot stay free.
             fewer = without(captured, error.formula, run)
@@ -88,15 +94,20 @@ def programmed_at(
     """
     import torch
 
-    on_meta = module is None and is_on_meta(base.captured.root)
     with unwatched():
         if module is None:
-            with torch.device("meta") if on_meta else nullcontext():
-                module = model.construct()
-        run = partial(both_runs, module, model.args, model.kwargs, check=False)
+            with torch.device("meta") if is_on_meta(base.captured.root) else nullcontext():
+                module = constructed_at(model)
+        run = partial(both_runs, module, model.args, model.kwargs, remat=base.remat, check=False)
         captured = run(free=base.captured.free)
         seen = watched(captured.root, model.construct if base.is_told else None)
-        return programmed(captured, run, seen, constructed(captured.root, model.construct), fixed)
+        return programmed(captured, run, seen, constructed(captured.root, model.construct), fixed, remat=base.remat)
+
+
+def constructed_at(model: Sized) -> Any:
+    """A model at other settings, constructed in silence."""
+    with again(0):
+        return model.construct()
 
 
 def written_at(model: Sized, base: Programmed) -> Program | None:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from port.errors import UsageError
+from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.translation.assembling import assembled
 from port.translation.borne_out import first_difference, named_settings, settings_of, source_of
 from port.translation.frontend.construction.settings import Setting, Sized, fitted
+from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.other_settings import Settings, said
-from port.translation.programs import Programmed, programmed_at
+from port.translation.programs import Programmed, constructed_at, programmed_at
 from port.translation.result import Translation
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.verify import Proof, prove
@@ -25,11 +27,21 @@ class Elsewhere:
         model: the original's construction; None where it cannot be constructed anew.
         fixed: arguments of constructors that are written as their values.
         made: what was written.
+        remat: names of the original's classes whose activations are computed again.
     """
 
-    def __init__(self, base: Programmed, model: Sized | None, fixed: frozenset[OwnArgument], made: Translation) -> None:
-        self._base, self._model, self._fixed, self._made = base, model, fixed, made
+    def __init__(
+        self,
+        base: Programmed,
+        model: Sized | None,
+        fixed: frozenset[OwnArgument],
+        made: Translation,
+        remat: Sequence[str] | str = (),
+    ) -> None:
+        self._base, self._model, self._fixed, self._made, self._remat = base, model, fixed, made, remat
 
+    @output_sizes_at_calls()
+    @same_numbers_afterwards()
     def at(self, settings: Settings, module: Any = None) -> Translation:
         """What is written for the original at other settings.
 
@@ -41,7 +53,7 @@ class Elsewhere:
             UsageError: the source does not take them, or the original does not; names what is to be done.
         """
         model = self.model(settings)
-        made = self._translated(model, model.construct())
+        made = self._translated(model, constructed_at(model))
         if module is None:
             return made
         # Its numbers; the source is that of a new one, whatever precision this one is in.
@@ -56,13 +68,13 @@ class Elsewhere:
             raise UsageError(
                 f"at {said(model.named)} the source is another: {line}. Translate by itself the model constructed so"
             )
-        made, _ = assembled(there)
-        _, source = assembled(self._base)  # what was written is what is run there
+        made, _ = assembled(there, remat=self._remat)
+        _, source = assembled(self._base, remat=self._remat)  # what was written is what is run there
         return replace(made, source=source(), lengths=self._made.lengths)
 
     def proof(self, model: Sized, **options: Any) -> Proof:
         """Both sides compared at other settings."""
-        module = model.construct()
+        module = constructed_at(model)
         return prove(module, self._translated(model, module), model.args, model.kwargs, **options)
 
     def model(self, settings: Settings) -> Sized:
@@ -96,7 +108,7 @@ def _names(base: Programmed) -> str:
     return ", ".join(".".join(setting) for setting in settings_of(base.program)) or "none"
 
 
-def joined(proof: Proof | None, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof | None:
+def joined(proof: Proof, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof:
     """A proof, and those at other settings, as one.
 
     A model without numbers has no proof of its own: then it is that at other settings.
@@ -106,9 +118,8 @@ def joined(proof: Proof | None, elsewhere: Sequence[tuple[Settings, Proof]]) -> 
         at = f"with {said(settings)}"
         rows = tuple(replace(row, what=f"{row.what} {at}") for row in other.rows)
         remarks = tuple(f"{at}: {remark}" for remark in other.remarks)
-        if made is None or (not made.rows and made.unjudged):
-            own = () if made is None else (made.unjudged,)
-            made = replace(other, rows=rows, remarks=(*own, *remarks), lengths=f"{other.lengths}, {at}")
+        if not made.rows and made.unjudged:
+            made = replace(other, rows=rows, remarks=(made.unjudged, *remarks), lengths=f"{other.lengths}, {at}")
             continue
         made = replace(
             made,

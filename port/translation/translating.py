@@ -27,7 +27,7 @@ from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.frontend.single_layer import as_root
-from port.translation.other_settings import NOT_CONSTRUCTED, OtherSettings, Settings
+from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherSettings, Settings
 from port.translation.programs import programmed, written_at
 from port.translation.proved_elsewhere import Elsewhere, joined
 from port.translation.result import Translation
@@ -104,14 +104,16 @@ def translate(
     borne, model = BorneOut(), None
     cls: Any = type(captured.root)
     if check and construction is None and parameters(cls):
-        borne = BorneOut(settings=OtherSettings(unknown=NOT_CONSTRUCTED))
+        borne = BorneOut(
+            settings=OtherSettings(unknown=NOT_CONSTRUCTED if construct is None else CONSTRUCTED_OTHERWISE)
+        )
     if construction is not None:
-        whole = programmed(captured, run, seen, construction)
+        whole = programmed(captured, run, seen, construction, remat=bool(remat))
         model = sized(construction, captured.root, captured.args, captured.kwargs)
         steps = len(captured.graphs[True].steps)
         borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps)
     while True:
-        said = programmed(captured, run, seen, construction, borne.fixed)
+        said = programmed(captured, run, seen, construction, borne.fixed, remat=bool(remat))
         made, source = assembled(said, name=name, remat=remat)
         captured = said.captured
         made, fewer = _settle_lengths(captured, made, run, check=check and not without_weights)
@@ -127,7 +129,7 @@ def translate(
     made = replace(made, settings=borne.settings)
     if not check or made.unwritten:
         return made
-    elsewhere = Elsewhere(said, model, borne.fixed, made)
+    elsewhere = Elsewhere(said, model, borne.fixed, made, remat)
     there = [elsewhere.model(each) for each in ([at] if isinstance(at, Mapping) else at)]  # refused before all else
     if without_weights:
         proof = Proof((), unjudged=WITHOUT_WEIGHTS)

@@ -32,16 +32,23 @@ def drawn(*shapes: str, seed: int = 0) -> Given:
         dtype = getattr(torch, name, None)
         if not isinstance(dtype, torch.dtype):
             raise UsageError(f"an input is a shape, or one with a dtype of torch's, as in 1,16:int64; got {text!r}")
-        if dtype.is_floating_point or dtype.is_complex:
-            # Drawn in one width: the dtypes that few generators know are rounded from it.
-            wide = torch.complex128 if dtype.is_complex else torch.float64
-            return torch.randn(sizes, generator=generator, dtype=wide).to(dtype)
         try:
-            return torch.randint(0, 2, sizes, generator=generator).to(dtype)
+            return numbers_of(sizes, dtype, generator)
         except (NotImplementedError, RuntimeError) as error:  # dtypes of a name and little else
             raise UsageError(f"torch draws no numbers of {name}; give the inputs by a function") from error
 
     return tuple(tensor(text) for text in shapes), {}
+
+
+def numbers_of(sizes: tuple[int, ...], dtype: Any, generator: Any) -> Any:
+    """A tensor of numbers: floating ones are normally distributed, others 0 or 1."""
+    import torch
+
+    if dtype.is_floating_point or dtype.is_complex:
+        # Drawn in one width: the dtypes that few generators know are rounded from it.
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        return torch.randn(sizes, generator=generator, dtype=wide).to(dtype)
+    return torch.randint(0, 2, sizes, generator=generator).to(dtype)
 
 
 def arguments(given: Any) -> Given:

@@ -77,7 +77,7 @@ def literal(thing: Any) -> syntax.Expr:
         case float() if not math.isfinite(thing):
             return code({"inf": "jnp.inf", "-inf": "-jnp.inf"}.get(str(thing), "jnp.nan"))
         case int() | float() if not isinstance(thing, bool) and thing < 0:
-            return syntax.UnaryOp("-", syntax.Const(-thing))  # the origin is that of the number's negative, too
+            return syntax.UnaryOp("-", syntax.Const(-thing))
         case complex() if thing.real:
             return syntax.BinOp(literal(thing.real), "+", syntax.Const(complex(0, thing.imag)))
         case np.dtype():

@@ -13,7 +13,7 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, dotted, literal
 from port.translation.ir.origin_numbers import plain
 from port.translation.structure.class_merge import FoldedClass
-from port.translation.structure.own_arguments import Configuration
+from port.translation.structure.own_arguments import Configuration, configuration_of
 
 _MISSING = inspect.Parameter.empty
 
@@ -54,10 +54,9 @@ def configurations_of(classes: Iterable[FoldedClass]) -> tuple[ConfigurationClas
     read: dict[type, tuple[Any, dict[str, None]]] = {}
     for made in written:
         for argument in made.arguments:
-            for value in argument.values.values():
-                if isinstance(value, syntax.Const) and isinstance(value.value, Configuration):
-                    for chain in _chains(made.attributes, argument.name):
-                        _take(read, value.value.held, chain)
+            for configuration in filter(None, map(configuration_of, argument.values.values())):
+                for chain in _chains(made.attributes, argument.name):
+                    _take(read, configuration.held, chain)
     taken = {made.name for made in written}
     found = []
     for original, (held, names) in read.items():
@@ -77,9 +76,10 @@ def constructed_with(root: FoldedClass, configurations: Iterable[ConfigurationCl
 
 
 def _constructed(value: syntax.Expr, known: Mapping[type, ConfigurationClass]) -> syntax.Expr:
-    if not isinstance(value, syntax.Const) or not isinstance(value.value, Configuration):
+    configuration = configuration_of(value)
+    if configuration is None:
         return value
-    made = known[value.value.original]
+    made = known[configuration.original]
     keywords = (
         syntax.Keyword(field.name, _constructed(field.value, known))
         for field in made.fields

@@ -44,13 +44,17 @@ class Configuration:
     held: Any = field(default=None, compare=False, repr=False)
 
 
+def configuration_of(value: syntax.Expr | None) -> Configuration | None:
+    """The configuration that an expression stands for, if it does."""
+    return value.value if isinstance(value, syntax.Const) and isinstance(value.value, Configuration) else None
+
+
 def given_a_configuration(tree: syntax.Node) -> str | None:
     """The name of a class that a tree constructs with a configuration that it cannot say."""
     for call in syntax.walk(tree):
-        if isinstance(call, syntax.Call) and isinstance(call.func, syntax.Name):
-            given = [keyword.value for keyword in call.keywords]
-            if any(isinstance(value, syntax.Const) and isinstance(value.value, Configuration) for value in given):
-                return call.func.id
+        match call:
+            case syntax.Call(syntax.Name(name)) if any(configuration_of(each.value) for each in call.keywords):
+                return name
     return None
 
 
@@ -117,28 +121,29 @@ class OwnArguments:
             return body, {}
         made: dict[str, syntax.Expr] = {}
 
-        def leaf(origin: Origin) -> syntax.Expr | None:
-            if isinstance(origin, ShapeRead):
-                return code(f"{origin.variable}.shape[{origin.axis}]")
-            held = self._held(path, origin)
-            if held is None:
-                return None
-            name, value = held
-            if name in taken or is_reserved(name) or made.setdefault(name, value) != value:
-                return None
-            return syntax.Attribute(syntax.Name("self"), name)
-
         def said(node: syntax.Node) -> syntax.Node:
             if not isinstance(node, syntax.Const) or node.origin is None:
                 return node
-            leaves = list(leaves_of(node.origin))
-            if any(isinstance(each, LiteralAt) and each.location is None for each in leaves):
-                return node  # a rule's own number: a length that it has worked with
-            if all(isinstance(each, LiteralAt) for each in leaves):
+            literals = [each for each in leaves_of(node.origin) if isinstance(each, LiteralAt)]
+            # A number without a place is a rule's own: a length that it has worked with.
+            if any(each.location is None for each in literals) or len(literals) == len(list(leaves_of(node.origin))):
                 return node
-            if any(not isinstance(each, LiteralAt | ShapeRead) and self._held(path, each) is None for each in leaves):
+            new: dict[str, syntax.Expr] = {}
+
+            def leaf(origin: Origin) -> syntax.Expr | None:
+                if isinstance(origin, ShapeRead):
+                    return code(f"{origin.variable}.shape[{origin.axis}]")
+                name, value = self._held(path, origin) or ("", None)
+                if value is None or name in taken or is_reserved(name) or made.get(name, value) != value:
+                    return None
+                new[name] = value
+                return syntax.Attribute(syntax.Name("self"), name)
+
+            expression = expression_of(node.origin, leaf)
+            if expression is None:
                 return node
-            return expression_of(node.origin, leaf) or node
+            made.update(new)
+            return expression
 
         statements = tuple(syntax.transformed(statement, said) for statement in body.statements)
         returns = None if body.returns is None else syntax.transformed(body.returns, said)
@@ -219,21 +224,21 @@ class OwnArguments:
         """A list of equal items as long as an argument says: ``nnx.List([Block(dim) for _ in range(depth)])``."""
         assert self._known is not None
         match node:
-            case syntax.Call(syntax.Attribute(attr="List"), (syntax.List(items),), ()):
-                pass
-            case syntax.Call(syntax.Attribute(attr="Sequential"), items, ()):
-                pass
+            case syntax.Call(syntax.Attribute(attr="List"), (syntax.List((syntax.Call() as first, *others)),), ()):
+                is_list = True
+            case syntax.Call(syntax.Attribute(attr="Sequential"), (syntax.Call() as first, *others), ()):
+                is_list = False
             case _:
                 return node
-        if not items or any(item != items[0] for item in items) or not isinstance(items[0], syntax.Call):
+        counts = [
+            self._in_constructor(path, origin)
+            for count in self._known.repeats.get(self._known.constructors[path], ())
+            if count == 1 + len(others) and (origin := origin_of(count)) is not None
+        ]
+        if any(item != first for item in others) or len(set(counts)) != 1 or counts[0] is None:
             return node
-        ranges = self._known.repeats.get(self._known.constructors[path], ())
-        found = {self._in_constructor(path, origin_of(count)) for count in ranges if count == len(items)}  # type: ignore[arg-type]
-        if len(found) != 1 or None in found:
-            return node
-        loop = syntax.Comprehension(syntax.Name("_"), syntax.Call(syntax.Name("range"), tuple(found)))  # type: ignore[arg-type]
-        many = syntax.ListComp(items[0], (loop,))
-        is_list = isinstance(node.func, syntax.Attribute) and node.func.attr == "List"
+        loop = syntax.Comprehension(syntax.Name("_"), syntax.Call(syntax.Name("range"), (counts[0],)))
+        many = syntax.ListComp(first, (loop,))
         return syntax.Call(node.func, (many,) if is_list else (syntax.Starred(many),))
 
 

@@ -15,6 +15,7 @@ import port
 from port.errors import UsageError
 from port.translation import Translation
 from port.translation.borne_out import BorneOut
+from port.translation.other_settings import CONSTRUCTED_OTHERWISE
 from port.translation.structure.own_arguments import OwnArguments
 
 
@@ -160,3 +161,46 @@ def test_a_model_that_cannot_be_constructed_anew_says_so() -> None:
     assert "class Block(nnx.Module)" in made.source and "config" not in made.source
     with pytest.raises(UsageError, match="say how it is constructed"):
         made.build(arguments={"width": 8})
+
+
+class Talking(nn.Module):
+    """Says something when it is constructed."""
+
+    def __init__(self, width: int = 4) -> None:
+        super().__init__()
+        print("constructing")
+        self.inner = nn.Linear(3, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+def test_constructions_are_silent_and_leave_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    module = Talking()
+    capsys.readouterr()
+    made = port.translate(module, torch.randn(2, 3), construct=Talking)
+    torch.manual_seed(7)
+    expected = torch.rand(2)
+    torch.manual_seed(7)
+    assert made.build(arguments={"width": 6}, filled=False).inner.kernel.shape == (3, 6)
+    assert torch.equal(torch.rand(2), expected)
+    assert capsys.readouterr().out == ""
+
+
+class Exact(nn.Module):
+    """Takes no number but Python's own."""
+
+    def __init__(self, width: int = 4) -> None:
+        super().__init__()
+        if type(width) is not int:
+            raise TypeError("an int")
+        self.inner = nn.Linear(3, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+def test_a_constructor_that_asks_more_of_a_number_says_so() -> None:
+    made = port.translate(Exact(), torch.randn(2, 3), construct=Exact)
+    assert made.proof is not None and made.proof.agrees
+    assert made.settings.lines == (CONSTRUCTED_OTHERWISE,)

@@ -7,6 +7,8 @@ import copy
 import dataclasses
 from typing import Any
 
+import torch
+
 from port.translation.ir.origin import ConstructorArgument
 from port.translation.ir.origin_numbers import plain, with_origin
 
@@ -65,7 +67,7 @@ class GivenArguments:
 
 def is_configuration(value: Any) -> bool:
     """Whether a value is an object that holds settings: a dataclass's, a namespace, a ``PretrainedConfig``."""
-    if isinstance(value, type) or not hasattr(value, "__dict__"):
+    if isinstance(value, type | torch.nn.Module | torch.Tensor) or not hasattr(value, "__dict__"):
         return False
     if dataclasses.is_dataclass(value) or isinstance(value, argparse.Namespace):
         return True

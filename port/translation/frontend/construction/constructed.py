@@ -20,6 +20,7 @@ from port.translation.frontend.construction.python_functions import remembering
 from port.translation.frontend.construction.reconstruction import constructor_arguments
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.frontend.meta_device import parameters_on_meta
+from port.translation.frontend.python_random import again
 from port.translation.ir.origin import ConstructorArgument
 
 
@@ -65,11 +66,12 @@ def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Cons
     own = {cls for cls in classes if not cls.__module__.startswith("torch.")}
     files = [sys.modules[name] for name in sorted({cls.__module__ for cls in own}) if name in sys.modules]
     try:
-        with recording.watching(classes, own), remembering(files, recording.note_range), parameters_on_meta(), sizes:
+        watching = recording.watching(classes, own), remembering(files, recording.note_range)
+        with again(0), watching[0], watching[1], parameters_on_meta(), sizes:
             made = construct()
     except Exception:  # a constructor may ask more of a number than its value
         return None
-    if not _is_alike(made, module):
+    if not is_alike(made, module):
         return None
     named = dict(made.named_modules(remove_duplicate=False))
     numbers = {path: recording.numbers[id(each)] for path, each in named.items() if id(each) in recording.numbers}
@@ -159,7 +161,7 @@ def _single_arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
 _SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _is_alike(made: Any, module: Any) -> bool:
+def is_alike(made: Any, module: Any) -> bool:
     """Whether two models have the same modules, and parameters and buffers of the same shapes."""
 
     def form(of: Any) -> Any:

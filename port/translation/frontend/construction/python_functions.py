@@ -47,11 +47,11 @@ class _Float(metaclass=_Remembering):
     own = float
 
 
+_SQRT = math.sqrt
+
+
 def _sqrt(number: Any) -> Any:
-    return worked_out("math.sqrt", math_sqrt, number) if origin_of(number) is not None else math_sqrt(number)
-
-
-math_sqrt = math.sqrt
+    return worked_out("math.sqrt", _SQRT, number) if origin_of(number) is not None else _SQRT(number)
 
 
 def _of_several(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,6 +88,6 @@ def remembering(modules: Iterable[ModuleType], note_range: Callable[[int], Any])
         stack.enter_context(mock.patch.object(math, "sqrt", _sqrt))
         for module in modules:
             own = {name: function for name, function in replaced.items() if name not in vars(module)}
-            own |= {name: _sqrt for name, value in vars(module).items() if value is math_sqrt}
+            own |= {name: _sqrt for name, value in vars(module).items() if value is _SQRT}
             stack.enter_context(mock.patch.dict(vars(module), own))
         yield

@@ -6,16 +6,17 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from port.translation.frontend.construction.arguments import is_configuration
-from port.translation.frontend.construction.constructed import Construction
+from port.translation.frontend.construction.constructed import Construction, is_alike
+from port.translation.frontend.example_inputs import numbers_of
 from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta, on_meta
 from port.translation.frontend.python_random import again
+from port.translation.frontend.resized_inputs import resized, tensors_of
 
 Setting = tuple[str, ...]
 """An argument's name; behind that of a configuration, the field's, and so on within that."""
@@ -55,9 +56,9 @@ class Sized:
         """The numbers and switches among what the constructor is given, and in its configurations."""
         return dict(_settings(self.given))
 
-    def at(self, setting: Setting, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sized:
+    def at(self, setting: Setting, value: Any) -> Sized:
         """The same with one setting moved."""
-        return Sized(self.cls, _with(self.given, setting, value), args, kwargs, {**self.moved, setting: value})
+        return replace(self, given=_with(self.given, setting, value), moved={**self.moved, setting: value})
 
 
 def sized(construction: Construction, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sized | None:
@@ -70,7 +71,7 @@ def sized(construction: Construction, module: Any, args: tuple[Any, ...], kwargs
             made = constructed_on_meta(found.construct)()
     except Exception:  # it reads a file, say
         return None
-    return found if _tensors(made) == _tensors(module) else None
+    return found if is_alike(made, module) else None
 
 
 def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
@@ -85,26 +86,23 @@ def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
     """
     before = model.settings()
     args, kwargs = pytree.tree_map(_with_numbers, (model.args, model.kwargs))
-    there = replace(model, args=args, kwargs=kwargs)
+    there = longer = replace(model, args=args, kwargs=kwargs)
     for setting, value in settings.items():
-        there = there.at(setting, value, there.args, there.kwargs)
+        there, longer = there.at(setting, value), longer.at(setting, value)
         if type(before[setting]) is int and before[setting] > 1:
-            resize = partial(_resized, old=before[setting], new=value)
-            args, kwargs = pytree.tree_map(resize, (args, kwargs))
-    resized = replace(there, args=args, kwargs=kwargs)
-    found = next(filter(None, (_tried(each, False) for each in (there, resized))), None)
-    if found is None:
-        _run(there, False)
-    return found or there
+            longer = _resized(longer, before[setting], value)
+    for each in (there, longer):
+        if _tried(each, False) is not None:
+            return each
+    _run(there, False)
+    return there
 
 
 def _with_numbers(leaf: Any) -> Any:
     """A tensor of the meta device as one that has numbers."""
     if not isinstance(leaf, torch.Tensor) or not leaf.is_meta:
         return leaf
-    if leaf.is_floating_point() or leaf.is_complex():
-        return torch.randn(leaf.shape, dtype=leaf.dtype)
-    return torch.randint(0, 2, leaf.shape).to(leaf.dtype)
+    return numbers_of(tuple(leaf.shape), leaf.dtype, torch.Generator().manual_seed(0))
 
 
 def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
@@ -125,10 +123,10 @@ def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
 def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
     value = model.settings()[setting]
     for other in _neighbours(value):
-        yield model.at(setting, other, model.args, model.kwargs)
+        there = model.at(setting, other)
+        yield there
         if type(value) is int and value > 1:
-            resized = pytree.tree_map(partial(_resized, old=value, new=other), (model.args, model.kwargs))
-            yield model.at(setting, other, *resized)
+            yield _resized(there, value, other)
 
 
 def _neighbours(value: Any) -> tuple[Any, ...]:
@@ -145,14 +143,12 @@ def _neighbours(value: Any) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(other for other in others if other > 0 and other != value))
 
 
-def _resized(leaf: Any, old: int, new: int) -> Any:
-    """A tensor that has another length wherever it had the old one: its numbers are cut off, or repeat."""
-    if not isinstance(leaf, torch.Tensor) or old not in leaf.shape:
-        return leaf
-    for axis, length in enumerate(leaf.shape):
-        if length == old:
-            leaf = leaf.index_select(axis, torch.arange(new, device=leaf.device) % old)
-    return leaf
+def _resized(model: Sized, old: int, new: int) -> Sized:
+    """The same with inputs that have another length wherever they had the old one."""
+    arrays = enumerate(tensors_of(model.args, model.kwargs))
+    axes = {(k, axis): new for k, array in arrays for axis, length in enumerate(array.shape) if length == old}
+    args, kwargs = resized(model.args, model.kwargs, axes)
+    return replace(model, args=args, kwargs=kwargs)
 
 
 def _tried(model: Sized, meta: bool) -> Sized | None:
@@ -177,18 +173,13 @@ def resized_axes(model: Sized, other: Sized) -> dict[tuple[int, int], str]:
     The tensors are numbered as they come in.
     """
     before, found = model.settings(), {}
-    arrays = zip(_tensors_in(model), _tensors_in(other), strict=True)
+    arrays = zip(tensors_of(model.args, model.kwargs), tensors_of(other.args, other.kwargs), strict=True)
     for number, (one, two) in enumerate(arrays):
         for axis, (old, new) in enumerate(zip(one.shape, two.shape, strict=True)):
             names = [setting[-1] for setting, value in other.moved.items() if (before[setting], value) == (old, new)]
             if old != new and names:
                 found[number, axis] = names[0]
     return found
-
-
-def _tensors_in(model: Sized) -> list[Any]:
-    leaves = pytree.tree_leaves((model.args, model.kwargs))
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _settings(held: Mapping[str, Any], before: Setting = ()) -> Iterator[tuple[Setting, Any]]:
@@ -213,7 +204,3 @@ def _is_setting(value: Any) -> bool:
     if type(value) in (tuple, list):
         return bool(value) and all(type(item) in (int, float) for item in value)
     return type(value) in (bool, int, float)
-
-
-def _tensors(module: Any) -> dict[str, Any]:
-    return {name: tuple(tensor.shape) for name, tensor in module.state_dict().items() if hasattr(tensor, "shape")}
