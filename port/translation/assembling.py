@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,13 @@ from port.translation.frontend.single_layer import prefix_of
 from port.translation.ir import syntax
 from port.translation.ir.expr import literal, values_in
 from port.translation.ir.graph import ScopeExit, each_value, values_of
-from port.translation.ir.layout import Layout, torchs
+from port.translation.ir.layout import Drawn, Layout, torchs
 from port.translation.ir.lowered import Assignment, LoweredGraph, Scan, each_lowered
 from port.translation.ir.symbolic_lengths import shapes_of
 from port.translation.programs import Programmed
 from port.translation.result import Translation
+from port.translation.structure.cases import constants_of
+from port.translation.structure.held_tensors import of_all_cases
 from port.translation.structure.program import Program
 from port.translation.structure.remat import checkpointed_classes
 from port.weights.torch_arrays import as_numpy
@@ -51,6 +53,7 @@ def assembled(
         remat: names of the original's classes whose activations are computed again.
     """
     captured, program, initial = said.captured, said.program, said.initial
+    cases = [case.runs for case in said.cases]
     original = type(captured.module)
     file = name or original.__name__.lower()
     checkpointed = checkpointed_classes(program, remat)
@@ -63,33 +66,57 @@ def assembled(
         doubled=captured.doubled,
         remat=checkpointed,
     )
-    runs, root = captured.runs, program.classes[-1]
-    weights = _weights(runs, program)
-    noted = dict.fromkeys(note for run in runs.values() for note in run.notes)
-    notes = {note: _places(runs, note) for note in noted}
+    root, every = program.classes[-1], list(of_all_cases(cases).values())
+    weights = _weights(every, program)
+    noted = dict.fromkeys(note for run in every for note in run.notes)
+    notes = {note: _places(every, note) for note in noted}
     if any(entry.collection == FROZEN for entry in weights.mapping.entries):
         notes["W29"] = []
-    return Translation(
+    made = Translation(
         name=root.name,
         source=source(),
         arguments={name: syntax.source(value) for name, value in program.arguments.items()},
         mapping=without_prefix(weights.mapping, prefix_of(captured.module)),
-        boundary=_boundary(program, runs),
+        boundary=_boundary(program, 0, captured.runs),
         values=weights.values,
         hidden=weights.hidden,
         tables=initial.tables,
-        mixed=captured.doubled and any(_is_single(v) for graph in captured.graphs.values() for v in values_of(graph)),
+        mixed=_is_mixed(captured),
         prefix=prefix_of(captured.module),
         lengths=_lengths(captured),
-        draws={training: run.draws for training, run in runs.items()},
+        draws=_draws(captured),
         checkpointed=tuple(checkpointed),
-        own_gradients=tuple(dict.fromkeys(name for run in runs.values() for name in run.graph.own_gradients)),
+        own_gradients=tuple(dict.fromkeys(name for run in every for name in run.graph.own_gradients)),
         notes=notes,
-        unwritten=tuple(dict.fromkeys(item for run in runs.values() for item in run.unwritten)),
-        transposes=_transposes(runs[True]),
+        unwritten=tuple(dict.fromkeys(item for run in every for item in run.unwritten)),
+        transposes=sum(_transposes(runs[True]) for runs in cases),
         without_start=initial.unsaid,
         copied_starts=initial.copies,
-    ), source
+        untaken=(*map(str, program.untaken), *map(str, program.entangled)),
+    )
+    others = tuple(_as_called(made, said, number) for number in range(1, len(cases)))
+    return replace(made, others=others), source
+
+
+def _as_called(made: Translation, said: Programmed, number: int) -> Translation:
+    """A translation as another example call has it."""
+    captured = said.cases[number]
+    return replace(
+        made,
+        boundary=_boundary(said.program, number, captured.runs),
+        lengths=_lengths(captured),
+        draws=_draws(captured),
+        mixed=_is_mixed(captured),
+    )
+
+
+def _draws(captured: BothRuns) -> dict[bool, tuple[Drawn, ...]]:
+    return {training: run.draws for training, run in captured.runs.items()}
+
+
+def _is_mixed(captured: BothRuns) -> bool:
+    graphs = captured.graphs.values()
+    return captured.doubled and any(_is_single(value) for graph in graphs for value in values_of(graph))
 
 
 def _lengths(captured: BothRuns) -> InputLengths:
@@ -101,14 +128,17 @@ def _lengths(captured: BothRuns) -> InputLengths:
     return replace(lengths, conditions=conditions(guards, lengths, lengths.of(captured.args, captured.kwargs)))
 
 
-def _boundary(program: Program, runs: Runs) -> Boundary:
-    """What goes into the written module, and comes out of it."""
+def _boundary(program: Program, number: int, runs: Runs) -> Boundary:
+    """What goes into the written module in an example call, and comes out of it."""
     root, lowered = program.classes[-1], runs[True]
+    options = program.options.get("", {})
     return Boundary(
         inspect.signature(program.tree.root.forward),
         tuple(root.body.parameters if root.body else ()),
         tuple(lowered.layouts[value] for value in lowered.graph.inputs),
         {training: _outputs(run) for training, run in runs.items()},
+        tuple(options),
+        constants_of(program.held[number]),
     )
 
 
@@ -128,8 +158,8 @@ def _transposes(lowered: LoweredGraph) -> int:
     return count
 
 
-def _places(runs: Runs, note: str) -> list[str]:
-    return sorted({str(place) for run in runs.values() for place in run.notes.get(note, ()) if place is not None})
+def _places(runs: Iterable[LoweredGraph], note: str) -> list[str]:
+    return sorted({str(place) for run in runs for place in run.notes.get(note, ()) if place is not None})
 
 
 def _outputs(lowered: LoweredGraph) -> Any:
@@ -150,10 +180,10 @@ class _Weights:
     hidden: tuple[str, ...]
 
 
-def _weights(runs: Runs, program: Program) -> _Weights:
+def _weights(runs: Sequence[LoweredGraph], program: Program) -> _Weights:
     """The original's tensors in the written module."""
     tree = program.tree
-    mapping, hidden = mapping_of(runs[True], program)
+    mapping, hidden = mapping_of(runs, program)
     if is_on_meta(tree.root):
         return _Weights(mapping, {}, tuple(hidden.values()))
     state = {key: as_numpy(tensor) for key, tensor in tree.root.state_dict().items() if hasattr(tensor, "shape")}
@@ -161,7 +191,7 @@ def _weights(runs: Runs, program: Program) -> _Weights:
     for entry in mapping.entries:
         if entry.collection != TORCH_ONLY:
             values.update(zip(entry.targets, entry(gather(entry, state)), strict=True))
-    layouts = {name: run.layouts[value] for run in runs.values() for value, name in run.graph.held.items()}
+    layouts = {name: run.layouts[value] for run in runs for value, name in run.graph.held.items()}
     buffers = dict(tree.root.named_buffers())
     for key, path in hidden.items():
         array = as_numpy(buffers[key])

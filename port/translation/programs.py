@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from port.errors import PortError
+from port.errors import PortError, UsageError
 from port.translation.both_modes import BothRuns, both_runs
 from port.translation.free_dimensions import without
 from port.translation.frontend.construction import Construction, constructed
@@ -29,22 +29,27 @@ class Programmed:
     """A model's runs, and the program that says them.
 
     Attributes:
-        captured: the runs.
+        cases: the runs of each example call.
         program: that says them.
         initial: how its parameters and buffers start.
         is_told: whether that was looked at: somebody said how it is constructed, or its class takes no arguments.
         remat: whether calls are to be checkpointed.
     """
 
-    captured: BothRuns
+    cases: tuple[BothRuns, ...]
     program: Program
     initial: Initial
     is_told: bool
     remat: bool = False
 
+    @property
+    def captured(self) -> BothRuns:
+        """The runs of the first example call."""
+        return self.cases[0]
+
 
 def programmed(
-    captured: BothRuns,
+    cases: Sequence[BothRuns],
     run: Callable[..., BothRuns],
     seen: Seen,
     construction: Construction | None = None,
@@ -55,26 +60,47 @@ def programmed(
     """Say both runs, with as many free lengths as source can say.
 
     Args:
-        captured: the runs.
-        run: captures them with other lengths free.
+        cases: the runs of each example call.
+        run: captures one with other lengths free, given the call's arguments.
         seen: how parameters and buffers start.
         construction: how the original is constructed.
         fixed: arguments of constructors that are written as their values.
         remat: whether calls are to be checkpointed.
     """
+    cases = list(cases)
     while True:
-        tree = ModuleTree(captured.root, captured.layers)
-        folded = {path for each in captured.runs.values() for path in each.folds}
-        initial = Initial(seen, captured.layers, folded)
+        tree = ModuleTree(cases[0].root, cases[0].layers)
+        folded = {path for captured in cases for each in captured.runs.values() for path in each.folds}
+        initial = Initial(seen, cases[0].layers, folded)
+        check_same_layouts(cases)
         try:
-            program = program_of(captured.runs, tree, initial, construction, fixed)
-            return Programmed(captured, program, initial, bool(seen.starts), remat)
+            program = program_of([captured.runs for captured in cases], tree, initial, construction, fixed)
+            return Programmed(tuple(cases), program, initial, bool(seen.starts), remat)
         except LostLength as error:
             # A length that the code needs where no array shows it: what it is made of cannot stay free.
-            fewer = without(captured, error.formula, run)
+            captured = cases[error.case]
+            fewer = without(captured, error.formula, partial(run, captured.args, captured.kwargs))
             if fewer is None:
                 raise
-            captured = fewer
+            cases[error.case] = fewer
+
+
+def check_same_layouts(cases: Sequence[BothRuns]) -> None:
+    """See that all example calls read what the module holds with its axes in one order.
+
+    Raises:
+        UsageError: they do not; names what they read otherwise.
+    """
+    known: dict[str, Any] = {}
+    for captured in cases:
+        for run in captured.runs.values():
+            held = {name: run.layouts[value] for value, name in run.graph.held.items()}
+            for name, layout in {**held, **{f"{path}.weight": fold for path, fold in run.folds.items()}}.items():
+                if known.setdefault(name, layout) != layout:
+                    raise UsageError(
+                        f"two example calls read {name} with its axes in different orders, and the written module "
+                        "holds it in one: translate each call by itself"
+                    )
 
 
 def programmed_at(
@@ -98,10 +124,12 @@ def programmed_at(
         if module is None:
             with torch.device("meta") if is_on_meta(base.captured.root) else nullcontext():
                 module = constructed_at(model)
-        run = partial(both_runs, module, model.args, model.kwargs, remat=base.remat, check=False)
-        captured = run(free=base.captured.free)
-        seen = watched(captured.root, model.construct if base.is_told else None)
-        return programmed(captured, run, seen, constructed(captured.root, model.construct), fixed, remat=base.remat)
+        run = partial(both_runs, module, remat=base.remat, check=False)
+        calls = zip(model.calls, base.cases, strict=True)
+        cases = [run(args, kwargs, free=captured.free) for (args, kwargs), captured in calls]
+        root = cases[0].root
+        seen = watched(root, model.construct if base.is_told else None)
+        return programmed(cases, run, seen, constructed(root, model.construct), fixed, remat=base.remat)
 
 
 def constructed_at(model: Sized) -> Any:

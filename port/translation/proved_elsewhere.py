@@ -11,6 +11,7 @@ from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.translation.assembling import assembled
 from port.translation.borne_out import first_difference, named_settings, settings_of, source_of
 from port.translation.frontend.construction.settings import Setting, Sized, fitted
+from port.translation.frontend.example_inputs import Given
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.other_settings import Settings, said
 from port.translation.programs import Programmed, constructed_at, programmed_at
@@ -70,12 +71,15 @@ class Elsewhere:
             )
         made, _ = assembled(there, remat=self._remat)
         _, source = assembled(self._base, remat=self._remat)  # what was written is what is run there
-        return replace(made, source=source(), lengths=self._made.lengths)
+        text = source()
+        known = zip(made.others, self._made.others, strict=True)
+        others = tuple(replace(other, source=text, lengths=before.lengths) for other, before in known)
+        return replace(made, source=text, lengths=self._made.lengths, others=others)
 
     def proof(self, model: Sized, **options: Any) -> Proof:
         """Both sides compared at other settings."""
         module = constructed_at(model)
-        return prove(module, self._translated(model, module), model.args, model.kwargs, **options)
+        return proved(module, self._translated(model, module), model.calls, **options)
 
     def model(self, settings: Settings) -> Sized:
         """The original's construction at other settings.
@@ -108,6 +112,18 @@ def _names(base: Programmed) -> str:
     return ", ".join(".".join(setting) for setting in settings_of(base.program)) or "none"
 
 
+def proved(module: Any, made: Translation, calls: Sequence[Given], **options: Any) -> Proof:
+    """Both sides compared in each example call, as one proof."""
+    proofs = [
+        prove(module, case, args, kwargs, **options)
+        for case, (args, kwargs) in zip((made, *made.others), calls, strict=True)
+    ]
+    proof = proofs[0]
+    for number, other in enumerate(proofs[1:], start=2):
+        proof = with_proof(proof, other, f"in example call {number}")
+    return proof
+
+
 def joined(proof: Proof, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof:
     """A proof, and those at other settings, as one.
 
@@ -116,17 +132,28 @@ def joined(proof: Proof, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof:
     made = proof
     for settings, other in elsewhere:
         at = f"with {said(settings)}"
-        rows = tuple(replace(row, what=f"{row.what} {at}") for row in other.rows)
-        remarks = tuple(f"{at}: {remark}" for remark in other.remarks)
         if not made.rows and made.unjudged:
+            rows = tuple(replace(row, what=f"{row.what} {at}") for row in other.rows)
+            remarks = tuple(f"{at}: {remark}" for remark in other.remarks)
             made = replace(other, rows=rows, remarks=(made.unjudged, *remarks), lengths=f"{other.lengths}, {at}")
-            continue
-        made = replace(
-            made,
-            rows=(*made.rows, *rows),
-            failed=made.failed or other.failed,
-            unjudged=made.unjudged or other.unjudged,
-            remarks=(*made.remarks, *remarks),
-            explanation=made.explanation if made.explanation.lines else other.explanation,
-        )
+        else:
+            made = with_proof(made, other, at)
     return made
+
+
+def with_proof(proof: Proof, other: Proof, where: str) -> Proof:
+    """A proof, and another of the same source, as one.
+
+    Args:
+        proof: of the source.
+        other: of it elsewhere.
+        where: that is.
+    """
+    return replace(
+        proof,
+        rows=(*proof.rows, *(replace(row, what=f"{row.what} {where}") for row in other.rows)),
+        failed=proof.failed or (other.failed and f"{where}: {other.failed}"),
+        unjudged=proof.unjudged or (other.unjudged and f"{where}: {other.unjudged}"),
+        remarks=(*proof.remarks, *(f"{where}: {remark}" for remark in other.remarks)),
+        explanation=proof.explanation if proof.explanation.lines else other.explanation,
+    )

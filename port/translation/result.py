@@ -23,6 +23,7 @@ class Translation(WrittenModule):
         transposes: how many were written for the layout's sake.
         without_start: names of parameters and buffers whose initial values are not known → why; a new module raises.
         copied_starts: names of those that the original starts as copies → of which; here each draws its own.
+        untaken: what no example call shows, with its place in the original: it was not translated, and raises.
         standalone: whether the source imports nothing of ``port``'s.
         settings: of the original's constructor: which other values the source takes, and which it does not.
         proof: the float64 comparison of both sides; None if it was not asked for, or nothing could be run.
@@ -34,6 +35,7 @@ class Translation(WrittenModule):
     transposes: int = 0
     without_start: dict[str, str] = field(default_factory=dict)
     copied_starts: dict[str, str] = field(default_factory=dict)
+    untaken: tuple[str, ...] = ()
     standalone: bool = False
     settings: OtherSettings = field(default_factory=OtherSettings)
     proof: Proof | None = None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from port.errors import UsageError
 from port.judging.limits import TIME_LIMIT
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.parity.sides.duration import time_limit_of
@@ -23,17 +24,23 @@ from port.translation.free_dimensions import (
 )
 from port.translation.frontend.construction import constructed
 from port.translation.frontend.construction.settings import sized
+from port.translation.frontend.example_inputs import Given, arguments
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.frontend.single_layer import as_root
+from port.translation.ir import syntax
 from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherSettings, Settings
-from port.translation.programs import programmed, written_at
-from port.translation.proved_elsewhere import Elsewhere, joined
+from port.translation.programs import Programmed, programmed, written_at
+from port.translation.proved_elsewhere import Elsewhere, joined, proved
 from port.translation.result import Translation
+from port.translation.structure.body import Body
+from port.translation.structure.case_merge import Indistinct, merged_cases
+from port.translation.structure.cases import CaseBody
 from port.translation.structure.ctor_args import parameters
 from port.translation.structure.init_inference import watched
-from port.translation.verify import OriginalAndWritten, Proof, prove, settled
+from port.translation.structure.untaken import guards
+from port.translation.verify import OriginalAndWritten, Proof, settled
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +53,7 @@ def translate(
     args: Any = (),
     kwargs: dict[str, Any] | None = None,
     *,
+    cases: Sequence[Any] = (),
     name: str | None = None,
     static: bool = False,
     check: bool = True,
@@ -64,6 +72,9 @@ def translate(
         module: of PyTorch; it stays as it is. One on the meta device is written without its weights, and not proved.
         args: example inputs: one tensor, or the tuple of positional arguments.
         kwargs: those given by name.
+        cases: in their place, several example calls, ``[(x,), {"x": x, "mask": mask}]``: of each a tuple of positional
+            arguments, a dict of those by name, or a pair of both. What only some do stands behind a condition on the
+            arguments that tell them apart, the original's own where it has one.
         name: of the file that the source is for; by default the class's, in lower case.
         static: whether all lengths of the inputs are fixed at the example's. By default those stay free that the
             original takes others for, which is found out by running it. What is fixed is checked where it comes in.
@@ -95,38 +106,43 @@ def translate(
             a buffer, as layers in a plain list are; says where and what to do.
     """
     time_limit = time_limit_of(time_limit)
-    run = partial(both_runs, module, args, kwargs, remat=bool(remat), check=check)
-    captured = run(free=()) if static else captured_with_free_lengths(run)
+    calls = _calls(args, kwargs, cases)
+    run = partial(both_runs, module, remat=bool(remat), check=check)
+    captured = [_captured(partial(run, *call), static=static) for call in calls]
+    root = captured[0].root
     without_weights = is_on_meta(module)
     made_anew = None if construct is None else lambda: as_root(construct())
-    seen = watched(captured.root, made_anew)
-    construction = constructed(captured.root, made_anew) if check else None
+    seen = watched(root, made_anew)
+    construction = constructed(root, made_anew) if check else None
     borne, model = BorneOut(), None
-    cls: Any = type(captured.root)
+    cls: Any = type(root)
     if check and construction is None and parameters(cls):
         borne = BorneOut(
             settings=OtherSettings(unknown=NOT_CONSTRUCTED if construct is None else CONSTRUCTED_OTHERWISE)
         )
-    if construction is not None:
-        whole = programmed(captured, run, seen, construction, remat=bool(remat))
-        model = sized(construction, captured.root, captured.args, captured.kwargs)
-        steps = len(captured.graphs[True].steps)
-        borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps)
-    while True:
-        said = programmed(captured, run, seen, construction, borne.fixed, remat=bool(remat))
-        made, source = assembled(said, name=name, remat=remat)
-        captured = said.captured
-        made, fewer = _settle_lengths(captured, made, run, check=check and not without_weights)
-        if fewer is None:
-            break
-        captured = fewer
+    try:
+        if construction is not None:
+            whole = programmed(captured, run, seen, construction, remat=bool(remat))
+            model = sized(construction, root, [(case.args, case.kwargs) for case in captured])
+            steps = sum(len(case.graphs[True].steps) for case in captured)
+            borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps)
+        while True:
+            said = programmed(captured, run, seen, construction, borne.fixed, remat=bool(remat))
+            made, source = assembled(said, name=name, remat=remat)
+            made, fewer = _settle_all_lengths(said, made, run, check=check and not without_weights)
+            if fewer is None:
+                break
+            captured = fewer
+    except Indistinct as error:
+        raise UsageError(
+            _INDISTINCT.format(cls.__qualname__, *(case + 1 for case in error.cases), error.statement)
+        ) from None
     if without_weights:
-        check_all_found(captured.root, made.without_start)
-    lowered = captured.runs[True]
-    expected = made.lengths.with_names(borne.resized)
-    text = source(checks=expectations(lowered.graph, lowered.layouts, expected, list(made.boundary.parameters)))
+        check_all_found(root, made.without_start)
+    text = source(checks=_checks(said, made, borne))
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
     made = replace(made, settings=borne.settings)
+    made = replace(made, others=tuple(replace(other, source=made.source) for other in made.others))
     if not check or made.unwritten:
         return made
     elsewhere = Elsewhere(said, model, borne.fixed, made, remat)
@@ -134,9 +150,67 @@ def translate(
     if without_weights:
         proof = Proof((), unjudged=WITHOUT_WEIGHTS)
     else:
-        proof = prove(captured.root, made, captured.args, captured.kwargs, time_limit=time_limit, tell=tell)
+        given = [(case.args, case.kwargs) for case in said.cases]
+        proof = proved(root, made, given, time_limit=time_limit, tell=tell)
     proofs = [(model.named, elsewhere.proof(model, time_limit=time_limit)) for model in there]
     return replace(made, proof=joined(proof, proofs), elsewhere=elsewhere.at)
+
+
+_INDISTINCT = (
+    "{} cannot be told by its arguments whether it is called as in example call {} or as in {}: only one of them does "
+    "`{}`. What decides it is none of forward's own arguments: make it one, or translate each call by itself"
+)
+
+
+def _calls(args: Any, kwargs: dict[str, Any] | None, cases: Sequence[Any]) -> list[Given]:
+    """The example calls.
+
+    Raises:
+        UsageError: some are given in both ways.
+    """
+    if not cases:
+        return [(tuple(args) if isinstance(args, tuple | list) else (args,), dict(kwargs or {}))]
+    if kwargs or not (isinstance(args, tuple | list) and not args):
+        raise UsageError("example inputs are given as args and kwargs, or as cases: not both")
+    return [arguments(case) for case in cases]
+
+
+def _captured(run: Callable[..., BothRuns], *, static: bool) -> BothRuns:
+    return run(free=()) if static else captured_with_free_lengths(run)
+
+
+def _checks(said: Programmed, made: Translation, borne: BorneOut) -> list[syntax.Stmt]:
+    """The statements at the head of the root's call: what they refuse was not translated."""
+    checks = {}
+    for number, (case, called) in enumerate(zip(said.cases, (made, *made.others), strict=True)):
+        lowered = case.runs[True]
+        expected = called.lengths.with_names(borne.resized)
+        lines = expectations(lowered.graph, lowered.layouts, expected, list(made.boundary.parameters))
+        checks[number] = CaseBody(Body((), tuple(lines), None), said.program.held[number])
+    try:
+        lines = list(merged_cases(checks, said.captured.root).body.statements)
+    except Indistinct:
+        # Calls that differ in lengths alone: what all of them keep.
+        others = [case.body.statements for case in checks.values()]
+        lines = [line for line in others[0] if all(line in each for each in others)]
+    refused = [*guards(said.program.untaken), *(each.guard for each in said.program.entangled)]
+    return [*refused, *lines]
+
+
+def _settle_all_lengths(
+    said: Programmed, made: Translation, run: Callable[..., BothRuns], *, check: bool
+) -> tuple[Translation, list[BothRuns] | None]:
+    """Settle the lengths that a translation takes in each example call; or give the runs with fewer free."""
+    settled_cases, captured = [], list(said.cases)
+    for number, called in enumerate((made, *made.others)):
+        case = said.cases[number]
+        again = partial(run, case.args, case.kwargs)
+        called, fewer = _settle_lengths(case, called, again, check=check)
+        settled_cases.append(called)
+        captured[number] = fewer or case
+    changed = any(one is not other for one, other in zip(captured, said.cases, strict=True))
+    made = replace(settled_cases[0], others=tuple(settled_cases[1:]))
+    return made, captured if changed else None
 
 
 def _settle_lengths(

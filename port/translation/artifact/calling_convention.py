@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,31 @@ class Boundary:
         inputs: layouts of the tensors given, in the order of the flattened arguments.
         outputs: by whether it is of training, the tree of results: a `Layout` for an array, its value for what is
             none.
+        options: those of the parameters that have the original's default.
+        static: what parameters of ``forward`` hold that are given no arrays: constants by their names.
     """
 
     signature: inspect.Signature
     parameters: tuple[str, ...]
     inputs: tuple[Layout, ...]
     outputs: dict[bool, Any]
+    options: tuple[str, ...] = ()
+    static: Mapping[str, Any] = field(default_factory=dict)
+
+    def takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a call of the original's is like the one that this was made with."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError:
+            return False
+        bound.apply_defaults()
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if [tensor.ndim for tensor in tensors] != [layout.rank for layout in self.inputs]:
+            return False
+        return all(_is_same(bound.arguments.get(name), value) for name, value in self.static.items())
 
     def to_flax(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The positional arguments of the Flax module; what ``**`` gathers is a dict behind them, for `call`.
@@ -63,6 +83,11 @@ class Boundary:
         for name in self.parameters:
             value = bound.arguments[name.lstrip("*")]
             given += value if name.startswith("*") and not name.startswith("**") else [value]
+        # An option at the end that has its default is left to that.
+        for name in reversed(self.parameters):
+            if name not in self.options or not _is_same(given[-1], self.signature.parameters[name].default):
+                break
+            given.pop()
         return tuple(given)
 
     def call(self, module: Any, given: tuple[Any, ...]) -> Any:
@@ -74,6 +99,14 @@ class Boundary:
         """The Flax module's results as torch's; which mode they are of is seen by their tree."""
         trees = [self.outputs[training] for training in (False, True)]
         return _to_torch(results, next((tree for tree in trees if _fits(results, tree)), trees[0]))
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two arguments are one constant."""
+    return one is other or (type(one) is type(other) and isinstance(one, _CONSTANTS) and bool(one == other))
+
+
+_CONSTANTS = (bool, int, float, str, tuple, list, dict)
 
 
 def _fits(results: Any, outputs: Any) -> bool:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 from port.mapping import FROZEN, TORCH_ONLY, Entry, Mapping, between
 from port.mapping.given import BUFFER
 from port.moves import Fold, Permute, Tie
-from port.translation.ir.layout import Layout, torchs
+from port.translation.ir.layout import Folded, Layout, torchs
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.structure.frozen_parameters import is_all_frozen
 from port.translation.structure.program import Program
 
 
-def mapping_of(lowered: LoweredGraph, program: Program) -> tuple[Mapping, dict[str, str]]:
+def mapping_of(runs: Collection[LoweredGraph], program: Program) -> tuple[Mapping, dict[str, str]]:
     """The mapping from the original's state dict to the written module's variables.
 
     Args:
-        lowered: the run.
+        runs: of all example calls, in both modes.
         program: what is written of it.
 
     Returns:
@@ -32,9 +33,10 @@ def mapping_of(lowered: LoweredGraph, program: Program) -> tuple[Mapping, dict[s
         if hasattr(tensor, "shape"):
             names.setdefault(first.setdefault(id(tensor), key), []).append(key)
     entries: dict[str, Entry] = {}
+    folds = {path: folded for run in runs for path, folded in run.folds.items()}
     for path, layer in tree.layers.items():
-        entries.update(_of_layer(lowered, program, path, layer))
-    layouts = {name: lowered.layouts[value] for value, name in lowered.graph.held.items()}
+        entries.update(_of_layer(folds.get(path), program, path, layer))
+    layouts = {name: run.layouts[value] for run in runs for value, name in run.graph.held.items()}
     for key, tensor in state.items():
         if key in entries or key not in names:
             continue
@@ -55,7 +57,7 @@ def _split(key: str) -> tuple[str, str]:
     return path, name
 
 
-def _of_layer(lowered: LoweredGraph, program: Program, path: str, layer: Any) -> dict[str, Entry]:
+def _of_layer(folded: Folded | None, program: Program, path: str, layer: Any) -> dict[str, Entry]:
     if not layer.state_dict():
         return {}
     found: dict[str, Entry] = {}
@@ -65,7 +67,6 @@ def _of_layer(lowered: LoweredGraph, program: Program, path: str, layer: Any) ->
         sources = tuple(f"{path}.{name}" if path else name for name in entry.sources)
         targets = tuple(f"{beneath}.{name}" if beneath else name for name in entry.targets)
         moves = entry.moves
-        folded = lowered.folds.get(path)
         if folded is not None and entry.sources == ("weight",):
             moves = (Fold(1, folded.shape, folded.order), *moves)
         made = replace(entry, sources=sources, targets=targets, moves=moves)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class WrittenModule:
         checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
         own_gradients: what of ``torch.autograd`` has a backward pass that the source does not: ``Name (file:line)``.
         arguments: what the constructor is given to make this model, but for defaults: names → expressions.
+        others: the same module as other example calls have it: what goes in and comes out, lengths, draws.
     """
 
     name: str
@@ -54,6 +55,7 @@ class WrittenModule:
     checkpointed: tuple[str, ...] = ()
     own_gradients: tuple[str, ...] = ()
     arguments: dict[str, str] = field(default_factory=dict)
+    others: tuple[Self, ...] = field(default=(), repr=False)
 
     @cached_property
     def module(self) -> Any:
@@ -152,11 +154,19 @@ class WrittenModule:
             args: one tensor, or the tuple of positional arguments, as ``translate`` took them.
             kwargs: those given by name.
         """
-        return self.boundary.to_flax(args, kwargs or {})
+        args = tuple(args) if isinstance(args, tuple | list) else (args,)
+        return self.called_as(args, kwargs or {}).boundary.to_flax(args, kwargs or {})
+
+    def called_as(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
+        """The module as the example call has it that is like a call of the original's; by default as the first has."""
+        if not self.others:
+            return self
+        return next((case for case in (self, *self.others) if case.boundary.takes(args, kwargs)), self)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """What the Flax module gives for torch's arguments, as torch tensors: called as the original is."""
-        return self.to_torch(self.boundary.call(self.module, self.to_flax(args, kwargs)))
+        case = self.called_as(args, kwargs)
+        return case.to_torch(case.boundary.call(self.module, case.to_flax(args, kwargs)))
 
     def to_torch(self, results: Any) -> Any:
         """What the Flax module gives, as torch tensors in torch's layout, in the original's tuples and dicts."""

@@ -230,7 +230,12 @@ def _taken(name: str, made: FoldedClass, program: Program, imports: Imports) -> 
             return syntax.Parameter(own, syntax.Name("Any"), kind="**")
         case "*":
             return syntax.Parameter(own, imports.read(code("jax.Array")), kind="*")
-    return syntax.Parameter(own, imports.read(_annotated(made, program, own)))
+    defaults = [program.options.get(path, {}).get(own) for path in made.members]
+    default = next((imports.read(each) for each in defaults if each is not None), None)
+    annotation = _annotated(made, program, own)
+    if default == syntax.Const(None) and "None" not in syntax.source(annotation):
+        annotation = code("a | None", a=annotation)
+    return syntax.Parameter(own, imports.read(annotation), default)
 
 
 def _returned(made: FoldedClass, given: syntax.Expr | None, program: Program, imports: Imports) -> syntax.Expr | None:

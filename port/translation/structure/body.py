@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from port.errors import NoPair
@@ -33,12 +33,14 @@ class Body:
         statements: what it does.
         returns: what it gives.
         modes: whether it does one thing in training and another in evaluation.
+        places: of the original's lines that the statements are of, as far as that is known.
     """
 
     parameters: tuple[str, ...]
     statements: tuple[syntax.Stmt, ...]
     returns: syntax.Expr | None
     modes: bool = False
+    places: tuple[SourceLocation | None, ...] = field(default=(), compare=False, repr=False)
 
 
 Bodies = dict[str, Body]
@@ -109,7 +111,8 @@ class _Writer:
         self.writes = {path: with_inlined(expression, inline) for path, expression in self.writes.items()}
         scope = self.scope
         scope.count_uses(made, self._ends(), keeping_lengths=keeping_lengths)
-        statements = self._statements(made, scope, inline)
+        located = self._located(made, scope, inline)
+        statements = [statement for statement, _ in located]
         returns = self.scope.resolved(literal(self.results)) if self._gives_something() else None
         written = [self._written(path, expression) for path, expression in self.writes.items()]
         if written and returns is not None and any(map(_reads_variable, syntax.walk(returns))):
@@ -118,24 +121,33 @@ class _Writer:
             returns = syntax.Name("result")
         statements += written
         order = tuple(name for name in scope.parameters if name in scope.used_parameters)
-        return Body(order, tuple(statements), returns)
+        return Body(order, tuple(statements), returns, places=tuple(place for _, place in located))
 
-    def _statements(self, made: list[Made], scope: Scope, inline: dict[str, syntax.Expr]) -> list[syntax.Stmt]:
-        statements: list[syntax.Stmt] = []
+    def _located(
+        self, made: list[Made], scope: Scope, inline: dict[str, syntax.Expr]
+    ) -> list[tuple[syntax.Stmt, SourceLocation | None]]:
+        """The statements, each with the original's line that it is of."""
+        found: list[tuple[syntax.Stmt, SourceLocation | None]] = []
         for scope.number, item in enumerate(made):
-            if item.statement is not None and item.statement.place not in self.told:
-                self.told.add(item.statement.place)
-                statements += [syntax.Comment(line) for line in item.statement.comments if _is_worth_keeping(line)]
-            if item.statement is not None and _is_unwritten(item.expression):
-                statements += [syntax.Comment(f"# {line.strip()}") for line in item.statement.text.splitlines()]
-            if item.scan is not None:
-                statements += self._loop(item, scope, inline)
-            statements += scope.aliases(item)
-            expression = scope.resolved(item.expression)
-            statements += scope.set_aside(item)
-            targets = scope.targets(item)
-            statements += [syntax.ExprStmt(expression)] if targets is None else assigned(targets, expression)
+            place = None if item.statement is None else item.statement.place
+            found += [(statement, place) for statement in self._of_item(item, scope, inline)]
         scope.number = len(made)
+        return found
+
+    def _of_item(self, item: Made, scope: Scope, inline: dict[str, syntax.Expr]) -> list[syntax.Stmt]:
+        statements: list[syntax.Stmt] = []
+        if item.statement is not None and item.statement.place not in self.told:
+            self.told.add(item.statement.place)
+            statements += [syntax.Comment(line) for line in item.statement.comments if _is_worth_keeping(line)]
+        if item.statement is not None and _is_unwritten(item.expression):
+            statements += [syntax.Comment(f"# {line.strip()}") for line in item.statement.text.splitlines()]
+        if item.scan is not None:
+            statements += self._loop(item, scope, inline)
+        statements += scope.aliases(item)
+        expression = scope.resolved(item.expression)
+        statements += scope.set_aside(item)
+        targets = scope.targets(item)
+        statements += [syntax.ExprStmt(expression)] if targets is None else assigned(targets, expression)
         return statements
 
     # %% Loops
@@ -151,7 +163,7 @@ class _Writer:
 
         def statements(inside: Scope) -> list[syntax.Stmt]:
             inside.count_uses(made, ends_of(scan))
-            return self._statements(made, inside, {**inline, **inner})
+            return [statement for statement, _ in self._located(made, inside, {**inline, **inner})]
 
         function, item.expression = written_loop(replace(item, scan=scan), scope, type(self.call.module), statements)
         return [function]

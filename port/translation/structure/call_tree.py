@@ -179,6 +179,10 @@ def _annotation(given: Any, lowered: LoweredGraph) -> str:
             return "None"
         case syntax.Use(name) if name in lowered.values:
             return "int" if lowered.values[name].shape is None else _ARRAY
+        case syntax.Const(bool() | int() | float() | str() as constant):
+            return type(constant).__name__
+        case bool() | int() | float() | str():
+            return type(given).__name__
         case syntax.Expr():
             return _ARRAY
     inside = {_annotation(item, lowered) for item in _items(given)}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from port.translation.frontend.construction import Construction
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, names_in
-from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree, identifier, paths_above
 from port.translation.lowering.rules.parameters import is_sparse
 from port.translation.structure.class_merge import ClassForm, FoldedClass, fold
 from port.translation.structure.constructors import buffer_form, is_function, layer_form, parameter_form
 from port.translation.structure.frozen_parameters import Freezing
-from port.translation.structure.held_tensors import is_read, layout_held
+from port.translation.structure.held_tensors import AllRuns, Runs, is_read, layout_held, of_all_cases
 from port.translation.structure.init_inference import Initial
 from port.translation.structure.own_arguments import ALL, OwnArgument, OwnArguments, given_a_configuration
 from port.translation.structure.program import Program
@@ -26,7 +26,7 @@ from port.translation.structure.written_calls import WrittenCalls, written_calls
 
 
 def program_of(
-    lowered: dict[bool, LoweredGraph],
+    cases: Sequence[Runs],
     tree: ModuleTree,
     initial: Initial | None = None,
     construction: Construction | None = None,
@@ -35,7 +35,7 @@ def program_of(
     """The classes of a module's runs; what differs between them stands behind a condition.
 
     Args:
-        lowered: by whether it is of training.
+        cases: the runs of each example call, by whether they are of training.
         tree: of the modules.
         initial: how their parameters and buffers start, if that was looked at.
         construction: how the original is constructed, if that is known: constructors then take its arguments.
@@ -48,9 +48,9 @@ def program_of(
     }
     while True:
         try:
-            calls = written_calls(lowered, tree, dissolved)
+            calls = written_calls(cases, tree, dissolved)
             arguments = OwnArguments(construction, tree, fixed)
-            return _Building(lowered, calls, tree, initial or Initial(), arguments).program()
+            return _Building(of_all_cases(cases), calls, tree, initial or Initial(), arguments).program()
         except SaidOtherwise as error:
             fixed |= {(error.original, ALL)}
         except Unreachable as error:
@@ -72,7 +72,7 @@ class SaidOtherwise(Exception):
 class _Building:
     def __init__(
         self,
-        runs: dict[bool, LoweredGraph],
+        runs: AllRuns,
         calls: WrittenCalls,
         tree: ModuleTree,
         initial: Initial,
@@ -87,8 +87,19 @@ class _Building:
 
     def program(self) -> Program:
         self._fold()
-        held = frozenset(self.layers), frozenset(self.variables)
-        return Program(tuple(self.classes), self.tree, self.calls.numbers, self.calls.annotations, *held)
+        calls = self.calls
+        return Program(
+            tuple(self.classes),
+            self.tree,
+            numbers=calls.numbers,
+            annotations=calls.annotations,
+            layers=frozenset(self.layers),
+            variables=frozenset(self.variables),
+            options=calls.options,
+            held=calls.held,
+            untaken=calls.untaken,
+            entangled=calls.entangled,
+        )
 
     def _fold(self) -> None:
         """Fold class by class: those that others hold first."""

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.lowered import LoweredGraph
 
 Runs = Mapping[bool, LoweredGraph]
+"""Of one example call, by whether they are of training."""
+AllRuns = Mapping[tuple[int, bool], LoweredGraph]
+"""Of several, by the call's number and that."""
 
 
-def is_read(runs: Runs, path: str, name: str) -> bool:
+def of_all_cases(cases: Sequence[Runs]) -> AllRuns:
+    """The runs of several example calls as one table."""
+    return {(number, training): run for number, runs in enumerate(cases) for training, run in runs.items()}
+
+
+def is_read(runs: AllRuns, path: str, name: str) -> bool:
     """Whether any run reads what a module holds under a name."""
     key = _key(path, name)
     return any(held == key for run in runs.values() for held in run.graph.held.values())
 
 
-def layout_held(runs: Runs, path: str, name: str) -> Layout:
+def layout_held(runs: AllRuns, path: str, name: str) -> Layout:
     """How the written module holds it."""
     key = _key(path, name)
     for run in runs.values():

@@ -8,8 +8,11 @@ from functools import cached_property
 
 from port.translation.ir import syntax
 from port.translation.ir.module_tree import ModuleTree
+from port.translation.structure.cases import Held
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.configurations import ConfigurationClass, configurations_of, constructed_with
+from port.translation.structure.entangled import Entangled
+from port.translation.structure.untaken import Untaken
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,10 @@ class Program:
         annotations: path of an instance → what it is given and gives in any call, as `annotations_of` tells.
         layers: paths of the layers that the written module holds.
         variables: Flax's dotted paths of the parameters and buffers of one's own that it holds.
+        options: path of an instance → the defaults of the parameters of its call that may hold no array.
+        held: what the root's call is given in each example call.
+        untaken: the root's options that no example call gives otherwise.
+        entangled: the root's arguments that the example calls do not take apart.
     """
 
     classes: tuple[FoldedClass, ...]
@@ -31,6 +38,10 @@ class Program:
     annotations: Mapping[str, Mapping[str, set[str]]] = field(default_factory=dict)
     layers: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
+    options: Mapping[str, Mapping[str, syntax.Expr]] = field(default_factory=dict)
+    held: tuple[Mapping[str, Held], ...] = ()
+    untaken: tuple[Untaken, ...] = ()
+    entangled: tuple[Entangled, ...] = ()
 
     @cached_property
     def configurations(self) -> tuple[ConfigurationClass, ...]:

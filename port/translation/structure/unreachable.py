@@ -14,7 +14,14 @@ class Unreachable(Exception):
 
 
 class LostLength(Unreachable):
-    """A length that no array shows any more under the names that there are."""
+    """A length that no array shows any more under the names that there are.
+
+    Attributes:
+        formula: of the length.
+        case: the number of the example call in which it is needed.
+    """
+
+    case = 0
 
     def __init__(self, path: str, why: str, formula: Size) -> None:
         super().__init__(path, why)

@@ -1,20 +1,25 @@
-"""What every module's call does: its body, written for both modes and merged."""
+"""What every module's call does: its body, written for all cases and both modes, and merged."""
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
-from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.body import Bodies, Body, write_body
 from port.translation.structure.call_tree import ModuleCall, annotations_of, call_tree, calls_in, numbers_given
+from port.translation.structure.case_merge import Indistinct, merged_cases
+from port.translation.structure.cases import CaseBody, Held, default_of, held_by, in_all_calls
+from port.translation.structure.entangled import Entangled, entangled
+from port.translation.structure.held_tensors import Runs
 from port.translation.structure.sequential import IDENTITY, elements
 from port.translation.structure.train_eval_merge import merged
-from port.translation.structure.unreachable import Unreachable
+from port.translation.structure.unreachable import LostLength, Unreachable
+from port.translation.structure.untaken import Untaken, untaken_options
 
 
 @dataclass(frozen=True)
@@ -26,56 +31,159 @@ class WrittenCalls:
         elements: path of a Sequential → its children's names → what stands for each where it is no module of ours.
         numbers: path of a module → the parameters that it is given whole numbers for, as `numbers_given` tells.
         annotations: path of a module → what it is given and gives in any call, as `annotations_of` tells.
+        options: path of a module → the defaults of the parameters that hold no array in some case.
+        held: what the root's parameters hold in each case.
+        untaken: the root's options that hold the same in all of them.
+        entangled: the root's arguments that the cases do not take apart.
     """
 
     bodies: Mapping[str, Body]
     elements: Mapping[str, Mapping[str, syntax.Expr | None]]
     numbers: Mapping[str, Mapping[str, str]]
     annotations: Mapping[str, Mapping[str, set[str]]]
+    options: Mapping[str, Mapping[str, syntax.Expr]]
+    held: tuple[Mapping[str, Held], ...]
+    untaken: tuple[Untaken, ...]
+    entangled: tuple[Entangled, ...]
 
 
-def written_calls(runs: Mapping[bool, LoweredGraph], tree: ModuleTree, dissolved: set[str]) -> WrittenCalls:
-    """Write the bodies of all calls; what differs between the modes stands behind a condition.
+def written_calls(cases: Sequence[Runs], tree: ModuleTree, dissolved: set[str]) -> WrittenCalls:
+    """Write the bodies of all calls; what differs between cases, or between the modes, stands behind a condition.
 
     Args:
-        runs: by whether it is of training.
+        cases: the runs of each example call, by whether they are of training.
         tree: of the modules.
         dissolved: paths of modules whose calls are written out where they are called.
 
     Raises:
         Unreachable: a module's calls cannot be one body.
+        Indistinct: no argument of the root's tells two cases apart.
     """
-    return _Writing(runs, tree, dissolved).calls()
+    return _Writing(cases, tree, dissolved).calls()
 
 
 class _Writing:
-    def __init__(self, runs: Mapping[bool, LoweredGraph], tree: ModuleTree, dissolved: set[str]) -> None:
-        self.runs, self.tree, self.dissolved = runs, tree, dissolved
-        self.lowered = runs[max(runs)]
+    """The bodies on their way.
+
+    Attributes:
+        lowered: the run that is written.
+        bodies: of its calls.
+        held: what the parameters of its calls hold, by their modules' paths.
+    """
+
+    def __init__(self, cases: Sequence[Runs], tree: ModuleTree, dissolved: set[str]) -> None:
+        self.cases, self.tree, self.dissolved = cases, tree, dissolved
+        self.lowered = cases[0][max(cases[0])]
         self.bodies: Bodies = {}
+        self.held: dict[str, dict[str, Held]] = {}
         self.elements: dict[str, dict[str, syntax.Expr | None]] = {}
         self.numbers: dict[str, dict[str, str]] = defaultdict(dict)
         self.annotations: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self.options: dict[str, dict[str, syntax.Expr]] = defaultdict(dict)
+        self.ambiguous: set[frozenset[int]] = set()
+        self.root_held: list[dict[str, Held]] = [{} for _ in cases]
 
     def calls(self) -> WrittenCalls:
-        written: dict[bool, Bodies] = {}
         parameters: dict[str, list[str]] = {}
-        before = None
+        before: dict[str, list[str]] | None = None
         while parameters != before:
-            # A module's call takes what it needs in any mode, and its caller gives it in both.
+            cases = self._with_all_parameters(parameters)
             before = {path: list(names) for path, names in parameters.items()}
-            for training, lowered in self.runs.items():
-                self.bodies, self.lowered = {}, lowered
-                self._write(call_tree(lowered, self.dissolved, self.tree), parameters)
-                written[training] = self.bodies
-                for path, body in self.bodies.items():
-                    known = parameters.setdefault(path, [])
-                    known += [name for name in body.parameters if name not in known]
-        bodies = {path: body for of_mode in written.values() for path, body in of_mode.items()}
-        if len(written) == 2:
-            for path in written[True].keys() & written[False].keys():
-                bodies[path] = merged(written[True][path], written[False][path])
-        return WrittenCalls(bodies, self.elements, dict(self.numbers), dict(self.annotations))
+            # A condition may read an argument that nothing else does.
+            written = {training: self._merged(of_mode, parameters) for training, of_mode in cases.items()}
+            bodies = {path: body for of_mode in written.values() for path, body in of_mode.items()}
+            if len(written) == 2:
+                for path in written[True].keys() & written[False].keys():
+                    bodies[path] = merged(written[True][path], written[False][path])
+        root = bodies[""]
+        apart = entangled(self.root_held, self.ambiguous, root.parameters)
+        untaken = untaken_options(self.tree.root, self.root_held, [name.lstrip("*") for name in root.parameters])
+        missing = [name for each in apart for name in each.names if name not in root.parameters]
+        bodies[""] = self._with_options(root, [*missing, *(option.name for option in untaken)])
+        return WrittenCalls(
+            bodies,
+            self.elements,
+            dict(self.numbers),
+            dict(self.annotations),
+            dict(self.options),
+            tuple(self.root_held),
+            tuple(option for option in untaken if option.name in bodies[""].parameters),
+            apart,
+        )
+
+    def _with_options(self, root: Body, options: Iterable[str]) -> Body:
+        """The root's body, which takes the options, too, as far as what is behind them has a default."""
+        module = self.tree.root
+        order = [*inspect.signature(type(module).forward).parameters]
+        for option in dict.fromkeys(options):
+            behind = [name for name in root.parameters if order.index(name.lstrip("*")) > order.index(option)]
+            defaults = {name: default_of(module, name.lstrip("*")) for name in (option, *behind)}
+            known = {name: default for name, default in defaults.items() if default is not None}
+            if len(known) == len(defaults):
+                root = replace(root, parameters=_in_order([*root.parameters, option], order))
+                self.options[""] |= known
+        return root
+
+    def _with_all_parameters(self, parameters: dict[str, list[str]]) -> dict[bool, list[dict[str, CaseBody]]]:
+        """The bodies of each mode in each case: a call takes what it needs in any, and its caller gives it in all."""
+        before = None
+        written: dict[bool, list[dict[str, CaseBody]]] = {}
+        while parameters != before:
+            before = {path: list(names) for path, names in parameters.items()}
+            for training in self.cases[0]:
+                written[training] = [self._written(case, training, parameters) for case in range(len(self.cases))]
+        return written
+
+    def _written(self, case: int, training: bool, parameters: dict[str, list[str]]) -> dict[str, CaseBody]:
+        """The bodies of one run; what they need is noted among the parameters."""
+        self.bodies, self.held, self.lowered = {}, {}, self.cases[case][training]
+        try:
+            self._write(call_tree(self.lowered, self.dissolved, self.tree), parameters)
+        except LostLength as error:
+            error.case = case
+            raise
+        for path, body in self.bodies.items():
+            _note(parameters.setdefault(path, []), body.parameters)
+        self.root_held[case] = self.held[""]
+        return {path: CaseBody(body, self.held[path]) for path, body in self.bodies.items()}
+
+    def _merged(self, cases: list[dict[str, CaseBody]], parameters: dict[str, list[str]]) -> Bodies:
+        """The bodies of one mode in all cases.
+
+        Raises:
+            Unreachable: cases of an inner module differ that its own arguments do not tell apart.
+        """
+        made: Bodies = {}
+        for path in dict.fromkeys(path for case in cases for path in case):
+            of_cases = {number: case[path] for number, case in enumerate(cases) if path in case}
+            module = self.tree.modules[path]
+            try:
+                made_one = merged_cases(of_cases, module)
+            except Indistinct as error:
+                if path:
+                    raise Unreachable(path, "its calls differ") from error
+                raise
+            body = made_one.body
+            self.ambiguous |= made_one.ambiguous
+            if len(of_cases) > 1:
+                self._note_options(path, of_cases, body)
+            known = parameters.setdefault(path, [])
+            _note(known, body.parameters)
+            made[path] = replace(
+                body, parameters=_in_order(known, [*inspect.signature(type(module).forward).parameters])
+            )
+        return made
+
+    def _note_options(self, path: str, cases: Mapping[int, CaseBody], body: Body) -> None:
+        """Note the defaults of the parameters that hold no array in some case, and of those behind them."""
+        names = [name.lstrip("*") for name in body.parameters if not name.startswith("*")]
+        module = self.tree.modules[path]
+        is_option = False
+        for name in sorted(names, key=[*inspect.signature(type(module).forward).parameters].index):
+            is_option |= any(isinstance(case.held.get(name), syntax.Expr) for case in cases.values())
+            default = default_of(module, name)
+            if is_option and default is not None:
+                self.options[path][name] = default
 
     def _write(self, call: ModuleCall, parameters: dict[str, list[str]]) -> None:
         """Write the bodies, the innermost first; every call of one module has to have the same."""
@@ -99,14 +207,19 @@ class _Writing:
         else:
             body = write_body(call, self.lowered, self.tree, self.bodies)
             needed = [*body.parameters, *parameters.get(call.path, ())]
-            body = replace(body, parameters=_in_order(needed, call))
+            body = replace(body, parameters=_in_order(needed, [*call.parameters]))
         known_body = self.bodies.get(call.path)
         if known_body is not None and known_body != body:
             raise Unreachable(call.path, "its calls differ")
         self.bodies[call.path] = body
+        held = held_by(call, self.lowered)
+        self.held[call.path] = in_all_calls(self.held[call.path], held) if call.path in self.held else held
 
 
-def _in_order(names: list[str], call: ModuleCall) -> tuple[str, ...]:
+def _in_order(names: list[str], order: list[str]) -> tuple[str, ...]:
     """Parameters in the order of ``forward``."""
-    order = list(call.parameters)
     return tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name.lstrip("*"))))
+
+
+def _note(known: list[str], names: Iterable[str]) -> None:
+    known += [name for name in names if name not in known]

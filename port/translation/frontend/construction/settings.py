@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.construction.constructed import Construction, is_alike
-from port.translation.frontend.example_inputs import numbers_of
+from port.translation.frontend.example_inputs import Given, numbers_of
 from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta, on_meta
 from port.translation.frontend.python_random import again
 from port.translation.frontend.resized_inputs import resized, tensors_of
@@ -32,15 +32,13 @@ class Sized:
     Attributes:
         cls: its class.
         given: what the constructor is given, by the parameters' names.
-        args: inputs that it takes.
-        kwargs: those by name.
+        calls: example calls that it takes: of each the positional arguments, and those by name.
         moved: the settings that are another's, and their values.
     """
 
     cls: type
     given: Mapping[str, Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    calls: tuple[Given, ...]
     moved: Mapping[Setting, Any] = field(default_factory=dict)
 
     @property
@@ -61,11 +59,11 @@ class Sized:
         return replace(self, given=_with(self.given, setting, value), moved={**self.moved, setting: value})
 
 
-def sized(construction: Construction, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sized | None:
+def sized(construction: Construction, module: Any, calls: Iterable[Given]) -> Sized | None:
     """A model as it is given; None where its class makes another with the same arguments."""
     if "" not in construction.arguments:
         return None
-    found = Sized(type(module), construction.arguments[""], args, kwargs)
+    found = Sized(type(module), construction.arguments[""], tuple(calls))
     try:
         with again(0):
             made = constructed_on_meta(found.construct)()
@@ -85,8 +83,7 @@ def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
         Exception: the original's own, where it takes neither.
     """
     before = model.settings()
-    args, kwargs = pytree.tree_map(_with_numbers, (model.args, model.kwargs))
-    there = longer = replace(model, args=args, kwargs=kwargs)
+    there = longer = replace(model, calls=pytree.tree_map(_with_numbers, model.calls))
     for setting, value in settings.items():
         there, longer = there.at(setting, value), longer.at(setting, value)
         if type(before[setting]) is int and before[setting] > 1:
@@ -145,10 +142,12 @@ def _neighbours(value: Any) -> tuple[Any, ...]:
 
 def _resized(model: Sized, old: int, new: int) -> Sized:
     """The same with inputs that have another length wherever they had the old one."""
-    arrays = enumerate(tensors_of(model.args, model.kwargs))
-    axes = {(k, axis): new for k, array in arrays for axis, length in enumerate(array.shape) if length == old}
-    args, kwargs = resized(model.args, model.kwargs, axes)
-    return replace(model, args=args, kwargs=kwargs)
+    calls = []
+    for args, kwargs in model.calls:
+        arrays = enumerate(tensors_of(args, kwargs))
+        axes = {(k, axis): new for k, array in arrays for axis, length in enumerate(array.shape) if length == old}
+        calls.append(resized(args, kwargs, axes))
+    return replace(model, calls=tuple(calls))
 
 
 def _tried(model: Sized, meta: bool) -> Sized | None:
@@ -163,17 +162,18 @@ def _tried(model: Sized, meta: bool) -> Sized | None:
 def _run(model: Sized, meta: bool) -> None:
     with again(0), torch.no_grad(), torch.device("meta") if meta else nullcontext():
         made = model.construct().eval()
-        args, kwargs = on_meta(model.args, model.kwargs) if meta else copy.deepcopy((model.args, model.kwargs))
-        made(*args, **kwargs)
+        for call in model.calls:
+            args, kwargs = on_meta(*call) if meta else copy.deepcopy(call)
+            made(*args, **kwargs)
 
 
 def resized_axes(model: Sized, other: Sized) -> dict[tuple[int, int], str]:
-    """The inputs' axes that have another length in a model at other settings → a setting that is as long.
+    """The axes of the first call's inputs that are longer or shorter at other settings → a setting that is as long.
 
     The tensors are numbered as they come in.
     """
     before, found = model.settings(), {}
-    arrays = zip(tensors_of(model.args, model.kwargs), tensors_of(other.args, other.kwargs), strict=True)
+    arrays = zip(tensors_of(*model.calls[0]), tensors_of(*other.calls[0]), strict=True)
     for number, (one, two) in enumerate(arrays):
         for axis, (old, new) in enumerate(zip(one.shape, two.shape, strict=True)):
             names = [setting[-1] for setting, value in other.moved.items() if (before[setting], value) == (old, new)]

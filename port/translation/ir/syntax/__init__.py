@@ -41,6 +41,7 @@ from port.translation.ir.syntax.statements import (
     If,
     Parameter,
     Pass,
+    Raise,
     Return,
 )
 
@@ -76,6 +77,7 @@ __all__ = [
     "Node",
     "Parameter",
     "Pass",
+    "Raise",
     "Return",
     "Slice",
     "Starred",

@@ -22,6 +22,8 @@ def source(node: Node) -> str:
     match node:
         case s.Return(value):
             return f"return {bare(value)}"
+        case s.Raise(value):
+            return f"raise {source(value)}"
         case s.Assign(target, value):
             return f"{bare(target)} = {bare(value)}"
     return ast.unparse(_tree(node))

@@ -49,6 +49,11 @@ class Return(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class Raise(Stmt):
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Pass(Stmt):
     pass
 

@@ -18,7 +18,7 @@ from tests.port.translation.odd_constructors import MadeUp, ReadsShared
 def model(module: nn.Module, *args: Tensor) -> Sized:
     construction = constructed(module)
     assert construction is not None
-    found = sized(construction, module, args, {})
+    found = sized(construction, module, [(args, {})])
     assert found is not None
     return found
 
@@ -44,7 +44,7 @@ def test_settings_are_numbers_and_switches() -> None:
 def test_one_is_moved_and_the_inputs_with_it() -> None:
     found = after(TwoScaled(4), [("dim",)], torch.ones(2, 4))
     assert found.moved == {("dim",): 5}
-    assert found.args[0].shape == (2, 5)
+    assert found.calls[0][0][0].shape == (2, 5)
     assert found.given == {"dim": 5, "scale": 0.5}
     assert found.construct().one.fc.in_features == 5
 
@@ -52,14 +52,14 @@ def test_one_is_moved_and_the_inputs_with_it() -> None:
 def test_what_the_original_does_not_take_is_passed_over() -> None:
     found = after(MadeUp(8, 2), [("dim",), ("heads",)], torch.ones(3, 8))
     assert found.moved == {("dim",): 16, ("heads",): 4}
-    assert found.args[0].shape == (3, 16)
+    assert found.calls[0][0][0].shape == (3, 16)
     assert after(MadeUp(7, 7), [("heads",)], torch.ones(3, 7)).moved == {}
 
 
 def test_inputs_are_resized_only_where_they_have_to_be() -> None:
     found = after(Gpt(Config(8, 2, 1, MlpConfig(6))), [("config", "mlp", "width")], torch.ones(6, 6, dtype=torch.int64))
     assert found.moved == {("config", "mlp", "width"): 7}
-    assert found.args[0].shape == (6, 6)
+    assert found.calls[0][0][0].shape == (6, 6)
 
 
 def test_a_configurations_field_is_moved_in_a_copy() -> None:
@@ -121,4 +121,4 @@ def test_the_generators_are_left_as_they_are() -> None:
 
 def test_on_the_meta_device() -> None:
     module = TwoScaled(4).to("meta")
-    assert after(module, [("dim",)], torch.ones(2, 4, device="meta")).args[0].shape == (2, 5)
+    assert after(module, [("dim",)], torch.ones(2, 4, device="meta")).calls[0][0][0].shape == (2, 5)

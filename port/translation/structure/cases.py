@@ -1,0 +1,92 @@
+"""What a module is called with in each of several example calls, and what its call does there."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from port.translation.ir import syntax
+from port.translation.ir.expr import NoSource, literal, values_in, worth
+from port.translation.ir.lowered import LoweredGraph
+from port.translation.structure.body import Body
+from port.translation.structure.call_tree import ModuleCall
+from port.translation.structure.name_hints import is_reserved
+
+
+@dataclass(frozen=True)
+class Array:
+    """A parameter that is given an array, or something made of arrays.
+
+    Attributes:
+        rank: of the one array; None where it is a tree of several.
+    """
+
+    rank: int | None = None
+
+
+Held: TypeAlias = "Array | syntax.Expr"
+"""What a parameter holds in a case: an array, or a literal."""
+
+
+@dataclass(frozen=True)
+class CaseBody:
+    """What a module's call does in one case.
+
+    Attributes:
+        body: its statements.
+        held: what its parameters hold, by the names of the original's ``forward``, where that is known.
+    """
+
+    body: Body
+    held: Mapping[str, Held]
+
+
+def held_by(call: ModuleCall, lowered: LoweredGraph) -> dict[str, Held]:
+    """What a call's parameters hold; without those that hold neither arrays nor anything that source can say."""
+    found: dict[str, Held] = {}
+    for name, given in call.parameters.items():
+        try:
+            said = literal(given)
+        except NoSource:
+            continue
+        if not values_in(said):
+            found[name] = said
+            continue
+        value = lowered.values.get(said.name) if isinstance(said, syntax.Use) else None
+        if value is None or value.shape is not None:
+            found[name] = Array(None if value is None else value.rank)
+    return found
+
+
+def in_all_calls(one: Mapping[str, Held], other: Mapping[str, Held]) -> dict[str, Held]:
+    """What the parameters hold in both of two calls."""
+    return {name: held for name, held in one.items() if other.get(name) == held}
+
+
+def constants_of(held: Mapping[str, Held]) -> dict[str, Any]:
+    """The parameters that hold a constant, or a tree of constants."""
+    found: dict[str, Any] = {}
+    for name, value in held.items():
+        with suppress(ValueError):
+            if isinstance(value, syntax.Expr):
+                found[name] = worth(value)
+    return found
+
+
+def name_of(parameter: str) -> syntax.Name:
+    """What a parameter of ``forward`` is called in the written call."""
+    return syntax.Name(f"{parameter}_" if is_reserved(parameter) else parameter)
+
+
+def default_of(module: Any, parameter: str) -> syntax.Expr | None:
+    """The default that a parameter of a module's ``forward`` has; None where it has none that source can say."""
+    found = inspect.signature(type(module).forward).parameters.get(parameter)
+    if found is None or found.default is found.empty:
+        return None
+    try:
+        return literal(found.default)
+    except NoSource:
+        return None

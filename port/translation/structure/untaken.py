@@ -1,0 +1,107 @@
+"""Options of the root's call that no example gave: the written call takes them, and refuses what it does not have."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from port.translation.ir import syntax
+from port.translation.ir.source_location import SourceLocation
+from port.translation.structure.branches import branches_of
+from port.translation.structure.cases import Held, default_of, name_of
+
+
+@dataclass(frozen=True)
+class Untaken:
+    """An option of the original's ``forward`` that is the same in every example call.
+
+    Attributes:
+        name: of the parameter.
+        held: what it holds in all of them.
+        branch: the original's test that reads it, as source; empty where it goes elsewhere.
+        place: of that test, or of the function.
+    """
+
+    name: str
+    held: syntax.Expr
+    branch: str
+    place: SourceLocation | None
+
+    def __str__(self) -> str:
+        where = f" ({self.place})" if self.place is not None else ""
+        what = f"`if {self.branch}`" if self.branch else f"another {self.name}"
+        return f"{what}{where}: every example call has {self.name}={syntax.source(self.held)}"
+
+    @property
+    def is_other(self) -> syntax.Expr:
+        """The test of whether it holds something else."""
+        own = name_of(self.name)
+        match self.held:
+            case syntax.Const(None):
+                return syntax.Compare(own, ("is not",), (self.held,))
+            case syntax.Const(True):
+                return syntax.UnaryOp("not", own)
+            case syntax.Const(False):
+                return own
+        return syntax.Compare(own, ("!=",), (self.held,))
+
+
+def guards(options: Sequence[Untaken]) -> list[syntax.Stmt]:
+    """What raises where an option holds something that no example call gave."""
+    if not options:
+        return []
+    tests = tuple(option.is_other for option in options)
+    test = tests[0] if len(tests) == 1 else syntax.BoolOp("or", tests)
+    only = ", ".join(f"{option.name}={syntax.source(option.held)}" for option in options)
+    sentence = f"translated for {only}: no example call gives another"
+    return [
+        syntax.If(test, (syntax.Raise(syntax.Call(syntax.Name("NotImplementedError"), (syntax.Const(sentence),))),))
+    ]
+
+
+def untaken_options(module: Any, cases: Sequence[Mapping[str, Held]], taken: Sequence[str]) -> tuple[Untaken, ...]:
+    """The options that no example call gave otherwise, in the order of ``forward``.
+
+    Args:
+        module: the root.
+        cases: what its parameters hold in each example call.
+        taken: the parameters that the written call takes anyhow.
+    """
+    forward = type(module).forward
+    named = inspect.signature(forward).parameters
+    read = _names_read(forward)
+    found = []
+    for name, parameter in named.items():
+        held = {case.get(name) for case in cases}
+        one = held.pop() if len(held) == 1 else None
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if not isinstance(one, syntax.Expr) or not is_named or name in taken or name not in read:
+            continue
+        if default_of(module, name) is not None:
+            found.append(Untaken(name, one, *_branch(forward, name)))
+    return tuple(found)
+
+
+def _branch(forward: Any, name: str) -> tuple[str, SourceLocation | None]:
+    """The first test that reads a parameter, and where it stands; or where the function does."""
+    branches = branches_of(forward)
+    for test in branches.tests:
+        if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(test)):
+            return ast.unparse(test), SourceLocation(branches.file, test.lineno)
+    try:
+        return "", SourceLocation(inspect.getsourcefile(forward) or "", inspect.getsourcelines(forward)[1])
+    except (OSError, TypeError):
+        return "", None
+
+
+def _names_read(function: Any) -> set[str]:
+    """The names that a function reads; all, where its source is not to be had."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return set(inspect.signature(function).parameters)
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
