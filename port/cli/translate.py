@@ -46,7 +46,8 @@ class Arguments:
     input: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="SHAPE[:DTYPE]")] = ()
     """an example input, as in 1,3,224,224 or 1,16:int64; once for each. Integers are drawn from 0 and 1"""
     inputs: Annotated[str | None, arg(metavar="MODULE:NAME")] = None
-    """in its place, a function that gives them: a tensor, a tuple, a dict of those by name, or (tuple, dict)"""
+    """in its place, a function that gives them: a tensor, a tuple, a dict of those by name, or (tuple, dict); a list of
+    tuples and dicts is several example calls, and what only some do stands behind a condition on the arguments"""
     out: Annotated[Path | None, arg(aliases=["-o"], metavar="FOLDER")] = None
     """what to write, a new folder; ported/ if not given"""
     name: Annotated[str | None, arg(metavar="NAME")] = None
@@ -104,14 +105,14 @@ def main(arguments: Sequence[str]) -> int:
         check_folder(out)
     if given.pairs is not None:
         register_pairs(given.pairs)
-    module, args, kwargs = _built(given)
+    module, calls = _built(given)
     # Behind the model, whose import has put the user's own folder where modules are looked for.
     name = check_name(given.name) if given.name is not None else file_name(_called(given))
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
     if given.dry_run:
-        return _dry_run(given, module, args, kwargs, console)
+        return _dry_run(given, module, calls, console)
     with _printed_graphs(given):
-        return _translate(given, module, args, kwargs, out, name, console)
+        return _translate(given, module, calls, out, name, console)
 
 
 def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
@@ -130,16 +131,16 @@ def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
     return watching_passes(printing(passes, lambda text: print(text, file=stream)))
 
 
-def _dry_run(given: Arguments, module: Any, args: Any, kwargs: Any, console: Any) -> int:
+def _dry_run(given: Arguments, module: Any, calls: list[Any], console: Any) -> int:
     from port.report.translation_terminal import print_audit
     from port.translation.audit import audit
 
-    done = _guarded(lambda: audit(module, args, kwargs, static=given.static), given.target)
+    done = _guarded(lambda: audit(module, *calls[0], static=given.static), given.target)
     print_audit(done, console, name=given.target if given.submodule is None else f"{given.target} {given.submodule}")
     return 1 if done.unknown else 0
 
 
-def _translate(given: Arguments, module: Any, args: Any, kwargs: Any, out: Path, name: str, console: Any) -> int:
+def _translate(given: Arguments, module: Any, calls: list[Any], out: Path, name: str, console: Any) -> int:
     from port.report.translation import translation_report
     from port.report.translation_terminal import print_translation
     from port.translation import translate
@@ -152,7 +153,7 @@ def _translate(given: Arguments, module: Any, args: Any, kwargs: Any, out: Path,
         "tell": said_beforehand,
         "at": [keywords(each, "--at") for each in given.at],
     }
-    done = _guarded(lambda: translate(module, args, kwargs, name=name, construct=construct, **options), given.target)
+    done = _guarded(lambda: translate(module, cases=calls, name=name, construct=construct, **options), given.target)
     original = _original(given)
     report = translation_report(done, module, name=name, original=original)
     files = write_folder(done, out, name=name, original=original, report=report)
@@ -190,15 +191,15 @@ def _original(given: Arguments) -> Any:
 # %% The model and its inputs
 
 
-def _built(given: Arguments) -> tuple[Any, Any, Any]:
-    """The module to translate and its example inputs, with the weights in.
+def _built(given: Arguments) -> tuple[Any, list[Any]]:
+    """The module to translate, with the weights in, and its example calls.
 
     Raises:
         PortError: whatever is wrong with them.
     """
     import torch
 
-    from port.translation.frontend.example_inputs import arguments, drawn, inside
+    from port.translation.frontend.example_inputs import calls, drawn, inside
     from port.translation.frontend.meta_device import on_meta
 
     with torch.device("meta") if given.meta else nullcontext():
@@ -208,14 +209,15 @@ def _built(given: Arguments) -> tuple[Any, Any, Any]:
     if given.weights is not None:
         load(module, given.weights)
     if given.inputs is None:
-        args, kwargs = drawn(*given.input)
+        examples = [drawn(*given.input)]
     else:
-        args, kwargs = arguments(called(named(given.inputs, "--inputs", files=False), {}, given.inputs, "--inputs"))
+        examples = calls(called(named(given.inputs, "--inputs", files=False), {}, given.inputs, "--inputs"))
     if given.meta:
-        args, kwargs = on_meta(args, kwargs)
-    if given.submodule is not None:
-        module, args, kwargs = inside(module, given.submodule, args, kwargs)
-    return module, args, kwargs
+        examples = [on_meta(*call) for call in examples]
+    if given.submodule is None:
+        return module, examples
+    caught = [inside(module, given.submodule, *call) for call in examples]
+    return caught[0][0], [call for _, *call in caught]
 
 
 def _construct(given: Arguments) -> Callable[[], Any] | None:

@@ -125,6 +125,7 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
     rows = list(map(_row_of, proof.rows))
     why = proof.failed or proof.unjudged
     reasons = [row.unjudged for row in proof.rows if row.unjudged]
+    untaken = [f"not translated: {line}" for line in translation.untaken]
     return _result(
         "translate",
         proof.status,
@@ -134,7 +135,7 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
         first=_parted(proof.explanation.partings),
         causes=[asdict(cause) for cause in proof.explanation.causes],
         files=written,
-        remarks=[*unwritten, *reasons, *proof.remarks, *translation.settings.lines],
+        remarks=[*unwritten, *reasons, *proof.remarks, *translation.settings.lines, *untaken],
     )
 
 

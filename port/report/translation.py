@@ -55,6 +55,7 @@ def translation_report(translation: Translation, module: Any, *, name: str, orig
             standalone=translation.standalone,
             lengths=_lengths(translation, names),
             arguments=translation.settings.lines,
+            untaken=translation.untaken,
             notes=[
                 {"note": note(id), "places": nearest(places)}
                 for id, places in sorted(translation.notes.items(), key=lambda item: note_order(item[0]))
@@ -127,17 +128,13 @@ def _input_names(translation: Translation) -> list[str]:
     parameters = list(translation.boundary.signature.parameters.values())
     plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.POSITIONAL_ONLY)]
     count = len(translation.boundary.inputs)
-    if (
-        len(plain) == len(parameters)
-        and count <= len(plain)
-        and set(plain[:count]) >= set(translation.boundary.parameters)
-    ):
+    if len(plain) == len(parameters) and count <= len(plain) and set(plain[:count]) >= set(translation.boundary.needed):
         return plain[:count]
     return [f"tensor {number}" for number in range(count)]
 
 
 def _call(translation: Translation, names: list[str]) -> str:
-    parameters = translation.boundary.parameters
+    parameters = translation.boundary.needed
     layouts = dict(zip(names, translation.boundary.inputs, strict=True))
     if not all(name in layouts for name in parameters):
         return f"y = model({', '.join(parameters)})"

@@ -67,6 +67,8 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
         say(f"  compared at {_shown(proof.lengths, console)}")
     for line in translation.settings.lines:
         say(f"  {_shown(line, console)}")
+    for line in translation.untaken:
+        say(f"  not translated: {_shown(line, console)}")
     if translation.unwritten:
         console.print(_unwritten(translation, console))
     if translation.without_start:

@@ -26,7 +26,7 @@ from port.translation.frontend.precision import SINGLE
 from port.translation.frontend.single_layer import prefix_of
 from port.translation.ir import syntax
 from port.translation.ir.expr import literal, values_in
-from port.translation.ir.graph import ScopeExit, each_value, values_of
+from port.translation.ir.graph import ScopeEnter, ScopeExit, each_value, values_of
 from port.translation.ir.layout import Drawn, Layout, torchs
 from port.translation.ir.lowered import Assignment, LoweredGraph, Scan, each_lowered
 from port.translation.ir.symbolic_lengths import shapes_of
@@ -132,12 +132,16 @@ def _boundary(program: Program, number: int, runs: Runs) -> Boundary:
     """What goes into the written module in an example call, and comes out of it."""
     root, lowered = program.classes[-1], runs[True]
     options = program.options.get("", {})
+    enter = next(step for step in lowered.graph.steps if isinstance(step, ScopeEnter))
+    given = enter.arguments.items()
+    taken = {name: tuple(lowered.layouts[value] for value in each_value(tree)) for name, tree in given}
     return Boundary(
         inspect.signature(program.tree.root.forward),
         tuple(root.body.parameters if root.body else ()),
         tuple(lowered.layouts[value] for value in lowered.graph.inputs),
         {training: _outputs(run) for training, run in runs.items()},
         tuple(options),
+        {name: layouts for name, layouts in taken.items() if layouts},
         constants_of(program.held[number]),
     )
 

@@ -38,6 +38,7 @@ class Translation(WrittenModule):
     untaken: tuple[str, ...] = ()
     standalone: bool = False
     settings: OtherSettings = field(default_factory=OtherSettings)
+    others: tuple[Translation, ...] = field(default=(), repr=False)
     proof: Proof | None = None
     elsewhere: Callable[[Settings, Any], Translation] | None = field(default=None, repr=False, compare=False)
 

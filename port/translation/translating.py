@@ -134,9 +134,9 @@ def translate(
                 break
             captured = fewer
     except Indistinct as error:
-        raise UsageError(
-            _INDISTINCT.format(cls.__qualname__, *(case + 1 for case in error.cases), error.statement)
-        ) from None
+        numbers = (case + 1 for case in error.cases)
+        decides = error.decides or "none of forward's arguments"
+        raise UsageError(_INDISTINCT.format(cls.__qualname__, *numbers, error.statement, decides)) from None
     if without_weights:
         check_all_found(root, made.without_start)
     text = source(checks=_checks(said, made, borne))
@@ -157,8 +157,8 @@ def translate(
 
 
 _INDISTINCT = (
-    "{} cannot be told by its arguments whether it is called as in example call {} or as in {}: only one of them does "
-    "`{}`. What decides it is none of forward's own arguments: make it one, or translate each call by itself"
+    "the arguments of {} do not tell example call {} from {}: only one of them does `{}`; what decides it is {}. Make "
+    "it an argument, or translate each call by itself"
 )
 
 

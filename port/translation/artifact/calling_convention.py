@@ -11,7 +11,7 @@ import numpy as np
 
 from port.errors import UsageError
 from port.translation.ir import syntax
-from port.translation.ir.layout import Layout
+from port.translation.ir.layout import Layout, torchs
 from port.weights.torch_arrays import as_numpy, as_torch
 
 
@@ -26,6 +26,7 @@ class Boundary:
         outputs: by whether it is of training, the tree of results: a `Layout` for an array, its value for what is
             none.
         options: those of the parameters that have the original's default.
+        layouts: those of the tensors that each parameter of ``forward`` is given.
         static: what parameters of ``forward`` hold that are given no arrays: constants by their names.
     """
 
@@ -34,7 +35,15 @@ class Boundary:
     inputs: tuple[Layout, ...]
     outputs: dict[bool, Any]
     options: tuple[str, ...] = ()
+    layouts: Mapping[str, tuple[Layout, ...]] = field(default_factory=dict)
     static: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The parameters that a call like the example has to give: all but options that have their default there."""
+        defaults = {name: self.signature.parameters[name].default for name in self.options}
+        has_default = {name for name in defaults if _is_same(self.static.get(name, ...), defaults[name])}
+        return tuple(name for name in self.parameters if name not in has_default)
 
     def takes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a call of the original's is like the one that this was made with."""
@@ -57,31 +66,13 @@ class Boundary:
         Raises:
             UsageError: other arguments than the translation was made with.
         """
-        import torch
-        from torch.utils import _pytree as pytree
-
         args = tuple(args) if isinstance(args, tuple | list) else (args,)
-        layouts = iter(self.inputs)
-
-        def carried(leaf: Any) -> Any:
-            if not isinstance(leaf, torch.Tensor):
-                return leaf
-            layout = next(layouts, None)
-            if layout is None or layout.rank != leaf.ndim:
-                raise UsageError(
-                    f"the module was translated with {len(self.inputs)} tensors of "
-                    f"{', '.join(str(known.rank) for known in self.inputs)} axes; got others"
-                )
-            return to_jax(leaf, layout)
-
-        args, kwargs = pytree.tree_map(carried, (args, kwargs))
-        if next(layouts, None) is not None:
-            raise UsageError(f"the module was translated with {len(self.inputs)} tensors; got fewer")
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given: list[Any] = []
         for name in self.parameters:
-            value = bound.arguments[name.lstrip("*")]
+            own = name.lstrip("*")
+            value = self._carried(own, bound.arguments[own])
             given += value if name.startswith("*") and not name.startswith("**") else [value]
         # An option at the end that has its default is left to that.
         for name in reversed(self.parameters):
@@ -89,6 +80,27 @@ class Boundary:
                 break
             given.pop()
         return tuple(given)
+
+    def _carried(self, name: str, value: Any) -> Any:
+        """An argument with JAX arrays for its tensors."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+        known = self.layouts.get(name)
+        if known is None or (not tensors and name in self.options):
+            # The source says what it does not take.
+            known = tuple(torchs(tensor.ndim) for tensor in tensors)
+        ranks = [tensor.ndim for tensor in tensors]
+        if ranks != [layout.rank for layout in known]:
+            raise UsageError(
+                f"the module was translated with {_tensors([layout.rank for layout in known])} as {name}, got "
+                f"{_tensors(ranks)}"
+            )
+        layouts = iter(known)
+        return pytree.tree_map(
+            lambda leaf: to_jax(leaf, next(layouts)) if isinstance(leaf, torch.Tensor) else leaf, value
+        )
 
     def call(self, module: Any, given: tuple[Any, ...]) -> Any:
         """What the Flax module gives for the arguments of `to_flax`."""
@@ -100,13 +112,24 @@ class Boundary:
         trees = [self.outputs[training] for training in (False, True)]
         return _to_torch(results, next((tree for tree in trees if _fits(results, tree)), trees[0]))
 
+    def gives(self, results: Any) -> bool:
+        """Whether the Flax module's results are of a tree that it gives in one of the modes."""
+        return any(_fits(results, tree) for tree in self.outputs.values())
+
+
+def _tensors(ranks: list[int]) -> str:
+    if not ranks:
+        return "no tensor"
+    return f"{'a tensor' if len(ranks) == 1 else f'{len(ranks)} tensors'} of {', '.join(map(str, ranks))} axes"
+
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two arguments are one constant."""
-    return one is other or (type(one) is type(other) and isinstance(one, _CONSTANTS) and bool(one == other))
-
-
-_CONSTANTS = (bool, int, float, str, tuple, list, dict)
+    """Whether two arguments are one constant; a tuple and a list of the same are."""
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(one[name], other[name]) for name in one)
+    return one is other or (type(one) is type(other) and isinstance(one, bool | int | float | str) and one == other)
 
 
 def _fits(results: Any, outputs: Any) -> bool:
@@ -114,9 +137,11 @@ def _fits(results: Any, outputs: Any) -> bool:
         case Layout():
             return hasattr(results, "shape") and len(results.shape) == outputs.rank
         case dict():
-            return isinstance(results, dict) and results.keys() == outputs.keys()
+            is_alike = isinstance(results, dict) and results.keys() == outputs.keys()
+            return is_alike and all(_fits(results[name], outputs[name]) for name in outputs)
         case tuple() | list():
-            return isinstance(results, tuple | list) and len(results) == len(outputs)
+            is_alike = isinstance(results, tuple | list) and len(results) == len(outputs)
+            return is_alike and all(map(_fits, results, outputs))
     return True
 
 

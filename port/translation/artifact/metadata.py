@@ -6,6 +6,7 @@ the mapping, and each tensor's fingerprint. So the files prove themselves again,
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from port.errors import BrokenWeights, WeightsMismatch
 from port.mapping import TORCH_ONLY, Mapping
+from port.translation.artifact.calling_convention import Boundary
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend import input_lengths
 from port.translation.ir.layout import Drawn, Folded, Layout
@@ -27,46 +29,82 @@ MODES = (False, True)  # evaluation, training
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """What stands in the file.
+class RememberedCall:
+    """What stands in the file of an example call.
 
     Attributes:
-        name: of the root's class.
         parameters: those that the written ``__call__`` takes, with their stars.
         inputs: the layouts of the tensors that go in.
         outputs: by whether it is of training, the tree of results, with layouts for arrays.
         draws: by the same, the layouts of what is drawn at random.
         mixed: whether the original computes something in float32 whatever its precision is.
         lengths: of the tensors that go in.
-        fingerprints: of the original's tensors, and by Flax's paths of what no state dict holds.
-        hash: of the fingerprints.
+        options: those of the parameters that have the original's default.
+        layouts: those of the tensors that each of the original's parameters is given.
+        static: constants that are given, by the names of the original's parameters.
     """
 
-    name: str
     parameters: tuple[str, ...]
     inputs: tuple[Layout, ...]
     outputs: dict[bool, Any]
     draws: dict[bool, tuple[Drawn, ...]]
     mixed: bool
     lengths: input_lengths.InputLengths
+    options: tuple[str, ...]
+    layouts: dict[str, tuple[Layout, ...]]
+    static: dict[str, Any]
+
+    def boundary(self, signature: inspect.Signature) -> Boundary:
+        """What goes in and comes out, where the original's ``forward`` has this signature."""
+        return Boundary(signature, self.parameters, self.inputs, self.outputs, self.options, self.layouts, self.static)
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What stands in the file.
+
+    Attributes:
+        name: of the root's class.
+        calls: the example calls.
+        fingerprints: of the original's tensors, and by Flax's paths of what no state dict holds.
+        hash: of the fingerprints.
+    """
+
+    name: str
+    calls: tuple[RememberedCall, ...]
     fingerprints: dict[str, str]
     hash: str
 
 
 def metadata_of(translation: WrittenModule) -> dict[str, str]:
     """The metadata of a translation's weights file."""
+    told = {"class": translation.name, **_told(translation), "others": list(map(_told, translation.others))}
+    record = ConversionRecord(translation.mapping, fingerprints(translation.mapping, translation.values))
+    return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False), **record.metadata()}
+
+
+def _told(translation: WrittenModule) -> dict[str, Any]:
+    """What is remembered of an example call."""
     boundary = translation.boundary
-    told = {
-        "class": translation.name,
+    return {
         "parameters": list(boundary.parameters),
         "inputs": [list(layout.order) for layout in boundary.inputs],
         "outputs": [_written(boundary.outputs.get(training)) for training in MODES],
         "draws": [[_orders(drawn) for drawn in translation.draws.get(training, ())] for training in MODES],
         "mixed": translation.mixed,
         "lengths": input_lengths.told(translation.lengths),
+        "options": list(boundary.options),
+        "layouts": {name: [list(layout.order) for layout in known] for name, known in boundary.layouts.items()},
+        "static": {name: value for name, value in boundary.static.items() if _is_json(value)},
     }
-    record = ConversionRecord(translation.mapping, fingerprints(translation.mapping, translation.values))
-    return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False), **record.metadata()}
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _orders(drawn: Drawn) -> Any:
@@ -109,22 +147,27 @@ def remembered(path: Path, metadata: dict[str, str]) -> Remembered:
         told, record = json.loads(metadata[KEY]), record_of(str(path), metadata)
         if record is None:
             raise LookupError("it has no fingerprints")
-        return Remembered(
-            str(told["class"]),
-            tuple(told["parameters"]),
-            tuple(Layout(tuple(order)) for order in told["inputs"]),
-            {training: _read(tree) for training, tree in zip(MODES, told["outputs"], strict=True)},
-            {training: tuple(map(_drawn, draws)) for training, draws in zip(MODES, told["draws"], strict=True)},
-            bool(told["mixed"]),
-            input_lengths.read(told["lengths"]),
-            record.fingerprints,
-            record.hash,
-        )
+        calls = tuple(map(_call, [told, *told["others"]]))
+        return Remembered(str(told["class"]), calls, record.fingerprints, record.hash)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise BrokenWeights(
             f"{path} does not say of which translation it is: it is not the file that port translate wrote, or was "
             "written again by another program. Translate again"
         ) from error
+
+
+def _call(told: dict[str, Any]) -> RememberedCall:
+    return RememberedCall(
+        tuple(told["parameters"]),
+        tuple(Layout(tuple(order)) for order in told["inputs"]),
+        {training: _read(tree) for training, tree in zip(MODES, told["outputs"], strict=True)},
+        {training: tuple(map(_drawn, draws)) for training, draws in zip(MODES, told["draws"], strict=True)},
+        bool(told["mixed"]),
+        input_lengths.read(told["lengths"]),
+        tuple(told["options"]),
+        {name: tuple(Layout(tuple(order)) for order in orders) for name, orders in told["layouts"].items()},
+        dict(told["static"]),
+    )
 
 
 def draw_layouts(path: str | Path) -> tuple[Drawn, ...]:
@@ -137,7 +180,7 @@ def draw_layouts(path: str | Path) -> tuple[Drawn, ...]:
         BrokenWeights: it says nothing of a translation.
     """
     with open_safetensors(path) as weights:
-        return remembered(Path(path), dict(weights.metadata)).draws[True]
+        return remembered(Path(path), dict(weights.metadata)).calls[0].draws[True]
 
 
 def torch_arrays(mapping: Mapping, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class WrittenModule:
     checkpointed: tuple[str, ...] = ()
     own_gradients: tuple[str, ...] = ()
     arguments: dict[str, str] = field(default_factory=dict)
-    others: tuple[Self, ...] = field(default=(), repr=False)
+    others: tuple[WrittenModule, ...] = field(default=(), repr=False)
 
     @cached_property
     def module(self) -> Any:
@@ -155,9 +155,14 @@ class WrittenModule:
             kwargs: those given by name.
         """
         args = tuple(args) if isinstance(args, tuple | list) else (args,)
-        return self.called_as(args, kwargs or {}).boundary.to_flax(args, kwargs or {})
+        case = self.called_as(args, kwargs or {})
+        if case is not self or not self.others:
+            return case.boundary.to_flax(args, kwargs or {})
+        # No example call is like it: each argument is taken as it is in some.
+        layouts = {name: known for each in (*self.others, self) for name, known in each.boundary.layouts.items()}
+        return replace(self.boundary, layouts=layouts).to_flax(args, kwargs or {})
 
-    def called_as(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
+    def called_as(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> WrittenModule:
         """The module as the example call has it that is like a call of the original's; by default as the first has."""
         if not self.others:
             return self
@@ -166,7 +171,9 @@ class WrittenModule:
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """What the Flax module gives for torch's arguments, as torch tensors: called as the original is."""
         case = self.called_as(args, kwargs)
-        return case.to_torch(case.boundary.call(self.module, case.to_flax(args, kwargs)))
+        results = self.boundary.call(self.module, self.to_flax(args, kwargs))
+        alike = next((each for each in (case, self, *self.others) if each.boundary.gives(results)), case)
+        return alike.to_torch(results)
 
     def to_torch(self, results: Any) -> Any:
         """What the Flax module gives, as torch tensors in torch's layout, in the original's tuples and dicts."""

@@ -68,6 +68,17 @@ def arguments(given: Any) -> Given:
             return (given,), {}
 
 
+def calls(given: Any) -> list[Given]:
+    """What a callable of a user's gave, as the arguments of one call or of several.
+
+    Args:
+        given: as `arguments` takes it; or a list of tuples, dicts and pairs of both, one for each call.
+    """
+    if isinstance(given, list) and given and all(isinstance(call, tuple | dict) for call in given):
+        return list(map(arguments, given))
+    return [arguments(given)]
+
+
 class _Caught(Exception):
     """The part was called: the rest of the model need not run."""
 

@@ -5,11 +5,38 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from port.translation.ir import syntax
 from port.translation.ir.source_location import SourceLocation
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test of the original's.
+
+    Attributes:
+        text: its source.
+        expression: the same in our nodes; None where we have none for it.
+        line: in its file.
+        lines: the lines that run where it holds, first and last.
+        otherwise: those that run where it does not.
+    """
+
+    text: str
+    expression: syntax.Expr | None
+    line: int
+    lines: tuple[int, int] = (0, -1)
+    otherwise: tuple[int, int] = (0, -1)
+
+    def around(self, line: int) -> Iterator[bool]:
+        """Whether it holds where a line stands; nothing for a line that stands in none of its branches."""
+        for (first, last), holds in ((self.lines, True), (self.otherwise, False)):
+            if first <= line <= last:
+                yield holds
 
 
 @dataclass(frozen=True)
@@ -18,26 +45,21 @@ class Branches:
 
     Attributes:
         file: that it stands in.
-        nodes: the conditional statements, in the order of the source, with the file's line numbers.
-        tests: of these, and of conditional expressions.
+        tests: of its conditional statements and expressions, in the order of the source.
         returns: where it returns.
+        names: the variables that it reads.
     """
 
     file: str = ""
-    nodes: tuple[ast.If, ...] = ()
-    tests: tuple[ast.expr, ...] = ()
+    tests: tuple[Test, ...] = ()
     returns: tuple[SourceLocation, ...] = ()
+    names: frozenset[str] = frozenset()
 
-    def around(self, line: SourceLocation) -> list[tuple[ast.expr, bool]]:
+    def around(self, place: SourceLocation) -> list[tuple[Test, bool]]:
         """The tests of the branches that a line stands in, and whether they hold there; the innermost first."""
-        if line.file != self.file:
+        if place.file != self.file:
             return []
-        found = []
-        for node in reversed(self.nodes):
-            for block, holds in ((node.body, True), (node.orelse, False)):
-                if block and block[0].lineno <= line.line <= (block[-1].end_lineno or 0):
-                    found.append((node.test, holds))
-        return found
+        return [(test, holds) for test in reversed(self.tests) for holds in test.around(place.line)]
 
 
 @cache
@@ -48,18 +70,29 @@ def branches_of(function: Any) -> Branches:
         file = inspect.getsourcefile(function) or ""
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):
-        return Branches()
+        return Branches(names=frozenset(inspect.signature(function).parameters))
     ast.increment_lineno(tree, first - 1)
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
-    tests = [node.test for node in ast.walk(tree) if isinstance(node, ast.If | ast.IfExp)]
-    returns = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    nodes = list(ast.walk(tree))
+    tests = [_test(node) for node in nodes if isinstance(node, ast.If | ast.IfExp)]
+    returns = sorted(node.lineno for node in nodes if isinstance(node, ast.Return))
     return Branches(
         file,
-        tuple(sorted(nodes, key=_place)),
-        tuple(sorted(tests, key=_place)),
-        tuple(SourceLocation(file, node.lineno) for node in sorted(returns, key=_place)),
+        tuple(sorted(tests, key=lambda test: test.line)),
+        tuple(SourceLocation(file, line) for line in returns),
+        frozenset(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)),
     )
 
 
-def _place(node: ast.stmt | ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
+def _test(node: ast.If | ast.IfExp) -> Test:
+    text = ast.unparse(node.test)
+    try:
+        expression = syntax.parsed(text)
+    except (SyntaxError, KeyError):
+        expression = None
+    if isinstance(node, ast.IfExp):
+        return Test(text, expression, node.test.lineno)
+    return Test(text, expression, node.test.lineno, _range(node.body), _range(node.orelse))
+
+
+def _range(block: list[ast.stmt]) -> tuple[int, int]:
+    return (block[0].lineno, block[-1].end_lineno or block[-1].lineno) if block else (0, -1)

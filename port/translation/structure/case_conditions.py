@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import ast
+import operator
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from port.translation.ir import syntax
@@ -13,6 +14,8 @@ from port.translation.structure.branches import branches_of
 from port.translation.structure.cases import Array, Held, name_of
 
 _UNKNOWN = object()
+_MANY = 10
+"""Example calls, of which pairs of conditions are looked for no longer."""
 
 
 class CaseConditions:
@@ -23,12 +26,13 @@ class CaseConditions:
         held: what its parameters hold, in each case that calls it.
 
     Attributes:
-        ambiguous: cases that more than one argument would have told from the others, and no line said which.
+        ambiguous: groups of cases that more than one argument tells from the others, where no line says which; or that
+            are told apart one by one, where nobody knows what two at once do.
     """
 
     def __init__(self, module: Any, held: Mapping[int, Mapping[str, Held]]) -> None:
         self.module, self.held = module, held
-        self.ambiguous: set[frozenset[int]] = set()
+        self.ambiguous: set[frozenset[frozenset[int]]] = set()
         self._branches = branches_of(type(module).forward)
 
     def test(
@@ -48,96 +52,141 @@ class CaseConditions:
         for line in lines:
             if line is not None and (made := self._enclosing(line, wanted)) is not None:
                 return made
-        found = [made for branch in self._branches.tests if (made := self._of_original(branch, wanted)) is not None]
+        tests = [test.expression for test in self._branches.tests if test.expression is not None]
+        found = [made for test in tests if (made := self._of_original(test, wanted)) is not None]
         names = [name for name in self.held[min(self.held)] if all(name in held for held in self.held.values())]
         found += [made for name in names if (made := self._of_argument(name, wanted)) is not None]
         if len({frozenset(names_in(made)) for made in found}) > 1:
-            self.ambiguous.add(whose)
-        return found[0] if found else None
+            self.ambiguous.add(frozenset({whose}))
+        return found[0] if found else self._of_two(whose, wanted)
 
     def of_returns(self, whose: frozenset[int], among: frozenset[int]) -> syntax.Expr | None:
         """The condition of what just these cases give: of a line that returns, if there is one."""
         return self.test(whose, among, self._branches.returns)
 
+    def check_returns(self, groups: Sequence[frozenset[int]]) -> None:
+        """Note that nobody knows what is given where two conditions hold at once, unless lines return one by one."""
+        wholes = dict.fromkeys(self.held, True)
+        said = [
+            any(
+                line is not None and self._enclosing(line, {case: case in whose for case in wholes}) is not None
+                for line in self._branches.returns
+            )
+            for whose in groups
+        ]
+        if len(groups) > 2 and said.count(False) > 1:
+            self.ambiguous.add(frozenset(groups))
+
+    def decides(self, lines: Sequence[SourceLocation | None]) -> str:
+        """The original's test that decides whether some lines run, with its own; empty where none does."""
+        for line in lines or self._branches.returns:
+            for test, _ in [] if line is None else self._branches.around(line):
+                return f"`if {test.text}` ({self._branches.file}:{test.line})"
+        return ""
+
     def branches_around(self, line: SourceLocation | None) -> tuple[Any, ...]:
         """What is the same for lines that stand in the same branches of the original's."""
-        return () if line is None else tuple((id(test), holds) for test, holds in self._branches.around(line))
+        return () if line is None else tuple((test.line, holds) for test, holds in self._branches.around(line))
 
     # %% The original's own
 
     def _enclosing(self, line: SourceLocation, wanted: Mapping[int, bool]) -> syntax.Expr | None:
         """The branches that a line stands in, the innermost first, as many as it takes to tell the cases apart."""
-        tests: list[tuple[ast.expr, bool]] = []
+        tests: list[tuple[syntax.Expr, bool]] = []
         for test, holds in self._branches.around(line):
-            tests.insert(0, (test, holds))
+            if test.expression is not None:
+                tests.insert(0, (test.expression, holds))
             if self._tell(tests, wanted):
                 said = [self._said(each, negated=not sign) for each, sign in tests]
                 kept = tuple(each for each in said if each is not None)
                 return None if not kept else kept[0] if len(kept) == 1 else syntax.BoolOp("and", kept)
         return None
 
-    def _tell(self, tests: Sequence[tuple[ast.expr, bool]], wanted: Mapping[int, bool]) -> bool:
+    def _tell(self, tests: Sequence[tuple[syntax.Expr, bool]], wanted: Mapping[int, bool]) -> bool:
         def holds(case: int) -> Any:
             worths = [(self._worth(test, self.held[case]), sign) for test, sign in tests]
-            if any(value is not _UNKNOWN and bool(value) != sign for value, sign in worths):
+            if any(_is_known(value) and bool(value) != sign for value, sign in worths):
                 return False
-            return _UNKNOWN if any(value is _UNKNOWN for value, _ in worths) else True
+            return True if all(_is_known(value) for value, _ in worths) else _UNKNOWN
 
         return all(holds(case) is expected for case, expected in wanted.items())
 
-    def _of_original(self, tree: ast.expr, wanted: Mapping[int, bool]) -> syntax.Expr | None:
+    def _of_original(self, test: syntax.Expr, wanted: Mapping[int, bool]) -> syntax.Expr | None:
         for sign in (True, False):
-            if self._tell([(tree, sign)], wanted):
-                return self._said(tree, negated=not sign)
+            if self._tell([(test, sign)], wanted):
+                return self._said(test, negated=not sign)
         return None
 
-    def _worth(self, tree: ast.expr, held: Mapping[str, Held]) -> Any:
+    def _worth(self, test: syntax.Expr, held: Mapping[str, Held]) -> Any:
         """What a test comes to in a case."""
-        match tree:
-            case ast.Constant(value=value):
+        match test:
+            case syntax.Const(value):
                 return value
-            case ast.Name(id=name):
+            case syntax.Name(name):
                 return _value(held.get(name))
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            case syntax.Attribute(syntax.Name("self"), name):
                 value = vars(self.module).get(name, _UNKNOWN)
                 return value if isinstance(value, bool | int | float | str | None) else _UNKNOWN
-            case ast.Attribute(value=ast.Name(id=name), attr="ndim"):
+            case syntax.Attribute(syntax.Name(name), "ndim"):
                 return _rank(held.get(name))
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="dim"), args=[]):
+            case syntax.Call(syntax.Attribute(syntax.Name(name), "dim"), ()):
                 return _rank(held.get(name))
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
+            case syntax.UnaryOp("not", operand):
                 value = self._worth(operand, held)
-                return _UNKNOWN if value is _UNKNOWN or isinstance(value, Array) else not value
-            case ast.BoolOp(op=operator, values=values):
-                return self._worth_of_several(isinstance(operator, ast.And), values, held)
-            case ast.Compare(left=left, ops=[sign], comparators=[right]):
+                return not value if _is_known(value) else _UNKNOWN
+            case syntax.BoolOp(word, values):
+                return _worth_of_several(word == "and", [self._worth(value, held) for value in values])
+            case syntax.Compare(left, (sign,), (right,)):
                 return _compared(sign, self._worth(left, held), self._worth(right, held))
-            case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
+            case syntax.Tuple(items) | syntax.List(items):
                 inside = tuple(self._worth(item, held) for item in items)
-                return _UNKNOWN if any(item is _UNKNOWN or isinstance(item, Array) for item in inside) else inside
+                return inside if all(map(_is_known, inside)) else _UNKNOWN
         return _UNKNOWN
 
-    def _worth_of_several(self, every: bool, values: Sequence[ast.expr], held: Mapping[str, Held]) -> Any:
-        found = [self._worth(value, held) for value in values]
-        known = [bool(value) for value in found if value is not _UNKNOWN and not isinstance(value, Array)]
-        if every and not all(known):
-            return False
-        if not every and any(known):
-            return True
-        return every if len(known) == len(found) else _UNKNOWN
-
-    def _said(self, tree: ast.expr, *, negated: bool) -> syntax.Expr | None:
-        """A test in the written call's terms; None where it reads what that does not have."""
-        made = _InOurTerms(self).visit(ast.parse(ast.unparse(tree), mode="eval").body)
-        if isinstance(made, ast.Constant):
+    def _said(self, test: syntax.Expr, *, negated: bool) -> syntax.Expr | None:
+        """A test in the written call's terms; None where nothing of the arguments is in it."""
+        made = syntax.transformed(test, self._in_our_terms)
+        if isinstance(made, syntax.Const):
             return None
-        try:
-            said = syntax.parsed(ast.unparse(made))
-        except (SyntaxError, KeyError):
-            return None
-        return negation(said) if negated else said
+        return negation(made) if negated else made
 
-    # %% Of one argument
+    def _in_our_terms(self, node: syntax.Node) -> syntax.Node:
+        match node:
+            case syntax.Attribute(syntax.Name("self_"), _):
+                # A switch of the module's is what it is: what is left is a test of the arguments.
+                return syntax.Const(self._worth(syntax.Attribute(syntax.Name("self"), node.attr), {}))
+            case syntax.Name(name):
+                return name_of(name)
+            case syntax.Call(syntax.Attribute(array, "dim"), ()):
+                return syntax.Attribute(array, "ndim")
+            case syntax.BoolOp(word, values):
+                neutral = word == "and"
+                kept = [value for value in values if not _is_constant(value, neutral)]
+                return syntax.BoolOp(word, tuple(kept)) if len(kept) > 1 else kept[0] if kept else syntax.Const(neutral)
+        return node
+
+    # %% Of arguments
+
+    def _of_two(self, whose: frozenset[int], wanted: Mapping[int, bool]) -> syntax.Expr | None:
+        """Two conditions that hold together in just these cases."""
+        every = list(wanted)
+        if len(every) > _MANY:
+            return None
+        known: dict[frozenset[int], syntax.Expr] = {}
+        for length in range(1, len(every)):
+            for some in map(frozenset, combinations(every, length)):
+                if some > whose and (made := self._of_one(some, every)) is not None:
+                    known[some] = made
+        for one, other in combinations(known, 2):
+            if one & other == whose:
+                self.ambiguous.add(frozenset({one, other}))
+                return syntax.BoolOp("and", (known[one], known[other]))
+        return None
+
+    def _of_one(self, whose: frozenset[int], every: Sequence[int]) -> syntax.Expr | None:
+        wanted = {case: case in whose for case in every}
+        names = [name for name in self.held[every[0]] if all(name in self.held[case] for case in every)]
+        return next((made for name in names if (made := self._of_argument(name, wanted)) is not None), None)
 
     def _of_argument(self, name: str, wanted: Mapping[int, bool]) -> syntax.Expr | None:
         held = {case: self.held[case][name] for case in wanted}
@@ -159,33 +208,6 @@ class CaseConditions:
         return None
 
 
-class _InOurTerms(ast.NodeTransformer):
-    """Writes a test of the original's as the written call says it."""
-
-    def __init__(self, conditions: CaseConditions) -> None:
-        self.conditions = conditions
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Name(name_of(node.id).id)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        match node:
-            case ast.Attribute(value=ast.Name(id="self")):
-                return ast.Constant(self.conditions._worth(node, {}))
-        return ast.Attribute(self.visit(node.value), node.attr)
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        assert isinstance(node.func, ast.Attribute)
-        return ast.Attribute(self.visit(node.func.value), "ndim")
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        neutral = isinstance(node.op, ast.And)
-        values = [self.visit(value) for value in node.values]
-        # A switch of the module's is what it is: what is left is a test of the arguments.
-        kept = [value for value in values if not (isinstance(value, ast.Constant) and bool(value.value) is neutral)]
-        return ast.BoolOp(node.op, kept) if len(kept) > 1 else kept[0] if kept else ast.Constant(neutral)
-
-
 def negation(test: syntax.Expr) -> syntax.Expr:
     """A test that holds where another does not."""
     match test:
@@ -197,28 +219,46 @@ def negation(test: syntax.Expr) -> syntax.Expr:
 
 
 _OPPOSITES = {"is": "is not", "is not": "is", "==": "!=", "!=": "==", "in": "not in", "not in": "in"}
-_SIGNS: dict[type[ast.cmpop], Any] = {
-    ast.Eq: lambda one, other: one == other,
-    ast.NotEq: lambda one, other: one != other,
-    ast.Is: lambda one, other: one is other,
-    ast.IsNot: lambda one, other: one is not other,
-    ast.In: lambda one, other: one in other,
-    ast.NotIn: lambda one, other: one not in other,
-    ast.Lt: lambda one, other: one < other,
-    ast.LtE: lambda one, other: one <= other,
-    ast.Gt: lambda one, other: one > other,
-    ast.GtE: lambda one, other: one >= other,
+_SIGNS: dict[str, Any] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "is": operator.is_,
+    "is not": operator.is_not,
+    "in": lambda one, other: one in other,
+    "not in": lambda one, other: one not in other,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
-def _compared(sign: ast.cmpop, one: Any, other: Any) -> Any:
+def _is_known(value: Any) -> bool:
+    """Whether something is a constant: of an array nobody knows the numbers."""
+    return value is not _UNKNOWN and not isinstance(value, Array)
+
+
+def _is_constant(test: syntax.Expr, truth: bool) -> bool:
+    return isinstance(test, syntax.Const) and bool(test.value) is truth
+
+
+def _worth_of_several(every: bool, found: Sequence[Any]) -> Any:
+    known = [bool(value) for value in found if _is_known(value)]
+    if every and not all(known):
+        return False
+    if not every and any(known):
+        return True
+    return every if len(known) == len(found) else _UNKNOWN
+
+
+def _compared(sign: str, one: Any, other: Any) -> Any:
     if one is _UNKNOWN or other is _UNKNOWN:
         return _UNKNOWN
     if isinstance(one, Array) or isinstance(other, Array):
-        # An array is an object, and no other constant is that object; its numbers are not known.
-        return isinstance(sign, ast.IsNot) if isinstance(sign, ast.Is | ast.IsNot) else _UNKNOWN
+        # An array is an object, and no constant is that object.
+        return sign == "is not" if sign in ("is", "is not") else _UNKNOWN
     try:
-        return _SIGNS[type(sign)](one, other)
+        return _SIGNS[sign](one, other)
     except TypeError:
         return _UNKNOWN
 

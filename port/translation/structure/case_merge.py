@@ -26,11 +26,12 @@ class Indistinct(Exception):
     Attributes:
         cases: one of each kind.
         statement: that only one of them has.
+        decides: the original's test that decides it, if that is known.
     """
 
-    def __init__(self, cases: tuple[int, int], statement: str) -> None:
+    def __init__(self, cases: tuple[int, int], statement: str, decides: str = "") -> None:
         super().__init__(statement)
-        self.cases, self.statement = cases, statement
+        self.cases, self.statement, self.decides = cases, statement, decides
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class MergedCases:
 
     Attributes:
         body: of its call.
-        ambiguous: cases that more than one argument tells from the others: a condition asks for one of them.
+        ambiguous: as `CaseConditions` has it.
     """
 
     body: Body
-    ambiguous: frozenset[Cases] = frozenset()
+    ambiguous: frozenset[frozenset[Cases]] = frozenset()
 
 
 def merged_cases(cases: Mapping[int, CaseBody], module: Any) -> MergedCases:
@@ -256,7 +257,7 @@ class _Merging:
         test = self.conditions.test(whose, lines=lines)
         if test is None:
             other = min(set(self.cases) - whose)
-            raise Indistinct((min(whose), other), syntax.source(_first_line(statement)))
+            raise Indistinct((min(whose), other), syntax.source(_first_line(statement)), self.conditions.decides(lines))
         return test
 
     def known_before(self, test: syntax.Expr, assigned: set[str]) -> syntax.Expr:
@@ -298,12 +299,14 @@ class _Merging:
         """``if labels is not None: return loss, logits`` for what some give; what others give is left at the end."""
         assigned = {name for names in self.assigned.values() for name in names}
         left = frozenset(self.cases)
+        self.conditions.check_returns([whose for _, whose in returns])
         while len(returns) > 1:
             tests = [self.conditions.of_returns(whose, left) for _, whose in returns]
             known = [number for number, test in enumerate(tests) if test is not None]
             number = min(known, key=lambda number: isinstance(tests[number], syntax.UnaryOp), default=None)
             if number is None:
-                raise Indistinct((min(returns[0][1]), min(returns[1][1])), _returned(returns[0][0]))
+                cases = min(returns[0][1]), min(returns[1][1])
+                raise Indistinct(cases, _returned(returns[0][0]), self.conditions.decides(()))
             (given, whose), test = returns.pop(number), tests[number]
             assert test is not None
             returned = syntax.Return(_NONE if given is None else given)

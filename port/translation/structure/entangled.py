@@ -31,32 +31,36 @@ class Entangled:
         test = syntax.Compare(
             syntax.Tuple(self.told), ("not in",), (syntax.Tuple(tuple(map(syntax.Tuple, self.seen))),)
         )
-        error = syntax.Call(syntax.Name("NotImplementedError"), (syntax.Const(str(self)),))
+        said = f"no example call has {' and '.join(self.names)} together like this"
+        error = syntax.Call(syntax.Name("NotImplementedError"), (syntax.Const(said),))
         return syntax.If(test, (syntax.Raise(error),))
 
     def __str__(self) -> str:
-        return f"translated for {' and '.join(self.names)} as the example calls have them together alone"
+        return f"{' and '.join(self.names)}, together otherwise than in the example calls"
 
 
 def entangled(
-    cases: Sequence[Mapping[str, Held]], ambiguous: Collection[frozenset[int]], read: Collection[str]
+    cases: Sequence[Mapping[str, Held]], ambiguous: Collection[frozenset[frozenset[int]]], read: Collection[str]
 ) -> tuple[Entangled, ...]:
     """The arguments that the example calls do not take apart.
 
     Args:
         cases: what the root's parameters hold in each.
-        ambiguous: cases that a condition on one argument tells from the others, where another would do as well.
+        ambiguous: groups of cases that no argument alone is known to tell from the others.
         read: the parameters that the written call reads.
     """
     varying = [name for name in cases[0] if len({_told(case.get(name)) for case in cases}) > 1]
-    groups = [tuple(name for name in varying if _tells(cases, name, whose)) for whose in sorted(ambiguous, key=sorted)]
+    groups = [
+        tuple(name for name in varying if any(_tells(cases, name, whose) for whose in together))
+        for together in ambiguous
+    ]
     for lost in (name for name in varying if name not in read):
         # What it does stands behind a condition on another.
         one = next((name for name in varying if name != lost and _decides(cases, name, lost)), None)
         groups.append(tuple(name for name in varying if one is None or name in (one, lost)))
-    found = {}
-    for names in groups:
-        if len(names) > 1:
+    found: dict[tuple[str, ...], Entangled] = {}
+    for names in sorted(groups, key=lambda names: (-len(names), names)):
+        if len(names) > 1 and not any(set(names) <= set(other) for other in found):
             seen = dict.fromkeys(tuple(_value(case[name]) for name in names) for case in cases)
             found[names] = Entangled(names, tuple(seen), tuple(_asked(cases, name) for name in names))
     return tuple(found.values())

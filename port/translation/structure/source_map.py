@@ -110,6 +110,8 @@ def _names(target: ast.expr) -> Any:
             return name
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return tuple(map(_names, items))
+        case ast.Subscript(slice=ast.Constant(value=str() as key)) if key.isidentifier():
+            return key  # an item of a dict
         case ast.Subscript(value=ast.Name(id=name)):
             return name  # a part of it is written to: in JAX the whole is made anew
     return None

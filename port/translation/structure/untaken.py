@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from port.translation.ir import syntax
+from port.translation.ir.expr import names_in
 from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.branches import branches_of
 from port.translation.structure.cases import Held, default_of, name_of
@@ -73,7 +72,7 @@ def untaken_options(module: Any, cases: Sequence[Mapping[str, Held]], taken: Seq
     """
     forward = type(module).forward
     named = inspect.signature(forward).parameters
-    read = _names_read(forward)
+    read = branches_of(forward).names
     found = []
     for name, parameter in named.items():
         held = {case.get(name) for case in cases}
@@ -90,18 +89,9 @@ def _branch(forward: Any, name: str) -> tuple[str, SourceLocation | None]:
     """The first test that reads a parameter, and where it stands; or where the function does."""
     branches = branches_of(forward)
     for test in branches.tests:
-        if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(test)):
-            return ast.unparse(test), SourceLocation(branches.file, test.lineno)
+        if test.expression is not None and name in names_in(test.expression):
+            return test.text, SourceLocation(branches.file, test.line)
     try:
         return "", SourceLocation(inspect.getsourcefile(forward) or "", inspect.getsourcelines(forward)[1])
     except (OSError, TypeError):
         return "", None
-
-
-def _names_read(function: Any) -> set[str]:
-    """The names that a function reads; all, where its source is not to be had."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return set(inspect.signature(function).parameters)
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}

@@ -80,7 +80,7 @@ class _Writing:
         self.numbers: dict[str, dict[str, str]] = defaultdict(dict)
         self.annotations: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         self.options: dict[str, dict[str, syntax.Expr]] = defaultdict(dict)
-        self.ambiguous: set[frozenset[int]] = set()
+        self.ambiguous: set[frozenset[frozenset[int]]] = set()
         self.root_held: list[dict[str, Held]] = [{} for _ in cases]
 
     def calls(self) -> WrittenCalls:

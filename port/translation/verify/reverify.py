@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from port.errors import BrokenWeights, UsageError, WeightsMismatch, described
 from port.mapping import Mapping, read_mapping
-from port.translation.artifact.calling_convention import Boundary
 from port.translation.artifact.metadata import Remembered, fingerprints, remembered, torch_arrays
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend.single_layer import as_root, prefix_of
@@ -58,7 +57,7 @@ def prove_files(source: Path | str, module: torch.nn.Module, args: Any, kwargs: 
     args, kwargs = (tuple(args) if isinstance(args, tuple | list) else (args,)), dict(kwargs or {})
     translation = read_folder(source, module)
     _fill(module, translation, source)
-    return prove(as_root(module), translation, args, kwargs)
+    return prove(as_root(module), translation.called_as(args, kwargs), args, kwargs)
 
 
 def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
@@ -87,19 +86,22 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
     root = as_root(module)
     signature = inspect.signature(type(root).forward)
     signature = signature.replace(parameters=list(signature.parameters.values())[1:])
-    boundary = Boundary(signature, told.parameters, told.inputs, told.outputs)
-    return _Loaded(
-        told.name,
-        text,
-        mapping,
-        boundary,
-        values,
-        prefix=prefix_of(module),
-        mixed=told.mixed,
-        draws=told.draws,
-        lengths=told.lengths,
-        weights=weights,
-    )
+    calls = [
+        _Loaded(
+            told.name,
+            text,
+            mapping,
+            call.boundary(signature),
+            values,
+            prefix=prefix_of(module),
+            mixed=call.mixed,
+            draws=call.draws,
+            lengths=call.lengths,
+            weights=weights,
+        )
+        for call in told.calls
+    ]
+    return replace(calls[0], others=tuple(calls[1:]))
 
 
 def _check_same_weights(told: Remembered, mapping: Mapping, values: dict[str, Any], weights: Path) -> None:

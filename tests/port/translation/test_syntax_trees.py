@@ -17,6 +17,7 @@ READERS = {
     "artifact/written_module.py": "of the classes of a written source",
     **COMPILED,
     "frontend/source_locations.py": "of where an attribute is set",
+    "structure/branches.py": "of the branches of the original's calls",
     "structure/ctor_args.py": "of the original's constructors",
     "structure/list_append.py": "of what the original calls a list",
     "structure/source_map.py": "of the original's statements",

@@ -106,9 +106,9 @@ def test_a_model_that_its_class_does_not_make_again(monkeypatch: pytest.MonkeyPa
     module = ReadsShared(4)
     construction = constructed(module)
     assert construction is not None
-    assert sized(construction, module, (), {}) is not None
+    assert sized(construction, module, [((), {})]) is not None
     monkeypatch.setitem(vars(__import__(ReadsShared.__module__, fromlist=["SHARED"]))["SHARED"], "width", 9)
-    assert sized(construction, module, (), {}) is None
+    assert sized(construction, module, [((), {})]) is None
 
 
 def test_the_generators_are_left_as_they_are() -> None:
