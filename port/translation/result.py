@@ -8,6 +8,7 @@ from typing import Any
 
 from port.errors import UsageError
 from port.translation.artifact.written_module import WrittenModule
+from port.translation.codegen.packages.original_files import OriginalDefinition
 from port.translation.ir.lowered import Unsupported
 from port.translation.other_settings import OtherSettings, Settings
 from port.translation.verify import Proof
@@ -24,6 +25,7 @@ class Translation(WrittenModule):
         without_start: names of parameters and buffers whose initial values are not known → why; a new module raises.
         copied_starts: names of those that the original starts as copies → of which; here each draws its own.
         standalone: whether the source imports nothing of ``port``'s.
+        originals: the name of each written definition → what of the original's it was made from.
         settings: of the original's constructor: which other values the source takes, and which it does not.
         proof: the float64 comparison of both sides; None if it was not asked for, or nothing could be run.
         elsewhere: gives the translation at other settings, of a new module or of one that is given.
@@ -35,6 +37,7 @@ class Translation(WrittenModule):
     without_start: dict[str, str] = field(default_factory=dict)
     copied_starts: dict[str, str] = field(default_factory=dict)
     standalone: bool = False
+    originals: dict[str, OriginalDefinition] = field(default_factory=dict)
     settings: OtherSettings = field(default_factory=OtherSettings)
     proof: Proof | None = None
     elsewhere: Callable[[Settings, Any], Translation] | None = field(default=None, repr=False, compare=False)
