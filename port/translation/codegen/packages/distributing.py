@@ -143,7 +143,7 @@ class _Distributing:
 
     def _tell_homeless(self, placed: Mapping[OriginalDefinition, FilePlace]) -> None:
         for original, place in placed.items():
-            if original.file is None and not original.is_torchs:
+            if original.file is None and original.is_own:
                 self.remarks.append(f"{original.module}.{original.name} is in no file: {file_of(place)} has it")
 
     def _tell_joined(self, placed: Iterable[FilePlace]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from port.translation.frontend.single_layer import SingleLayerModel
 from port.translation.structure.program import Program
 
 
@@ -20,17 +21,14 @@ class OriginalDefinition:
     Attributes:
         name: its own.
         module: dotted, that defines it; a script's by the name that it could be imported by.
-        file: the path of the module's source; None for one of torch's own, and for one that no file holds.
+        file: the path of the module's source; None where the project has none.
+        is_own: whether it is the project's, and neither PyTorch's nor what holds a single layer.
     """
 
     name: str
     module: str
     file: str | None
-
-    @property
-    def is_torchs(self) -> bool:
-        """Whether PyTorch itself defines it."""
-        return self.module.partition(".")[0] == "torch"
+    is_own: bool = True
 
 
 def original_definitions(program: Program) -> dict[str, OriginalDefinition]:
@@ -43,9 +41,10 @@ def original_definitions(program: Program) -> dict[str, OriginalDefinition]:
 def definition_of(original: Any) -> OriginalDefinition:
     """Where a class or a function is defined."""
     original = inspect.unwrap(original)
+    if original.__module__.partition(".")[0] == "torch" or original is SingleLayerModel:
+        return OriginalDefinition(original.__name__, original.__module__, None, is_own=False)
     file = _file(original)
-    made = OriginalDefinition(original.__name__, _module(original.__module__, file), file)
-    return dataclasses.replace(made, file=None) if made.is_torchs else made
+    return OriginalDefinition(original.__name__, _module(original.__module__, file), file)
 
 
 def _file(original: Any) -> str | None:
