@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -224,6 +225,16 @@ def test_a_folder_that_is_no_package(written: tuple[Path, str]) -> None:
         prove_files(folder / "layers", module.Net(), torch.randn(2, 5, 4))
 
 
+def test_without_weights_the_root_alone_is_given(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    assert run(*NET, "--package", "--meta", "-o", "ported/large") == 4
+    folder = place / "ported" / "large"
+    assert (folder / "__init__.py").read_text().count("from .model import Net\n") == 1
+    assert not list(folder.rglob("*.safetensors")) and not (folder / "test_net.py").exists()
+    report = (folder / "report.md").read_text("utf-8")
+    assert "from large import Net\n" in report and (folder / "heads" / "model.py").is_file()
+
+
 @pytest.mark.sweep
 def test_standalone_and_as_json(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(place)
@@ -231,7 +242,7 @@ def test_standalone_and_as_json(place: Path, monkeypatch: pytest.MonkeyPatch, ca
     result = json.loads(capsys.readouterr().out)
     assert {Path(file).name for file in result["files"]} >= {"from_port.py", "attention.py", "net.safetensors"}
     sources = {path: path.read_text() for path in (place / "alone").rglob("*.py") if path.name != "test_net.py"}
-    assert not any("import port" in text or "from port" in text for text in sources.values())
+    assert not any(re.search(r"^\s*(import|from) port\b", text, re.M) for text in sources.values())
     code = "import sys; import alone; alone.load(); assert not {'torch', 'port'} & {*sys.modules}"
     done = subprocess.run([sys.executable, "-c", code], cwd=place, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -128,7 +128,8 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
 
 def test_files_that_need_each_other_and_a_table(around: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(2)
-    made = port.translate(around.Net(), torch.randn(2, 5, 6), package=True, name="around", check=False)
+    options = {"name": "around", "check": False, "construct": around.Net}
+    made = port.translate(around.Net(), torch.randn(2, 5, 6), package=True, **options)
     assert made.package is not None and made.tables
     assert list(made.package.files) == ["__init__.py", "parts.py"]
     (remark,) = made.package.remarks
@@ -172,7 +173,7 @@ def test_one_layer_of_torch_s() -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", ["resnet18", "densenet121", "vit_b_16", "swin_t", "googlenet", "convnext_tiny"])
+@pytest.mark.parametrize("name", ["resnet18", "densenet121", "vit_b_16", "swin_t", "regnet_y_400mf", "convnext_tiny"])
 def test_more_of_torchvision_s(name: str) -> None:
     """The statements of one file, distributed, with and without what is copied from port."""
     model = getattr(torchvision.models, name)(num_classes=7)

@@ -103,7 +103,7 @@ class _Distributing:
             files[COPIES] = formatted(_docstring("Copied from port") + _without_docstring(self.source, last))
         folders = {(), *(folder for place in files for folder in folders_of(place))}
         for folder in folders:
-            files.setdefault((*folder, INIT), _docstring(f"{'.'.join(folder)} of PyTorch, in Flax NNX"))
+            files.setdefault((*folder, INIT), _docstring(f"{'.'.join(folder)} of PyTorch, in Flax NNX").rstrip() + "\n")
         files[(INIT,)] = self._top(files[(INIT,)])
         homes = {bound: (dotted_place(COPIES), bound) for each in self.copies for bound in each.binds}
         for bound, number in self.number.items():
