@@ -15,7 +15,7 @@ from port.translation.codegen.packages.original_files import definition_of
 from port.translation.frontend.single_layer import SingleLayerModel
 
 
-@dataclass
+@dataclass(repr=False)  # so that all of its functions are generated
 class Configuration:
     width: int = 3
 

@@ -28,6 +28,10 @@ PLACES = {
         {"/w/a/model.py": "first", "/w/b/model.py": "second"},
         [("a", "model"), ("b", "model")],
     ),
+    "alike for two folders": (
+        {"/w/a/x/model.py": "first", "/w/b/x/model.py": "second"},
+        [("a", "x", "model"), ("b", "x", "model")],
+    ),
     "no name of Python's": ({"/w/my-model.py": "loaded", "/w/3d.py": "other"}, [("my_model",), ("_3d",)]),
     "made alike by that": ({"/w/my-net.py": "a", "/w/my_net.py": "my_net"}, [("my_net",), ("my_net_2",)]),
     "a file beside a folder": (
