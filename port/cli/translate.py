@@ -60,6 +60,9 @@ class Arguments:
     """a class of the model's whose activations are computed again in the backward pass (nnx.remat); once for each"""
     standalone: bool = False
     """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
+    package: bool = False
+    """write a package in place of NAME.py: a file for each file of the model's code, with the same name in the same
+    place, and imports between them. FOLDER is the package: from FOLDER import load"""
     at: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="JSON")] = ()
     """other arguments of the model's constructor, as in '{"depth": 2, "width": 64}': both sides are constructed with
     them, and compared as well; once for each. With --meta, the size at which a large model is proved"""
@@ -89,6 +92,10 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("say what the model takes: --input 1,3,224,224 for each tensor, or --inputs module:function")
     if given.at and given.dry_run:
         raise UsageError("--at compares at other arguments, and --dry-run compares nothing: give one of them")
+    if given.package and given.dry_run:
+        raise UsageError("--dry-run writes nothing: leave --package away")
+    if given.package and given.out is None:
+        raise UsageError("--package writes a package that is imported by its folder's name: give it one, -o FOLDER")
     if given.meta and given.weights is not None:
         raise UsageError("--meta builds a model without numbers: leave --weights away, or --meta")
     try:
@@ -98,11 +105,11 @@ def main(arguments: Sequence[str]) -> int:
     # Here, not above: --help need not wait for JAX.
     from rich.console import Console
 
-    from port.translation.folder import check_folder, check_name, file_name
+    from port.translation.folder import check_folder, check_name, check_package_folder, file_name
 
     out = given.out or Path("ported")
     if not given.dry_run:
-        check_folder(out)
+        check_package_folder(out) if given.package else check_folder(out)
     if given.pairs is not None:
         register_pairs(given.pairs)
     module, calls = _built(given)
@@ -149,13 +156,15 @@ def _translate(given: Arguments, module: Any, calls: list[Any], out: Path, name:
     construct = _construct(given)
     options: dict[str, Any] = {"static": given.static, "remat": given.remat, "standalone": given.standalone}
     options |= {
+        "package": given.package,
         "time_limit": given.time_limit,
         "tell": said_beforehand,
         "at": [keywords(each, "--at") for each in given.at],
     }
     done = _guarded(lambda: translate(module, cases=calls, name=name, construct=construct, **options), given.target)
     original = _original(given)
-    report = translation_report(done, module, name=name, original=original)
+    package = out.absolute().name if given.package else ""
+    report = translation_report(done, module, name=name, original=original, package=package)
     files = write_folder(done, out, name=name, original=original, report=report)
     if given.json:
         from port.report.results import printed, result_of_translation

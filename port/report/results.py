@@ -124,6 +124,7 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
         return _result("translate", None, sentence, exit_code=1, files=written, remarks=unwritten)
     rows = list(map(_row_of, proof.rows))
     why = proof.failed or proof.unjudged
+    moved = translation.package.remarks if translation.package is not None else ()
     reasons = [row.unjudged for row in proof.rows if row.unjudged]
     untaken = [f"not translated: {line}" for line in translation.untaken]
     return _result(
@@ -135,7 +136,7 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
         first=_parted(proof.explanation.partings),
         causes=[asdict(cause) for cause in proof.explanation.causes],
         files=written,
-        remarks=[*unwritten, *reasons, *proof.remarks, *translation.settings.lines, *untaken],
+        remarks=[*unwritten, *reasons, *proof.remarks, *translation.settings.lines, *untaken, *moved],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -15,7 +16,9 @@ from port.translation.folder import Original
 from port.translation.ir.layout import Layout
 
 
-def translation_report(translation: Translation, module: Any, *, name: str, original: Original | None = None) -> str:
+def translation_report(
+    translation: Translation, module: Any, *, name: str, original: Original | None = None, package: str = ""
+) -> str:
     """The text of report.md.
 
     Args:
@@ -23,12 +26,16 @@ def translation_report(translation: Translation, module: Any, *, name: str, orig
         module: the torch module that it is of.
         name: of the written module.
         original: how the original is had again.
+        package: by which name it is imported, if it is one.
     """
     boundary = translation.boundary
     names = _input_names(translation)
     return str(
         _template().render(
             name=name,
+            module=package or name,
+            files=dict(sorted(_files(translation).items())),
+            moved=translation.package.remarks if translation.package is not None else (),
             cls=translation.name,
             original=original,
             has_weights=translation.has_weights,
@@ -118,6 +125,16 @@ def _left_out(translation: Translation, root: Any) -> list[str]:
         if entry.collection == TORCH_ONLY
         for name in entry.sources
     ]
+
+
+def _files(translation: Translation) -> dict[str, list[str]]:
+    """The files of a package, each with what it defines."""
+    if translation.package is None:
+        return {}
+    files = translation.package.original_files
+    defined = {file: ast.parse(text).body for file, text in files.items()}
+    kinds = ast.ClassDef | ast.FunctionDef
+    return {file: [f"`{n.name}`" for n in nodes if isinstance(n, kinds)] for file, nodes in defined.items()}
 
 
 # %% How it is called

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -90,9 +91,13 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
         f"[dim]{_count(classes, 'class', 'classes')}, {_count(moved, 'tensor')} moved, {left} left out, "
         f"{_count(translation.transposes, 'transpose')} left, notes {notes or 'none'}[/]"
     )
+    for remark in translation.package.remarks if translation.package is not None else ():
+        say(f"  [yellow]{_shown(remark, console)}[/]")
     written = list(files)
     if written:
-        say(f"written to {_shown(str(written[0].parent), console)}: {', '.join(path.name for path in written)}")
+        folder = Path(os.path.commonpath([path.parent for path in written]))
+        paths = ", ".join(path.relative_to(folder).as_posix() for path in written)
+        say(f"written to {_shown(str(folder), console)}: {_shown(paths, console)}")
 
 
 def print_audit(audit: Audit, console: Console, *, name: str) -> None:

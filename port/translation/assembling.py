@@ -16,6 +16,8 @@ from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.artifact.weight_map import mapping_of
 from port.translation.both_modes import BothRuns, Runs
 from port.translation.codegen.emit import render
+from port.translation.codegen.packages import WrittenPackage, distributed
+from port.translation.codegen.packages.original_files import original_definitions
 from port.translation.free_dimensions import (
     ends,
 )
@@ -54,13 +56,12 @@ def assembled(
     """
     captured, program, initial = said.captured, said.program, said.initial
     cases = [case.runs for case in said.cases]
-    original = type(captured.module)
-    file = name or original.__name__.lower()
+    file = name or _file_name(captured)
     checkpointed = checkpointed_classes(program, remat)
     source = partial(
         render,
         program,
-        title=f"{original.__name__} of PyTorch, in Flax NNX",
+        title=_title(captured),
         weights=None if is_on_meta(captured.module) else f"{file}.safetensors",
         tables=f"{file}.tables.safetensors",
         doubled=captured.doubled,
@@ -93,6 +94,7 @@ def assembled(
         without_start=initial.unsaid,
         copied_starts=initial.copies,
         untaken=(*map(str, program.untaken), *map(str, program.entangled)),
+        originals=original_definitions(program),
     )
     others = tuple(_as_called(made, said, number) for number in range(1, len(cases)))
     return replace(made, others=others), source
@@ -117,6 +119,26 @@ def _draws(captured: BothRuns) -> dict[bool, tuple[Drawn, ...]]:
 def _is_mixed(captured: BothRuns) -> bool:
     graphs = captured.graphs.values()
     return captured.doubled and any(_is_single(value) for graph in graphs for value in values_of(graph))
+
+
+def packaged(made: Translation, captured: BothRuns, *, name: str | None = None) -> WrittenPackage:
+    """The source of a translation as a package.
+
+    Args:
+        made: of the model.
+        captured: the model.
+        name: of the file that the source is for, as in `assembled`.
+    """
+    file = name or _file_name(captured)
+    return distributed(made.source, made.originals, root=made.name, name=file, title=_title(captured))
+
+
+def _file_name(captured: BothRuns) -> str:
+    return type(captured.module).__name__.lower()
+
+
+def _title(captured: BothRuns) -> str:
+    return f"{type(captured.module).__name__} of PyTorch, in Flax NNX"
 
 
 def _lengths(captured: BothRuns) -> InputLengths:

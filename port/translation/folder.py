@@ -16,6 +16,7 @@ from port.errors import FolderExists, UsageError
 from port.mapping import save_mapping
 from port.named import SIGN
 from port.translation.artifact.metadata import metadata_of
+from port.translation.artifact.package_files import write_package
 from port.translation.codegen.emit import formatted
 from port.translation.result import Translation
 from port.weights.checkpoint import write_checkpoint
@@ -93,6 +94,23 @@ def check_folder(folder: Path) -> None:
         raise FolderExists(f"{folder} is there already: give another folder (-o), or take that one away")
 
 
+def check_package_folder(folder: Path) -> None:
+    """See that a folder can be written as a package, which is imported by its name.
+
+    Raises:
+        FolderExists: there is something of this name.
+        UsageError: it has none that ``import`` takes, or would hide another module.
+    """
+    check_folder(folder)
+    folder = folder.absolute()
+    if not folder.name.isidentifier() or keyword.iskeyword(folder.name):
+        raise UsageError(f"a package is imported by its folder's name, and Python has no name {folder.name!r}")
+    if folder.parent in {Path(path).absolute() for path in sys.path} and _hides(folder.name):
+        raise UsageError(
+            f"the package {folder} would hide another module named {folder.name}: give another folder (-o)"
+        )
+
+
 def write_folder(
     translation: Translation, folder: Path | str, *, name: str, original: Original | None = None, report: str = ""
 ) -> list[Path]:
@@ -103,7 +121,7 @@ def write_folder(
         folder: a new one.
         name: of the written module: NAME.py, NAME.safetensors, NAME.mapping.toml, test_NAME.py; and
             NAME.tables.safetensors, where a new module starts with tables. Of a module on the meta device neither
-            weights nor test.
+            weights nor test. In place of NAME.py, the files of a translation's package.
         original: how the original is built again; without it no test is written.
         report: the text of report.md; without it none is written.
 
@@ -115,22 +133,24 @@ def write_folder(
         BrokenWeights: it cannot be written there.
     """
     folder = Path(folder)
-    check_folder(folder)
+    check_folder(folder) if translation.package is None else check_package_folder(folder)
     with whole(folder, overwrite=False, may_replace=lambda _: False, what="the translation") as temporary:
         temporary.mkdir()
-        texts = {f"{name}.py": translation.source}
+        texts = {} if translation.package is not None else {f"{name}.py": translation.source}
         if original is not None and translation.has_weights:
-            texts[f"test_{name}.py"] = test_source(name, original)
+            texts[f"test_{name}.py"] = test_source(name, original, package=translation.package is not None)
         if report:
             texts["report.md"] = report
         for file, text in texts.items():
             (temporary / file).write_text(text, "utf-8", newline="\n")
+        if translation.package is not None:
+            write_package(translation.package, temporary)
         save_mapping(translation.mapping, temporary / f"{name}.mapping.toml")
         if translation.has_weights:
             _write_arrays(temporary / f"{name}.safetensors", translation.values, metadata_of(translation))
         if translation.tables:
             _write_arrays(temporary / f"{name}.tables.safetensors", translation.tables, {"format": "flax"})
-    return sorted(folder.iterdir())
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _write_arrays(path: Path, arrays: dict[str, Any], metadata: dict[str, str]) -> None:
@@ -141,12 +161,13 @@ def _write_arrays(path: Path, arrays: dict[str, Any], metadata: dict[str, str]) 
     write_checkpoint(path, tensors, format="safetensors", metadata=metadata)
 
 
-def test_source(name: str, original: Original) -> str:
-    """The source of the test that proves a written module again."""
+def test_source(name: str, original: Original, *, package: bool = False) -> str:
+    """The source of the test that proves a written module again, or the package that it stands in."""
     imports: list[str] = []
     call = None if original.arguments is None else _called(original.arguments, imports)
     text = _template().render(
         name=name,
+        package=package,
         original=original,
         built=_imported(original.target, "original"),
         given=None if original.inputs is None else _imported(original.inputs, "example_inputs"),

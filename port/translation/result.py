@@ -8,6 +8,7 @@ from typing import Any
 
 from port.errors import UsageError
 from port.translation.artifact.written_module import WrittenModule
+from port.translation.codegen.packages.original_files import OriginalDefinition
 from port.translation.ir.lowered import Unsupported
 from port.translation.other_settings import OtherSettings, Settings
 from port.translation.verify import Proof
@@ -25,6 +26,7 @@ class Translation(WrittenModule):
         copied_starts: names of those that the original starts as copies → of which; here each draws its own.
         untaken: what no example call shows, with its place in the original: it was not translated, and raises.
         standalone: whether the source imports nothing of ``port``'s.
+        originals: the name of each written definition → what of the original's it was made from.
         settings: of the original's constructor: which other values the source takes, and which it does not.
         proof: the float64 comparison of both sides; None if it was not asked for, or nothing could be run.
         elsewhere: gives the translation at other settings, of a new module or of one that is given.
@@ -37,6 +39,7 @@ class Translation(WrittenModule):
     copied_starts: dict[str, str] = field(default_factory=dict)
     untaken: tuple[str, ...] = ()
     standalone: bool = False
+    originals: dict[str, OriginalDefinition] = field(default_factory=dict)
     settings: OtherSettings = field(default_factory=OtherSettings)
     others: tuple[Translation, ...] = field(default=(), repr=False)
     proof: Proof | None = None

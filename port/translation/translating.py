@@ -11,7 +11,7 @@ from port.errors import UsageError
 from port.judging.limits import TIME_LIMIT
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.parity.sides.duration import time_limit_of
-from port.translation.assembling import assembled
+from port.translation.assembling import assembled, packaged
 from port.translation.borne_out import BorneOut, borne_out
 from port.translation.both_modes import BothRuns, both_runs
 from port.translation.codegen.emit import formatted
@@ -60,6 +60,7 @@ def translate(
     construct: Callable[[], torch.nn.Module] | None = None,
     remat: Sequence[str] | str = (),
     standalone: bool = False,
+    package: bool = False,
     at: Settings | Sequence[Settings] = (),
     time_limit: float = TIME_LIMIT,
     tell: Callable[[str], Any] | None = None,
@@ -89,6 +90,8 @@ def translate(
             (``nnx.remat``, gradient checkpointing): less memory for one more forward pass of them.
         standalone: whether what the source takes from ``port`` is copied into it, so that it needs only JAX, Flax,
             safetensors and numpy.
+        package: whether the source is a package as well, ``package.files``: a file for each file of the original's that
+            defines something of it, with the same names in the same places. It is what is compared then.
         at: other settings of the original's constructor, ``{"depth": 4, "width": 48}``, or several: both sides are
             constructed with them, and compared as well. So a model on the meta device is proved at a size that fits.
         time_limit: seconds that comparing both sides may take, as estimated beforehand; what would take longer is
@@ -142,7 +145,10 @@ def translate(
     text = source(checks=_checks(said, made, borne))
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
     made = replace(made, settings=borne.settings)
-    made = replace(made, others=tuple(replace(other, source=made.source) for other in made.others))
+    if package:
+        made = replace(made, package=packaged(made, said.captured, name=name))
+    others = (replace(other, source=made.source, package=made.package) for other in made.others)
+    made = replace(made, others=tuple(others))
     if not check or made.unwritten:
         return made
     elsewhere = Elsewhere(said, model, borne.fixed, made, remat)

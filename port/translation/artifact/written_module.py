@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy as np
 from port.mapping import FROZEN, TORCH_ONLY, Mapping
 from port.translation.artifact.calling_convention import Boundary
 from port.translation.codegen.module_of_source import MODEL, loaded
+from port.translation.codegen.packages import WrittenPackage
+from port.translation.codegen.packages.loading import loaded_package
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.ir.layout import Drawn
 
@@ -24,7 +27,7 @@ class WrittenModule:
 
     Attributes:
         name: of the root's class.
-        source: the Flax NNX source.
+        source: the Flax NNX source, as one file.
         mapping: where every tensor went.
         boundary: what goes in and comes out, on both sides.
         values: what the variables hold, by Flax's paths: numpy arrays.
@@ -39,6 +42,7 @@ class WrittenModule:
         own_gradients: what of ``torch.autograd`` has a backward pass that the source does not: ``Name (file:line)``.
         arguments: what the constructor is given to make this model, but for defaults: names → expressions.
         others: the same module as other example calls have it: what goes in and comes out, lengths, draws.
+        package: the source as a package, whose files are then what is run.
     """
 
     name: str
@@ -56,6 +60,7 @@ class WrittenModule:
     own_gradients: tuple[str, ...] = ()
     arguments: dict[str, str] = field(default_factory=dict)
     others: tuple[WrittenModule, ...] = field(default=(), repr=False)
+    package: WrittenPackage | None = None
 
     @cached_property
     def module(self) -> Any:
@@ -127,7 +132,9 @@ class WrittenModule:
 
     @cached_property
     def code(self) -> Any:
-        """The source as a Python module."""
+        """The source as a Python module; of a package, a module with all that its files define."""
+        if self.package is not None:
+            return _code_of_package(self.package, self.name, self.tables)
         return _code(self.source, self.name, self.tables)
 
     @property
@@ -143,7 +150,7 @@ class WrittenModule:
     @property
     def _own_source(self) -> str:
         """Without what was copied from port into it."""
-        return self.source.rpartition(MODEL)[2]
+        return self.source.rpartition(MODEL)[2] if self.package is None else self.package.own_text
 
     def to_flax(self, args: Any, kwargs: dict[str, Any] | None = None) -> tuple[Any, ...]:
         """torch's arguments as those of the Flax module: arrays, in its layout, in order.
@@ -185,6 +192,17 @@ def _code(source: str, name: str, tables: dict[str, np.ndarray]) -> Any:
     if "TABLES" in vars(module):
         module.TABLES.arrays = tables
     return module
+
+
+def _code_of_package(package: WrittenPackage, name: str, tables: dict[str, np.ndarray]) -> Any:
+    modules = loaded_package(package.files, name)
+    for module in modules.values():
+        if "TABLES" in vars(module):
+            vars(module)["TABLES"].arrays = tables
+    made = ModuleType(modules[""].__name__)
+    vars(made).update(vars(modules[""]))
+    vars(made).update({name: getattr(modules[home], there) for name, (home, there) in package.homes.items()})
+    return made
 
 
 def _dtype(variable: Any, array: np.ndarray) -> Any:

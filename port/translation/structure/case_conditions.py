@@ -40,6 +40,8 @@ class CaseConditions:
         whose: frozenset[int],
         among: frozenset[int] | None = None,
         lines: Sequence[SourceLocation | None] = (),
+        *,
+        of_two: bool = True,
     ) -> syntax.Expr | None:
         """The condition that holds in just these cases; None where no argument tells them from the others.
 
@@ -47,6 +49,7 @@ class CaseConditions:
             whose: the cases.
             among: those that it has to tell apart; by default all.
             lines: of the original, where what these cases do may stand.
+            of_two: whether it may be one of two arguments.
         """
         wanted = {case: case in whose for case in self.held if among is None or case in among}
         for line in lines:
@@ -58,11 +61,15 @@ class CaseConditions:
         found += [made for name in names if (made := self._of_argument(name, wanted)) is not None]
         if len({frozenset(names_in(made)) for made in found}) > 1:
             self.ambiguous.add(frozenset({whose}))
-        return found[0] if found else self._of_two(whose, wanted)
+        return found[0] if found else self._of_two(whose, wanted) if of_two else None
 
-    def of_returns(self, whose: frozenset[int], among: frozenset[int]) -> syntax.Expr | None:
-        """The condition of what just these cases give: of a line that returns, if there is one."""
-        return self.test(whose, among, self._branches.returns)
+    def of_returns(self, groups: Sequence[frozenset[int]], among: frozenset[int]) -> list[syntax.Expr | None]:
+        """The condition of what each group of cases gives: of a line that returns, if there is one."""
+        for of_two in (False, True):
+            tests = [self.test(whose, among, self._branches.returns, of_two=of_two) for whose in groups]
+            if any(tests):
+                break
+        return tests
 
     def check_returns(self, groups: Sequence[frozenset[int]]) -> None:
         """Note that nobody knows what is given where two conditions hold at once, unless lines return one by one."""

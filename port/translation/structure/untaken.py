@@ -10,43 +10,51 @@ from typing import Any
 from port.translation.ir import syntax
 from port.translation.ir.expr import names_in
 from port.translation.ir.source_location import SourceLocation
+from port.translation.structure.body import Body
 from port.translation.structure.branches import branches_of
 from port.translation.structure.cases import Held, default_of, name_of
 
 
 @dataclass(frozen=True)
 class Untaken:
-    """An option of the original's ``forward`` that is the same in every example call.
+    """An option of the original's ``forward`` of which the example calls show some values alone.
 
     Attributes:
         name: of the parameter.
-        held: what it holds in all of them.
+        held: what it holds in them: constants.
         branch: the original's test that reads it, as source; empty where it goes elsewhere.
         place: of that test, or of the function.
     """
 
     name: str
-    held: syntax.Expr
+    held: tuple[syntax.Expr, ...]
     branch: str
     place: SourceLocation | None
 
     def __str__(self) -> str:
         where = f" ({self.place})" if self.place is not None else ""
-        what = f"`if {self.branch}`" if self.branch else f"another {self.name}"
-        return f"{what}{where}: every example call has {self.name}={syntax.source(self.held)}"
+        what = f"`if {self.branch}`" if self.branch and len(self.held) == 1 else f"another {self.name}"
+        return f"{what}{where}: every example call has {self.only}"
+
+    @property
+    def only(self) -> str:
+        """What it holds: ``pool='mean' or 'max'``."""
+        return f"{self.name}={' or '.join(map(syntax.source, self.held))}"
 
     @property
     def is_other(self) -> syntax.Expr:
         """The test of whether it holds something else."""
         own = name_of(self.name)
         match self.held:
-            case syntax.Const(None):
-                return syntax.Compare(own, ("is not",), (self.held,))
-            case syntax.Const(True):
+            case (syntax.Const(None) as none,):
+                return syntax.Compare(own, ("is not",), (none,))
+            case (syntax.Const(True),):
                 return syntax.UnaryOp("not", own)
-            case syntax.Const(False):
+            case (syntax.Const(False),):
                 return own
-        return syntax.Compare(own, ("!=",), (self.held,))
+            case (one,):
+                return syntax.Compare(own, ("!=",), (one,))
+        return syntax.Compare(own, ("not in",), (syntax.Tuple(self.held),))
 
 
 def guards(options: Sequence[Untaken]) -> list[syntax.Stmt]:
@@ -55,34 +63,44 @@ def guards(options: Sequence[Untaken]) -> list[syntax.Stmt]:
         return []
     tests = tuple(option.is_other for option in options)
     test = tests[0] if len(tests) == 1 else syntax.BoolOp("or", tests)
-    only = ", ".join(f"{option.name}={syntax.source(option.held)}" for option in options)
-    sentence = f"translated for {only}: no example call gives another"
-    return [
-        syntax.If(test, (syntax.Raise(syntax.Call(syntax.Name("NotImplementedError"), (syntax.Const(sentence),))),))
-    ]
+    sentence = f"translated for {', '.join(option.only for option in options)}: no example call gives another"
+    error = syntax.Call(syntax.Name("NotImplementedError"), (syntax.Const(sentence),))
+    return [syntax.If(test, (syntax.Raise(error),))]
 
 
-def untaken_options(module: Any, cases: Sequence[Mapping[str, Held]], taken: Sequence[str]) -> tuple[Untaken, ...]:
-    """The options that no example call gave otherwise, in the order of ``forward``.
+def untaken_options(module: Any, cases: Sequence[Mapping[str, Held]], root: Body) -> tuple[Untaken, ...]:
+    """The options of which other values were not translated, in the order of ``forward``.
 
     Args:
         module: the root.
         cases: what its parameters hold in each example call.
-        taken: the parameters that the written call takes anyhow.
+        root: what its call does.
     """
     forward = type(module).forward
-    named = inspect.signature(forward).parameters
     read = branches_of(forward).names
+    taken = {name.lstrip("*") for name in root.parameters}
     found = []
-    for name, parameter in named.items():
-        held = {case.get(name) for case in cases}
-        one = held.pop() if len(held) == 1 else None
+    for name, parameter in inspect.signature(forward).parameters.items():
+        held = tuple(dict.fromkeys(case.get(name) for case in cases))
+        constants = tuple(value for value in held if isinstance(value, syntax.Expr))
         is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        if not isinstance(one, syntax.Expr) or not is_named or name in taken or name not in read:
+        if len(constants) < len(held) or not is_named or name not in read:
             continue
-        if default_of(module, name) is not None:
-            found.append(Untaken(name, one, *_branch(forward, name)))
+        is_option = name not in taken and len(held) == 1 and default_of(module, name) is not None
+        if is_option or (len(held) > 1 and _decides(root, name_of(name), constants)):
+            found.append(Untaken(name, constants, *_branch(forward, name)))
     return tuple(found)
+
+
+def _decides(root: Body, own: syntax.Name, held: tuple[syntax.Expr, ...]) -> bool:
+    """Whether a parameter says what is done, by some values of many: a word, or a number that is compared."""
+    values = [value.value for value in held if isinstance(value, syntax.Const) and value.value is not None]
+    if all(isinstance(value, bool) for value in values):
+        return False
+    if all(isinstance(value, str) for value in values):
+        return True
+    tests = [node.test for node in syntax.walk(*root.statements) if isinstance(node, syntax.If)]
+    return any(own in (test.left, *test.comparators) for test in tests if isinstance(test, syntax.Compare))
 
 
 def _branch(forward: Any, name: str) -> tuple[str, SourceLocation | None]:

@@ -97,7 +97,7 @@ class _Writing:
                     bodies[path] = merged(written[True][path], written[False][path])
         root = bodies[""]
         apart = entangled(self.root_held, self.ambiguous, root.parameters)
-        untaken = untaken_options(self.tree.root, self.root_held, [name.lstrip("*") for name in root.parameters])
+        untaken = untaken_options(self.tree.root, self.root_held, root)
         missing = [name for each in apart for name in each.names if name not in root.parameters]
         bodies[""] = self._with_options(root, [*missing, *(option.name for option in untaken)])
         return WrittenCalls(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from port.errors import BrokenWeights, UsageError, WeightsMismatch, described
 from port.mapping import Mapping, read_mapping
 from port.translation.artifact.metadata import Remembered, fingerprints, remembered, torch_arrays
+from port.translation.artifact.package_files import name_in, read_package
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend.single_layer import as_root, prefix_of
 from port.translation.verify import Proof, prove
@@ -37,7 +38,8 @@ def prove_files(source: Path | str, module: torch.nn.Module, args: Any, kwargs: 
     """Compare a written module with the original once more: outputs, gradients, running statistics, in float64.
 
     Args:
-        source: NAME.py, with NAME.safetensors and NAME.mapping.toml beside it.
+        source: NAME.py, with NAME.safetensors and NAME.mapping.toml beside it; or the folder of a package, with those
+            in it.
         module: the original, built as it was for the translation; it gets its weights from the files.
         args: inputs: one tensor, or the tuple of positional arguments.
         kwargs: those by name.
@@ -64,21 +66,20 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
     """A translation from its files.
 
     Args:
-        source: NAME.py, with the others beside it.
+        source: NAME.py, with the others beside it; or the folder of a package.
         module: the original, whose ``forward`` says how it is called.
 
     Raises:
         BrokenWeights: a file that is not there, or is none of a translation's.
         WeightsMismatch: weights that are not those that were translated; names them.
     """
-    weights = source.with_suffix(".safetensors")
-    mapping = read_mapping(source.with_suffix(".mapping.toml"))
+    beside = source / f"{name_in(source)}.py" if source.is_dir() else source
+    weights = beside.with_suffix(".safetensors")
+    mapping = read_mapping(beside.with_suffix(".mapping.toml"))
     if not isinstance(mapping, Mapping):
-        raise BrokenWeights(f"{source.with_suffix('.mapping.toml')} is no whole mapping, as port translate writes it")
-    try:
-        text = source.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BrokenWeights(f"the source {source} cannot be read: {error}") from error
+        raise BrokenWeights(f"{beside.with_suffix('.mapping.toml')} is no whole mapping, as port translate writes it")
+    package = read_package(source, beside.stem) if source.is_dir() else None
+    text = _read_source(source) if package is None else package.own_text
     with open_safetensors(weights) as checkpoint:
         told = remembered(weights, dict(checkpoint.metadata))
         values = {name: checkpoint.read(name).copy() for name in checkpoint.tensors}
@@ -98,10 +99,18 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
             draws=call.draws,
             lengths=call.lengths,
             weights=weights,
+            package=package,
         )
         for call in told.calls
     ]
     return replace(calls[0], others=tuple(calls[1:]))
+
+
+def _read_source(source: Path) -> str:
+    try:
+        return source.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BrokenWeights(f"the source {source} cannot be read: {error}") from error
 
 
 def _check_same_weights(told: Remembered, mapping: Mapping, values: dict[str, Any], weights: Path) -> None:

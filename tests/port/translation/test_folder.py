@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,15 @@ from torch import nn
 import port
 from port.errors import BrokenWeights, FolderExists, UsageError, WeightsMismatch
 from port.translation import Translation, folder
-from port.translation.folder import Original, check_name, file_name, test_source, write_folder
+from port.translation.codegen.packages import WrittenPackage
+from port.translation.folder import (
+    Original,
+    check_name,
+    check_package_folder,
+    file_name,
+    test_source,
+    write_folder,
+)
 from port.translation.verify.reverify import prove_files
 from port.weights.conversion import convert
 
@@ -115,6 +124,38 @@ def test_whole_or_not_at_all(translation: Translation, tmp_path: Path, monkeypat
     assert not list((tmp_path / "out").iterdir())
 
 
+def test_a_package_is_there_whole_or_not_at_all(
+    translation: Translation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    texts = {"__init__.py": "from .deep.held import load\n", "deep/__init__.py": "", "deep/held.py": translation.source}
+    made = replace(translation, package=WrittenPackage(texts))
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "save_mapping", full)
+        with pytest.raises(BrokenWeights, match="No space left on device"):
+            write_folder(made, tmp_path / "out", name="held")
+    assert not list(tmp_path.iterdir())
+    files = write_folder(made, tmp_path / "out", name="held", original=Original("pkg.model:Held"))
+    beside = {"held.mapping.toml", "held.safetensors", "test_held.py"}
+    assert {path.relative_to(tmp_path / "out").as_posix() for path in files} == texts.keys() | beside
+    assert "prove_files(Path(__file__).parent, module" in (tmp_path / "out" / "test_held.py").read_text()
+    with pytest.raises(FolderExists, match="is there already"):
+        write_folder(made, tmp_path / "out", name="held")
+    with pytest.raises(UsageError, match="Python has no name 'out-2'"):
+        write_folder(made, tmp_path / "out-2", name="held")
+
+
+def test_a_package_hides_no_other_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Python looks for modules; inside another package it may have any name."""
+    check_package_folder(tmp_path / "json")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UsageError, match="would hide another module named json"):
+        check_package_folder(tmp_path / "json")
+    check_package_folder(tmp_path / "ported" / "json")
+
+
 @pytest.mark.parametrize(
     ("wanted", "name"),
     [
@@ -144,8 +185,8 @@ def test_the_source_of_the_test_for_every_kind_of_original() -> None:
     compile(text, "test_net.py", "exec")
     assert "from pkg.mod import Outer as original_holder" in text
     assert "module = original_holder.build(**{" in text and "None, True" in text
-    assert "arguments(example_inputs_holder.inputs())" in text
+    assert "calls(example_inputs_holder.inputs())" in text
     part = test_source("net", Original("mod:net", None, ("1,2", "3:int64"), submodule="layer1.0"))
     compile(part, "test_net.py", "exec")
     assert "module = original\n" in part and 'drawn("1,2", "3:int64")' in part
-    assert 'module, args, kwargs = inside(module, "layer1.0", args, kwargs)' in part
+    assert 'part, args, kwargs = inside(module, "layer1.0", args, kwargs)' in part

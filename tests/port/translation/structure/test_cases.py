@@ -51,8 +51,8 @@ def labels() -> Tensor:
     return torch.randint(0, 3, (3,))
 
 
-def translated(module: nn.Module, cases: Sequence[Any]) -> Translation:
-    made = port.translate(module, cases=cases)
+def translated(module: nn.Module, cases: Sequence[Any], *, static: bool = False) -> Translation:
+    made = port.translate(module, cases=cases, static=static)
     assert made.proof is not None
     assert made.proof.agrees, str(made.proof)
     return made
@@ -88,7 +88,7 @@ CLASSIFIER = [
 def classifier() -> tuple[Classifier, Translation]:
     torch.manual_seed(3)
     module = Classifier()
-    return module, translated(module, [make() for make in CLASSIFIER])
+    return module, translated(module, [make() for make in CLASSIFIER], static=True)
 
 
 def test_what_some_calls_do_stands_behind_the_originals_own_conditions(
@@ -115,18 +115,20 @@ def test_combinations_that_no_call_has_are_right(
 ) -> None:
     module, made = classifier
     options: dict[str, Any] = {"return_weights": weights} if weights else {}
-    options |= {"mask": kept(9)} if with_mask else {}
+    options |= {"mask": kept()} if with_mask else {}
     options |= {"labels": labels()} if with_labels else {}
-    check_runs_as(made, module, batch(9), **options)
+    check_runs_as(made, module, batch(), **options)
 
 
 def test_a_branch_that_no_call_takes_is_named_and_raises(classifier: tuple[Classifier, Translation]) -> None:
     _, made = classifier
-    (line,) = made.untaken
-    assert line.startswith("`if extra is not None`")
-    assert "case_nets.py:" in line
-    with pytest.raises(NotImplementedError, match="extra=None"):
-        made.run(batch(), extra=batch())
+    word, branch = made.untaken
+    assert word.startswith("another pool")
+    assert branch.startswith("`if extra is not None`")
+    assert "case_nets.py:" in branch
+    for options in ({"extra": batch()}, {"pool": "first"}):
+        with pytest.raises(NotImplementedError, match="pool='mean' or 'max', extra=None"):
+            made.run(batch(), **options)
 
 
 def test_a_fault_in_one_call_alone_is_found(classifier: tuple[Classifier, Translation]) -> None:
@@ -146,7 +148,7 @@ def test_the_files_prove_every_call_again(classifier: tuple[Classifier, Translat
 
 
 def test_a_local_that_is_none_in_some_calls_is_one_argument() -> None:
-    made = translated(KeepMask(), [(batch(),), (batch(), kept())])
+    made = translated(KeepMask(), [(batch(),), (batch(), kept())], static=True)
     assert "y, _ = layer(x, x, x, key_padding_mask=drop, need_weights=False)" in root(made)
     assert "drop = None" in root(made)
 
@@ -176,7 +178,9 @@ def test_ranks_tell_calls_apart() -> None:
 
 def test_what_two_options_do_at_once_is_not_guessed() -> None:
     module = Outputs()
-    made = translated(module, [(batch(),), {"x": batch(), "labels": labels()}, {"x": batch(), "auxiliary": True}])
+    made = translated(
+        module, [(batch(),), {"x": batch(), "labels": labels()}, {"x": batch(), "auxiliary": True}], static=True
+    )
     with pytest.raises(NotImplementedError, match="labels and auxiliary together"):
         made.run(batch(), labels=labels(), auxiliary=True)
     whole = translated(

@@ -1,0 +1,230 @@
+"""Distribute the definitions of a written source over the files of a package.
+
+Every statement stays as it is, but for a number behind a class's name that its file does not need, and for the way to
+the files beside the package.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from port.translation.codegen.emit import formatted
+from port.translation.codegen.module_of_source import MODEL
+from port.translation.codegen.packages.import_order import joined_places
+from port.translation.codegen.packages.original_files import OriginalDefinition
+from port.translation.codegen.packages.places import (
+    INIT,
+    FilePlace,
+    dotted_place,
+    file_of,
+    folders_of,
+    free_place,
+    places_of,
+    relative_module,
+)
+from port.translation.codegen.packages.shorter_names import names_in_files
+from port.translation.codegen.vendor.definitions import Definition, Module
+from port.translation.codegen.vendor.lookups import Import
+from port.translation.codegen.vendor.renaming import edited, in_text
+
+COPIES = ("from_port",)
+"""Where a standalone package has what is copied from port."""
+
+_BESIDE = "Path(__file__).with_name("
+_FUTURE = "from __future__ import annotations"
+
+
+@dataclass(frozen=True)
+class WrittenPackage:
+    """A written source as a package.
+
+    Attributes:
+        files: their paths in the package, ``layers/attention.py`` → their texts.
+        homes: name of each definition in the single source → the module that has it, and its name there; empty for a
+            package that was read from its folder.
+        remarks: what stands in another place than in the original, and why.
+    """
+
+    files: Mapping[str, str]
+    homes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def original_files(self) -> dict[str, str]:
+        """All but that of what is copied from port."""
+        return {file: text for file, text in self.files.items() if file != file_of(COPIES)}
+
+    @property
+    def own_text(self) -> str:
+        """The texts of these; to be read, not to be run."""
+        return "\n\n".join(self.original_files.values())
+
+
+def distributed(
+    source: str, originals: Mapping[str, OriginalDefinition], *, root: str, name: str, title: str
+) -> WrittenPackage:
+    """The package that a source is distributed over.
+
+    What no file of the original's defines stands in the file that needs it first, or with the root.
+
+    Args:
+        source: of one file.
+        originals: the name of each written definition → what it was made from.
+        root: name of the root's class.
+        name: of the written module: of the files beside the package, and of the root's file if it has none.
+        title: the first line of the package's docstring.
+    """
+    return _Distributing(source, originals, root, name, title).package()
+
+
+class _Distributing:
+    def __init__(
+        self, source: str, originals: Mapping[str, OriginalDefinition], root: str, name: str, title: str
+    ) -> None:
+        self.originals, self.root, self.title, self.remarks = originals, root, title, list[str]()
+        self.source = Module("", source, lambda _: False)
+        first = source[: source.rfind(MODEL)].count("\n") if MODEL in source else 0
+        self.copies = [each for each in self.source.definitions if each.lines[0] <= first]
+        self.definitions = self.source.definitions[len(self.copies) :]
+        self.number = {bound: place for place, each in enumerate(self.definitions) for bound in each.binds}
+        self.uses = [self._used(definition) for definition in self.definitions]
+        placed = self._placed(name)
+        self.places = joined_places(placed, self.uses, placed[self.number[root]])
+        self._tell_joined(placed)
+        self.names = names_in_files(self.source, self._by_place(), self._own_names(), set(self._imported_names()))
+
+    def package(self) -> WrittenPackage:
+        """The files."""
+        files = {place: self._text(place, definitions) for place, definitions in self._by_place().items()}
+        if self.copies:
+            last = self.copies[-1].lines[1]
+            files[COPIES] = formatted(_docstring("Copied from port") + _without_docstring(self.source, last))
+        folders = {(), *(folder for place in files for folder in folders_of(place))}
+        for folder in folders:
+            files.setdefault((*folder, INIT), _docstring(f"{'.'.join(folder)} of PyTorch, in Flax NNX").rstrip() + "\n")
+        files[(INIT,)] = self._top(files[(INIT,)])
+        homes = {bound: (dotted_place(COPIES), bound) for each in self.copies for bound in each.binds}
+        for bound, number in self.number.items():
+            homes[bound] = (dotted_place(self.places[number]), self.names.get(bound, bound))
+        return WrittenPackage({file_of(place): files[place] for place in sorted(files)}, homes, tuple(self.remarks))
+
+    # %% Where everything stands
+
+    def _used(self, definition: Definition) -> list[int]:
+        """The definitions that one reads, but for itself."""
+        read = {name.id for name in definition.names.found} - definition.binds
+        return sorted({self.number[name] for name in read if name in self.number})
+
+    def _placed(self, name: str) -> list[FilePlace]:
+        """Where every definition would stand, if files could need each other."""
+        known = [self.originals.get(next(iter(each.binds), "")) for each in self.definitions]
+        files = {one.file: one.module for one in known if one is not None and one.file is not None}
+        places = places_of(files, reserved=[f"test_{name}", *(COPIES if self.copies else ())])
+        found = [None if one is None or one.file is None else places[one.file] for one in known]
+        root = self.number[self.root]
+        if found[root] is None:
+            others = {*places.values(), *(folder for place in places.values() for folder in folders_of(place))}
+            found[root] = free_place((name,), others)
+        for number in reversed(range(len(found))):
+            if found[number] is None:
+                users = (found[user] for user, used in enumerate(self.uses) if number in used)
+                found[number] = next((place for place in users if place is not None), found[root])
+        made = [place for place in found if place is not None]
+        self._tell_homeless({each: place for each, place in zip(known, made, strict=True) if each is not None})
+        return made
+
+    def _by_place(self) -> dict[FilePlace, list[Definition]]:
+        made: dict[FilePlace, list[Definition]] = {}
+        for definition, place in zip(self.definitions, self.places, strict=True):
+            made.setdefault(place, []).append(definition)
+        return made
+
+    def _tell_homeless(self, placed: Mapping[OriginalDefinition, FilePlace]) -> None:
+        for original, place in placed.items():
+            if original.file is None and original.is_own:
+                self.remarks.append(f"{original.module}.{original.name} is in no file: {file_of(place)} has it")
+
+    def _tell_joined(self, placed: Iterable[FilePlace]) -> None:
+        joined: dict[FilePlace, dict[FilePlace, None]] = {}
+        for before, place in zip(placed, self.places, strict=True):
+            joined.setdefault(place, {})[before] = None
+        for place, several in joined.items():
+            if len(several) > 1:
+                files = " and ".join(map(file_of, several))
+                self.remarks.append(f"{files} need each other, and imports go one way: {file_of(place)} has it all")
+
+    # %% Names
+
+    def _own_names(self) -> dict[str, str]:
+        return {name: original.name for name, original in self.originals.items() if name in self.number}
+
+    def _imported_names(self) -> Iterable[str]:
+        for statement in self._imports():
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in statement.names)
+        yield from (bound for definition in self.copies for bound in definition.binds)
+
+    def _imports(self) -> list[Import]:
+        return [node for node in self.source.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+
+    # %% Texts
+
+    def _text(self, place: FilePlace, definitions: list[Definition]) -> str:
+        parts = [self._written(definition, place) for definition in definitions]
+        head = [_FUTURE, *map(ast.unparse, self._imports()), *self._relative_imports(place, definitions)]
+        known = [self.originals[name] for each in definitions for name in each.binds & {*self.originals}]
+        modules = " and ".join(dict.fromkeys(one.module for one in known if one.file is not None))
+        title = f"{modules} of PyTorch, in Flax NNX" if modules else self.title
+        return formatted(_docstring(title) + "\n".join(head) + "\n\n\n" + "\n\n\n".join(parts) + "\n")
+
+    def _written(self, definition: Definition, place: FilePlace) -> str:
+        """A definition as it stands in its file."""
+        here = {name for name in self.names if self.places[self.number[name]] == place}
+        new: dict[ast.expr, str] = {name: self.names[name.id] for name in definition.names.found if name.id in here}
+        own = {name: self.names.get(name, name) for name in definition.binds}
+        text = edited(self.source.text, in_text(self.source.text, definition.node, new, own), definition.lines)
+        return text.replace(_BESIDE, f"Path(__file__).parents[{len(place) - 1}].joinpath(") if len(place) > 1 else text
+
+    def _relative_imports(self, place: FilePlace, definitions: Iterable[Definition]) -> list[str]:
+        read = {name.id: None for each in definitions for name in each.names.found}
+        lines = []
+        for name in read:
+            if name in self.number and (there := self.places[self.number[name]]) != place:
+                lines.append(_import(relative_module(there, place), self.names.get(name, name), name))
+        copied = {bound for each in self.copies for bound in each.binds}
+        return lines + [_import(relative_module(COPIES, place), name, name) for name in read if name in copied]
+
+    def _top(self, text: str) -> str:
+        """The package's own file: it gives what the file of the root's gives to a user."""
+        root = self.places[self.number[self.root]]
+        if root == (INIT,):
+            return text
+        given = [self.root, *(["load"] if "load" in self.number else [])]
+        if "load" in self.number:
+            used = self.uses[self.number["load"]]
+            given += [name for name, number in self.number.items() if number in used and name != self.root]
+        lines = []
+        for name in given:
+            home = self.places[self.number[name]]
+            if home != (INIT,):
+                lines.append(_import(relative_module(home, (INIT,)), self.names.get(name, name), name))
+        shown = f"__all__ = [{', '.join(repr(name) for name in sorted(given))}]\n"
+        has_own = any(place == (INIT,) for place in self.places)
+        head = f"{text}\n\n" if has_own else _docstring(self.title)
+        return formatted(head + "\n".join(lines) + "\n\n" + shown)
+
+
+def _docstring(title: str) -> str:
+    return f'"""{title}"""\n\n'
+
+
+def _without_docstring(source: Module, last: int) -> str:
+    lines = source.text.splitlines(keepends=True)
+    first = source.tree.body[0]
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return "".join(lines[(first.end_lineno or 0) if is_text else 0 : last])
+
+
+def _import(module: str, name: str, here: str) -> str:
+    return f"from {module} import {name}" + ("" if here == name else f" as {here}")

@@ -1,0 +1,71 @@
+"""Which file of the original's defines what a written definition was made from."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from port.translation.frontend.single_layer import SingleLayerModel
+from port.translation.structure.program import Program
+
+
+@dataclass(frozen=True)
+class OriginalDefinition:
+    """A class or a function of the original's.
+
+    Attributes:
+        name: its own.
+        module: dotted, that defines it; a script's by the name that it could be imported by.
+        file: the path of the module's source; None where the project has none.
+        is_own: whether it is the project's, and neither PyTorch's nor what holds a single layer.
+    """
+
+    name: str
+    module: str
+    file: str | None
+    is_own: bool = True
+
+
+def original_definitions(program: Program) -> dict[str, OriginalDefinition]:
+    """The name of each written definition → what it was made from."""
+    classes = {made.name: made.original for made in program.classes}
+    configurations = {made.name: made.original for made in program.configurations}
+    return {name: definition_of(original) for name, original in {**configurations, **classes}.items()}
+
+
+def definition_of(original: Any) -> OriginalDefinition:
+    """Where a class or a function is defined."""
+    original = inspect.unwrap(original)
+    if original.__module__.partition(".")[0] == "torch" or original is SingleLayerModel:
+        return OriginalDefinition(original.__name__, original.__module__, None, is_own=False)
+    file = _file(original)
+    return OriginalDefinition(original.__name__, _module(original.__module__, file), file)
+
+
+def _file(original: Any) -> str | None:
+    """The path of its source; what a notebook or ``exec`` has defined is in no file."""
+    try:
+        path = inspect.getsourcefile(original)
+    except (TypeError, OSError):
+        return None
+    if path is None or not Path(path).is_file() or not _is_of_a_file(original):
+        return None
+    return str(Path(path).absolute())
+
+
+def _is_of_a_file(original: Any) -> bool:
+    """Whether the code of a class is; Python looks for a class by the name of its module alone."""
+    own = [function.__code__.co_filename for function in vars(original).values() if isinstance(function, FunctionType)]
+    return not own or dataclasses.is_dataclass(original) or not all(name.startswith("<") for name in own)
+
+
+def _module(name: str, file: str | None) -> str:
+    if name != "__main__" or file is None:
+        return name
+    spec = getattr(sys.modules[name], "__spec__", None)  # of `python -m package.module`
+    return spec.name if spec is not None else Path(file).stem
