@@ -65,6 +65,7 @@ class Branches:
 @cache
 def branches_of(function: Any) -> Branches:
     """The branches of a function; none where its source is not to be had."""
+    function = inspect.unwrap(function)  # of a decorator's wrapper nothing is told
     try:
         lines, first = inspect.getsourcelines(function)
         file = inspect.getsourcefile(function) or ""

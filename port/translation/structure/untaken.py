@@ -105,6 +105,7 @@ def _decides(root: Body, own: syntax.Name, held: tuple[syntax.Expr, ...]) -> boo
 
 def _branch(forward: Any, name: str) -> tuple[str, SourceLocation | None]:
     """The first test that reads a parameter, and where it stands; or where the function does."""
+    forward = inspect.unwrap(forward)
     branches = branches_of(forward)
     for test in branches.tests:
         if test.expression is not None and name in names_in(test.expression):
