@@ -154,6 +154,9 @@ def numbers_in(value: Any, found: Resolved, path: Path) -> Iterator[tuple[Path, 
         if items is not None and len(items) == len(value):
             for place, (item, known) in enumerate(zip(value, items, strict=True)):
                 yield from numbers_in(item, known, (*path, place))
+        elif items is None and len(value) >= len(found.last):
+            for place, known in enumerate(found.last, start=len(value) - len(found.last)):
+                yield from numbers_in(value[place], known, (*path, place))
 
 
 def _by_schema(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

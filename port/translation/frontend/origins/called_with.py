@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from types import CodeType, FunctionType
 
 from port.translation.frontend.origins.resolved import Resolved
@@ -24,12 +25,14 @@ class CallArguments:
         named: by name.
         are_all_positional: whether none is left out, as those behind a star are that nothing is known of.
         are_all_named: the same of those by name.
+        last: where it is not known how many there are, the last ones.
     """
 
     positional: tuple[Given, ...] = ()
     named: Mapping[str, Given] = field(default_factory=dict)
     are_all_positional: bool = True
     are_all_named: bool = True
+    last: tuple[Given, ...] = ()
 
     def behind(self, first: Sequence[Resolved]) -> CallArguments:
         """The same with others in front, as a method's own object is."""
@@ -38,6 +41,7 @@ class CallArguments:
             self.named,
             self.are_all_positional,
             self.are_all_named,
+            self.last,
         )
 
 
@@ -69,7 +73,11 @@ def call_arguments(call: ast.Call, resolve: Callable[[ast.expr], Resolved]) -> C
             are_all_named = False
         else:
             named |= {name: _known(found) for name, found in several.items()}
-    return CallArguments(tuple(positional), named, are_all_positional, are_all_named)
+    last: list[Given] = []
+    if not are_all_positional:
+        behind = takewhile(lambda argument: not isinstance(argument, ast.Starred), reversed(call.args))
+        last = [_later(resolve, argument) for argument in behind]
+    return CallArguments(tuple(positional), named, are_all_positional, are_all_named, tuple(reversed(last)))
 
 
 def given_to_function(function: FunctionType, arguments: CallArguments) -> dict[str, Given]:

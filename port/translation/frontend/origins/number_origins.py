@@ -92,11 +92,9 @@ class NumberOrigins:
                 return self._item(self.resolve(value, point), key, point)
             case ast.Tuple(items) | ast.List(items):
                 given = call_arguments(ast.Call(node, items, []), lambda item: self.resolve(item, point))
-                return (
-                    Resolved(items=tuple(item() for item in given.positional))
-                    if given.are_all_positional
-                    else Resolved()
-                )
+                if given.are_all_positional:
+                    return Resolved(items=tuple(item() for item in given.positional))
+                return Resolved(last=tuple(item() for item in given.last))
             case ast.IfExp(test, one, other):
                 held = self.held(test, point)
                 return Resolved() if held is None else self.resolve(one if held else other, point)

@@ -123,7 +123,7 @@ def _by_schema(
     several = arguments.positional
     first = int(bool(places) and places[0].name == "self")
     if len(places) == first + 1 and _is_list(places[first]) and (is_method or not first):
-        gathered = _gathered(several[first:]) if arguments.are_all_positional else None
+        gathered = _gathered(several[first:]) if arguments.are_all_positional else _gathered_last(arguments.last)
         if gathered is not None:
             given[places[first].name] = gathered
         several = several[:first]
@@ -151,6 +151,11 @@ def _gathered(several: tuple[Given, ...]) -> Given | None:
     if len(found) == 1 and not is_number(found[0].value):
         return several[0]
     return lambda: Resolved(items=tuple(found))
+
+
+def _gathered_last(last: tuple[Given, ...]) -> Given | None:
+    """The same, where nothing but the last items is known."""
+    return (lambda: Resolved(last=tuple(each() for each in last))) if last else None
 
 
 def _is_list(argument: Any) -> bool:

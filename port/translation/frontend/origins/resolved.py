@@ -38,6 +38,7 @@ class Resolved:
         value: `MISSING` if it is not known.
         origin: of a number; of an object, the attribute that holds it.
         items: of a tuple or a list, what is known of each item.
+        last: of one of which it is not known how many items it has, what is known of the last ones.
         named: of a dict with strings for keys, the same.
         shape: of a tensor, if it is one.
     """
@@ -45,19 +46,23 @@ class Resolved:
     value: Any = MISSING
     origin: Origin | None = None
     items: tuple[Resolved, ...] | None = None
+    last: tuple[Resolved, ...] = ()
     named: Mapping[str, Resolved] | None = None
     shape: ShapeOf | None = None
 
     @property
     def has_origin(self) -> bool:
         """Whether more is known than the value."""
-        items = (*(self.items or ()), *(self.named or {}).values())
+        items = (*(self.items or ()), *self.last, *(self.named or {}).values())
         return self.origin is not None or self.shape is not None or any(item.has_origin for item in items)
 
     def seen_as(self, value: Any) -> Resolved:
         """The same, of what was seen to have this value: nothing but the value where the two are not the same."""
         if value is MISSING or self.value is value:
             return self
+        if self.last and isinstance(value, tuple | list) and len(value) >= len(self.last):
+            before = tuple(map(Resolved, value[: -len(self.last)]))
+            return Resolved(value, items=(*before, *self.last)).seen_as(list(value))
         if self.value is MISSING and self.items is None:
             return replace(self, value=value)
         if is_same(self.value, value) and type(self.value) is type(value):
