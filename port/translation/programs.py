@@ -17,6 +17,7 @@ from port.translation.frontend.meta_device import is_on_meta
 from port.translation.frontend.python_random import again
 from port.translation.ir.instrumentation import unwatched
 from port.translation.ir.module_tree import ModuleTree
+from port.translation.kept_functions import with_kept_functions
 from port.translation.structure.classes import program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.own_arguments import OwnArgument
@@ -63,11 +64,12 @@ def programmed(
         remat: whether calls are to be checkpointed.
     """
     while True:
+        captured, functions = with_kept_functions(captured)
         tree = ModuleTree(captured.root, captured.layers)
         folded = {path for each in captured.runs.values() for path in each.folds}
         initial = Initial(seen, captured.layers, folded)
         try:
-            program = program_of(captured.runs, tree, initial, construction, fixed)
+            program = program_of(captured.runs, tree, initial, construction, fixed, functions)
             return Programmed(captured, program, initial, bool(seen.starts), remat)
         except LostLength as error:
             # A length that the code needs where no array shows it: what it is made of cannot stay free.

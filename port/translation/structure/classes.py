@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 from port.translation.frontend.construction import Construction
@@ -18,11 +20,12 @@ from port.translation.structure.frozen_parameters import Freezing
 from port.translation.structure.held_tensors import is_read, layout_held
 from port.translation.structure.init_inference import Initial
 from port.translation.structure.own_arguments import ALL, OwnArgument, OwnArguments, given_a_configuration
-from port.translation.structure.program import Program
+from port.translation.structure.program import Program, with_functions
 from port.translation.structure.reroll_statements import counted, list_lengths, rolled
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.unreachable import Unreachable
 from port.translation.structure.written_calls import WrittenCalls, written_calls
+from port.translation.structure.written_function import WrittenFunction
 
 
 def program_of(
@@ -31,6 +34,7 @@ def program_of(
     initial: Initial | None = None,
     construction: Construction | None = None,
     fixed: frozenset[OwnArgument] = frozenset(),
+    functions: Mapping[FunctionType, WrittenFunction] | None = None,
 ) -> Program:
     """The classes of a module's runs; what differs between them stands behind a condition.
 
@@ -40,6 +44,7 @@ def program_of(
         initial: how their parameters and buffers start, if that was looked at.
         construction: how the original is constructed, if that is known: constructors then take its arguments.
         fixed: those whose values are written as they are.
+        functions: those that the runs call.
     """
     dissolved = {
         path
@@ -48,9 +53,10 @@ def program_of(
     }
     while True:
         try:
-            calls = written_calls(lowered, tree, dissolved)
+            calls = written_calls(lowered, tree, dissolved, functions)
             arguments = OwnArguments(construction, tree, fixed)
-            return _Building(lowered, calls, tree, initial or Initial(), arguments).program()
+            program = _Building(lowered, calls, tree, initial or Initial(), arguments).program()
+            return with_functions(program, functions or {})
         except SaidOtherwise as error:
             fixed |= {(error.original, ALL)}
         except Unreachable as error:

@@ -1,20 +1,23 @@
-"""What is written of a model: its classes."""
+"""What is written of a model: its classes and functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import FunctionType
 
 from port.translation.ir import syntax
+from port.translation.ir.expr import names_in
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.configurations import ConfigurationClass, configurations_of, constructed_with
+from port.translation.structure.written_function import WrittenFunction
 
 
 @dataclass(frozen=True)
 class Program:
-    """The classes, innermost first.
+    """The classes and the functions, innermost first.
 
     Attributes:
         classes: the last is the root's.
@@ -23,6 +26,7 @@ class Program:
         annotations: path of an instance → what it is given and gives in any call, as `annotations_of` tells.
         layers: paths of the layers that the written module holds.
         variables: Flax's dotted paths of the parameters and buffers of one's own that it holds.
+        functions: those that the classes call.
     """
 
     classes: tuple[FoldedClass, ...]
@@ -31,6 +35,7 @@ class Program:
     annotations: Mapping[str, Mapping[str, set[str]]] = field(default_factory=dict)
     layers: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
+    functions: tuple[WrittenFunction, ...] = ()
 
     @cached_property
     def configurations(self) -> tuple[ConfigurationClass, ...]:
@@ -41,3 +46,20 @@ class Program:
     def arguments(self) -> dict[str, syntax.Expr]:
         """What the root's constructor is given to make the model that is translated, but for defaults."""
         return constructed_with(self.classes[-1], self.configurations)
+
+
+def with_functions(program: Program, functions: Mapping[FunctionType, WrittenFunction]) -> Program:
+    """A program with those functions that its classes call, and those that these call.
+
+    Args:
+        program: its classes.
+        functions: each behind those that it calls.
+    """
+    bodies = [made.body for made in program.classes if made.body is not None]
+    read = names_in(*(part for body in bodies for part in (*body.statements, body.returns)))
+    called: list[WrittenFunction] = []
+    for function in reversed(list(functions.values())):
+        if function.name in read:
+            called.insert(0, function)
+            read |= names_in(*function.statements, function.returns)
+    return replace(program, functions=tuple(called))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import FunctionType
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
@@ -15,6 +16,7 @@ from port.translation.structure.call_tree import ModuleCall, annotations_of, cal
 from port.translation.structure.sequential import IDENTITY, elements
 from port.translation.structure.train_eval_merge import merged
 from port.translation.structure.unreachable import Unreachable
+from port.translation.structure.written_function import WrittenFunction
 
 
 @dataclass(frozen=True)
@@ -34,23 +36,35 @@ class WrittenCalls:
     annotations: Mapping[str, Mapping[str, set[str]]]
 
 
-def written_calls(runs: Mapping[bool, LoweredGraph], tree: ModuleTree, dissolved: set[str]) -> WrittenCalls:
+def written_calls(
+    runs: Mapping[bool, LoweredGraph],
+    tree: ModuleTree,
+    dissolved: set[str],
+    functions: Mapping[FunctionType, WrittenFunction] | None = None,
+) -> WrittenCalls:
     """Write the bodies of all calls; what differs between the modes stands behind a condition.
 
     Args:
         runs: by whether it is of training.
         tree: of the modules.
         dissolved: paths of modules whose calls are written out where they are called.
+        functions: those that are called.
 
     Raises:
         Unreachable: a module's calls cannot be one body.
     """
-    return _Writing(runs, tree, dissolved).calls()
+    return _Writing(runs, tree, dissolved, functions or {}).calls()
 
 
 class _Writing:
-    def __init__(self, runs: Mapping[bool, LoweredGraph], tree: ModuleTree, dissolved: set[str]) -> None:
-        self.runs, self.tree, self.dissolved = runs, tree, dissolved
+    def __init__(
+        self,
+        runs: Mapping[bool, LoweredGraph],
+        tree: ModuleTree,
+        dissolved: set[str],
+        functions: Mapping[FunctionType, WrittenFunction],
+    ) -> None:
+        self.runs, self.tree, self.dissolved, self.functions = runs, tree, dissolved, functions
         self.lowered = runs[max(runs)]
         self.bodies: Bodies = {}
         self.elements: dict[str, dict[str, syntax.Expr | None]] = {}
@@ -97,7 +111,7 @@ class _Writing:
                 elif element not in (code(IDENTITY), known[name]):
                     raise Unreachable(call.path, "its calls differ")
         else:
-            body = write_body(call, self.lowered, self.tree, self.bodies)
+            body = write_body(call, self.lowered, self.tree, self.bodies, self.functions)
             needed = [*body.parameters, *parameters.get(call.path, ())]
             body = replace(body, parameters=_in_order(needed, call))
         known_body = self.bodies.get(call.path)
