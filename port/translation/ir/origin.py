@@ -76,6 +76,11 @@ class DefaultOf:
     function: str
     parameter: str
 
+    @property
+    def is_of_operator(self) -> bool:
+        """Whether it is a default of torch's own, which no source says."""
+        return self.function.startswith("aten.")
+
 
 @dataclass(frozen=True)
 class ConstructorArgument:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,7 +16,6 @@ from port.translation.ir.number import is_same
 from port.translation.ir.origin import (
     AttributeOf,
     ConstructorArgument,
-    DefaultOf,
     LengthOf,
     LiteralAt,
     Origin,
@@ -45,7 +43,6 @@ class FunctionScope(Scope):
         self, call: FunctionCall, lowered: LoweredGraph, tree: ModuleTree, functions: Collection[str] = ()
     ) -> None:
         super().__init__(call, lowered, tree, functions)
-        self.original: Any = call.function
         self.given: dict[Origin, ParameterOf] = {}
         self.held: dict[syntax.Expr, str] = {}
         for name, expression in self.parameters.items():
@@ -78,12 +75,8 @@ class FunctionScope(Scope):
         known = self.given.get(origin)
         if known is not None and (value is None or is_same(known.value, value)):
             return known
-        match origin:
-            case WorkedOut(function, operands):
-                return WorkedOut(function, tuple(map(self._with_parameters, operands)))
-            case DefaultOf(function, parameter) if function == self.original.__qualname__:
-                default = inspect.signature(self.original).parameters[parameter].default
-                return ParameterOf(parameter, default) if isinstance(default, int | float) else origin
+        if isinstance(origin, WorkedOut):
+            return WorkedOut(origin.function, tuple(map(self._with_parameters, origin.operands)))
         return origin
 
     def _said(self, node: syntax.Node) -> syntax.Node:
