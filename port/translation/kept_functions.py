@@ -10,11 +10,11 @@ from port.translation.ir.instrumentation import after
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.lowering.lower_graph import lower_graph
 from port.translation.passes.dissolve_functions import without_functions
-from port.translation.structure.written_function import WrittenFunction
+from port.translation.structure.written_function import Functions
 from port.translation.structure.written_functions import Unwritable, written_functions
 
 
-def with_kept_functions(captured: BothRuns) -> tuple[BothRuns, dict[FunctionType, WrittenFunction]]:
+def with_kept_functions(captured: BothRuns) -> tuple[BothRuns, Functions]:
     """The runs without the functions that cannot be written as such, and those that can."""
     while True:
         try:

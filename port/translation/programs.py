@@ -21,7 +21,7 @@ from port.translation.kept_functions import with_kept_functions
 from port.translation.structure.classes import program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.own_arguments import OwnArgument
-from port.translation.structure.program import Program
+from port.translation.structure.program import Program, with_functions
 from port.translation.structure.unreachable import LostLength
 
 
@@ -70,6 +70,7 @@ def programmed(
         initial = Initial(seen, captured.layers, folded)
         try:
             program = program_of(captured.runs, tree, initial, construction, fixed, functions)
+            program = with_functions(program, functions)
             return Programmed(captured, program, initial, bool(seen.starts), remat)
         except LostLength as error:
             # A length that the code needs where no array shows it: what it is made of cannot stay free.

@@ -10,8 +10,8 @@ from port.translation.codegen.imports import Imports
 from port.translation.codegen.shorter import shortened_calls
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
-from port.translation.structure.body import is_worth_keeping
 from port.translation.structure.call_tree import RETURN
+from port.translation.structure.kept_comments import is_worth_keeping
 from port.translation.structure.written_function import FunctionParameter, WrittenFunction
 
 _WIDTH = 112

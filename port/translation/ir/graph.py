@@ -161,8 +161,7 @@ class Loop:
 
 
 Step = Operation | LayerCall | ScopeEnter | ScopeExit | FunctionEnter | FunctionExit | Loop
-MARKS = (ScopeEnter, ScopeExit, FunctionEnter, FunctionExit)
-"""The kinds of steps that make nothing: they say where calls begin and end."""
+MARKS = (ScopeEnter, ScopeExit, FunctionEnter, FunctionExit)  # they make nothing: calls begin and end there
 S = TypeVar("S", bound=Step)
 
 
@@ -275,8 +274,7 @@ def read_by(step: Step) -> Iterator[Value]:
             yield from each_value(step.results)
         case Loop():
             yield from step.taken
-            yield from (each.next for each in step.carried)
-            yield from (each.inside for each in step.stacked)
+            yield from (*(each.next for each in step.carried), *(each.inside for each in step.stacked))
 
 
 def reading(step: S, instead: Callable[[Value], Any]) -> S:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from types import FunctionType
 from typing import Any
 
 from port.errors import NoPair
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, held, item_of, literal, names_in, ref, values_in
-from port.translation.ir.graph import Value, each_value
+from port.translation.ir.graph import Value
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.source_location import SourceLocation
+from port.translation.structure.call_results import parts_of, unpacks
 from port.translation.structure.call_tree import Call, FunctionCall, Item, ModuleCall, Repeated, made_by
 from port.translation.structure.function_scope import FunctionScope
 from port.translation.structure.inline_dce import Made, inlined, needed, tree_with_inlined, with_inlined
+from port.translation.structure.kept_comments import is_worth_keeping
 from port.translation.structure.name_hints import hints
 from port.translation.structure.scan import ends_of, made_of_loop, with_inlined_ends, written_loop
 from port.translation.structure.scope import Scope
 from port.translation.structure.source_map import statement_at
 from port.translation.structure.unpacking import assigned
 from port.translation.structure.unreachable import LostLength, Unreachable
-from port.translation.structure.written_function import WrittenFunction
+from port.translation.structure.written_function import Functions
 
 
 @dataclass(frozen=True)
@@ -47,37 +47,12 @@ class Body:
 Bodies = dict[str, Body]
 
 
-def _unpacks(results: Any, *, inside: bool = False) -> bool:
-    """Whether what a call gives has names of its own at once: ``x = …``, ``x, y = …``; or has no part that has one."""
-    values = [value.name for value in each_value(results)]
-    match results:
-        case None | Value():
-            return True
-        case tuple():
-            plain = len(results) > 1 and all(_unpacks(part, inside=True) for part in results)
-            return (plain and len(values) == len(set(values))) or (not values and not inside)
-        case _:
-            return not values and not inside
-
-
-def _parts(results: Any) -> Iterator[tuple[tuple[Any, ...], Value]]:
-    """The values in what a call gives, by the keys that lead to them."""
-    match results:
-        case Value():
-            yield (), results
-        case dict() | tuple():
-            items = results.items() if isinstance(results, dict) else enumerate(results)
-            for key, item in items:
-                for keys, value in _parts(item):
-                    yield (key, *keys), value
-
-
 def write_body(
     call: ModuleCall,
     lowered: LoweredGraph,
     tree: ModuleTree,
     bodies: Bodies,
-    functions: Mapping[FunctionType, WrittenFunction] | None = None,
+    functions: Functions | None = None,
 ) -> Body:
     """The body of a call.
 
@@ -111,7 +86,7 @@ def write_function_body(
     call: FunctionCall,
     lowered: LoweredGraph,
     tree: ModuleTree,
-    functions: Mapping[FunctionType, WrittenFunction],
+    functions: Functions,
     names: Collection[str],
 ) -> Body:
     """The body of a call of a function.
@@ -145,7 +120,7 @@ class _Writer:
         scope: Scope,
         lowered: LoweredGraph,
         bodies: Bodies,
-        functions: Mapping[FunctionType, WrittenFunction],
+        functions: Functions,
     ) -> None:
         self.call, self.scope, self.lowered, self.bodies, self.functions = call, scope, lowered, bodies, functions
         self.results = call.results
@@ -239,11 +214,11 @@ class _Writer:
     def _made_by_call(self, call: Call, called: syntax.Expr, *, acts: bool = False) -> Iterator[Made]:
         """A call: one statement for its results, or one for all that it gives and one for each part."""
         results, statement = self._as_values(call), statement_at(call.place)
-        if _unpacks(results):
+        if unpacks(results):
             yield Made(results, called, statement, acts=acts)
             return
         parts: dict[Value, tuple[Any, ...]] = {}
-        for keys, value in _parts(results):
+        for keys, value in parts_of(results):
             parts.setdefault(value, keys)  # of an array that is given twice, the first
         whole = Value(f"{next(iter(parts)).name}_and_others", (), "tree")
         yield Made(whole, called, statement, acts=acts)
@@ -302,16 +277,6 @@ class _Writer:
 
 def _is_unwritten(expression: syntax.Expr) -> bool:
     return UNWRITTEN in names_in(expression)
-
-
-_LAYOUT = re.compile(
-    r"\b[NBbn],\s*[Cc]\b|NCHW|\bBCHW\b|[(\[]\w+(, *[\w*()]+)+[)\]]|type:|noqa|pragma|TODO|FIXME|TorchScript"
-)
-
-
-def is_worth_keeping(line: str) -> bool:
-    """A comment that still holds: not one of torch's layout, nor one for a tool."""
-    return not _LAYOUT.search(line)
 
 
 def _reads_variable(node: syntax.Node) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import replace
-from types import FunctionType
 from typing import Any
 
 from port.translation.frontend.construction import Construction
@@ -20,12 +18,12 @@ from port.translation.structure.frozen_parameters import Freezing
 from port.translation.structure.held_tensors import is_read, layout_held
 from port.translation.structure.init_inference import Initial
 from port.translation.structure.own_arguments import ALL, OwnArgument, OwnArguments, given_a_configuration
-from port.translation.structure.program import Program, with_functions
+from port.translation.structure.program import Program
 from port.translation.structure.reroll_statements import counted, list_lengths, rolled
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.unreachable import Unreachable
 from port.translation.structure.written_calls import WrittenCalls, written_calls
-from port.translation.structure.written_function import WrittenFunction
+from port.translation.structure.written_function import Functions
 
 
 def program_of(
@@ -34,7 +32,7 @@ def program_of(
     initial: Initial | None = None,
     construction: Construction | None = None,
     fixed: frozenset[OwnArgument] = frozenset(),
-    functions: Mapping[FunctionType, WrittenFunction] | None = None,
+    functions: Functions | None = None,
 ) -> Program:
     """The classes of a module's runs; what differs between them stands behind a condition.
 
@@ -55,8 +53,7 @@ def program_of(
         try:
             calls = written_calls(lowered, tree, dissolved, functions)
             arguments = OwnArguments(construction, tree, fixed)
-            program = _Building(lowered, calls, tree, initial or Initial(), arguments).program()
-            return with_functions(program, functions or {})
+            return _Building(lowered, calls, tree, initial or Initial(), arguments).program()
         except SaidOtherwise as error:
             fixed |= {(error.original, ALL)}
         except Unreachable as error:
@@ -163,12 +160,9 @@ class _Building:
 
         if not path or self.tree.kind(path) != "sequential" or type(self.tree.modules[path]) is torch.nn.Sequential:
             return False
-        outside = not any(above in self.tree.layers for above in paths_above(path))
-        return (
-            outside
-            and self.tree.first_path(path) == path
-            and self._sequential(path, self.tree.modules[path]) is not None
-        )
+        if any(above in self.tree.layers for above in paths_above(path)) or self.tree.first_path(path) != path:
+            return False
+        return self._sequential(path, self.tree.modules[path]) is not None
 
     def _sequential_form(self, path: str) -> ClassForm:
         made = self._sequential(path, self.tree.modules[path])

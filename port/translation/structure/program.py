@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import FunctionType
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import names_in
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.configurations import ConfigurationClass, configurations_of, constructed_with
-from port.translation.structure.written_function import WrittenFunction
+from port.translation.structure.written_function import Functions, WrittenFunction
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Program:
         return constructed_with(self.classes[-1], self.configurations)
 
 
-def with_functions(program: Program, functions: Mapping[FunctionType, WrittenFunction]) -> Program:
+def with_functions(program: Program, functions: Functions) -> Program:
     """A program with those functions that its classes call, and those that these call.
 
     Args:

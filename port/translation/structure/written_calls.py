@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import FunctionType
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
@@ -16,7 +15,7 @@ from port.translation.structure.call_tree import ModuleCall, annotations_of, cal
 from port.translation.structure.sequential import IDENTITY, elements
 from port.translation.structure.train_eval_merge import merged
 from port.translation.structure.unreachable import Unreachable
-from port.translation.structure.written_function import WrittenFunction
+from port.translation.structure.written_function import Functions
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def written_calls(
     runs: Mapping[bool, LoweredGraph],
     tree: ModuleTree,
     dissolved: set[str],
-    functions: Mapping[FunctionType, WrittenFunction] | None = None,
+    functions: Functions | None = None,
 ) -> WrittenCalls:
     """Write the bodies of all calls; what differs between the modes stands behind a condition.
 
@@ -62,7 +61,7 @@ class _Writing:
         runs: Mapping[bool, LoweredGraph],
         tree: ModuleTree,
         dissolved: set[str],
-        functions: Mapping[FunctionType, WrittenFunction],
+        functions: Functions,
     ) -> None:
         self.runs, self.tree, self.dissolved, self.functions = runs, tree, dissolved, functions
         self.lowered = runs[max(runs)]

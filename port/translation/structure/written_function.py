@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from port.translation.ir import syntax
@@ -72,3 +73,7 @@ class WrittenFunction:
             else:
                 arguments.append(given(value))
         return syntax.Call(syntax.Name(self.name), tuple(arguments), tuple(keywords))
+
+
+Functions = Mapping[FunctionType, WrittenFunction]
+"""The original's functions → what they are written as, each behind those that it calls."""

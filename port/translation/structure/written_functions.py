@@ -22,9 +22,8 @@ from port.translation.structure.escapes import escaping
 from port.translation.structure.function_scope import at, each_leaf
 from port.translation.structure.name_hints import is_reserved, own_name
 from port.translation.structure.unreachable import Unreachable
-from port.translation.structure.written_function import FunctionParameter, WrittenFunction
+from port.translation.structure.written_function import FunctionParameter, Functions, WrittenFunction
 
-Functions = Mapping[FunctionType, WrittenFunction]
 _TAKEN = ("load", "load_file", "Path", "Any", "dataclass", "filled_later", "frozen", "unknown_start", "step")
 """Names that a source may have for something else."""
 
