@@ -13,6 +13,7 @@ from port.translation.ir.graph import ScopeEnter, ScopeExit, Value, each_value
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.source_location import SourceLocation
+from port.translation.structure.call_results import with_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +134,7 @@ def call_tree(lowered: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> M
     first = next(number for number, step in enumerate(lowered.steps) if isinstance(step, ScopeEnter))
     root = lowered.steps[first]
     assert isinstance(root, ScopeEnter)
-    made, results = _Reader(dissolved, tree).read(root.path, iter(lowered.steps[first + 1 :]))
+    made, results = _Reader(dissolved, tree, lowered.values).read(root.path, iter(lowered.steps[first + 1 :]))
     before = (step for step in lowered.steps[:first] if isinstance(step, Assignment))
     call = ModuleCall(root.path, root.module, root.arguments, root.place, results, (*before, *made))
     return _with_writes(call, _writes_by_maker(call, lowered.written))
@@ -145,10 +146,11 @@ class _Reader:
     Args:
         dissolved: paths of modules whose calls are written out where they are called.
         tree: of the modules.
+        values: of the run, by their names.
     """
 
-    def __init__(self, dissolved: set[str], tree: ModuleTree) -> None:
-        self.dissolved, self.tree = dissolved, tree
+    def __init__(self, dissolved: set[str], tree: ModuleTree, values: Mapping[str, Value]) -> None:
+        self.dissolved, self.tree, self.values = dissolved, tree, values
 
     def read(self, path: str, steps: Iterator[LoweredStep]) -> tuple[tuple[Item, ...], Any]:
         """What a call of a module, or a round of a loop in its code, does up to its end; and what it returns."""
@@ -163,7 +165,7 @@ class _Reader:
                     items.append(ModuleCall(step.path, step.module, step.arguments, step.place, results, made))
                 case FunctionEnter():
                     made, results = self.read(path, steps)
-                    items.append(FunctionCall(path, step, results, made))
+                    items.append(FunctionCall(path, step, with_arrays(results, self.values), made))
                 case FunctionExit():
                     return tuple(items), step.results
                 case ScopeExit() if dissolved:

@@ -14,6 +14,7 @@ import port
 from port.translation import Translation
 from tests.port.translation import function_helpers, function_nets
 from tests.port.translation.function_nets import (
+    Cropped,
     Defaults,
     Dissolved,
     Llama,
@@ -125,6 +126,14 @@ def test_results_are_unpacked_and_calls_agree_on_a_layout() -> None:
     assert "content_mean, content_std = mean_and_std(content)" in made.source
     # Its docstring speaks of torch's layout.
     assert "Statistics of an image" not in made.source
+
+
+def test_numbers_that_a_function_gives_beside_arrays_are_not_written() -> None:
+    made = _translated(Cropped(), torch.randn(2, 7, 3), construct=Cropped, static=True)
+    assert _signature(_functions(made)["cropped"]) == "x: jax.Array, size: int"
+    assert "y, _ = cropped(x, self.size)" in made.source
+    assert "return x[:, : x.shape[1] - size] * 2, None" in made.source
+    assert any("size" in tried for tried in made.settings.tried), made.settings
 
 
 def test_a_loop_calls_a_function() -> None:
