@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,12 @@ from port.translation.frontend.single_layer import as_root
 from port.translation.frontend.trials import Trials
 from port.translation.ir.graph import Graph
 from port.translation.ir.instrumentation import after
+from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.symbolic_lengths import shapes_of
 from port.translation.lowering.layout_assignment import analyse
 from port.translation.lowering.lower_graph import lower_graph
+from port.translation.passes.dissolve_functions import with_same_functions
 from port.translation.passes.identities import without_identities
 from port.translation.passes.reroll_loops import stateful_loops
 
@@ -55,6 +57,7 @@ class BothRuns:
         runs: the same in JAX's terms.
         trials: runs of the root at other lengths.
         free: the lengths that were asked to be left free.
+        layouts: of both runs.
     """
 
     module: torch.nn.Module
@@ -67,6 +70,7 @@ class BothRuns:
     runs: Runs
     trials: Trials
     free: tuple[FreeLength, ...] = ()
+    layouts: Layouts = field(default_factory=Layouts)
 
 
 def both_runs(
@@ -131,7 +135,8 @@ def both_runs(
     }
     for name, run in passes.items():
         graphs = {training: after(name, run(graph), training=training) for training, graph in graphs.items()}
+    graphs = with_same_functions(graphs)
     example = InputLengths(shapes_of(graphs[True])).of(args, kwargs)
     layouts = after("layout", analyse(graphs, root, example), training=None)
     runs = {t: after("lower", lower_graph(graph, root, layouts, training=t), training=t) for t, graph in graphs.items()}
-    return BothRuns(module, root, args, kwargs, layers, doubled, graphs, runs, trials, tuple(free))
+    return BothRuns(module, root, args, kwargs, layers, doubled, graphs, runs, trials, tuple(free), layouts)

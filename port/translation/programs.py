@@ -17,10 +17,11 @@ from port.translation.frontend.meta_device import is_on_meta
 from port.translation.frontend.python_random import again
 from port.translation.ir.instrumentation import unwatched
 from port.translation.ir.module_tree import ModuleTree
+from port.translation.kept_functions import with_kept_functions
 from port.translation.structure.classes import program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
 from port.translation.structure.own_arguments import OwnArgument
-from port.translation.structure.program import Program
+from port.translation.structure.program import Program, with_functions
 from port.translation.structure.unreachable import LostLength
 
 
@@ -69,12 +70,15 @@ def programmed(
     """
     cases = list(cases)
     while True:
+        cases, functions = with_kept_functions(cases)
         tree = ModuleTree(cases[0].root, cases[0].layers)
         folded = {path for captured in cases for each in captured.runs.values() for path in each.folds}
         initial = Initial(seen, cases[0].layers, folded)
         check_same_layouts(cases)
         try:
-            program = program_of([captured.runs for captured in cases], tree, initial, construction, fixed)
+            runs = [captured.runs for captured in cases]
+            program = program_of(runs, tree, initial, construction, fixed, functions)
+            program = with_functions(program, functions)
             return Programmed(tuple(cases), program, initial, bool(seen.starts), remat)
         except LostLength as error:
             # A length that the code needs where no array shows it: what it is made of cannot stay free.

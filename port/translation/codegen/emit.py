@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from port.translation.codegen.functions import definition
 from port.translation.codegen.imports import Imports
 from port.translation.codegen.shorter import runs_of, shortened_calls
 from port.translation.codegen.statements import text_of
@@ -49,16 +50,18 @@ def render(
         remat: names of the classes whose calls are checkpointed, as `checkpointed_classes` gives them.
         checks: statements at the head of the root's ``__call__``.
     """
-    imports = Imports(default_float=doubled, taken=[made.name for made in program.classes])
+    taken = [*(made.name for made in program.classes), *(made.name for made in program.functions)]
+    imports = Imports(default_float=doubled, taken=taken)
+    functions = [definition(made, imports) for made in program.functions]
     classes = [_class(made, program, imports, remat or {}) for made in program.classes]
     root = program.classes[-1].name
     if checks:
         classes[-1] = _with_checks(classes[-1], [imports.read(check) for check in checks])
     if program.configurations:
         imports.line("from dataclasses import dataclass")
-    written = [*(_configuration(made, program) for made in program.configurations), *map(text_of, classes)]
-    text = "\n\n\n".join(written)
-    read = names_in(*classes)
+    configurations = [_configuration(made, program) for made in program.configurations]
+    text = "\n\n\n".join([*configurations, *map(text_of, [*functions, *classes])])
+    read = names_in(*functions, *classes)
     if UNWRITTEN in read:
         text = f"{_UNWRITTEN}\n\n\n{text}"
     if "Buffer" in read:

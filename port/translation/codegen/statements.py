@@ -29,7 +29,7 @@ def _lines(statement: syntax.Stmt) -> Iterator[str]:
         case syntax.Comment(text):
             yield text
         case syntax.Docstring(text):
-            yield f'"""{text}"""'
+            yield from f'"""{text}"""'.split("\n")
         case syntax.If():
             yield from _branches(statement)
         case syntax.For(target, items, body):

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from port.parity.sides.copies import copied
 from port.translation.frontend.autograd_functions import traced_functions
 from port.translation.frontend.branch_selection import outside_branches
+from port.translation.frontend.called_functions import noted_functions
 from port.translation.frontend.constants import (
     check_constants,
     held_names,
@@ -153,6 +154,7 @@ def traced(
     with (
         torch.enable_grad(),
         wrapped(module, whole) as notes,
+        noted_functions(module, notes),
         padded(),
         traced_functions(notes) as unsaid,
         whole_stacks(),

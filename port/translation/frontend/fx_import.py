@@ -13,8 +13,9 @@ from torch.utils import _pytree as pytree
 
 from port.errors import NoPair
 from port.translation.frontend.constants import memory_of
-from port.translation.frontend.instrument import Noted, Notes, TensorSlot
+from port.translation.frontend.instrument import Noted, NotedFunction, Notes, TensorSlot
 from port.translation.frontend.source_locations import is_without_gradient, place_of
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import Graph, LayerCall, Operation, ScopeEnter, ScopeExit, Size, Step, Value
 from port.translation.ir.symbolic_lengths import guard_on, length_names, renamed
 
@@ -129,6 +130,11 @@ class _Reader:
 
     def _own(self, node: torch.fx.Node, name: str) -> None:
         key, tensors, sizes = cast("tuple[str, Any, Any]", node.args)
+        function = self.notes.functions.get(key)
+        if function is not None:
+            filling = {"tensor": self._known(tensors), "size": self._known(sizes)}
+            self.steps.append(_mark_of_function(function, filling, node, begins=key.endswith(">")))
+            return
         noted = self.notes.calls[key]
         filling = {"tensor": self._known(tensors), "size": self._known(sizes)}
         if name == "port_translation.mark.default":
@@ -216,6 +222,13 @@ class _Reader:
             return Value(name, shape, str(made.dtype).removeprefix("torch."))
         length = _size(made) if isinstance(made, int | torch.SymInt) else str(made)
         return Value(name, None, "size", renamed(length, self.lengths))
+
+
+def _mark_of_function(noted: NotedFunction, filling: dict[str, Any], node: torch.fx.Node, *, begins: bool) -> Step:
+    if not begins:
+        return FunctionExit(noted.function, noted.call, _filled(noted.results, filling))
+    given, place = _filled(noted.arguments, filling), place_of(node)
+    return FunctionEnter(noted.function, noted.call, given, noted.positional, noted.named, place, noted.numbers)
 
 
 def _filled(tree: Any, filling: dict[str, Any]) -> Any:

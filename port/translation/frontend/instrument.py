@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -53,21 +54,51 @@ class Noted:
 
 
 @dataclass
+class NotedFunction:
+    """What one call of a function was given, by its parameters' names, and gave; its tensors replaced by holes.
+
+    ``positional`` and ``named`` are the parameters that the call gives by their places, and by name.
+    """
+
+    function: FunctionType
+    call: int
+    arguments: dict[str, Any]
+    positional: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    results: Any = None
+    numbers: Numbers = field(default_factory=dict)
+
+
+@dataclass
 class Notes:
-    """The side table of a capture: a node's key → what the graph does not say."""
+    """The side table of a capture: a node's key → what the graph does not say.
+
+    ``in_layer`` is whether what runs now is a layer that is kept whole, to see which shapes it gives.
+    """
 
     prefix: str
     reads: ModeReads
     origins: ArgumentOrigins
     calls: dict[str, Noted] = field(default_factory=dict)
+    functions: dict[str, NotedFunction] = field(default_factory=dict)
     marks: list[torch.Tensor] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     shapes: dict[Any, Any] = field(default_factory=dict)
+    in_layer: bool = False
 
     def next_call(self, path: str) -> int:
         number = self.counts.get(path, 0)
         self.counts[path] = number + 1
         return number
+
+    @contextmanager
+    def within_layer(self) -> Iterator[None]:
+        """Within it, a layer runs that is kept whole."""
+        before, self.in_layer = self.in_layer, True
+        try:
+            yield
+        finally:
+            self.in_layer = before
 
 
 @contextmanager
@@ -174,7 +205,8 @@ def _layer(
                     tree, outputs, _ = emptied(shapes_of(module, forward, hooks, *filled, other_mode=other_mode))
                     return tree, [output.clone() for output in outputs]
 
-                tree, outputs = notes.reads.of_layer(gives, lambda made: (repr(made[0]), described(made[1])))
+                with notes.within_layer():
+                    tree, outputs = notes.reads.of_layer(gives, lambda made: (repr(made[0]), described(made[1])))
                 known[asked] = tree, list(map(form_of, outputs))
             noted.results, forms = known[asked]
             return list(map(of_form, forms))

@@ -18,7 +18,10 @@ from port.translation.ir.source_location import SourceLocation
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _WITHOUT_GRADIENT = "<no_grad>"
 _OURS = str(Path(__file__).parents[1])
-_INSTRUMENTS = ("instrument.py", "custom_ops.py", "autograd_functions.py", "branch_selection.py", "argument_origins.py")
+_INSTRUMENTS = (
+    *("instrument.py", "called_functions.py", "custom_ops.py", "autograd_functions.py"),
+    *("branch_selection.py", "argument_origins.py"),
+)
 """Files of ours through which the user's code runs: what is behind them is the user's."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.number import Numbers, Path, each_number, origin_at, with_origins
 from port.translation.ir.origin import Origin
 from port.translation.ir.source_location import SourceLocation
@@ -159,7 +160,8 @@ class Loop:
         return (*(each.last for each in self.carried), *(each.whole for each in self.stacked))
 
 
-Step = Operation | LayerCall | ScopeEnter | ScopeExit | Loop
+Step = Operation | LayerCall | ScopeEnter | ScopeExit | FunctionEnter | FunctionExit | Loop
+MARKS = (ScopeEnter, ScopeExit, FunctionEnter, FunctionExit)  # they make nothing: calls begin and end there
 S = TypeVar("S", bound=Step)
 
 
@@ -224,7 +226,7 @@ def mapped(tree: Any, function: Callable[[Value], Any]) -> Any:
 def values_of(graph: Graph) -> Iterator[Value]:
     """Every value that a step makes."""
     for step in each_step(graph.steps):
-        if not isinstance(step, ScopeEnter | ScopeExit):
+        if not isinstance(step, MARKS):
             yield from each_value(step.results)
 
 
@@ -238,7 +240,7 @@ def each_step(steps: Iterable[Step]) -> Iterator[Step]:
 
 def numbers_of(step: Step) -> Iterator[tuple[Path, int | float | bool, Origin | None]]:
     """The numbers among a step's arguments: the way to each, itself, and its origin if that is known."""
-    if isinstance(step, Operation | LayerCall | ScopeEnter):
+    if isinstance(step, Operation | LayerCall | ScopeEnter | FunctionEnter):
         for path, value in each_number(arguments_of(step)):
             yield path, value, origin_at(step.numbers, path, value)
 
@@ -246,7 +248,7 @@ def numbers_of(step: Step) -> Iterator[tuple[Path, int | float | bool, Origin | 
 def with_known_origins(step: S) -> S:
     """A step whose numbers remember their origins, through all that rules work out of them."""
     match step:
-        case Operation() | ScopeEnter():
+        case Operation() | ScopeEnter() | FunctionEnter():
             return replace(step, arguments=with_origins(step.arguments, step.numbers))
         case LayerCall():
             arguments = tuple(with_origins(item, step.numbers, (place,)) for place, item in enumerate(step.arguments))
@@ -254,7 +256,7 @@ def with_known_origins(step: S) -> S:
     return step
 
 
-def arguments_of(step: Operation | LayerCall | ScopeEnter) -> dict[Any, Any]:
+def arguments_of(step: Operation | LayerCall | ScopeEnter | FunctionEnter) -> dict[Any, Any]:
     """What a step was given, by names; a layer's positional arguments by their numbers."""
     if isinstance(step, LayerCall):
         return {**dict(enumerate(step.arguments)), **step.keywords}
@@ -264,27 +266,26 @@ def arguments_of(step: Operation | LayerCall | ScopeEnter) -> dict[Any, Any]:
 def read_by(step: Step) -> Iterator[Value]:
     """The values that a step takes; those that a loop's steps take are not among them."""
     match step:
-        case Operation() | ScopeEnter():
+        case Operation() | ScopeEnter() | FunctionEnter():
             yield from each_value(step.arguments)
         case LayerCall():
             yield from each_value((step.arguments, step.keywords))
-        case ScopeExit():
+        case ScopeExit() | FunctionExit():
             yield from each_value(step.results)
         case Loop():
             yield from step.taken
-            yield from (each.next for each in step.carried)
-            yield from (each.inside for each in step.stacked)
+            yield from (*(each.next for each in step.carried), *(each.inside for each in step.stacked))
 
 
 def reading(step: S, instead: Callable[[Value], Any]) -> S:
     """The same step with others in the place of the values that it takes; a loop's own steps stay as they are."""
     match step:
-        case Operation() | ScopeEnter():
+        case Operation() | ScopeEnter() | FunctionEnter():
             return replace(step, arguments=mapped(step.arguments, instead))
         case LayerCall():
             arguments, keywords = mapped((step.arguments, step.keywords), instead)
             return replace(step, arguments=arguments, keywords=keywords)
-        case ScopeExit():
+        case ScopeExit() | FunctionExit():
             return replace(step, results=mapped(step.results, instead))
         case Loop():
             return replace(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from port.translation.ir import syntax
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import Graph, ScopeEnter, ScopeExit, Value
 from port.translation.ir.layout import Drawn, Folded, Layout
 from port.translation.ir.source_location import SourceLocation
@@ -73,7 +74,7 @@ class Scan:
         return (*self.first, *self.whole, *self.next, *self.given)
 
 
-LoweredStep: TypeAlias = "Assignment | ScopeEnter | ScopeExit | Scan"
+LoweredStep: TypeAlias = "Assignment | ScopeEnter | ScopeExit | FunctionEnter | FunctionExit | Scan"
 
 
 def each_lowered(steps: Iterable[LoweredStep]) -> Iterator[LoweredStep]:
@@ -99,7 +100,7 @@ class LoweredGraph:
 
     Attributes:
         graph: what it was made from.
-        steps: assignments, between the marks of the modules' calls.
+        steps: assignments, between the marks of the modules' and the functions' calls.
         layouts: of every array.
         folds: path of a linear layer → the flattened block that its inputs are.
         notes: id of a difference → the places where it was met.

@@ -55,7 +55,8 @@ def with_origins(tree: Any, numbers: Numbers, path: Path = ()) -> Any:
             return tree
         case int() | float():
             origin = origin_at(numbers, path, tree)
-            return tree if isinstance(origin, DefaultOf) else with_origin(tree, origin)
+            is_torchs = isinstance(origin, DefaultOf) and origin.is_of_operator
+            return tree if is_torchs else with_origin(tree, origin)
         case tuple() | list():
             return type(tree)(with_origins(item, numbers, (*path, place)) for place, item in enumerate(tree))
         case dict():

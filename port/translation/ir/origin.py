@@ -76,6 +76,11 @@ class DefaultOf:
     function: str
     parameter: str
 
+    @property
+    def is_of_operator(self) -> bool:
+        """Whether it is a default of torch's own, which no source says."""
+        return self.function.startswith("aten.")
+
 
 @dataclass(frozen=True)
 class ConstructorArgument:
@@ -103,7 +108,22 @@ class ShapeRead:
     axis: int
 
 
-Origin: TypeAlias = "LiteralAt | AttributeOf | LengthOf | WorkedOut | DefaultOf | ConstructorArgument | ShapeRead"
+@dataclass(frozen=True)
+class ParameterOf:
+    """A parameter of the written function around it holds it.
+
+    Attributes:
+        parameter: as the function's code reads it: ``window_size``, ``size[0]``.
+        value: the number.
+    """
+
+    parameter: str
+    value: int | float | bool
+
+
+Origin: TypeAlias = (
+    "LiteralAt | AttributeOf | LengthOf | WorkedOut | DefaultOf | ConstructorArgument | ShapeRead | ParameterOf"
+)
 
 
 def said(origin: Origin, scope: str = "") -> str:
@@ -131,7 +151,7 @@ def said(origin: Origin, scope: str = "") -> str:
             return f" {function} ".join(_operand(operand, scope) for operand in operands)
         case DefaultOf():
             return "default"
-        case ConstructorArgument(_, argument):
+        case ConstructorArgument(_, argument) | ParameterOf(argument, _):
             return argument
 
 

@@ -8,6 +8,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from port.translation.ir import syntax
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 from port.translation.ir.number import Numbers, Path, origin_at
@@ -52,11 +53,11 @@ def print_lowered(lowered: LoweredGraph) -> str:
 
 def _steps(steps: Any, depth: int = 0, scopes: tuple[str, ...] = ("",)) -> Iterator[str]:
     for step in steps:
-        if isinstance(step, ScopeExit):
+        if isinstance(step, ScopeExit | FunctionExit):
             depth, scopes = depth - 1, scopes[:-1]
         yield from _step(step, depth, scopes)
-        if isinstance(step, ScopeEnter):
-            depth, scopes = depth + 1, (*scopes, step.path)
+        if isinstance(step, ScopeEnter | FunctionEnter):
+            depth, scopes = depth + 1, (*scopes, step.path if isinstance(step, ScopeEnter) else scopes[-1])
 
 
 def _step(step: Step, depth: int, scopes: tuple[str, ...]) -> Iterator[str]:
@@ -70,10 +71,12 @@ def _step(step: Step, depth: int, scopes: tuple[str, ...]) -> Iterator[str]:
             given = ", ".join(filter(None, [*positional, _named(step.keywords, origins)]))
             name = f"{type(step.module).__name__} {step.path}"
             yield _line(depth, f"{_results(step.results)} = call {name}({given})", step.place)
-        case ScopeEnter():
+        case ScopeEnter() | FunctionEnter():
             yield _enter(step, depth, scopes[-1])
         case ScopeExit():
             yield _line(depth, f"leave {step.path or 'the model'} → {_shown(step.results)}")
+        case FunctionExit():
+            yield _line(depth, f"leave {step.function.__qualname__} → {_shown(step.results)}")
         case Loop():
             direction = " reversed" if step.reverse else ""
             yield _line(depth, f"{_results(step.results)} = loop of {step.length}{direction}:", step.place)
@@ -90,11 +93,11 @@ def _step(step: Step, depth: int, scopes: tuple[str, ...]) -> Iterator[str]:
 
 def _lowered_steps(steps: Any, lowered: LoweredGraph, depth: int = 0, scopes: tuple[str, ...] = ("",)) -> Iterator[str]:
     for step in steps:
-        if isinstance(step, ScopeExit):
+        if isinstance(step, ScopeExit | FunctionExit):
             depth, scopes = depth - 1, scopes[:-1]
         yield from _lowered_step(step, lowered, depth, scopes)
-        if isinstance(step, ScopeEnter):
-            depth, scopes = depth + 1, (*scopes, step.path)
+        if isinstance(step, ScopeEnter | FunctionEnter):
+            depth, scopes = depth + 1, (*scopes, step.path if isinstance(step, ScopeEnter) else scopes[-1])
 
 
 def _lowered_step(step: LoweredStep, lowered: LoweredGraph, depth: int, scopes: tuple[str, ...]) -> Iterator[str]:
@@ -103,10 +106,12 @@ def _lowered_step(step: LoweredStep, lowered: LoweredGraph, depth: int, scopes: 
             moved = "  (transpose)" if step.is_transpose else ""
             text = f"{_results(step.results, lowered)} = {source(step.expression)}{moved}"
             yield _line(depth, f"{text}{_numbers_in(step.expression, scopes[-1])}", step.place)
-        case ScopeEnter():
+        case ScopeEnter() | FunctionEnter():
             yield _enter(step, depth)
         case ScopeExit():
             yield _line(depth, f"leave {step.path or 'the model'} → {_shown(step.results)}")
+        case FunctionExit():
+            yield _line(depth, f"leave {step.function.__qualname__} → {_shown(step.results)}")
         case Scan():
             length = "the arrays' length" if step.length is None else source(step.length)
             direction = " reversed" if step.reverse else ""
@@ -122,10 +127,12 @@ def _lowered_step(step: LoweredStep, lowered: LoweredGraph, depth: int, scopes: 
                 yield _line(depth + 1, f"stacked {source(given)} to {value!r}")
 
 
-def _enter(step: ScopeEnter, depth: int, scope: str = "") -> str:
+def _enter(step: ScopeEnter | FunctionEnter, depth: int, scope: str = "") -> str:
+    given = _named(step.arguments, _Origins(step.numbers, scope))
+    if isinstance(step, FunctionEnter):
+        return _line(depth, f"enter {step.function.__qualname__} (function): {given}", step.place)
     name = type(step.module).__name__
     call = f", call {step.call + 1}" if step.call else ""
-    given = _named(step.arguments, _Origins(step.numbers, scope))
     return _line(depth, f"enter {step.path or 'the model'} ({name}{call}): {given}", step.place)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import values_in
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import Graph, Loop, ScopeEnter, ScopeExit, Step, Value, each_value, read_by, values_of
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 
@@ -50,24 +51,24 @@ def verify_lowered(lowered: LoweredGraph) -> None:
 class _Verifier:
     def __init__(self, made: set[Value]) -> None:
         self.made = made
-        self.scopes: list[tuple[str, int]] = []
+        self.scopes: list[tuple[Any, int]] = []
 
     def check(self, steps: Iterable[Step], written: Iterable[Value]) -> None:
         for step in steps:
             self.step(step)
         if self.scopes:
-            raise BrokenGraph(f"{self.scopes[-1][0] or 'the model'} is entered and never left")
+            raise BrokenGraph(f"{_called(self.scopes[-1][0])} is entered and never left")
         self.read(written, "what is written to the module")
 
     def step(self, step: Step) -> None:
         what = _named(step)
         self.read(step.taken if isinstance(step, Loop) else read_by(step), what)
         match step:
-            case ScopeEnter():
-                self.scopes.append((step.path, step.call))
-            case ScopeExit():
-                if not self.scopes or self.scopes.pop() != (step.path, step.call):
-                    raise BrokenGraph(f"{step.path or 'the model'} is left and was not entered last")
+            case ScopeEnter() | FunctionEnter():
+                self.scopes.append((_scope(step), step.call))
+            case ScopeExit() | FunctionExit():
+                if not self.scopes or self.scopes.pop() != (_scope(step), step.call):
+                    raise BrokenGraph(f"{_called(_scope(step))} is left and was not entered last")
             case Loop():
                 self.loop(step)
                 self.make(step.results, what)
@@ -94,19 +95,19 @@ class _Verifier:
             self.made.add(value)
 
 
-def _verify_steps(steps: Iterable[LoweredStep], known: set[str], scopes: list[str]) -> None:
+def _verify_steps(steps: Iterable[LoweredStep], known: set[str], scopes: list[Any]) -> None:
     for step in steps:
         match step:
             case Assignment():
                 _read([step.expression], known, "an expression")
                 known |= {value.name for value in each_value(step.results)}
-            case ScopeEnter():
-                _read(_expressions(step.arguments), known, f"the call of {step.path or 'the model'}")
-                scopes.append(step.path)
-            case ScopeExit():
-                _read(_expressions(step.results), known, f"what {step.path or 'the model'} gives")
-                if not scopes or scopes.pop() != step.path:
-                    raise BrokenGraph(f"{step.path or 'the model'} is left and was not entered last")
+            case ScopeEnter() | FunctionEnter():
+                _read(_expressions(step.arguments), known, f"the call of {_called(_scope(step))}")
+                scopes.append(_scope(step))
+            case ScopeExit() | FunctionExit():
+                _read(_expressions(step.results), known, f"what {_called(_scope(step))} gives")
+                if not scopes or scopes.pop() != _scope(step):
+                    raise BrokenGraph(f"{_called(_scope(step))} is left and was not entered last")
             case Scan():
                 _read([*step.first, *step.whole], known, "a scan")
                 inside = known | {value.name for value in (*step.carried, *step.sliced)}
@@ -135,9 +136,18 @@ def _expressions(tree: Any) -> Iterable[syntax.Expr]:
 
 def _named(step: Step) -> str:
     match step:
-        case ScopeEnter() | ScopeExit():
-            return f"the call of {step.path or 'the model'}"
+        case ScopeEnter() | ScopeExit() | FunctionEnter() | FunctionExit():
+            return f"the call of {_called(_scope(step))}"
         case Loop():
             return "a loop"
         case _:
             return getattr(step, "operator", None) or f"the call of {getattr(step, 'path', '')}"
+
+
+def _scope(step: ScopeEnter | ScopeExit | FunctionEnter | FunctionExit) -> Any:
+    """What a mark enters or leaves: a module's path, or a function."""
+    return step.path if isinstance(step, ScopeEnter | ScopeExit) else step.function
+
+
+def _called(scope: Any) -> str:
+    return getattr(scope, "__qualname__", scope) or "the model"

@@ -56,6 +56,7 @@ class LoweringContext:
         self.through: dict[Value, tuple[Value, Back]] = {}
         self.sources: set[Value] = set()
         self.copies: dict[tuple[Value, Layout], Value] = {}
+        self.copies_outside: list[dict[tuple[Value, Layout], Value]] = []  # of the functions that are entered
         self.numbers = count()  # of the copies
         self.literals: dict[Value, syntax.Expr] = {}
         self.place: SourceLocation | None = None
@@ -254,6 +255,15 @@ class LoweringContext:
             if value.shape is not None:
                 self.layouts[value] = torchs(value.rank)
         self._append(Assignment(results, expression, several=len(results) > 1, place=self.place))
+
+    def enter_function(self) -> None:
+        """What is copied into other layouts outside a function is nothing that it is given."""
+        self.copies_outside.append(self.copies)
+        self.copies = {}
+
+    def leave_function(self) -> None:
+        """Nor does it give what it has copied."""
+        self.copies = self.copies_outside.pop()
 
     @contextmanager
     def within(self) -> Iterator[list[LoweredStep]]:

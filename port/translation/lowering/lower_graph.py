@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from port.translation.frontend.constants import constant
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import (
     Graph,
     LayerCall,
@@ -76,6 +77,14 @@ def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
             for value in each_value(step.arguments):
                 stage.settle(value)
             stage.lowered.append(replace(step, arguments=mapped(with_known_origins(step).arguments, stage.ref)))
+        case FunctionEnter():
+            stage.place = step.place
+            arguments = mapped(with_known_origins(step).arguments, stage.ref)
+            stage.lowered.append(replace(step, arguments=arguments))
+            stage.enter_function()
+        case FunctionExit():
+            stage.lowered.append(replace(step, results=mapped(step.results, stage.ref)))
+            stage.leave_function()
         case ScopeExit() if not step.path:
             for path, value in stage.graph.written.items():
                 stage.write(path, value)

@@ -9,6 +9,7 @@ from typing import Any
 
 from port.errors import NoPair
 from port.translation.ir.expr import ref
+from port.translation.ir.function_calls import FunctionEnter
 from port.translation.ir.graph import (
     Graph,
     LayerCall,
@@ -212,13 +213,14 @@ def _turns_matrices(before: Layout, after: Layout) -> bool:
 
 
 def unlike(trial: Trial) -> list[Ask]:
-    """Arguments of modules that come in another order than in most calls of the class, and that order."""
-    calls: dict[tuple[type, str, int], list[Value]] = {}
+    """Arguments that come in another order than in most calls of the class, or of the function; and that order."""
+    calls: dict[tuple[Any, str, int], list[Value]] = {}
     for step in each_step(trial.graph.steps):
-        if isinstance(step, ScopeEnter):
+        if isinstance(step, ScopeEnter | FunctionEnter):
+            called = type(step.module) if isinstance(step, ScopeEnter) else step.function
             for name, argument in step.arguments.items():
                 if isinstance(argument, Value) and argument in trial.layouts:
-                    calls.setdefault((type(step.module), name, argument.rank), []).append(argument)
+                    calls.setdefault((called, name, argument.rank), []).append(argument)
     found: list[Ask] = []
     for arguments in calls.values():
         layouts = [replace(trial.layout(argument), folded=None) for argument in arguments]

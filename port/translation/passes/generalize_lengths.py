@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import (
     Carried,
     Graph,
@@ -28,6 +29,7 @@ from port.translation.ir.graph import (
     Value,
 )
 from port.translation.ir.number import KnownNumber, Path, agreed
+from port.translation.passes.dissolve_functions import without_functions
 
 _STRIDES = (1, 2, 4, 8, 16, 32, 64, 3, 5, 6, 7, 9, 10, 12, 14, 20, 24, 28)
 """By which a length is divided, as strides and windows do, in the order in which they are tried."""
@@ -40,10 +42,12 @@ def generalised(graphs: Sequence[Graph], names: dict[str, tuple[int, ...]]) -> G
         graphs: of the same module in the same mode, at lengths of their own.
         names: of the lengths that differ → their numbers, one a graph.
     """
-    try:
-        return _Generalising(graphs, names).graph()
-    except _Different:
-        return None
+    for several in (graphs, list(map(without_functions, graphs))):
+        try:
+            return _Generalising(several, names).graph()
+        except _Different:
+            continue
+    return None
 
 
 class _Different(Exception):
@@ -105,8 +109,12 @@ class _Generalising:
                 self._alike(several, "path")
                 arguments = self._tree([step.arguments for step in several])
                 return replace(first, arguments=arguments, numbers=_numbers(several))
-            case ScopeExit():
-                self._alike(several, "path")
+            case FunctionEnter():
+                self._alike(several, "function", "positional", "named")
+                arguments = self._tree([step.arguments for step in several])
+                return replace(first, arguments=arguments, numbers=_numbers(several))
+            case ScopeExit() | FunctionExit():
+                self._alike(several, "path" if isinstance(first, ScopeExit) else "function")
                 return replace(first, results=self._tree([step.results for step in several]))
             case Loop():
                 return self._loop(several)

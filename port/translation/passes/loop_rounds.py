@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from port.translation.ir.graph import LayerCall, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
+from port.translation.ir.graph import MARKS, LayerCall, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
 from port.translation.ir.number import agreed
 from port.translation.passes.single_slices import Element, element_of
 
@@ -133,10 +134,10 @@ class _Fitting:
                 keywords = self._tree([step.keywords for step in column])
                 numbers = agreed([step.numbers for step in column])
                 return replace(first, arguments=arguments, keywords=keywords, numbers=numbers)
-            case ScopeEnter():
+            case ScopeEnter() | FunctionEnter():
                 arguments = self._tree([step.arguments for step in column])
                 return replace(first, arguments=arguments, numbers=agreed([step.numbers for step in column]))
-            case ScopeExit():
+            case ScopeExit() | FunctionExit():
                 return replace(first, results=self._tree([step.results for step in column]))
         raise Unfit
 
@@ -261,7 +262,7 @@ class _Fitting:
 
 
 def _results(step: Step | None) -> list[Value]:
-    return [] if step is None or isinstance(step, ScopeEnter | ScopeExit) else list(each_value(step.results))
+    return [] if step is None or isinstance(step, MARKS) else list(each_value(step.results))
 
 
 def _step(numbers: list[int]) -> int | None:

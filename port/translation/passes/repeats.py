@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
 
 FEWEST = 4
@@ -46,7 +47,7 @@ class Repeats:
         numbers: dict[Any, int] = {}
         kinds = [("once", place) if place in once else _kind(step) for place, step in enumerate(steps)]
         self.kinds = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
-        self.deeper = [isinstance(step, ScopeEnter) - isinstance(step, ScopeExit) for step in steps]
+        self.deeper = [_deeper(step) for step in steps]
         self.following: list[int | None] = [None] * len(steps)
         last: dict[int, int] = {}
         for place in reversed(range(len(steps))):
@@ -106,8 +107,17 @@ def _kind(step: Step) -> Any:
             return "enter", step.path, step.place
         case ScopeExit():
             return "leave", step.path
+        case FunctionEnter():
+            return "enter", step.function, step.place, step.positional, step.named
+        case FunctionExit():
+            return "leave", step.function
         case Loop():
             return id(step)
+
+
+def _deeper(step: Step) -> int:
+    """How many calls more are open behind a step than before it."""
+    return isinstance(step, ScopeEnter | FunctionEnter) - isinstance(step, ScopeExit | FunctionExit)
 
 
 def _shapes(results: Any) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ from port.translation.ir.graph import (
     Value,
 )
 from port.translation.passes.dead_code import is_unread_draw, without_dead_code
+from port.translation.passes.dissolve_functions import without_functions
 from port.translation.passes.loop_results import Leaving
 from port.translation.passes.loop_rounds import Round, Unfit, fitted
 from port.translation.passes.repeats import FEWEST, Repeat, Repeats
@@ -31,12 +32,26 @@ def rolled_loops(graph: Graph, *, training: bool) -> Graph:
     """A run with its loops rolled up; the same run where there are none.
 
     A loop is rolled up where every round does the same to what the round before has left, to the next slices of
-    tensors, and to values from before the loop.
+    tensors, and to values from before the loop. Functions are dissolved where they stand in a loop's way.
 
     Args:
         graph: of `port.translation.frontend.export`; it stays as it is.
         training: its mode.
     """
+    made, plain = _rolled(graph, training=training), without_functions(graph)
+    if plain is graph:
+        return made
+    other = _rolled(plain, training=training)
+    return made if _loops_in(made) == _loops_in(other) else other
+
+
+def _loops_in(graph: Graph) -> list[tuple[Any, int]]:
+    """The loops of a run: how many rounds each has, and how many operators and layers are in one."""
+    loops = [step for step in graph.steps if isinstance(step, Loop)]
+    return [(loop.length, sum(isinstance(step, Operation | LayerCall) for step in loop.steps)) for loop in loops]
+
+
+def _rolled(graph: Graph, *, training: bool) -> Graph:
     sizes = [step for step in graph.steps if _is_of_sizes(step)]
     rest = [step for step in graph.steps if not _is_of_sizes(step)]
     rolling = _Rolling(training, dict(graph.written))

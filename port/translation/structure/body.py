@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from port.errors import NoPair
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, held, item_of, literal, names_in, ref, values_in
-from port.translation.ir.graph import Value, each_value
+from port.translation.ir.graph import Value
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.source_location import SourceLocation
-from port.translation.structure.call_tree import Item, ModuleCall, Repeated, made_by
+from port.translation.structure.call_results import parts_of, unpacks
+from port.translation.structure.call_tree import Call, FunctionCall, Item, ModuleCall, Repeated, made_by
+from port.translation.structure.function_scope import FunctionScope
 from port.translation.structure.inline_dce import Made, inlined, needed, tree_with_inlined, with_inlined
+from port.translation.structure.kept_comments import is_worth_keeping
 from port.translation.structure.name_hints import hints
 from port.translation.structure.scan import ends_of, made_of_loop, with_inlined_ends, written_loop
 from port.translation.structure.scope import Scope
 from port.translation.structure.source_map import statement_at
 from port.translation.structure.unpacking import assigned
-from port.translation.structure.unreachable import LostLength
+from port.translation.structure.unreachable import LostLength, Unreachable
+from port.translation.structure.written_function import Functions
 
 
 @dataclass(frozen=True)
@@ -46,32 +49,13 @@ class Body:
 Bodies = dict[str, Body]
 
 
-def _unpacks(results: Any, *, inside: bool = False) -> bool:
-    """Whether what a call gives has names of its own at once: ``x = …``, ``x, y = …``; or has no part that has one."""
-    values = [value.name for value in each_value(results)]
-    match results:
-        case None | Value():
-            return True
-        case tuple():
-            plain = len(results) > 1 and all(_unpacks(part, inside=True) for part in results)
-            return (plain and len(values) == len(set(values))) or (not values and not inside)
-        case _:
-            return not values and not inside
-
-
-def _parts(results: Any) -> Iterator[tuple[tuple[Any, ...], Value]]:
-    """The values in what a call gives, by the keys that lead to them."""
-    match results:
-        case Value():
-            yield (), results
-        case dict() | tuple():
-            items = results.items() if isinstance(results, dict) else enumerate(results)
-            for key, item in items:
-                for keys, value in _parts(item):
-                    yield (key, *keys), value
-
-
-def write_body(call: ModuleCall, lowered: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> Body:
+def write_body(
+    call: ModuleCall,
+    lowered: LoweredGraph,
+    tree: ModuleTree,
+    bodies: Bodies,
+    functions: Functions | None = None,
+) -> Body:
     """The body of a call.
 
     Args:
@@ -79,15 +63,20 @@ def write_body(call: ModuleCall, lowered: LoweredGraph, tree: ModuleTree, bodies
         lowered: the run.
         tree: how what the module holds is reached.
         bodies: of the calls inside, by their paths.
+        functions: those that are called.
 
     Raises:
         Unreachable: it needs something of its caller that it is not given.
         NoPair: it gives an object that is no tensor and no tree of them.
     """
+    known = functions or {}
+    names = {function.name for function in known.values()}
+
+    def writer() -> _Writer:
+        return _Writer(call, Scope(call, lowered, tree, names), lowered, bodies, known)
+
     try:
-        return _Writer(call, lowered, tree, bodies).body()
-    except LostLength:
-        return _Writer(call, lowered, tree, bodies).body(keeping_lengths=True)
+        return _with_lengths(writer)
     except NoSource as error:
         raise NoPair(
             f"{type(call.module).__qualname__} gives or hands on a {type(error.thing).__qualname__}, which is neither "
@@ -95,12 +84,49 @@ def write_body(call: ModuleCall, lowered: LoweredGraph, tree: ModuleTree, bodies
         ) from None
 
 
+def write_function_body(
+    call: FunctionCall,
+    lowered: LoweredGraph,
+    tree: ModuleTree,
+    functions: Functions,
+    names: Collection[str],
+) -> Body:
+    """The body of a call of a function.
+
+    Args:
+        call: in the tree of calls.
+        lowered: the run.
+        tree: of the modules.
+        functions: those that it calls.
+        names: of all functions, which no variable may have.
+
+    Raises:
+        Unreachable: it needs something of its caller that it is not given.
+        NoSource: it gives something that no expression says.
+    """
+    return _with_lengths(lambda: _Writer(call, FunctionScope(call, lowered, tree, names), lowered, {}, functions))
+
+
+def _with_lengths(writer: Callable[[], _Writer]) -> Body:
+    """A body; where it needs a length that no array shows any more, with the arrays that show it kept."""
+    try:
+        return writer().body()
+    except LostLength:
+        return writer().body(keeping_lengths=True)
+
+
 class _Writer:
-    def __init__(self, call: ModuleCall, lowered: LoweredGraph, tree: ModuleTree, bodies: Bodies) -> None:
-        self.call, self.lowered, self.tree, self.bodies = call, lowered, tree, bodies
+    def __init__(
+        self,
+        call: Call,
+        scope: Scope,
+        lowered: LoweredGraph,
+        bodies: Bodies,
+        functions: Functions,
+    ) -> None:
+        self.call, self.scope, self.lowered, self.bodies, self.functions = call, scope, lowered, bodies, functions
         self.results = call.results
         self.writes = dict(call.writes)
-        self.scope = Scope(call, lowered, tree)
         self.told: set[SourceLocation] = set()
         self.wholes: dict[syntax.Expr, Value] = {}  # what calls gave so far as trees
 
@@ -138,7 +164,7 @@ class _Writer:
         statements: list[syntax.Stmt] = []
         if item.statement is not None and item.statement.place not in self.told:
             self.told.add(item.statement.place)
-            statements += [syntax.Comment(line) for line in item.statement.comments if _is_worth_keeping(line)]
+            statements += [syntax.Comment(line) for line in item.statement.comments if is_worth_keeping(line)]
         if item.statement is not None and _is_unwritten(item.expression):
             statements += [syntax.Comment(f"# {line.strip()}") for line in item.statement.text.splitlines()]
         if item.scan is not None:
@@ -165,6 +191,8 @@ class _Writer:
             inside.count_uses(made, ends_of(scan))
             return [statement for statement, _ in self._located(made, inside, {**inline, **inner})]
 
+        if not isinstance(self.call, ModuleCall):
+            raise Unreachable(self.call.path, "goes round a loop")
         function, item.expression = written_loop(replace(item, scan=scan), scope, type(self.call.module), statements)
         return [function]
 
@@ -186,24 +214,26 @@ class _Writer:
                 case Assignment():
                     made.append(Made(item.results, item.expression, statement_at(item.place)))
                 case ModuleCall():
-                    made += self._made_by_call(item)
+                    acts = bool(self.bodies[item.path].statements)
+                    made += self._made_by_call(item, self._called(item), acts=acts)
+                case FunctionCall():
+                    made += self._made_by_call(item, self._called_function(item))
                 case Repeated():
                     made.append(made_of_loop(item.scan, self._made(item.items)))
         hints(made)
         return made
 
-    def _made_by_call(self, call: ModuleCall) -> Iterator[Made]:
+    def _made_by_call(self, call: Call, called: syntax.Expr, *, acts: bool = False) -> Iterator[Made]:
         """A call: one statement for its results, or one for all that it gives and one for each part."""
         results, statement = self._as_values(call), statement_at(call.place)
-        acts = bool(self.bodies[call.path].statements)
-        if _unpacks(results):
-            yield Made(results, self._called(call), statement, acts=acts)
+        if unpacks(results):
+            yield Made(results, called, statement, acts=acts)
             return
         parts: dict[Value, tuple[Any, ...]] = {}
-        for keys, value in _parts(results):
+        for keys, value in parts_of(results):
             parts.setdefault(value, keys)  # of an array that is given twice, the first
         whole = Value(f"{next(iter(parts)).name}_and_others", (), "tree")
-        yield Made(whole, self._called(call), statement, acts=acts)
+        yield Made(whole, called, statement, acts=acts)
         self.wholes[literal(call.results)] = whole
         for value, keys in parts.items():
             expression: syntax.Expr = ref(whole)
@@ -211,7 +241,7 @@ class _Writer:
                 expression = item_of(expression, key)
             yield Made(value, expression, statement, keys=keys)
 
-    def _as_values(self, call: ModuleCall) -> Any:
+    def _as_values(self, call: Call) -> Any:
         """What a call gives: its own values, and None for all else, in the tree."""
         inner = {value.name for step in call.items for value in made_by(step)}
 
@@ -241,6 +271,12 @@ class _Writer:
                 arguments.append(self._given(given))
         return syntax.Call(held(call.path), tuple(arguments), tuple(keywords))
 
+    def _called_function(self, call: FunctionCall) -> syntax.Expr:
+        function = self.functions.get(call.function)
+        if function is None:
+            raise Unreachable(self.call.path, f"calls {call.function.__qualname__}, which is not written")
+        return function.called(call, self._given)
+
     def _given(self, argument: Any) -> syntax.Expr:
         """An argument; where it is all that another call gave, as that."""
         expression = literal(argument)
@@ -253,16 +289,6 @@ class _Writer:
 
 def _is_unwritten(expression: syntax.Expr) -> bool:
     return UNWRITTEN in names_in(expression)
-
-
-_LAYOUT = re.compile(
-    r"\b[NBbn],\s*[Cc]\b|NCHW|\bBCHW\b|[(\[]\w+(, *[\w*()]+)+[)\]]|type:|noqa|pragma|TODO|FIXME|TorchScript"
-)
-
-
-def _is_worth_keeping(line: str) -> bool:
-    """A comment that still holds: not one of torch's layout, nor one for a tool."""
-    return not _LAYOUT.search(line)
 
 
 def _reads_variable(node: syntax.Node) -> bool:

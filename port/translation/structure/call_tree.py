@@ -8,10 +8,13 @@ from typing import Any, TypeAlias
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import values_in
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import ScopeEnter, ScopeExit, Value, each_value
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
 from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.origin_numbers import plain
 from port.translation.ir.source_location import SourceLocation
+from port.translation.structure.call_results import with_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,42 @@ class Repeated:
     items: tuple[Item, ...] = ()
 
 
-Item: TypeAlias = "Assignment | ModuleCall | Repeated"
+@dataclass(frozen=True, eq=False)
+class FunctionCall:
+    """A call of a function of the original's.
+
+    Attributes:
+        path: of the module whose code it stands in.
+        enter: what is called, and with what.
+        results: what it returns: a tree of expressions.
+        items: what it does, as a module's call.
+    """
+
+    path: str
+    enter: FunctionEnter
+    results: Any = None
+    items: tuple[Item, ...] = ()
+
+    @property
+    def function(self) -> Any:
+        return self.enter.function
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self.enter.arguments
+
+    @property
+    def place(self) -> SourceLocation | None:
+        return self.enter.place
+
+    @property
+    def writes(self) -> Mapping[str, syntax.Expr]:
+        """A function writes to nothing: whoever calls it writes what it gives."""
+        return {}
+
+
+Call: TypeAlias = "ModuleCall | FunctionCall"
+Item: TypeAlias = "Assignment | ModuleCall | FunctionCall | Repeated"
 
 
 def calls_in(items: Iterable[Item]) -> Iterator[ModuleCall]:
@@ -61,8 +99,17 @@ def calls_in(items: Iterable[Item]) -> Iterator[ModuleCall]:
         match item:
             case ModuleCall():
                 yield item
-            case Repeated():
+            case Repeated() | FunctionCall():
                 yield from calls_in(item.items)
+
+
+def function_calls_in(items: Iterable[Item]) -> Iterator[FunctionCall]:
+    """The calls of functions among some items, and all within calls and loops."""
+    for item in items:
+        if isinstance(item, FunctionCall):
+            yield item
+        if not isinstance(item, Assignment):
+            yield from function_calls_in(item.items)
 
 
 def made_by(item: Item) -> Iterator[Value]:
@@ -70,7 +117,7 @@ def made_by(item: Item) -> Iterator[Value]:
     match item:
         case Assignment():
             yield from each_value(item.results)
-        case ModuleCall():
+        case ModuleCall() | FunctionCall():
             for inner in item.items:
                 yield from made_by(inner)
         case Repeated():
@@ -88,7 +135,7 @@ def call_tree(lowered: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> M
     first = next(number for number, step in enumerate(lowered.steps) if isinstance(step, ScopeEnter))
     root = lowered.steps[first]
     assert isinstance(root, ScopeEnter)
-    made, results = _Reader(dissolved, tree).read(root.path, iter(lowered.steps[first + 1 :]))
+    made, results = _Reader(dissolved, tree, lowered.values).read(root.path, iter(lowered.steps[first + 1 :]))
     before = (step for step in lowered.steps[:first] if isinstance(step, Assignment))
     call = ModuleCall(root.path, root.module, root.arguments, root.place, results, (*before, *made))
     return _with_writes(call, _writes_by_maker(call, lowered.written))
@@ -100,10 +147,11 @@ class _Reader:
     Args:
         dissolved: paths of modules whose calls are written out where they are called.
         tree: of the modules.
+        values: of the run, by their names.
     """
 
-    def __init__(self, dissolved: set[str], tree: ModuleTree) -> None:
-        self.dissolved, self.tree = dissolved, tree
+    def __init__(self, dissolved: set[str], tree: ModuleTree, values: Mapping[str, Value]) -> None:
+        self.dissolved, self.tree, self.values = dissolved, tree, values
 
     def read(self, path: str, steps: Iterator[LoweredStep]) -> tuple[tuple[Item, ...], Any]:
         """What a call of a module, or a round of a loop in its code, does up to its end; and what it returns."""
@@ -116,6 +164,11 @@ class _Reader:
                 case ScopeEnter():
                     made, results = self.read(step.path, steps)
                     items.append(ModuleCall(step.path, step.module, step.arguments, step.place, results, made))
+                case FunctionEnter():
+                    made, results = self.read(path, steps)
+                    items.append(FunctionCall(path, step, with_arrays(results, self.values), made))
+                case FunctionExit():
+                    return tuple(items), step.results
                 case ScopeExit() if dissolved:
                     dissolved.pop()
                 case ScopeExit():
@@ -168,7 +221,7 @@ def _with_writes(call: ModuleCall, writes: Mapping[ModuleCall, Writes]) -> Modul
 RETURN = "return"
 
 
-def annotations_of(call: ModuleCall, lowered: LoweredGraph) -> dict[str, str]:
+def annotations_of(call: Call, lowered: LoweredGraph) -> dict[str, str]:
     """What a call is given, by its parameters' names, and what it gives, as ``"return"``: as they are annotated."""
     return {name: _annotation(given, lowered) for name, given in {**call.parameters, RETURN: call.results}.items()}
 
@@ -182,7 +235,7 @@ def _annotation(given: Any, lowered: LoweredGraph) -> str:
         case syntax.Const(bool() | int() | float() | str() as constant):
             return type(constant).__name__
         case bool() | int() | float() | str():
-            return type(given).__name__
+            return type(plain(given)).__name__
         case syntax.Expr():
             return _ARRAY
     inside = {_annotation(item, lowered) for item in _items(given)}
@@ -201,7 +254,7 @@ def _items(given: Any) -> list[Any]:
     return list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, list | tuple) else []
 
 
-def numbers_given(call: ModuleCall, lowered: LoweredGraph) -> dict[str, str]:
+def numbers_given(call: Call, lowered: LoweredGraph) -> dict[str, str]:
     """The parameters of a call that are given whole numbers, as lengths are: their names → how they are annotated.
 
     Where there are arrays among the numbers, the annotation is ``""``.

@@ -23,6 +23,7 @@ from port.translation.structure.reroll_statements import counted, list_lengths, 
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.unreachable import Unreachable
 from port.translation.structure.written_calls import WrittenCalls, written_calls
+from port.translation.structure.written_function import Functions
 
 
 def program_of(
@@ -31,6 +32,7 @@ def program_of(
     initial: Initial | None = None,
     construction: Construction | None = None,
     fixed: frozenset[OwnArgument] = frozenset(),
+    functions: Functions | None = None,
 ) -> Program:
     """The classes of a module's runs; what differs between them stands behind a condition.
 
@@ -40,6 +42,7 @@ def program_of(
         initial: how their parameters and buffers start, if that was looked at.
         construction: how the original is constructed, if that is known: constructors then take its arguments.
         fixed: those whose values are written as they are.
+        functions: those that the runs call.
     """
     dissolved = {
         path
@@ -48,7 +51,7 @@ def program_of(
     }
     while True:
         try:
-            calls = written_calls(cases, tree, dissolved)
+            calls = written_calls(cases, tree, dissolved, functions)
             arguments = OwnArguments(construction, tree, fixed)
             return _Building(of_all_cases(cases), calls, tree, initial or Initial(), arguments).program()
         except SaidOtherwise as error:
@@ -168,12 +171,9 @@ class _Building:
 
         if not path or self.tree.kind(path) != "sequential" or type(self.tree.modules[path]) is torch.nn.Sequential:
             return False
-        outside = not any(above in self.tree.layers for above in paths_above(path))
-        return (
-            outside
-            and self.tree.first_path(path) == path
-            and self._sequential(path, self.tree.modules[path]) is not None
-        )
+        if any(above in self.tree.layers for above in paths_above(path)) or self.tree.first_path(path) != path:
+            return False
+        return self._sequential(path, self.tree.modules[path]) is not None
 
     def _sequential_form(self, path: str) -> ClassForm:
         made = self._sequential(path, self.tree.modules[path])

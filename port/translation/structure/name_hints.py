@@ -26,6 +26,11 @@ def is_reserved(name: str) -> bool:
     return name in RESERVED or any(name == own.partition(".")[0] for own in imports_of_registered())
 
 
+def own_name(parameter: str) -> str:
+    """What the source calls a parameter of the original's."""
+    return f"{parameter}_" if is_reserved(parameter) else parameter
+
+
 def hints(made: list[Made]) -> None:
     """Give each item of a run the names of the statement that it ends.
 

@@ -1,23 +1,25 @@
-"""What is written of a model: its classes."""
+"""What is written of a model: its classes and functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from port.translation.ir import syntax
+from port.translation.ir.expr import names_in
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.cases import Held
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.configurations import ConfigurationClass, configurations_of, constructed_with
 from port.translation.structure.entangled import Entangled
 from port.translation.structure.untaken import Untaken
+from port.translation.structure.written_function import Functions, WrittenFunction
 
 
 @dataclass(frozen=True)
 class Program:
-    """The classes, innermost first.
+    """The classes and the functions, innermost first.
 
     Attributes:
         classes: the last is the root's.
@@ -30,6 +32,7 @@ class Program:
         held: what the root's call is given in each example call.
         untaken: the root's options that no example call gives otherwise.
         entangled: the root's arguments that the example calls do not take apart.
+        functions: those that the classes call.
     """
 
     classes: tuple[FoldedClass, ...]
@@ -42,6 +45,7 @@ class Program:
     held: tuple[Mapping[str, Held], ...] = ()
     untaken: tuple[Untaken, ...] = ()
     entangled: tuple[Entangled, ...] = ()
+    functions: tuple[WrittenFunction, ...] = ()
 
     @cached_property
     def configurations(self) -> tuple[ConfigurationClass, ...]:
@@ -52,3 +56,20 @@ class Program:
     def arguments(self) -> dict[str, syntax.Expr]:
         """What the root's constructor is given to make the model that is translated, but for defaults."""
         return constructed_with(self.classes[-1], self.configurations)
+
+
+def with_functions(program: Program, functions: Functions) -> Program:
+    """A program with those functions that its classes call, and those that these call.
+
+    Args:
+        program: its classes.
+        functions: each behind those that it calls.
+    """
+    bodies = [made.body for made in program.classes if made.body is not None]
+    read = names_in(*(part for body in bodies for part in (*body.statements, body.returns)))
+    called: list[WrittenFunction] = []
+    for function in reversed(list(functions.values())):
+        if function.name in read:
+            called.insert(0, function)
+            read |= names_in(*function.statements, function.returns)
+    return replace(program, functions=tuple(called))

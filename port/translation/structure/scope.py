@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import re
+from collections.abc import Collection
 from functools import reduce
 from itertools import combinations
 from typing import Any
@@ -18,9 +20,9 @@ from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.new_axes import with_bracketed_axes
 from port.translation.ir.simplify import merged_subscripts, with_plain_axes, with_whole_lists
 from port.translation.ir.symbolic_lengths import multiple_of, same
-from port.translation.structure.call_tree import ModuleCall
+from port.translation.structure.call_tree import Call, ModuleCall
 from port.translation.structure.inline_dce import Made
-from port.translation.structure.name_hints import is_reserved, plain_name
+from port.translation.structure.name_hints import is_reserved, own_name, plain_name
 from port.translation.structure.shapes_read import with_shapes_read
 from port.translation.structure.tree_items import is_called, is_item_of, item_taken
 from port.translation.structure.unreachable import LostLength, Unreachable
@@ -36,8 +38,9 @@ class Scope:
         last_use: of a value → the number of the last statement that reads it.
     """
 
-    def __init__(self, call: ModuleCall, lowered: LoweredGraph, tree: ModuleTree) -> None:
+    def __init__(self, call: Call, lowered: LoweredGraph, tree: ModuleTree, functions: Collection[str] = ()) -> None:
         self.call, self.lowered, self.tree = call, lowered, tree
+        self.functions = frozenset(functions)  # names of the source's functions, which no variable may hide
         self.names: dict[str, syntax.Expr] = {}  # of a value → how it is called now
         self.bound: dict[str, str] = {}  # a variable → the value that it holds
         self.last_use: dict[str, int] = {}
@@ -96,17 +99,20 @@ class Scope:
 
     def _parameters(self) -> dict[str, syntax.Expr]:
         """The parameters; what they hold is called by them."""
-        import inspect
-
-        signature = inspect.signature(type(self.call.module).forward)
+        signature = inspect.signature(self._original())
         found: dict[str, syntax.Expr] = {}
         for name, given in self.call.parameters.items():
             kind = signature.parameters[name].kind if name in signature.parameters else None
             stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(kind, "")  # type: ignore[call-overload]
-            own = f"{name}_" if is_reserved(name) else name
+            own = own_name(name)
             self._bind_tree(f"{stars}{name}", syntax.Name(own), given)
             found[f"{stars}{name}"] = syntax.Name(own)
         return found
+
+    def _original(self) -> Any:
+        """The function of the original's that the parameters are of."""
+        call = self.call
+        return type(call.module).forward if isinstance(call, ModuleCall) else call.function
 
     def _bind_tree(self, parameter: str, expression: syntax.Expr, given: Any) -> None:
         match given:
@@ -269,7 +275,7 @@ class Scope:
         return target(results[0] if isinstance(results, tuple) and len(results) == 1 else results)
 
     def _is_free(self, name: str | None, value: str) -> bool:
-        if name is None or is_reserved(name) or name in self.kept:
+        if name is None or is_reserved(name) or name in self.kept or name in self.functions:
             return False
         if any(self.last_use.get(part, -1) > self.number for part in self._parts_of(name) if part != value):
             return False

@@ -10,7 +10,7 @@ from port.translation.ir.graph import each_value
 from port.translation.ir.lowered import Assignment
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.body import Bodies
-from port.translation.structure.call_tree import ModuleCall, Repeated
+from port.translation.structure.call_tree import FunctionCall, ModuleCall, Repeated
 from port.translation.structure.inline_dce import with_inlined
 from port.translation.structure.unreachable import Unreachable
 
@@ -45,6 +45,8 @@ def _element(
     """What comes out of one child, its name, and what it is called as."""
     if isinstance(item, Repeated):
         raise Unreachable(call.path, "calls a child again and again")
+    if isinstance(item, FunctionCall):
+        raise Unreachable(call.path, "does something between its children")
     if isinstance(item, Assignment):
         results = list(each_value(item.results))
         if item.path is None or len(results) != 1 or values_in(item.expression) != [before.name]:

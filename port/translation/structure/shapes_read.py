@@ -10,7 +10,7 @@ from port.translation.ir import syntax
 from port.translation.ir.graph import Value
 from port.translation.ir.layout import Layout
 from port.translation.ir.number import is_same
-from port.translation.ir.origin import LengthOf, LiteralAt, Origin, ShapeRead
+from port.translation.ir.origin import LengthOf, LiteralAt, Origin, ParameterOf, ShapeRead
 from port.translation.ir.origin_expression import leaves_of, value_of, with_leaves
 
 Arrays = Callable[[str], tuple[Value, Layout] | None]
@@ -35,6 +35,7 @@ def _known(node: syntax.Node, arrays: Arrays) -> syntax.Node:
         return node
     read = {each: found for each in leaves if (found := _read(each, arrays)) is not None}
     numbers = {each: LiteralAt(length) for each, (_, length) in read.items()}
+    numbers |= {each: LiteralAt(each.value) for each in leaves if isinstance(each, ParameterOf)}
     # A variable may have another array's name: what is read off it has to give the same number.
     if not is_same(value_of(with_leaves(node.origin, lambda each: numbers.get(each, each))), node.value):
         return node

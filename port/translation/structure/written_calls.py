@@ -20,6 +20,7 @@ from port.translation.structure.sequential import IDENTITY, elements
 from port.translation.structure.train_eval_merge import merged
 from port.translation.structure.unreachable import LostLength, Unreachable
 from port.translation.structure.untaken import Untaken, untaken_options
+from port.translation.structure.written_function import Functions
 
 
 @dataclass(frozen=True)
@@ -47,19 +48,22 @@ class WrittenCalls:
     entangled: tuple[Entangled, ...]
 
 
-def written_calls(cases: Sequence[Runs], tree: ModuleTree, dissolved: set[str]) -> WrittenCalls:
+def written_calls(
+    cases: Sequence[Runs], tree: ModuleTree, dissolved: set[str], functions: Functions | None = None
+) -> WrittenCalls:
     """Write the bodies of all calls; what differs between cases, or between the modes, stands behind a condition.
 
     Args:
         cases: the runs of each example call, by whether they are of training.
         tree: of the modules.
         dissolved: paths of modules whose calls are written out where they are called.
+        functions: those that are called.
 
     Raises:
         Unreachable: a module's calls cannot be one body.
         Indistinct: no argument of the root's tells two cases apart.
     """
-    return _Writing(cases, tree, dissolved).calls()
+    return _Writing(cases, tree, dissolved, functions or {}).calls()
 
 
 class _Writing:
@@ -71,8 +75,8 @@ class _Writing:
         held: what the parameters of its calls hold, by their modules' paths.
     """
 
-    def __init__(self, cases: Sequence[Runs], tree: ModuleTree, dissolved: set[str]) -> None:
-        self.cases, self.tree, self.dissolved = cases, tree, dissolved
+    def __init__(self, cases: Sequence[Runs], tree: ModuleTree, dissolved: set[str], functions: Functions) -> None:
+        self.cases, self.tree, self.dissolved, self.functions = cases, tree, dissolved, functions
         self.lowered = cases[0][max(cases[0])]
         self.bodies: Bodies = {}
         self.held: dict[str, dict[str, Held]] = {}
@@ -205,7 +209,7 @@ class _Writing:
                 elif element not in (code(IDENTITY), known[name]):
                     raise Unreachable(call.path, "its calls differ")
         else:
-            body = write_body(call, self.lowered, self.tree, self.bodies)
+            body = write_body(call, self.lowered, self.tree, self.bodies, self.functions)
             needed = [*body.parameters, *parameters.get(call.path, ())]
             body = replace(body, parameters=_in_order(needed, [*call.parameters]))
         known_body = self.bodies.get(call.path)

@@ -35,7 +35,8 @@ def original_definitions(program: Program) -> dict[str, OriginalDefinition]:
     """The name of each written definition → what it was made from."""
     classes = {made.name: made.original for made in program.classes}
     configurations = {made.name: made.original for made in program.configurations}
-    return {name: definition_of(original) for name, original in {**configurations, **classes}.items()}
+    functions = {made.name: made.original for made in program.functions}
+    return {name: definition_of(original) for name, original in {**functions, **configurations, **classes}.items()}
 
 
 def definition_of(original: Any) -> OriginalDefinition:

@@ -1,0 +1,205 @@
+"""For the time of an export, the original's own functions note down their calls, as modules' ``forward`` do."""
+
+from __future__ import annotations
+
+import inspect
+import site
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+from port.translation.frontend import custom_ops as markers
+from port.translation.frontend.instrument import NotedFunction, Notes, emptied
+
+_KEY = "()"
+"""In the place of a module's path: no module has such a one."""
+_NEVER = ("torch", "torchvision.ops", "port")
+_PLAIN = (torch.Tensor, torch.SymInt, int, float, str, torch.dtype, torch.device, type(None))
+"""What a function may be given, and give, to be one of the written source's."""
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@contextmanager
+def noted_functions(module: torch.nn.Module, notes: Notes) -> Iterator[None]:
+    """Within it, calls of functions that the module's own code knows by name are noted.
+
+    Args:
+        module: the root.
+        notes: of the capture.
+    """
+    homes = _homes(module)
+    try:
+        for function, places in homes.items():
+            noted = _noted(notes, function)
+            for place in places:
+                _put(place, noted)
+        yield
+    finally:
+        for function, places in homes.items():
+            for place in places:
+                _put(place, function)
+
+
+def _noted(notes: Notes, function: FunctionType) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+    names = [parameter.name for parameter in signature.parameters.values() if parameter.kind in _BY_PLACE]
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        # A trial of a custom gradient runs under no mode, with numbers.
+        if notes.in_layer or not _get_current_dispatch_mode_stack() or _is_mapped():
+            return function(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return function(*args, **kwargs)
+        bound.apply_defaults()
+        if not _is_plain(dict(bound.arguments)):
+            return function(*args, **kwargs)
+        call = notes.next_call(_KEY)
+        key = f"{notes.prefix}{_KEY}#{call}"
+        arguments, tensors, sizes = emptied(dict(bound.arguments))
+        numbers = notes.origins.of_forward(sys._getframe(), names, function.__qualname__, arguments)
+        made = NotedFunction(function, call, arguments, tuple(names[: len(args)]), tuple(kwargs), numbers=numbers)
+        notes.functions[f"{key}>"] = notes.functions[f"{key}<"] = made
+        begun = markers.mark(f"{key}>", tensors, sizes)
+        notes.marks.append(begun)
+        try:
+            results = function(*args, **kwargs)
+        except BaseException:
+            notes.marks[:] = [mark for mark in notes.marks if mark is not begun]
+            raise
+        # Of a function that gives something else nothing is said: it is written out where it is called.
+        made.results, tensors, sizes = emptied(results if _is_plain(results) else None)
+        notes.marks.append(markers.mark(f"{key}<", tensors, sizes))
+        return results
+
+    return noted
+
+
+def _is_plain(tree: Any) -> bool:
+    """Whether a tree holds tensors, and else numbers and the like."""
+    leaves = pytree.tree_leaves(tree, is_leaf=lambda leaf: leaf is None)
+    return all(isinstance(leaf, _PLAIN) for leaf in leaves) and any(isinstance(leaf, torch.Tensor) for leaf in leaves)
+
+
+def _is_mapped() -> bool:
+    """Whether torch.vmap, or a gradient within the model, goes through the code: a mark has no rule for these."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+# %% Which functions
+
+
+def _homes(module: torch.nn.Module) -> dict[FunctionType, list[Any]]:
+    """The original's own functions, each with the places from which its code calls it."""
+    classes = dict.fromkeys(
+        cls for inner in module.modules() for cls in type(inner).__mro__ if not _is_of(cls.__module__, _NEVER)
+    )
+    packages = frozenset(cls.__module__.partition(".")[0] for cls in classes)
+    waiting = [member for cls in classes for each in vars(cls).values() if (member := _plain_function(each))]
+    seen: set[int] = set()
+    found: dict[FunctionType, list[Any]] = {}
+    while waiting:
+        caller = waiting.pop()
+        if id(caller) in seen:
+            continue
+        seen.add(id(caller))
+        for place, function in _called_by(caller):
+            if _is_own(function, packages):
+                places = found.setdefault(function, [])
+                if not any(_is_same(place, other) for other in places):
+                    places.append(place)
+                waiting.append(function)
+    return found
+
+
+def _called_by(caller: FunctionType) -> Iterator[tuple[Any, FunctionType]]:
+    """The functions that a function's code has names for, and where each name is looked up."""
+    names = set(_names_in(caller.__code__))
+    variables = caller.__globals__
+    for name in names & variables.keys():
+        known = variables[name]
+        if isinstance(known, FunctionType):
+            yield (variables, name), known
+        elif isinstance(known, ModuleType) and not _is_of(known.__name__, _NEVER):
+            for inner in names & vars(known).keys():
+                if isinstance(vars(known)[inner], FunctionType):
+                    yield (vars(known), inner), vars(known)[inner]
+    for cell in caller.__closure__ or ():
+        try:
+            held = cell.cell_contents
+        except ValueError:  # nothing is in it yet
+            continue
+        if isinstance(held, FunctionType):
+            yield cell, held
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+def _plain_function(member: Any) -> FunctionType | None:
+    """The function that a class's member is."""
+    if isinstance(member, property):
+        member = member.fget
+    member = getattr(member, "__func__", member)
+    return member if isinstance(member, FunctionType) else None
+
+
+def _is_own(function: FunctionType, packages: frozenset[str]) -> bool:
+    """Whether a function is of the original's code, and nothing but a function.
+
+    Args:
+        function: that the original calls.
+        packages: that the classes of the original's modules are of.
+    """
+    home = function.__module__ or ""
+    is_theirs = home.partition(".")[0] in packages or not _is_installed(function.__code__.co_filename)
+    special = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    is_special = bool(function.__code__.co_flags & special) or function.__closure__ is not None
+    is_decorated = any(name == "__wrapped__" or "dynamo" in name for name in vars(function))
+    return (
+        is_theirs
+        and not _is_of(home, _NEVER)
+        and function.__name__.isidentifier()
+        and not is_special
+        and not is_decorated
+    )
+
+
+@cache
+def _is_installed(file: str) -> bool:
+    """Whether a file is of Python's own library, or of what is installed."""
+    folders = [*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib")]
+    return file.startswith("<") or any(Path(file).is_relative_to(folder) for folder in folders)
+
+
+def _is_of(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two places are one."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return one[0] is other[0] and one[1] == other[1]
+    return one is other
+
+
+def _put(place: Any, function: Callable[..., Any]) -> None:
+    if isinstance(place, CellType):
+        place.cell_contents = function
+    else:
+        variables, name = place
+        variables[name] = function

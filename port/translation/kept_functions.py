@@ -1,0 +1,36 @@
+"""Which of the original's functions are functions of the written source: those that can be said as such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import FunctionType
+
+from port.translation.both_modes import BothRuns
+from port.translation.ir.instrumentation import after
+from port.translation.ir.module_tree import ModuleTree
+from port.translation.lowering.lower_graph import lower_graph
+from port.translation.passes.dissolve_functions import without_functions
+from port.translation.structure.held_tensors import of_all_cases
+from port.translation.structure.written_function import Functions
+from port.translation.structure.written_functions import Unwritable, written_functions
+
+
+def with_kept_functions(cases: Sequence[BothRuns]) -> tuple[list[BothRuns], Functions]:
+    """The runs of each example call without the functions that cannot be written as such, and those that can."""
+    cases = list(cases)
+    while True:
+        runs = of_all_cases([captured.runs for captured in cases]).values()
+        try:
+            return cases, written_functions(runs, ModuleTree(cases[0].root, cases[0].layers))
+        except Unwritable as error:
+            cases = [_dissolved(captured, error.functions) for captured in cases]
+
+
+def _dissolved(captured: BothRuns, functions: frozenset[FunctionType]) -> BothRuns:
+    graphs = {training: without_functions(graph, functions) for training, graph in captured.graphs.items()}
+    runs = {
+        t: after("lower", lower_graph(graph, captured.root, captured.layouts, training=t), training=t)
+        for t, graph in graphs.items()
+    }
+    return replace(captured, graphs=graphs, runs=runs)

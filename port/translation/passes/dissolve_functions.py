@@ -1,0 +1,85 @@
+"""Functions of the original's dissolved: what they do stands where they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from inspect import getsourcelines
+from types import FunctionType
+
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, Step, Value, each_step, read_by
+from port.translation.ir.source_location import SourceLocation
+from port.translation.passes.stateful import draws
+
+
+def functions_of(graph: Graph) -> set[FunctionType]:
+    """The functions whose calls a run has marks of."""
+    return {step.function for step in each_step(graph.steps) if isinstance(step, FunctionEnter)}
+
+
+def without_functions(graph: Graph, which: Collection[FunctionType] | None = None) -> Graph:
+    """A run without the marks of functions, and without what only those have read.
+
+    Args:
+        graph: stays as it is; it is given back where it has none of these marks.
+        which: the functions; by default all.
+    """
+    gone = functions_of(graph) if which is None else functions_of(graph) & {*which}
+    if not gone:
+        return graph
+    return replace(graph, steps=_live(_unmarked(graph.steps, gone), set(graph.written.values())))
+
+
+def with_same_functions(graphs: Mapping[bool, Graph]) -> dict[bool, Graph]:
+    """Both runs without functions that one of them has dissolved, as a loop there made it: both are written as one."""
+    found = {training: functions_of(graph) for training, graph in graphs.items()}
+    gone: set[FunctionType] = set()
+    for mode, graph in graphs.items():
+        others = set[FunctionType]().union(*(found[other] for other in graphs if other != mode)) - found[mode]
+        gone |= {function for function in others if _is_dissolved_in(graph, function)}
+    if not gone:
+        return dict(graphs)
+    same = set.intersection(*found.values()) - gone
+    return {training: without_functions(graph, found[training] - same) for training, graph in graphs.items()}
+
+
+def _is_dissolved_in(graph: Graph, function: FunctionType) -> bool:
+    """Whether a run does what stands in a function's own lines."""
+    try:
+        lines, first = getsourcelines(function)
+    except (OSError, TypeError):
+        return True
+    file = function.__code__.co_filename
+    places = (step.place for step in each_step(graph.steps) if isinstance(step, Operation | LayerCall))
+    return any(_is_within(place, file, first, first + len(lines)) for place in places)
+
+
+def _is_within(place: SourceLocation | None, file: str, first: int, end: int) -> bool:
+    return place is not None and place.file == file and first <= place.line < end
+
+
+def _unmarked(steps: Iterable[Step], gone: set[FunctionType]) -> tuple[Step, ...]:
+    kept: list[Step] = []
+    for step in steps:
+        if isinstance(step, FunctionEnter | FunctionExit) and step.function in gone:
+            continue
+        kept.append(replace(step, steps=_unmarked(step.steps, gone)) if isinstance(step, Loop) else step)
+    return tuple(kept)
+
+
+def _live(steps: tuple[Step, ...], ends: set[Value]) -> tuple[Step, ...]:
+    """The steps without operators that nothing reads; what draws random numbers stays, as torch leaves it."""
+    wanted = set(ends)
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if isinstance(step, Operation) and _is_dead(step, wanted):
+            continue
+        kept.append(step)
+        wanted.update(value for inner in each_step([step]) for value in read_by(inner))
+    return tuple(reversed(kept))
+
+
+def _is_dead(step: Operation, wanted: set[Value]) -> bool:
+    arrays = [value for value in step.results if value.shape is not None]
+    return bool(arrays) and not wanted.intersection(arrays) and not draws(step)

@@ -1,0 +1,189 @@
+"""The original's functions as functions of the source: each written once, for all its calls in both modes."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+from port.errors import NoPair
+from port.translation.ir import syntax
+from port.translation.ir.expr import NoSource, filled, literal, names_in
+from port.translation.ir.lowered import LoweredGraph
+from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.origin_numbers import plain
+from port.translation.structure.anti_unify import Differ, Holes, numbered, unified
+from port.translation.structure.body import Body, write_function_body
+from port.translation.structure.call_tree import RETURN, FunctionCall, annotations_of, call_tree, function_calls_in
+from port.translation.structure.escapes import escaping
+from port.translation.structure.function_scope import at, each_leaf
+from port.translation.structure.name_hints import is_reserved, own_name
+from port.translation.structure.unreachable import Unreachable
+from port.translation.structure.written_function import FunctionParameter, Functions, WrittenFunction
+
+_TAKEN = ("load", "load_file", "Path", "Any", "dataclass", "filled_later", "frozen", "unknown_start", "step")
+"""Names that a source may have for something else."""
+
+
+class Unwritable(Exception):
+    """Functions that cannot be written as functions: they stand where they are called."""
+
+    def __init__(self, functions: Collection[FunctionType]) -> None:
+        super().__init__(", ".join(function.__qualname__ for function in functions))
+        self.functions = frozenset(functions)
+
+
+def written_functions(runs: Collection[LoweredGraph], tree: ModuleTree) -> dict[FunctionType, WrittenFunction]:
+    """Write the functions that the runs call, those first that others call.
+
+    Args:
+        runs: of all example calls, in both modes.
+        tree: of the modules.
+
+    Raises:
+        Unwritable: some cannot be written so.
+    """
+    calls: dict[FunctionType, list[tuple[FunctionCall, LoweredGraph]]] = {}
+    failed: set[FunctionType] = set()
+    for lowered in runs:
+        failed |= escaping(lowered)
+        for call in function_calls_in([call_tree(lowered, set(), tree)]):
+            calls.setdefault(call.function, []).append((call, lowered))
+    inside = {
+        function: {inner.function for call, _ in several for inner in function_calls_in(call.items)}
+        for function, several in calls.items()
+    }
+    names = _names(calls, tree)
+    written: dict[FunctionType, WrittenFunction] = {}
+    while len(written) + len(failed) < len(calls):
+        ready = [each for each in calls if each not in failed and each not in written and inside[each] <= {*written}]
+        if not ready:
+            break
+        for function in ready:
+            try:
+                written[function] = _written(names[function], calls[function], tree, written, names.values())
+            except (Unreachable, NoPair, NoSource, Differ):
+                failed.add(function)
+    if not failed:
+        failed = calls.keys() - written.keys()  # they call themselves
+    if failed:
+        raise Unwritable(failed)
+    return written
+
+
+def _names(functions: Iterable[FunctionType], tree: ModuleTree) -> dict[FunctionType, str]:
+    """What each is called: as in the original, or so with a number."""
+    taken = {*_TAKEN, *dir(builtins), *(type(module).__name__ for module in tree.modules.values())}
+    found: dict[FunctionType, str] = {}
+    for function in functions:
+        name, number = function.__name__, 2
+        while name in taken or is_reserved(name):
+            name, number = f"{function.__name__}{number}", number + 1
+        taken.add(name)
+        found[function] = name
+    return found
+
+
+def _written(
+    name: str,
+    calls: Sequence[tuple[FunctionCall, LoweredGraph]],
+    tree: ModuleTree,
+    written: Functions,
+    names: Collection[str],
+) -> WrittenFunction:
+    """One function for all its calls.
+
+    Raises:
+        Unreachable, NoPair: a call needs something that it is not given.
+        Differ: its calls do different things.
+    """
+    bodies = [write_function_body(call, lowered, tree, written, names) for call, lowered in calls]
+    holes, own = Holes(), _own_names(calls[0][0])
+    one = unified([_definition(body) for body in bodies], holes)
+    several = [call for call, _ in calls]
+    explained = [_explained(hole.values, several, own) for hole in holes.found]
+    one = filled(one, {numbered(number).name: made for number, made in enumerate(explained)})
+    used = {name for body in bodies for name in body.parameters}
+    used |= {name for name, called in own.items() if called in names_in(*explained)}
+    *statements, last = one.body
+    assert isinstance(last, syntax.Return)
+    parameters = _parameters(several, {name: called for name, called in own.items() if name in used})
+    annotations = _annotations(calls)
+    return WrittenFunction(name, calls[0][0].function, parameters, tuple(statements), last.value, annotations)
+
+
+def _definition(body: Body) -> syntax.FunctionDef:
+    assert body.returns is not None
+    return syntax.FunctionDef("", (), (*body.statements, syntax.Return(body.returns)))
+
+
+def _own_names(call: FunctionCall) -> dict[str, str]:
+    """The parameters of a function, with their stars, and how the source calls them."""
+    stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    known = inspect.signature(call.function).parameters.values()
+    return {f"{stars.get(each.kind, '')}{each.name}": own_name(each.name) for each in known}
+
+
+def _explained(values: tuple[Any, ...], calls: Sequence[FunctionCall], own: Mapping[str, str]) -> syntax.Expr:
+    """The parameter that holds what differs between the calls.
+
+    Raises:
+        Differ: there is none.
+    """
+    for name, called in own.items():
+        if name.startswith("*"):
+            continue
+        leaves = [dict(each_leaf(call.parameters[name])) for call in calls]
+        for path in leaves[0]:
+            if all(_is_equal(each.get(path), value) for each, value in zip(leaves, values, strict=True)):
+                return at(syntax.Name(called), path)
+    raise Differ
+
+
+def _is_equal(given: Any, value: Any) -> bool:
+    return type(plain(given)) is type(value) and bool(plain(given) == value)
+
+
+def _parameters(calls: Sequence[FunctionCall], own: Mapping[str, str]) -> tuple[FunctionParameter, ...]:
+    """The parameters that are needed; those have defaults that a call leaves to them, and what follows on these."""
+    known = inspect.signature(calls[0].function).parameters
+    found: list[FunctionParameter] = []
+    has_default = False
+    for name, called in own.items():
+        parameter = known[name.lstrip("*")]
+        by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        is_left = any(parameter.name not in (*call.enter.positional, *call.enter.named) for call in calls)
+        follows = has_default and not by_name
+        default = None
+        if parameter.default is not inspect.Parameter.empty and (is_left or follows):
+            default = literal(parameter.default)
+            has_default |= not by_name
+        found.append(FunctionParameter(name, called, by_name, default))
+    return tuple(found)
+
+
+# %% Annotations
+
+
+def _annotations(calls: Sequence[tuple[FunctionCall, LoweredGraph]]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for call, lowered in calls:
+        for name, annotation in annotations_of(call, lowered).items():
+            number = None if name == RETURN else _kind(call.parameters[name])
+            found[name].add(number or annotation)
+    return {name: frozenset(kinds) for name, kinds in found.items()}
+
+
+def _kind(given: Any) -> str | None:
+    """How a number, a string, or a tuple of such is annotated; None for all else."""
+    match plain(given):
+        case tuple() | list() as items if items:
+            inside = {_kind(item) for item in items}
+            kind = inside.pop() if len(inside) == 1 else None
+            return kind and f"{type(items).__name__}[{kind}{', ...' if isinstance(items, tuple) else ''}]"
+        case bool() | int() | float() | str() as value:
+            return type(value).__name__
+    return None

@@ -1,0 +1,162 @@
+"""A function that the original calls is one of the source's: once, with its docstring, called from the same places."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import port
+from port.translation import Translation
+from tests.port.translation import function_helpers, function_nets
+from tests.port.translation.function_nets import (
+    Cropped,
+    Defaults,
+    Dissolved,
+    Llama,
+    NamedLikeOthers,
+    Recurrent,
+    Styled,
+    TwoWindows,
+    Windowed,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def _translated(module: nn.Module, *given: Any, **options: Any) -> Translation:
+    made = port.translate(module, given, **options)
+    assert made.proof is not None and made.proof.agrees, str(made.proof)
+    return made
+
+
+def _functions(made: Translation) -> dict[str, ast.FunctionDef]:
+    """The source's own functions, but for those that load weights and mark what is unwritten."""
+    tree = ast.parse(made.source)
+    found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert len(found) == sum(isinstance(node, ast.FunctionDef) for node in tree.body)
+    return {name: node for name, node in found.items() if name != "load"}
+
+
+def _calls(made: Translation) -> dict[str, Counter[str]]:
+    """Which functions each function or method calls by name, and how often."""
+    tree = ast.parse(made.source)
+    found = {}
+    for owner in tree.body:
+        for node in owner.body if isinstance(owner, ast.ClassDef) else [owner]:
+            if isinstance(node, ast.FunctionDef):
+                name = f"{owner.name}.{node.name}" if isinstance(owner, ast.ClassDef) else node.name
+                calls = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
+                found[name] = Counter(call.id for call in calls if isinstance(call, ast.Name))
+    return found
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    bare = ast.arguments(**{name: getattr(node.args, name) for name in ast.arguments._fields})
+    return ast.unparse(bare)
+
+
+def test_functions_are_written_once_and_called_from_the_same_places() -> None:
+    made = _translated(Llama(), torch.randn(2, 5, 12), construct=Llama)
+    functions, calls = _functions(made), _calls(made)
+    assert list(functions) == ["rms_norm", "rotate_half", "apply_rotary_pos_emb"]
+    assert calls["apply_rotary_pos_emb"]["rotate_half"] == 2
+    assert calls["Attention.__call__"]["apply_rotary_pos_emb"] == calls["Attention.__call__"]["rms_norm"] == 1
+    assert calls["Llama.__call__"]["rms_norm"] == 1
+    assert "q, k = apply_rotary_pos_emb(q, k, jnp.cos(emb), jnp.sin(emb))" in made.source
+    assert "    # the two halves turn together\n    q_embed = q * cos + rotate_half(q) * sin\n" in made.source
+
+
+def test_a_function_has_the_originals_docstring_and_parameters() -> None:
+    functions = _functions(_translated(Llama(), torch.randn(2, 5, 12), construct=Llama))
+    docstring = ast.get_docstring(functions["rotate_half"])
+    assert docstring is not None
+    told, _, named = docstring.partition("\n\n")
+    assert told == "Rotates half the hidden dims of the input."
+    assert named == f"{function_helpers.__name__}.rotate_half of PyTorch."
+    rotary = ast.get_docstring(functions["apply_rotary_pos_emb"])
+    assert rotary is not None and rotary.startswith("Applies Rotary Position Embedding to") and "Args" not in rotary
+    assert ast.get_docstring(functions["rms_norm"]) == f"{function_helpers.__name__}.rms_norm of PyTorch."
+    taken = "q: jax.Array, k: jax.Array, cos: jax.Array, sin: jax.Array"
+    assert _signature(functions["apply_rotary_pos_emb"]) == taken
+    assert _signature(functions["rms_norm"]) == "x: jax.Array, weight: jax.Array, eps: float=1e-06"
+
+
+def test_lengths_are_read_off_the_arguments() -> None:
+    made = _translated(Llama(), torch.randn(2, 5, 12), construct=Llama)
+    assert "x1 = x[:, :, :, : x.shape[-1] // 2]" in made.source
+    assert 'F.expect(x, "n t 12")' in made.source
+
+
+def test_a_number_of_the_callers_is_given() -> None:
+    made = _translated(TwoWindows(), torch.randn(2, 6, 12, 5), construct=TwoWindows, static=True)
+    functions = _functions(made)
+    assert list(functions) == ["window_partition"]
+    assert _signature(functions["window_partition"]) == "x: jax.Array, window_size: int"
+    assert "window_partition(x, self.window_size)" in made.source
+    assert "x.shape[1] // window_size, window_size" in made.source
+
+
+def test_a_settings_number_is_given_and_holds_at_other_values() -> None:
+    made = _translated(Windowed(), torch.randn(2, 6, 12, 5), construct=Windowed, static=True)
+    assert "window_partition(x, self.window_size)" in made.source
+    assert any("window_size" in tried for tried in made.settings.tried), made.settings
+
+
+def test_defaults_and_keywords_are_the_originals() -> None:
+    made = _translated(Defaults(), torch.randn(2, 3))
+    functions = _functions(made)
+    assert _signature(functions["scaled"]) == "x: jax.Array, *, scale: float=2.0, shift: float=0.5"
+    assert _signature(functions["between"]) == "x: jax.Array, low: float=-1.0, high: float=1.0"
+    assert "scaled(x) + scaled(self.fc(x), scale=3.0)" in made.source
+    assert "between(y) + between(x, high=2.0) * between(x, -0.5, 0.25)" in made.source
+    assert ast.get_docstring(functions["scaled"]) == (
+        f'Scales "and" shifts: a\\b.\n\n{function_nets.__name__}.scaled of PyTorch.'
+    )
+
+
+def test_results_are_unpacked_and_calls_agree_on_a_layout() -> None:
+    made = _translated(Styled(), torch.randn(2, 3, 5, 7), torch.randn(2, 3, 6, 4))
+    assert list(_functions(made)) == ["mean_and_std"]
+    assert "style_mean, style_std = mean_and_std(style)" in made.source
+    assert "content_mean, content_std = mean_and_std(content)" in made.source
+    # Its docstring speaks of torch's layout.
+    assert "Statistics of an image" not in made.source
+
+
+def test_numbers_that_a_function_gives_beside_arrays_are_not_written() -> None:
+    made = _translated(Cropped(), torch.randn(2, 7, 3), construct=Cropped, static=True)
+    assert _signature(_functions(made)["cropped"]) == "x: jax.Array, size: int"
+    assert "y, _ = cropped(x, self.size)" in made.source
+    assert "return x[:, : x.shape[1] - size] * 2, None" in made.source
+    assert any("size" in tried for tried in made.settings.tried), made.settings
+
+
+def test_a_loop_calls_a_function() -> None:
+    made = _translated(Recurrent(), torch.randn(2, 6, 4))
+    assert "h = cell(x_t, h, self.w[...])" in made.source
+    assert "lax.scan(step" in made.source
+
+
+def test_names_that_mean_something_else_get_a_number() -> None:
+    made = _translated(NamedLikeOthers(), torch.randn(2, 3))
+    assert list(_functions(made)) == ["load2", "Named", "lax2"]
+    assert _signature(_functions(made)["lax2"]) == "x: jax.Array, jnp_: jax.Array"
+    assert "return lax2(load2(x), Named(self.fc(x)))" in made.source
+
+
+@pytest.mark.parametrize("kind", ["given_module", "dropped", "by_mode", "added_to", "same", "other_axis"])
+def test_what_is_no_function_of_its_arguments_is_written_out(kind: str) -> None:
+    made = _translated(Dissolved(kind), torch.randn(4, 3))
+    assert _functions(made) == {}
+    assert f"{kind}(" not in made.source
+
+
+def test_a_source_that_stands_alone_has_its_functions() -> None:
+    made = _translated(Llama(depth=1), torch.randn(2, 5, 12), standalone=True)
+    assert {"rms_norm", "rotate_half", "apply_rotary_pos_emb"} <= _functions(made).keys()
+    assert "from port." not in made.source and "import port" not in made.source
