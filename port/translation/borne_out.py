@@ -6,10 +6,17 @@ import difflib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from port.translation.codegen.emit import render
-from port.translation.frontend.construction.settings import Setting, Sized, moved, resized_axes
+from port.translation.frontend.construction.settings import (
+    Setting,
+    Sized,
+    moved,
+    moved_alone,
+    resized_axes,
+)
 from port.translation.ir.expr import worth
 from port.translation.other_settings import OtherSettings
 from port.translation.structure.own_arguments import OwnArgument, configuration_of
@@ -26,6 +33,8 @@ _UNSAID = "nothing in the source is said with it"
 _ALONE = "it is the same wherever the original gives it"
 
 
+_VALUES = 2
+"""Of one setting that are tried: at some, what is written has a shorter form, as where heads come to one group."""
 _MOST = 6000
 """Steps of all the runs that are captured for it: a count, so that the same source is written on every machine."""
 
@@ -121,21 +130,22 @@ class _Trying:
         return [made for _, made in found]
 
     def _alike(self, model: Sized, settings: Sequence[Setting]) -> tuple[Sized, Program] | None:
+        """A model with settings moved that is the same source; of one setting, several values are tried."""
+        module = self.program.tree.root
+        others = moved_alone(model, settings[0], module) if len(settings) == 1 else [moved(model, settings, module)]
         for setting in settings:
             self.why.setdefault(setting, _REFUSED if self.left else _LARGE)
-        if not self.left:
-            return None
-        self.left -= 1
-        other = moved(model, settings, self.program.tree.root)
-        if not other.moved:
-            return None
-        made = self.written(other)
-        text = "" if made is None else source_of(made)
-        if made is not None and text == self.text:
-            return other, made
-        why, line = (_NOWHERE, "") if made is None else (_OTHERWISE, first_difference(self.text, text))
-        for setting, value in other.moved.items():
-            self.why[setting] = why.format(value=value, line=line)
+        for other in islice(others if self.left else (), _VALUES):
+            if not other.moved or not self.left:
+                break
+            self.left -= 1
+            made = self.written(other)
+            text = "" if made is None else source_of(made)
+            if made is not None and text == self.text:
+                return other, made
+            why, line = (_NOWHERE, "") if made is None else (_OTHERWISE, first_difference(self.text, text))
+            for setting, value in other.moved.items():
+                self.why[setting] = why.format(value=value, line=line)
         return None
 
 

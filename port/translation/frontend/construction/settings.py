@@ -117,6 +117,23 @@ def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
     return now
 
 
+def moved_alone(model: Sized, setting: Setting, module: Any) -> Iterator[Sized]:
+    """A model with one setting at each value beside where it was that the original takes.
+
+    Args:
+        model: as it is.
+        setting: that is moved.
+        module: the original.
+    """
+    meta = is_on_meta(module)
+    seen: set[str] = set()
+    for other in _beside(model, setting):
+        value = repr(other.moved[setting])
+        if value not in seen and _tried(other, meta) is not None:
+            seen.add(value)
+            yield other
+
+
 def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
     value = model.settings()[setting]
     for other in _neighbours(value):

@@ -51,11 +51,13 @@ class NumberOrigins:
         self.parameters = FrameParameters(self.files, self.resolve)
         self._bindings: dict[ast.AST, Bindings] = {}
         self._globals: dict[tuple[SourceFile, str], list[ast.AST | None]] = {}
+        self._variables: dict[tuple[str, FrameType, ast.AST, ast.AST], Resolved] = {}
         self._depth = self._count = 0
 
     def forget(self) -> None:
         """A call has been looked at: frames go on, and what was found of them holds no longer."""
         self.parameters.forget()
+        self._variables.clear()
         self._count = 0
 
     def resolve(self, node: ast.expr, point: ProgramPoint) -> Resolved:
@@ -188,6 +190,13 @@ class NumberOrigins:
 
     def variable(self, name: str, point: ProgramPoint) -> Resolved:
         """What is known of a variable that is read at a point."""
+        # Conditions that depend on each other ask for the same variables again and again.
+        key = name, point.here.frame, point.node, point.here.node
+        if key not in self._variables:
+            self._variables[key] = self._variable(name, point)
+        return self._variables[key]
+
+    def _variable(self, name: str, point: ProgramPoint) -> Resolved:
         here = point.here
         frame, code = here.frame, here.frame.f_code
         if isinstance(here.scope, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
