@@ -69,6 +69,9 @@ class Boundary:
         args = tuple(args) if isinstance(args, tuple | list) else (args,)
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
+        taken = {name.lstrip("*") for name in self.parameters}
+        for name in bound.arguments.keys() - taken:
+            self._carried(name, bound.arguments[name])  # nothing reads it; it is checked all the same
         given: list[Any] = []
         for name in self.parameters:
             own = name.lstrip("*")
@@ -87,8 +90,8 @@ class Boundary:
         from torch.utils import _pytree as pytree
 
         tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-        known = self.layouts.get(name)
-        if known is None or (not tensors and name in self.options):
+        known = self.layouts.get(name, ())
+        if name in self.options and not (tensors and known):
             # The source says what it does not take.
             known = tuple(torchs(tensor.ndim) for tensor in tensors)
         ranks = [tensor.ndim for tensor in tensors]

@@ -15,7 +15,7 @@ from port.translation.ir.source_location import SourceLocation
 
 
 @dataclass(frozen=True)
-class Test:
+class OriginalTest:
     """A test of the original's.
 
     Attributes:
@@ -40,7 +40,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Branches:
+class OriginalBranches:
     """The branches of a function.
 
     Attributes:
@@ -51,11 +51,11 @@ class Branches:
     """
 
     file: str = ""
-    tests: tuple[Test, ...] = ()
+    tests: tuple[OriginalTest, ...] = ()
     returns: tuple[SourceLocation, ...] = ()
     names: frozenset[str] = frozenset()
 
-    def around(self, place: SourceLocation) -> list[tuple[Test, bool]]:
+    def around(self, place: SourceLocation) -> list[tuple[OriginalTest, bool]]:
         """The tests of the branches that a line stands in, and whether they hold there; the innermost first."""
         if place.file != self.file:
             return []
@@ -63,7 +63,7 @@ class Branches:
 
 
 @cache
-def branches_of(function: Any) -> Branches:
+def branches_of(function: Any) -> OriginalBranches:
     """The branches of a function; none where its source is not to be had."""
     function = inspect.unwrap(function)  # of a decorator's wrapper nothing is told
     try:
@@ -71,12 +71,12 @@ def branches_of(function: Any) -> Branches:
         file = inspect.getsourcefile(function) or ""
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):
-        return Branches(names=frozenset(inspect.signature(function).parameters))
+        return OriginalBranches(names=frozenset(inspect.signature(function).parameters))
     ast.increment_lineno(tree, first - 1)
     nodes = list(ast.walk(tree))
     tests = [_test(node) for node in nodes if isinstance(node, ast.If | ast.IfExp)]
     returns = sorted(node.lineno for node in nodes if isinstance(node, ast.Return))
-    return Branches(
+    return OriginalBranches(
         file,
         tuple(sorted(tests, key=lambda test: test.line)),
         tuple(SourceLocation(file, line) for line in returns),
@@ -84,15 +84,15 @@ def branches_of(function: Any) -> Branches:
     )
 
 
-def _test(node: ast.If | ast.IfExp) -> Test:
+def _test(node: ast.If | ast.IfExp) -> OriginalTest:
     text = ast.unparse(node.test)
     try:
         expression = syntax.parsed(text)
     except (SyntaxError, KeyError):
         expression = None
     if isinstance(node, ast.IfExp):
-        return Test(text, expression, node.test.lineno)
-    return Test(text, expression, node.test.lineno, _range(node.body), _range(node.orelse))
+        return OriginalTest(text, expression, node.test.lineno)
+    return OriginalTest(text, expression, node.test.lineno, _range(node.body), _range(node.orelse))
 
 
 def _range(block: list[ast.stmt]) -> tuple[int, int]:

@@ -20,7 +20,7 @@ _NONE = syntax.Const(None)
 
 
 @dataclass(frozen=True)
-class Row:
+class CaseRow:
     """A statement, the cases that have it, and the original's line that it is of."""
 
     statement: syntax.Stmt
@@ -29,7 +29,7 @@ class Row:
 
 
 @dataclass
-class Alignment:
+class CaseAlignment:
     """The bodies of one module's call, statement by statement.
 
     Args:
@@ -54,7 +54,7 @@ class Alignment:
         self.names = {n: names_in(*case.body.statements, case.body.returns) for n, case in self.cases.items()}
         self.assigned = {n: set[str]().union(*map(assigned_in, c.body.statements)) for n, c in self.cases.items()}
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[CaseRow]:
         """The statements of all cases: as many as can be are one, in the order of each."""
         first, *others = self.cases
         rows = self.rows_of(first)
@@ -78,13 +78,13 @@ class Alignment:
                 found.append((given, frozenset({number})))
         return found
 
-    def rows_of(self, number: int) -> list[Row]:
+    def rows_of(self, number: int) -> list[CaseRow]:
         """The statements of one case."""
         body = self.cases[number].body
         places = body.places or (None,) * len(body.statements)
-        return [Row(one, frozenset({number}), place) for one, place in zip_longest(body.statements, places)]
+        return [CaseRow(one, frozenset({number}), place) for one, place in zip_longest(body.statements, places)]
 
-    def aligned(self, rows: list[Row], own: list[Row], number: int) -> list[Row]:
+    def aligned(self, rows: list[CaseRow], own: list[CaseRow], number: int) -> list[CaseRow]:
         """The statements so far, and those of one more case: as many as can be are one."""
         table = [[self.unified(row.statement, row.whose, one.statement, number) for one in own] for row in rows]
         best = [[0] * (len(own) + 1) for _ in range(len(rows) + 1)]
@@ -92,12 +92,12 @@ class Alignment:
             for j in reversed(range(len(own))):
                 together = best[i + 1][j + 1] + 1 if table[i][j] is not None else 0
                 best[i][j] = max(together, best[i + 1][j], best[i][j + 1])
-        made: list[Row] = []
+        made: list[CaseRow] = []
         i = j = 0
         while i < len(rows) and j < len(own):
             both = table[i][j]
             if both is not None and best[i][j] == best[i + 1][j + 1] + 1:
-                made.append(Row(both, rows[i].whose | {number}, rows[i].place))
+                made.append(CaseRow(both, rows[i].whose | {number}, rows[i].place))
                 i, j = i + 1, j + 1
             elif best[i][j] == best[i + 1][j]:
                 made.append(rows[i])
@@ -152,13 +152,13 @@ class Alignment:
                 return variable
         return None
 
-    def with_unset(self, rows: list[Row]) -> list[Row]:
+    def with_unset(self, rows: list[CaseRow]) -> list[CaseRow]:
         """The rows, and ``mask = None`` in the cases that do not compute it, beside the line that does."""
         for name, whose in self.unset.items():
             assigned = [place for place, row in enumerate(rows) if name in assigned_in(row.statement)]
             read = any(name in names_in(row.statement) for row in rows if row.whose & whose)
             if read and assigned:
-                none = Row(syntax.Assign(syntax.Name(name), _NONE), whose)
+                none = CaseRow(syntax.Assign(syntax.Name(name), _NONE), whose)
                 rows = [*rows[: assigned[-1] + 1], none, *rows[assigned[-1] + 1 :]]
         return rows
 

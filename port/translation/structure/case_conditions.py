@@ -11,7 +11,7 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import code, names_in, worth
 from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.branches import branches_of
-from port.translation.structure.cases import Array, Held, name_of
+from port.translation.structure.cases import GivenArray, Held, name_of
 
 _UNKNOWN = object()
 _MANY = 10
@@ -209,8 +209,8 @@ class CaseConditions:
             return None
         if all(isinstance(value, syntax.Const) for value in mine | others):
             return _of_constants(own, mine, others)
-        ranks = {value.rank if isinstance(value, Array) else None for value in mine}
-        if all(isinstance(value, Array) and value.rank is not None for value in mine | others) and len(ranks) == 1:
+        ranks = {value.rank if isinstance(value, GivenArray) else None for value in mine}
+        if all(isinstance(value, GivenArray) and value.rank is not None for value in mine | others) and len(ranks) == 1:
             return code("p.ndim == rank", p=own, rank=ranks.pop())
         return None
 
@@ -242,7 +242,7 @@ _SIGNS: dict[str, Any] = {
 
 def _is_known(value: Any) -> bool:
     """Whether something is a constant: of an array nobody knows the numbers."""
-    return value is not _UNKNOWN and not isinstance(value, Array)
+    return value is not _UNKNOWN and not isinstance(value, GivenArray)
 
 
 def _is_constant(test: syntax.Expr, truth: bool) -> bool:
@@ -261,7 +261,7 @@ def _worth_of_several(every: bool, found: Sequence[Any]) -> Any:
 def _compared(sign: str, one: Any, other: Any) -> Any:
     if one is _UNKNOWN or other is _UNKNOWN:
         return _UNKNOWN
-    if isinstance(one, Array) or isinstance(other, Array):
+    if isinstance(one, GivenArray) or isinstance(other, GivenArray):
         # An array is an object, and no constant is that object.
         return sign == "is not" if sign in ("is", "is not") else _UNKNOWN
     try:
@@ -273,7 +273,7 @@ def _compared(sign: str, one: Any, other: Any) -> Any:
 def _value(held: Held | None) -> Any:
     if held is None:
         return _UNKNOWN
-    if isinstance(held, Array):
+    if isinstance(held, GivenArray):
         return held
     try:
         return worth(held)
@@ -282,7 +282,7 @@ def _value(held: Held | None) -> Any:
 
 
 def _rank(held: Held | None) -> Any:
-    return held.rank if isinstance(held, Array) and held.rank is not None else _UNKNOWN
+    return held.rank if isinstance(held, GivenArray) and held.rank is not None else _UNKNOWN
 
 
 def _of_constants(own: syntax.Name, mine: set[Held], others: set[Held]) -> syntax.Expr | None:

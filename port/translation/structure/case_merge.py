@@ -10,7 +10,7 @@ from typing import Any
 from port.translation.ir import syntax
 from port.translation.ir.expr import names_in
 from port.translation.structure.body import Body
-from port.translation.structure.case_alignment import Alignment, Cases, Row, assigned_in
+from port.translation.structure.case_alignment import CaseAlignment, CaseRow, Cases, assigned_in
 from port.translation.structure.case_conditions import CaseConditions, negation
 from port.translation.structure.cases import CaseBody, name_of
 
@@ -88,7 +88,7 @@ class _Merging:
 
     def __init__(self, cases: Mapping[int, CaseBody], module: Any) -> None:
         self.cases, self.everybody = cases, frozenset(cases)
-        self.alignment = Alignment(cases)
+        self.alignment = CaseAlignment(cases)
         self.conditions = CaseConditions(module, {number: case.held for number, case in cases.items()})
         self.asked_first: dict[syntax.Expr, syntax.Name] = {}
 
@@ -101,7 +101,7 @@ class _Merging:
 
     # %% What some have
 
-    def guarded(self, rows: list[Row]) -> list[syntax.Stmt]:
+    def guarded(self, rows: list[CaseRow]) -> list[syntax.Stmt]:
         """The statements, those of some cases behind their condition."""
         statements: list[syntax.Stmt] = []
         assigned: set[str] = set()
@@ -124,11 +124,11 @@ class _Merging:
             assigned |= {name for row in own for name in assigned_in(row.statement)}
         return statements
 
-    def _block_of(self, row: Row) -> Any:
+    def _block_of(self, row: CaseRow) -> Any:
         """What is the same for rows that stand behind one condition."""
         return row.whose, () if row.whose == self.everybody else self.conditions.branches_around(row.place)
 
-    def tested(self, rows: list[Row]) -> syntax.Expr:
+    def tested(self, rows: list[CaseRow]) -> syntax.Expr:
         """The condition of some cases.
 
         Raises:
@@ -185,7 +185,7 @@ class _Merging:
         return statements
 
 
-def _branch(test: syntax.Expr, own: list[Row], other: list[Row]) -> syntax.Stmt:
+def _branch(test: syntax.Expr, own: list[CaseRow], other: list[CaseRow]) -> syntax.Stmt:
     """What some cases do behind their condition; what the others do in its other branch."""
     body, orelse = tuple(row.statement for row in own), tuple(row.statement for row in other)
     if orelse and isinstance(test, syntax.UnaryOp) and test.op == "not":
@@ -193,7 +193,7 @@ def _branch(test: syntax.Expr, own: list[Row], other: list[Row]) -> syntax.Stmt:
     return syntax.If(test, body, orelse)
 
 
-def _are_comments(rows: list[Row]) -> bool:
+def _are_comments(rows: list[CaseRow]) -> bool:
     return all(isinstance(row.statement, syntax.Comment) for row in rows)
 
 

@@ -17,7 +17,7 @@ from port.translation.structure.name_hints import is_reserved
 
 
 @dataclass(frozen=True)
-class Array:
+class GivenArray:
     """A parameter that is given an array, or something made of arrays.
 
     Attributes:
@@ -27,7 +27,7 @@ class Array:
     rank: int | None = None
 
 
-Held: TypeAlias = "Array | syntax.Expr"
+Held: TypeAlias = "GivenArray | syntax.Expr"
 """What a parameter holds in a case: an array, or a literal."""
 
 
@@ -57,7 +57,7 @@ def held_by(call: ModuleCall, lowered: LoweredGraph) -> dict[str, Held]:
             continue
         value = lowered.values.get(said.name) if isinstance(said, syntax.Use) else None
         if value is None or value.shape is not None:
-            found[name] = Array(None if value is None else value.rank)
+            found[name] = GivenArray(None if value is None else value.rank)
     return found
 
 

@@ -142,8 +142,12 @@ class _Building:
         """
         if len(folded) > 1 and self.arguments.speaks_of(forms[0].path):
             self.arguments, known = OwnArguments(None, self.tree), self.arguments
-            literal = fold([self._form(form.path) for form in forms], set())
-            self.arguments = known
+            try:
+                literal = fold([self._form(form.path) for form in forms], set())
+            except SaidOtherwise:
+                return folded  # without arguments a module within cannot be given its own
+            finally:
+                self.arguments = known
             if len(literal) < len(folded):
                 raise SaidOtherwise(type(forms[0].module))
         return folded

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
-from port.translation.structure.cases import Array, Held, name_of
+from port.translation.structure.cases import GivenArray, Held, name_of
 
 _NONE = syntax.Const(None)
 
@@ -67,7 +67,7 @@ def entangled(
 
 
 def _told(held: Held | None) -> Held | None:
-    return Array() if isinstance(held, Array) else held
+    return GivenArray() if isinstance(held, GivenArray) else held
 
 
 def _tells(cases: Sequence[Mapping[str, Held]], name: str, whose: frozenset[int]) -> bool:
@@ -85,9 +85,9 @@ def _decides(cases: Sequence[Mapping[str, Held]], name: str, other: str) -> bool
 
 
 def _value(held: Held) -> syntax.Expr:
-    return syntax.Const(False) if isinstance(held, Array) else syntax.Const(True) if held == _NONE else held
+    return syntax.Const(False) if isinstance(held, GivenArray) else syntax.Const(True) if held == _NONE else held
 
 
 def _asked(cases: Sequence[Mapping[str, Held]], name: str) -> syntax.Expr:
-    is_optional = any(case[name] == _NONE or isinstance(case[name], Array) for case in cases)
+    is_optional = any(case[name] == _NONE or isinstance(case[name], GivenArray) for case in cases)
     return code("p is None", p=name_of(name)) if is_optional else name_of(name)

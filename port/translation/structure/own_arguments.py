@@ -18,7 +18,7 @@ from port.translation.ir.expr import NoSource, code, literal
 from port.translation.ir.module_tree import ModuleTree, identifier
 from port.translation.ir.number import is_same
 from port.translation.ir.origin import AttributeOf, ConstructorArgument, LengthOf, LiteralAt, Origin, ShapeRead
-from port.translation.ir.origin_expression import expression_of, leaves_of
+from port.translation.ir.origin_expression import expression_of, leaves_of, with_leaves
 from port.translation.ir.origin_numbers import origin_of, plain
 from port.translation.structure.body import Body
 from port.translation.structure.ctor_args import OPTIONS
@@ -164,6 +164,7 @@ class OwnArguments:
         """An origin as the constructor of a module says it; None where it has nothing to do with its arguments."""
         assert self._known is not None
         constructor = self._known.constructors[path]
+        origin = with_leaves(origin, lambda each: self._kept(path, each) or each)
         if not any(isinstance(each, ConstructorArgument) for each in leaves_of(origin)):
             return None
 
@@ -183,6 +184,16 @@ class OwnArguments:
 
         made = expression_of(origin, leaf)
         return made if free else None
+
+    def _kept(self, path: str, origin: Origin) -> Origin | None:
+        """What the constructor of a module has made an attribute of, ``self.rate = config.rate``."""
+        assert self._known is not None
+        if not isinstance(origin, AttributeOf) or origin.path != path:
+            return None
+        value = _attribute(self._known.modules[path], origin.attribute)
+        return (
+            origin_of(value) if is_same(plain(value), _attribute(self._tree.modules[path], origin.attribute)) else None
+        )
 
     def _argument(self, path: str, text: str) -> tuple[OwnArgument, Any]:
         """Which argument a text reads, ``config.n_head`` or ``depths[2]``, and what it is."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from port.translation.ir.origin import ConstructorArgument
-from port.translation.ir.origin_numbers import plain, with_origin
+from port.translation.ir.origin_numbers import origin_of, plain, with_origin
 
 _DEEPEST = 3
 """Objects within objects that are looked into."""
@@ -60,9 +60,19 @@ class GivenArguments:
         return made
 
     def origin_of_object(self, value: Any) -> ConstructorArgument | None:
-        """Which argument a configuration is."""
+        """Which argument a configuration is, or a copy of which: one that a constructor has made, to change a field."""
         made, origin = self._objects.get(id(value), (None, None))
-        return origin if made is value else None
+        return origin if made is value else _copied_from(value)
+
+
+def _copied_from(value: Any) -> ConstructorArgument | None:
+    """The argument whose fields a configuration has; None where it has those of several."""
+    found = set()
+    for name, item in vars(value).items() if is_configuration(value) else ():
+        origin = origin_of(item) if isinstance(item, int | float) else None
+        if isinstance(origin, ConstructorArgument) and origin.argument.endswith(f".{name}"):
+            found.add(ConstructorArgument(origin.constructor, origin.argument.removesuffix(f".{name}")))
+    return found.pop() if len(found) == 1 else None
 
 
 def is_configuration(value: Any) -> bool:
