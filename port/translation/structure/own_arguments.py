@@ -188,12 +188,16 @@ class OwnArguments:
     def _kept(self, path: str, origin: Origin) -> Origin | None:
         """What the constructor of a module has made an attribute of, ``self.rate = config.rate``."""
         assert self._known is not None
-        if not isinstance(origin, AttributeOf) or origin.path != path:
+        if not isinstance(origin, AttributeOf) or not f"{origin.path}.".startswith(f"{path}." if path else ""):
             return None
-        value = _attribute(self._known.modules[path], origin.attribute)
-        return (
-            origin_of(value) if is_same(plain(value), _attribute(self._tree.modules[path], origin.attribute)) else None
-        )
+        of = origin.path
+        if of not in self._known.modules:
+            return None
+        now = _attribute(self._tree.modules[of], origin.attribute)
+        held = _attribute(self._known.modules[of], origin.attribute)
+        # torch's own layers may hold a plain number: of those it is noted what they were given.
+        given = self._known.layers.get(of, {}).get(origin.attribute)
+        return next((origin_of(each) for each in (held, given) if origin_of(each) and is_same(plain(each), now)), None)
 
     def _argument(self, path: str, text: str) -> tuple[OwnArgument, Any]:
         """Which argument a text reads, ``config.n_head`` or ``depths[2]``, and what it is."""

@@ -14,6 +14,7 @@ from unittest import mock
 
 import torch
 from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
 
 from port.translation.frontend.construction.arguments import GivenArguments
 from port.translation.frontend.construction.python_functions import remembering
@@ -161,11 +162,17 @@ def _single_arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
 _SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+def _kind(module: torch.nn.Module) -> Any:
+    """A module's class; of a parametrized one, whose class is made for it alone, what that is made of."""
+    cls = type(module)
+    return (cls.__name__, cls.__bases__) if parametrize.is_parametrized(module) else cls
+
+
 def is_alike(made: Any, module: Any) -> bool:
     """Whether two models have the same modules, and parameters and buffers of the same shapes."""
 
     def form(of: Any) -> Any:
-        modules = {path: type(each) for path, each in of.named_modules(remove_duplicate=False)}
+        modules = {path: _kind(each) for path, each in of.named_modules(remove_duplicate=False)}
         tensors = (*of.named_parameters(remove_duplicate=False), *of.named_buffers(remove_duplicate=False))
         return modules, {name: tuple(tensor.shape) for name, tensor in tensors if not is_lazy(tensor)}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from port.pairs.ops.axes import Stretched
 from port.translation.ir.graph import Value
 from port.translation.ir.layout import torchs
+from port.translation.ir.origin import LengthOf
 from port.translation.ir.origin_numbers import origin_of
 from port.translation.lowering.paired import Paired, give
 from port.translation.lowering.templates import SourceFragment
@@ -29,7 +30,9 @@ def lower_stretched(stage: LoweringContext, paired: Paired, axes: Stretched) -> 
     for place, dim in enumerate(layout.order):
         size = sizes[dim]
         own = value.shape[dim - lacking] if dim >= lacking and value.shape is not None else None
-        stays = own is not None and own != 1 and (not isinstance(size, int) or origin_of(size) is None)
+        # An attribute's name says more than the array's length.
+        is_said = isinstance(size, int) and not isinstance(origin_of(size), LengthOf | None)
+        stays = own is not None and own != 1 and not is_said
         axis = place - lacking if place < result.rank - 1 else -1
         lengths.append(SourceFragment(f"input.shape[{axis}]") if stays else stage.ref(size))
     filled = {**paired.variables, "input": expression, axes.variable: tuple(lengths)}
