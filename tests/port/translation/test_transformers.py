@@ -26,7 +26,7 @@ def test_one_source_is_the_same_model_at_two_sizes(architecture: Architecture) -
     rows = [row.what for row in made.proof.rows]
     for name in ("outputs in evaluation", "gradients in training"):
         assert any(what.startswith(name) and "with config." in what for what in rows)
-    numbers = [number for number in range(2, 1 + len(architecture.inputs()))]
+    numbers = range(2, 1 + len(architecture.inputs()))
     assert all(
         any(f"in example call {number}" in what and "with config." in what for what in rows) for number in numbers
     )
