@@ -51,10 +51,9 @@ class CaseConditions:
             lines: of the original, where what these cases do may stand.
             of_two: whether it may be one of two arguments.
         """
-        wanted = {case: case in whose for case in self.held if among is None or case in among}
-        for line in lines:
-            if line is not None and (made := self._enclosing(line, wanted)) is not None:
-                return made
+        wanted = self._wanted(whose, among)
+        if (made := self._of_lines(lines, wanted)) is not None:
+            return made
         tests = [test.expression for test in self._branches.tests if test.expression is not None]
         found = [made for test in tests if (made := self._of_original(test, wanted)) is not None]
         names = [name for name in self.held[min(self.held)] if all(name in held for held in self.held.values())]
@@ -63,24 +62,26 @@ class CaseConditions:
             self.ambiguous.add(frozenset({whose}))
         return found[0] if found else self._of_two(whose, wanted) if of_two else None
 
+    def _wanted(self, whose: frozenset[int], among: frozenset[int] | None) -> dict[int, bool]:
+        return {case: case in whose for case in self.held if among is None or case in among}
+
+    def _of_lines(self, lines: Sequence[SourceLocation | None], wanted: Mapping[int, bool]) -> syntax.Expr | None:
+        known = (self._enclosing(line, wanted) for line in lines if line is not None)
+        return next((made for made in known if made is not None), None)
+
     def of_returns(self, groups: Sequence[frozenset[int]], among: frozenset[int]) -> list[syntax.Expr | None]:
         """The condition of what each group of cases gives: of a line that returns, if there is one."""
+        lines = self._branches.returns
+        tests = [self._of_lines(lines, self._wanted(whose, among)) for whose in groups]
         for of_two in (False, True):
-            tests = [self.test(whose, among, self._branches.returns, of_two=of_two) for whose in groups]
-            if any(tests):
-                break
+            if not any(tests):
+                tests = [self.test(whose, among, of_two=of_two) for whose in groups]
         return tests
 
     def check_returns(self, groups: Sequence[frozenset[int]]) -> None:
         """Note that nobody knows what is given where two conditions hold at once, unless lines return one by one."""
-        wholes = dict.fromkeys(self.held, True)
-        said = [
-            any(
-                line is not None and self._enclosing(line, {case: case in whose for case in wholes}) is not None
-                for line in self._branches.returns
-            )
-            for whose in groups
-        ]
+        lines = self._branches.returns
+        said = [self._of_lines(lines, self._wanted(whose, None)) is not None for whose in groups]
         if len(groups) > 2 and said.count(False) > 1:
             self.ambiguous.add(frozenset(groups))
 

@@ -12,7 +12,8 @@ from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.program import Program
 
 Numbers = dict[int, str]
-"""Of a call's arguments, those that are whole numbers and no arrays: their places, ``self`` at 0 → annotations."""
+"""Of a call's arguments, those that are constants and no arrays: their places, ``self`` at 0 → annotations."""
+_CONSTANTS = {"bool", "int", "float", "str"}
 
 _INNER = "_checkpointed_call"
 
@@ -41,7 +42,7 @@ def checkpointed_classes(program: Program, wanted: Sequence[str] | str) -> dict[
             raise UnknownChoice(
                 "class to checkpoint", name, dict.fromkeys(n for m in called for n in (m.original.__name__, m.name))
             )
-        found |= {made.name: _numbers(made, program.numbers) for made in chosen}
+        found |= {made.name: _constants(made, program) | _numbers(made, program.numbers) for made in chosen}
     return found
 
 
@@ -79,6 +80,17 @@ _INHERITED = syntax.FunctionDef(
     returns=code("jax.Array"),
 )
 """A Sequential's call: it has none of its own to be decorated."""
+
+
+def _constants(made: FoldedClass, program: Program) -> Numbers:
+    """Which arguments of a class's call are switches, words or numbers, whatever instance is called."""
+    found: Numbers = {}
+    for place, parameter in enumerate(made.body.parameters if made.body is not None else (), 1):
+        kinds = {kind for path in made.members for kind in program.annotations.get(path, {}).get(parameter, ())}
+        some = kinds - {"None"}
+        if some and some <= _CONSTANTS:
+            found[place] = some.pop() if len(kinds) == 1 else "Any"
+    return found
 
 
 def _numbers(made: FoldedClass, given: Mapping[str, Mapping[str, str]]) -> Numbers:

@@ -28,6 +28,7 @@ class Architecture:
         small: the configuration's fields.
         larger: those that are others at the larger size: three layers of 48, and another number of heads.
         inputs: makes the example calls.
+        is_told: whether it is said how it is constructed, which is found out for the others.
         open: why the source is not one for both sizes; empty if it is.
     """
 
@@ -36,6 +37,7 @@ class Architecture:
     small: dict[str, Any]
     larger: dict[str, Any]
     inputs: Callable[[], list[Call]]
+    is_told: bool = False
     open: str = ""
 
     def build(self) -> torch.nn.Module:
@@ -156,6 +158,7 @@ ARCHITECTURES = [
         },
         {"num_hidden_layers": 3, "num_attention_heads": 8},
         lambda: [{"input_values": torch.randn(2, 120)}],
+        is_told=True,
         open="hidden_size: a convolution whose weight is computed is written with its numbers",
     ),
 ]

@@ -217,3 +217,11 @@ def test_one_call_alone_keeps_the_signature_and_its_defaults() -> None:
     assert len(made.to_flax((batch(), kept()))) == 2
     with pytest.raises(NotImplementedError, match="labels=None"):
         made.run(batch(), kept(), labels=labels())
+
+
+def test_a_switch_of_a_checkpointed_call_is_no_array() -> None:
+    module = Classifier(depth=1)
+    cases = [(batch(),), ((batch(), kept()), {"return_weights": True})]
+    made = port.translate(module, cases=cases, remat="Attention", static=True)
+    assert "@nnx.remat(static_argnums=3)" in made.source
+    assert made.proof is not None and made.proof.agrees, str(made.proof)
