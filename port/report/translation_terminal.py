@@ -53,7 +53,8 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
                 say(f"  [{colour}]{_shown(str(row), console)}[/]")
     elif proof is not None:
         worst = ", ".join(f"{what} {value:.0e}" for what, value in _worst(proof).items())
-        say(f"[bold green]Both sides are the same model[/] in {proof.precision}: {worst}")
+        calls = f", in {1 + len(translation.others)} example calls" if translation.others else ""
+        say(f"[bold green]Both sides are the same model[/] in {proof.precision}{calls}: {worst}")
     elif translation.unwritten:
         say("[bold yellow]Not finished[/], and so not compared: these places are left to write")
     else:

@@ -85,7 +85,29 @@ class Table(nn.Module):
         return self.table(ids) * scale
 
 
+class Options(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(3, 2)
+
+    def forward(self, x, mask=None, square=False):
+        x = self.lin(x)
+        if mask is not None:
+            x = x * mask
+        if square:
+            x = x * x
+        return x if x.shape[0] < 5 else -x
+
+
 ready = Net(2)
+
+
+def calls():
+    return [(torch.randn(4, 3),), {"x": torch.randn(4, 3), "mask": torch.randn(4, 1)}]
+
+
+def calls_alike():
+    return [(torch.randn(4, 3),), (torch.randn(6, 3),)]
 
 
 def inputs():
@@ -340,7 +362,7 @@ def test_a_module_that_is_there_and_inputs_of_a_function(place: Path, tmp_path: 
     folder = tmp_path / "ready"
     assert run("translated_models:ready", "--inputs", "translated_models:inputs", "-o", str(folder)) == 0
     text = (folder / "test_ready.py").read_text()
-    assert "module = original\n" in text and "arguments(example_inputs())" in text
+    assert "module = original\n" in text and "calls(example_inputs())" in text
     compile(text, "test_ready.py", "exec")
 
 
@@ -368,6 +390,22 @@ def test_without_weights(place: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "import load" not in report and "test_net.py" not in report
 
 
+def test_several_example_calls(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "options"
+    assert run("translated_models:Options", "--inputs", "translated_models:calls", "-o", str(folder)) == 0
+    said = capsys.readouterr().out
+    assert "in 2 example calls" in said
+    assert "not translated: `if square`" in said
+    report = (folder / "report.md").read_text()
+    assert "## Not translated" in report and "translated_models.py:" in report
+    written = imported(folder / "options.py").load()
+    x, mask = np.ones((3, 3), np.float32), np.full((3, 1), 2, np.float32)
+    np.testing.assert_allclose(written(x, mask), 2 * written(x), rtol=1e-6)
+    with pytest.raises(NotImplementedError, match="square=False"):
+        written(x, None, True)
+    imported(folder / "test_options.py").test_it_is_the_same_model()
+
+
 # %% What is refused
 
 
@@ -391,6 +429,10 @@ REFUSED = {
     "no part": ((NET, *SHAPE, "--submodule", "tail"), "unknown part of Net 'tail'; there are: head"),
     "idle part": (("translated_models:Branches", "--input", "2,3", "--submodule", "idle"), "does not call its part"),
     "data-dependent": (("translated_models:Branches", "--input", "2,3"), "translated_models.py:49: `if x.sum() > 0:`"),
+    "calls that are told apart by nothing": (
+        ("translated_models:Options", "--inputs", "translated_models:calls_alike", "--static"),
+        "what decides it is",
+    ),
     "no class": ((NET, *SHAPE, "--remat", "Nett"), "unknown class to checkpoint 'Nett'; there are: Net"),
     "a name taken": ((NET, *SHAPE, "--name", "json"), "would hide another module named json"),
     "no name of Python's": ((NET, *SHAPE, "--name", "my net"), "Python has no name 'my net'"),

@@ -109,6 +109,7 @@ def test_every_call_is_proved(classifier: tuple[Classifier, Translation]) -> Non
         assert any(what.startswith("gradients in training") for what in compared)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("with_mask", "with_labels", "weights"), list(product((False, True), repeat=3)))
 def test_combinations_that_no_call_has_are_right(
     classifier: tuple[Classifier, Translation], with_mask: bool, with_labels: bool, weights: bool
@@ -183,9 +184,8 @@ def test_what_two_options_do_at_once_is_not_guessed() -> None:
     )
     with pytest.raises(NotImplementedError, match="labels and auxiliary together"):
         made.run(batch(), labels=labels(), auxiliary=True)
-    whole = translated(
-        module, [(batch(),), {"x": batch(), "labels": labels()}, {"x": batch(), "labels": labels(), "auxiliary": True}]
-    )
+    both = {"x": batch(), "labels": labels(), "auxiliary": True}
+    whole = translated(module, [(batch(),), {"x": batch(), "labels": labels()}, both], static=True)
     check_runs_as(whole, module, batch(), labels=labels(), auxiliary=True)
 
 
@@ -211,14 +211,15 @@ def test_inputs_are_given_once() -> None:
 
 def test_one_call_alone_keeps_the_signature_and_its_defaults() -> None:
     module = Classifier()
-    made = translated(module, [(batch(), kept())])
+    made = translated(module, [(batch(4), kept(4))], static=True)
     assert 'pool: str = "mean"' in root(made)
     check_runs_as(made, module, batch(4), kept(4))
-    assert len(made.to_flax((batch(), kept()))) == 2
+    assert len(made.to_flax((batch(4), kept(4)))) == 2
     with pytest.raises(NotImplementedError, match="labels=None"):
-        made.run(batch(), kept(), labels=labels())
+        made.run(batch(4), kept(4), labels=labels())
 
 
+@pytest.mark.sweep
 def test_a_switch_of_a_checkpointed_call_is_no_array() -> None:
     module = Classifier(depth=1)
     cases = [(batch(),), ((batch(), kept()), {"return_weights": True})]

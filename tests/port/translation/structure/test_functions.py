@@ -86,6 +86,7 @@ def test_a_function_has_the_originals_docstring_and_parameters() -> None:
     assert _signature(functions["rms_norm"]) == "x: jax.Array, weight: jax.Array, eps: float=1e-06"
 
 
+@pytest.mark.sweep
 def test_lengths_are_read_off_the_arguments() -> None:
     made = _translated(Llama(), torch.randn(2, 5, 12), construct=Llama)
     assert "x1 = x[:, :, :, : x.shape[-1] // 2]" in made.source
@@ -136,6 +137,7 @@ def test_numbers_that_a_function_gives_beside_arrays_are_not_written() -> None:
     assert any("size" in tried for tried in made.settings.tried), made.settings
 
 
+@pytest.mark.sweep
 def test_a_loop_calls_a_function() -> None:
     made = _translated(Recurrent(), torch.randn(2, 6, 4))
     assert "h = cell(x_t, h, self.w[...])" in made.source
@@ -156,6 +158,7 @@ def test_what_is_no_function_of_its_arguments_is_written_out(kind: str) -> None:
     assert f"{kind}(" not in made.source
 
 
+@pytest.mark.sweep
 def test_a_source_that_stands_alone_has_its_functions() -> None:
     made = _translated(Llama(depth=1), torch.randn(2, 5, 12), standalone=True)
     assert {"rms_norm", "rotate_half", "apply_rotary_pos_emb"} <= _functions(made).keys()
