@@ -93,7 +93,7 @@ def assembled(
         transposes=sum(_transposes(runs[True]) for runs in cases),
         without_start=initial.unsaid,
         copied_starts=initial.copies,
-        untaken=(*map(str, program.untaken), *map(str, program.entangled)),
+        untaken=tuple(map(str, program.untaken)),
         originals=original_definitions(program),
     )
     others = tuple(_as_called(made, said, number) for number in range(1, len(cases)))

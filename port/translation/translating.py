@@ -38,9 +38,11 @@ from port.translation.structure.body import Body
 from port.translation.structure.case_merge import Indistinct, merged_cases
 from port.translation.structure.cases import CaseBody
 from port.translation.structure.ctor_args import parameters
+from port.translation.structure.entangled import Entangled
 from port.translation.structure.init_inference import watched
 from port.translation.structure.untaken import guards
 from port.translation.verify import OriginalAndWritten, Proof, settled
+from port.translation.verify.combinations import refused_combinations
 
 if TYPE_CHECKING:
     import torch
@@ -142,7 +144,11 @@ def translate(
         raise UsageError(_INDISTINCT.format(cls.__qualname__, *numbers, error.statement, decides)) from None
     if without_weights:
         check_all_found(root, made.without_start)
-    text = source(checks=_checks(said, made, borne))
+    given = [(case.args, case.kwargs) for case in said.cases]
+    is_run = check and not without_weights and not made.unwritten
+    refused = refused_combinations(root, (made, *made.others), given, check=is_run)
+    made = replace(made, untaken=(*made.untaken, *map(str, refused)))
+    text = source(checks=_checks(said, made, borne, refused))
     made = replace(made, source=formatted(with_own_copies(text)) if standalone else text, standalone=standalone)
     made = replace(made, settings=borne.settings)
     if package:
@@ -156,7 +162,6 @@ def translate(
     if without_weights:
         proof = Proof((), unjudged=WITHOUT_WEIGHTS)
     else:
-        given = [(case.args, case.kwargs) for case in said.cases]
         proof = proved(root, made, given, time_limit=time_limit, tell=tell)
     proofs = [(model.named, elsewhere.proof(model, time_limit=time_limit)) for model in there]
     return replace(made, proof=joined(proof, proofs), elsewhere=elsewhere.at)
@@ -185,7 +190,7 @@ def _captured(run: Callable[..., BothRuns], *, static: bool) -> BothRuns:
     return run(free=()) if static else captured_with_free_lengths(run)
 
 
-def _checks(said: Programmed, made: Translation, borne: BorneOut) -> list[syntax.Stmt]:
+def _checks(said: Programmed, made: Translation, borne: BorneOut, refused: Sequence[Entangled]) -> list[syntax.Stmt]:
     """The statements at the head of the root's call: what they refuse was not translated."""
     checks = {}
     for number, (case, called) in enumerate(zip(said.cases, (made, *made.others), strict=True)):
@@ -194,13 +199,12 @@ def _checks(said: Programmed, made: Translation, borne: BorneOut) -> list[syntax
         lines = expectations(lowered.graph, lowered.layouts, expected, list(made.boundary.parameters))
         checks[number] = CaseBody(Body((), tuple(lines), None), said.program.held[number])
     try:
-        lines = list(merged_cases(checks, said.captured.root).body.statements)
+        lines = list(merged_cases(checks, said.captured.root).statements)
     except Indistinct:
         # Calls that differ in lengths alone: what all of them keep.
         others = [case.body.statements for case in checks.values()]
         lines = [line for line in others[0] if all(line in each for each in others)]
-    refused = [*guards(said.program.untaken), *(each.guard for each in said.program.entangled)]
-    return [*refused, *lines]
+    return [*guards(said.program.untaken), *(each.guard for each in refused), *lines]
 
 
 def _settle_all_lengths(

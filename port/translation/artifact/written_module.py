@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from port.errors import UsageError
 from port.mapping import FROZEN, TORCH_ONLY, Mapping
 from port.translation.artifact.calling_convention import Boundary
 from port.translation.codegen.module_of_source import MODEL, loaded
@@ -179,8 +180,15 @@ class WrittenModule:
         """What the Flax module gives for torch's arguments, as torch tensors: called as the original is."""
         case = self.called_as(args, kwargs)
         results = self.boundary.call(self.module, self.to_flax(args, kwargs))
-        alike = next((each for each in (case, self, *self.others) if each.boundary.gives(results)), case)
-        return alike.to_torch(results)
+        fitting = [each for each in (case, self, *self.others) if each.boundary.gives(results)] or [case]
+        if not case.boundary.takes(args, kwargs) and any(
+            each.boundary.outputs != fitting[0].boundary.outputs for each in fitting
+        ):
+            raise UsageError(
+                "no example call has these arguments together, so that it is not known how the axes of what comes out "
+                "lie in PyTorch: call the module itself, which gives them in JAX's order"
+            )
+        return fitting[0].to_torch(results)
 
     def to_torch(self, results: Any) -> Any:
         """What the Flax module gives, as torch tensors in torch's layout, in the original's tuples and dicts."""

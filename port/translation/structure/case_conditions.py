@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, names_in, worth
+from port.translation.ir.expr import code, worth
 from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.branches import branches_of
 from port.translation.structure.cases import GivenArray, Held, name_of
@@ -25,14 +25,10 @@ class CaseConditions:
         module: of the original.
         held: what its parameters hold, in each case that calls it.
 
-    Attributes:
-        ambiguous: groups of cases that more than one argument tells from the others, where no line says which; or that
-            are told apart one by one, where nobody knows what two at once do.
     """
 
     def __init__(self, module: Any, held: Mapping[int, Mapping[str, Held]]) -> None:
         self.module, self.held = module, held
-        self.ambiguous: set[frozenset[frozenset[int]]] = set()
         self._branches = branches_of(type(module).forward)
 
     def test(
@@ -58,8 +54,6 @@ class CaseConditions:
         found = [made for test in tests if (made := self._of_original(test, wanted)) is not None]
         names = [name for name in self.held[min(self.held)] if all(name in held for held in self.held.values())]
         found += [made for name in names if (made := self._of_argument(name, wanted)) is not None]
-        if len({frozenset(names_in(made)) for made in found}) > 1:
-            self.ambiguous.add(frozenset({whose}))
         return found[0] if found else self._of_two(whose, wanted) if of_two else None
 
     def _wanted(self, whose: frozenset[int], among: frozenset[int] | None) -> dict[int, bool]:
@@ -77,13 +71,6 @@ class CaseConditions:
             if not any(tests):
                 tests = [self.test(whose, among, of_two=of_two) for whose in groups]
         return tests
-
-    def check_returns(self, groups: Sequence[frozenset[int]]) -> None:
-        """Note that nobody knows what is given where two conditions hold at once, unless lines return one by one."""
-        lines = self._branches.returns
-        said = [self._of_lines(lines, self._wanted(whose, None)) is not None for whose in groups]
-        if len(groups) > 2 and said.count(False) > 1:
-            self.ambiguous.add(frozenset(groups))
 
     def decides(self, lines: Sequence[SourceLocation | None]) -> str:
         """The original's test that decides whether some lines run, with its own; empty where none does."""
@@ -187,7 +174,6 @@ class CaseConditions:
                     known[some] = made
         for one, other in combinations(known, 2):
             if one & other == whose:
-                self.ambiguous.add(frozenset({one, other}))
                 return syntax.BoolOp("and", (known[one], known[other]))
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -31,20 +31,7 @@ class Indistinct(Exception):
         self.cases, self.statement, self.decides = cases, statement, decides
 
 
-@dataclass(frozen=True)
-class MergedCases:
-    """What a module does in several cases.
-
-    Attributes:
-        body: of its call.
-        ambiguous: as `CaseConditions` has it.
-    """
-
-    body: Body
-    ambiguous: frozenset[frozenset[Cases]] = frozenset()
-
-
-def merged_cases(cases: Mapping[int, CaseBody], module: Any) -> MergedCases:
+def merged_cases(cases: Mapping[int, CaseBody], module: Any) -> Body:
     """One body: what only some cases do stands behind a condition on the arguments.
 
     What is a literal in one case, and the argument that holds it in another, is that argument.
@@ -58,13 +45,12 @@ def merged_cases(cases: Mapping[int, CaseBody], module: Any) -> MergedCases:
     """
     bodies = [case.body for case in cases.values()]
     if all(_same(bodies[0], body) for body in bodies[1:]):
-        return MergedCases(replace(bodies[0], parameters=_parameters(bodies)))
+        return replace(bodies[0], parameters=_parameters(bodies))
     merging = _Merging(cases, module)
     body = merging.body()
     read = names_in(*body.statements, body.returns)
     own = [name for name in merging.alignment.known if name_of(name).id in read]
-    body = replace(body, parameters=tuple(dict.fromkeys((*_parameters(bodies), *own))))
-    return MergedCases(body, frozenset(merging.conditions.ambiguous))
+    return replace(body, parameters=tuple(dict.fromkeys((*_parameters(bodies), *own))))
 
 
 def _same(one: Body, other: Body) -> bool:
@@ -164,7 +150,6 @@ class _Merging:
         """``if labels is not None: return loss, logits`` for what some give; what others give is left at the end."""
         assigned = {name for names in self.alignment.assigned.values() for name in names}
         left = self.everybody
-        self.conditions.check_returns([whose for _, whose in returns])
         while len(returns) > 1:
             tests = self.conditions.of_returns([whose for _, whose in returns], left)
             known = [number for number, test in enumerate(tests) if test is not None]

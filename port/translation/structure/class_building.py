@@ -61,7 +61,6 @@ class ClassBuilding:
             options=calls.options,
             held=calls.held,
             untaken=calls.untaken,
-            entangled=calls.entangled,
         )
 
     def _fold(self) -> None:

@@ -12,7 +12,6 @@ from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.cases import Held
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.configurations import ConfigurationClass, configurations_of, constructed_with
-from port.translation.structure.entangled import Entangled
 from port.translation.structure.untaken import Untaken
 from port.translation.structure.written_function import Functions, WrittenFunction
 
@@ -31,7 +30,6 @@ class Program:
         options: path of an instance → the defaults of the parameters of its call that may hold no array.
         held: what the root's call is given in each example call.
         untaken: the root's options that no example call gives otherwise.
-        entangled: the root's arguments that the example calls do not take apart.
         functions: those that the classes call.
     """
 
@@ -44,7 +42,6 @@ class Program:
     options: Mapping[str, Mapping[str, syntax.Expr]] = field(default_factory=dict)
     held: tuple[Mapping[str, Held], ...] = ()
     untaken: tuple[Untaken, ...] = ()
-    entangled: tuple[Entangled, ...] = ()
     functions: tuple[WrittenFunction, ...] = ()
 
     @cached_property

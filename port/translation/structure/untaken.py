@@ -17,44 +17,42 @@ from port.translation.structure.cases import Held, default_of, name_of
 
 @dataclass(frozen=True)
 class Untaken:
-    """An option of the original's ``forward`` of which the example calls show some values alone.
+    """An option of the original's ``forward`` that is the same in every example call.
 
     Attributes:
         name: of the parameter.
-        held: what it holds in them: constants.
+        held: what it holds in all of them: a constant.
         branch: the original's test that reads it, as source; empty where it goes elsewhere.
         place: of that test, or of the function.
     """
 
     name: str
-    held: tuple[syntax.Expr, ...]
+    held: syntax.Expr
     branch: str
     place: SourceLocation | None
 
     def __str__(self) -> str:
         where = f" ({self.place})" if self.place is not None else ""
-        what = f"`if {self.branch}`" if self.branch and len(self.held) == 1 else f"another {self.name}"
+        what = f"`if {self.branch}`" if self.branch else f"another {self.name}"
         return f"{what}{where}: every example call has {self.only}"
 
     @property
     def only(self) -> str:
-        """What it holds: ``pool='mean' or 'max'``."""
-        return f"{self.name}={' or '.join(map(syntax.source, self.held))}"
+        """What it holds: ``pool='mean'``."""
+        return f"{self.name}={syntax.source(self.held)}"
 
     @property
     def is_other(self) -> syntax.Expr:
         """The test of whether it holds something else."""
         own = name_of(self.name)
         match self.held:
-            case (syntax.Const(None) as none,):
-                return syntax.Compare(own, ("is not",), (none,))
-            case (syntax.Const(True),):
+            case syntax.Const(None):
+                return syntax.Compare(own, ("is not",), (self.held,))
+            case syntax.Const(True):
                 return syntax.UnaryOp("not", own)
-            case (syntax.Const(False),):
+            case syntax.Const(False):
                 return own
-            case (one,):
-                return syntax.Compare(own, ("!=",), (one,))
-        return syntax.Compare(own, ("not in",), (syntax.Tuple(self.held),))
+        return syntax.Compare(own, ("!=",), (self.held,))
 
 
 def guards(options: Sequence[Untaken]) -> list[syntax.Stmt]:
@@ -86,21 +84,9 @@ def untaken_options(module: Any, cases: Sequence[Mapping[str, Held]], root: Body
         is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         if len(constants) < len(held) or not is_named or name not in read:
             continue
-        is_option = name not in taken and len(held) == 1 and default_of(module, name) is not None
-        if is_option or (len(held) > 1 and _decides(root, name_of(name), constants)):
-            found.append(Untaken(name, constants, *_branch(forward, name)))
+        if name not in taken and len(held) == 1 and default_of(module, name) is not None:
+            found.append(Untaken(name, constants[0], *_branch(forward, name)))
     return tuple(found)
-
-
-def _decides(root: Body, own: syntax.Name, held: tuple[syntax.Expr, ...]) -> bool:
-    """Whether a parameter says what is done, by some values of many: a word, or a number that is compared."""
-    values = [value.value for value in held if isinstance(value, syntax.Const) and value.value is not None]
-    if all(isinstance(value, bool) for value in values):
-        return False
-    if all(isinstance(value, str) for value in values):
-        return True
-    tests = [node.test for node in syntax.walk(*root.statements) if isinstance(node, syntax.If)]
-    return any(own in (test.left, *test.comparators) for test in tests if isinstance(test, syntax.Compare))
 
 
 def _branch(forward: Any, name: str) -> tuple[str, SourceLocation | None]:

@@ -14,7 +14,6 @@ from port.translation.structure.body import Bodies, Body, write_body
 from port.translation.structure.call_tree import ModuleCall, annotations_of, call_tree, calls_in, numbers_given
 from port.translation.structure.case_merge import Indistinct, merged_cases
 from port.translation.structure.cases import CaseBody, Held, default_of, held_by, in_all_calls
-from port.translation.structure.entangled import Entangled, entangled
 from port.translation.structure.held_tensors import Runs
 from port.translation.structure.sequential import IDENTITY, elements
 from port.translation.structure.train_eval_merge import merged
@@ -35,7 +34,6 @@ class WrittenCalls:
         options: path of a module → the defaults of the parameters that hold no array in some case.
         held: what the root's parameters hold in each case.
         untaken: the root's options that hold the same in all of them.
-        entangled: the root's arguments that the cases do not take apart.
     """
 
     bodies: Mapping[str, Body]
@@ -45,7 +43,6 @@ class WrittenCalls:
     options: Mapping[str, Mapping[str, syntax.Expr]]
     held: tuple[Mapping[str, Held], ...]
     untaken: tuple[Untaken, ...]
-    entangled: tuple[Entangled, ...]
 
 
 def written_calls(
@@ -84,7 +81,6 @@ class _Writing:
         self.numbers: dict[str, dict[str, str]] = defaultdict(dict)
         self.annotations: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         self.options: dict[str, dict[str, syntax.Expr]] = defaultdict(dict)
-        self.ambiguous: set[frozenset[frozenset[int]]] = set()
         self.root_held: list[dict[str, Held]] = [{} for _ in cases]
 
     def calls(self) -> WrittenCalls:
@@ -100,10 +96,9 @@ class _Writing:
                 for path in written[True].keys() & written[False].keys():
                     bodies[path] = merged(written[True][path], written[False][path])
         root = bodies[""]
-        apart = entangled(self.root_held, self.ambiguous, root.parameters)
         untaken = untaken_options(self.tree.root, self.root_held, root)
-        missing = [name for each in apart for name in each.names if name not in root.parameters]
-        bodies[""] = self._with_options(root, [*missing, *(option.name for option in untaken)])
+        varying = [name for name in self.root_held[0] if len({case.get(name) for case in self.root_held}) > 1]
+        bodies[""] = self._with_options(root, [*varying, *(option.name for option in untaken)])
         return WrittenCalls(
             bodies,
             self.elements,
@@ -112,7 +107,6 @@ class _Writing:
             dict(self.options),
             tuple(self.root_held),
             tuple(option for option in untaken if option.name in bodies[""].parameters),
-            apart,
         )
 
     def _with_options(self, root: Body, options: Iterable[str]) -> Body:
@@ -162,13 +156,11 @@ class _Writing:
             of_cases = {number: case[path] for number, case in enumerate(cases) if path in case}
             module = self.tree.modules[path]
             try:
-                made_one = merged_cases(of_cases, module)
+                body = merged_cases(of_cases, module)
             except Indistinct as error:
                 if path:
                     raise Unreachable(path, "its calls differ") from error
                 raise
-            body = made_one.body
-            self.ambiguous |= made_one.ambiguous
             if len(of_cases) > 1:
                 self._note_options(path, of_cases, body)
             known = parameters.setdefault(path, [])

@@ -123,12 +123,12 @@ def test_combinations_that_no_call_has_are_right(
 
 def test_a_branch_that_no_call_takes_is_named_and_raises(classifier: tuple[Classifier, Translation]) -> None:
     _, made = classifier
-    word, branch = made.untaken
-    assert word.startswith("another pool")
+    branch, word = made.untaken
     assert branch.startswith("`if extra is not None`")
     assert "case_nets.py:" in branch
-    for options in ({"extra": batch()}, {"pool": "first"}):
-        with pytest.raises(NotImplementedError, match="pool='mean' or 'max', extra=None"):
+    assert word.startswith("pool, where it is another than 'mean', 'max'")
+    for options, named in (({"extra": batch()}, "extra=None"), ({"pool": "first"}, "has pool like this")):
+        with pytest.raises(NotImplementedError, match=named):
             made.run(batch(), **options)
 
 
