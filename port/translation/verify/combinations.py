@@ -105,9 +105,8 @@ class _Combinations:
             if told not in seen and told not in wrong and not self._is_right(dict(zip(names, choices, strict=True))):
                 wrong[told] = None
         allowed = [told for told in every if told in seen or told not in wrong]
-        found = (
-            [] if len(allowed) == len(every) else [self._apart(names, allowed, [t for t in every if t not in allowed])]
-        )
+        others = [told for told in every if told not in allowed]
+        found = [self._apart(names, allowed, others)] if others else []
         taken = {name for each in found for name in each.names}
         return (*found, *(self._alone(name) for name in names if name not in taken and not self._is_free(name)))
 
@@ -136,7 +135,7 @@ class _Combinations:
         return Entangled((name,), (self.asked[name],), tuple(seen))
 
     def _is_free(self, name: str) -> bool:
-        """Whether an argument may be what no example call has: an array, a switch, a number that other ones bear out."""
+        """Whether an argument may be what no example call has: an array, a switch, a number that others bear out."""
         values = [choice.value for choice in self.choices[name]]
         constants = [value for value in values if value is not None and not isinstance(value, torch.Tensor)]
         if not constants or all(isinstance(value, bool) for value in constants):

@@ -171,3 +171,64 @@ class ByLength(nn.Module):
         if x.shape[1] > 5:
             return self.long(x)
         return self.short(x)
+
+
+class Either(nn.Module):
+    """Options of which the first keeps the second from being looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(12, 12)
+
+    def forward(self, x: Tensor, gated: bool = False, squashed: bool = False) -> Tensor:
+        y = self.linear(x)
+        if gated:
+            y = y.sigmoid() * 2
+        elif squashed:
+            y = y.tanh()
+        return y
+
+
+class Cached(nn.Module):
+    """What is given reads what another option has replaced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(12, 4)
+
+    def forward(self, x: Tensor, past: Tensor | None = None, use_cache: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        keys = self.linear(x)
+        if past is not None:
+            keys = torch.cat([past, keys], 1)
+        y = keys * 2
+        if use_cache:
+            return y, keys
+        return y
+
+
+class Threshold(nn.Module):
+    """A number that decides something where it is large."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(12, 4)
+
+    def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        y = self.linear(x) * max(scale, 0.5)
+        return y.tanh() if scale > 10 else y
+
+
+class Nested(nn.Module):
+    """An option within another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(12, 4)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, renormalize: bool = False) -> Tensor:
+        y = self.linear(x)
+        if mask is not None:
+            y = y * mask[..., None]
+            if renormalize:
+                y = y / y.abs().sum(-1, keepdim=True).clamp_min(0.1)
+        return y

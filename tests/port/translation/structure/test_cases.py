@@ -23,11 +23,15 @@ from port.translation.verify.reverify import prove_files
 from .case_nets import (
     AnyRank,
     ByLength,
+    Cached,
     Classifier,
     DefaultMask,
+    Either,
     KeepMask,
+    Nested,
     Normalized,
     Outputs,
+    Threshold,
     Together,
 )
 
@@ -194,9 +198,9 @@ def test_options_that_vary_together_are_not_told_apart() -> None:
     made = translated(module, [(batch(),), (batch(), True, True)])
     assert any("first and second" in line for line in made.untaken)
     check_runs_as(made, module, batch(5), True, True)
-    for options in ((True, False), (False, True)):
-        with pytest.raises(NotImplementedError, match="together"):
-            made.run(batch(), *options)
+    check_runs_as(made, module, batch(5), False, True)  # no call has it, and it was tried: it is right
+    with pytest.raises(NotImplementedError, match="together"):
+        made.run(batch(), True, False)
 
 
 def test_calls_that_no_argument_tells_apart_are_refused_with_what_decides() -> None:
@@ -226,3 +230,33 @@ def test_a_switch_of_a_checkpointed_call_is_no_array() -> None:
     made = port.translate(module, cases=cases, remat="Attention", static=True)
     assert "@nnx.remat(static_argnums=3)" in made.source
     assert made.proof is not None and made.proof.agrees, str(made.proof)
+
+
+UNSEEN: dict[str, tuple[type[nn.Module], list[Any], list[tuple[Any, ...]]]] = {
+    "elif": (Either, [(batch(),), (batch(), True), (batch(), False, True)], [(True, True)]),
+    "nested": (Nested, [(batch(),), (batch(), kept()), (batch(), kept(), True)], [(None, True)]),
+    "a cache": (Cached, [(batch(),), (batch(), batch(2)[..., :4]), (batch(), None, True)], [(batch(2)[..., :4], True)]),
+    "a number": (Threshold, [(batch(), 2.0), (batch(), 3.0)], [(20.0,), (0.1,)]),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_no_call_has_is_right_or_raises(name: str) -> None:
+    make, cases, others = UNSEEN[name]
+    module = make()
+    made = translated(module, cases, static=True)
+    for case in cases:
+        check_runs_as(made, module, *case)
+    for other in others:
+        try:
+            check_runs_as(made, module, batch(), *other)
+        except NotImplementedError as error:
+            assert "no example call has" in str(error)
+
+
+def test_without_a_check_nothing_is_tried_and_what_no_call_has_raises() -> None:
+    module = Outputs()
+    calls = [(batch(),), {"x": batch(), "labels": labels()}, {"x": batch(), "auxiliary": True}]
+    made = port.translate(module, cases=calls, check=False, static=True)
+    with pytest.raises(NotImplementedError, match="labels and auxiliary together"):
+        made.run(batch(), labels=labels(), auxiliary=True)
