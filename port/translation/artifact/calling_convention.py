@@ -92,7 +92,7 @@ class Boundary:
         tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
         known = self.layouts.get(name, ())
         if name in self.options and not (tensors and known):
-            # The source says what it does not take.
+            # No example call gave a tensor here, or this call gives none: the written source raises where it cannot.
             known = tuple(torchs(tensor.ndim) for tensor in tensors)
         ranks = [tensor.ndim for tensor in tensors]
         if ranks != [layout.rank for layout in known]:

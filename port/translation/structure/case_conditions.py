@@ -15,7 +15,7 @@ from port.translation.structure.cases import GivenArray, Held, name_of
 
 _UNKNOWN = object()
 _MANY = 10
-"""Example calls, of which pairs of conditions are looked for no longer."""
+"""With more example calls than this, no condition on two arguments is searched for."""
 
 
 class CaseConditions:

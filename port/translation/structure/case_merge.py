@@ -69,7 +69,8 @@ class _Merging:
         module: whose call it is.
 
     Attributes:
-        asked_first: tests of arguments that are given other values later → the variables that hold what they say.
+        asked_first: tests whose arguments the body reassigns before they are needed → the variables, set at the head
+            of the call, that keep their results.
     """
 
     def __init__(self, cases: Mapping[int, CaseBody], module: Any) -> None:
