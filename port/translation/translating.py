@@ -24,7 +24,7 @@ from port.translation.free_dimensions import (
 )
 from port.translation.frontend.construction import constructed
 from port.translation.frontend.construction.settings import sized
-from port.translation.frontend.example_inputs import Given, arguments
+from port.translation.frontend.example_inputs import Given, arguments, check_objects
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.frontend.python_random import same_numbers_afterwards
@@ -112,6 +112,8 @@ def translate(
     """
     time_limit = time_limit_of(time_limit)
     calls = _calls(args, kwargs, cases)
+    if len(calls) > 1 and hasattr(module, "forward"):
+        check_objects(module, calls)
     run = partial(both_runs, module, remat=bool(remat), check=check)
     captured = [_captured(partial(run, *call), static=static) for call in calls]
     root = captured[0].root

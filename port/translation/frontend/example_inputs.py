@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from port.errors import UnknownChoice, UsageError, described
@@ -77,6 +78,31 @@ def calls(given: Any) -> list[Given]:
     if isinstance(given, list) and given and all(isinstance(call, tuple | dict) for call in given):
         return list(map(arguments, given))
     return [arguments(given)]
+
+
+def check_objects(module: Any, given: list[Given]) -> None:
+    """See that arguments that are neither arrays nor constants, dtypes say, are the same in all example calls.
+
+    Raises:
+        UsageError: one is not; names it.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    signature = inspect.signature(module.forward)
+    try:
+        bound = [signature.bind(*args, **kwargs) for args, kwargs in given]
+    except TypeError:
+        return  # the original says so itself
+    known = torch.Tensor | bool | int | float | str | None
+    for name in signature.parameters:
+        values = [each.arguments.get(name) for each in bound]
+        others = [value for value in values if any(not isinstance(x, known) for x in pytree.tree_leaves(value))]
+        if others and any(value is not others[0] and value != others[0] for value in values):
+            raise UsageError(
+                f"{name} is {others[0]!r} in an example call and another thing in others, which no source can tell: "
+                "give the same in all example calls, or translate each by itself"
+            )
 
 
 class _Caught(Exception):

@@ -232,3 +232,15 @@ class Nested(nn.Module):
             if renormalize:
                 y = y / y.abs().sum(-1, keepdim=True).clamp_min(0.1)
         return y
+
+
+class Cast(nn.Module):
+    """An option that is no constant of Python's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(12, 4)
+
+    def forward(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        y = self.linear(x)
+        return y if dtype is None else y.to(dtype).to(x.dtype)

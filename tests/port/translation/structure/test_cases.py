@@ -24,6 +24,7 @@ from .case_nets import (
     AnyRank,
     ByLength,
     Cached,
+    Cast,
     Classifier,
     DefaultMask,
     Either,
@@ -206,6 +207,11 @@ def test_options_that_vary_together_are_not_told_apart() -> None:
 def test_calls_that_no_argument_tells_apart_are_refused_with_what_decides() -> None:
     with pytest.raises(UsageError, match=r"return self\.(short|long)\(x\).*if x\.shape\[1\] > 5.*case_nets\.py"):
         port.translate(ByLength(), cases=[(batch(4),), (batch(9),)])
+
+
+def test_an_argument_that_no_source_says_is_the_same_in_all_calls() -> None:
+    with pytest.raises(UsageError, match=r"dtype is torch\.float16 in an example call"):
+        port.translate(Cast(), cases=[(batch(),), (batch(), torch.float16)], static=True)
 
 
 def test_inputs_are_given_once() -> None:
