@@ -113,7 +113,7 @@ def _name(results: Any, targets: Any, names: dict[str, str]) -> None:
                 names[results.name] = targets
         case (Value() as only,), str():
             _name(only, targets, names)
-        case tuple() | list(), tuple() if len(results) >= len(targets):
+        case tuple() | list(), tuple():
             for part, target in zip(results, targets, strict=False):
                 _name(part, target, names)
         case _:

@@ -135,10 +135,16 @@ class ArgumentOrigins:
         """What is found, or nothing: a number without an origin is translated all the same."""
         try:
             with torch._C.DisableTorchFunction():  # of a tensor nothing but its shape is asked, which no graph has
-                return find()
+                found = find()
+                if self._origins.has_given_up:
+                    self._origins.forget()
+                    self._origins.remembers = True
+                    found = {**find(), **found}
+                return found
         except Exception:
             return {}
         finally:
+            self._origins.remembers = False
             self._origins.forget()
 
 

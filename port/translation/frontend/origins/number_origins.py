@@ -44,9 +44,14 @@ class NumberOrigins:
 
     Args:
         root: the module that runs.
+
+    Attributes:
+        remembers: whether a variable is looked up once a call. Conditions that depend on each other ask for the same
+            variables again and again; but what was looked for from too deep within others is not looked for anew.
     """
 
     def __init__(self, root: torch.nn.Module) -> None:
+        self.remembers = False
         self.files, self.paths = SourceFiles(), ModulePaths(root)
         self.parameters = FrameParameters(self.files, self.resolve)
         self._bindings: dict[ast.AST, Bindings] = {}
@@ -59,6 +64,11 @@ class NumberOrigins:
         self.parameters.forget()
         self._variables.clear()
         self._count = 0
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether there were more expressions to look at than are looked at for one call."""
+        return self._count > _MOST
 
     def resolve(self, node: ast.expr, point: ProgramPoint) -> Resolved:
         """What is known of an expression.
@@ -190,8 +200,9 @@ class NumberOrigins:
 
     def variable(self, name: str, point: ProgramPoint) -> Resolved:
         """What is known of a variable that is read at a point."""
-        # Conditions that depend on each other ask for the same variables again and again.
         key = name, point.here.frame, point.node, point.here.node
+        if not self.remembers:
+            return self._variable(name, point)
         if key not in self._variables:
             self._variables[key] = self._variable(name, point)
         return self._variables[key]
