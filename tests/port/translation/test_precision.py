@@ -399,5 +399,5 @@ class Biased(nn.Module):
 def test_other_heads_with_a_table() -> None:
     translation = port.translate(Biased(), torch.tensor([[0, 2, 3], [4, 1, 0]]))
     assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
-    assert "self.words.attend(" in translation.source and ") + self.bias[...]" in translation.source
+    assert "y @ self.words.embedding[...].T + self.bias[...]" in translation.source
     assert "padded.attend" not in translation.source  # our own embedding, for what Flax's lacks, has none
