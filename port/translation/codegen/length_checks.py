@@ -12,7 +12,7 @@ from port.translation.ir.graph import Graph, ScopeEnter, Size, Value
 from port.translation.ir.layout import Layout
 from port.translation.ir.length_expr import length
 from port.translation.ir.symbolic_lengths import words_in
-from port.translation.structure.name_hints import is_reserved
+from port.translation.structure.name_hints import own_name
 
 
 def expectations(
@@ -79,7 +79,7 @@ def _arrays(arguments: dict[str, Any], taken: dict[str, str]) -> Iterator[tuple[
     for name, given in arguments.items():
         if name not in taken:
             continue
-        for value, array in _within(given, syntax.Name(f"{name}_" if is_reserved(name) else name)):
+        for value, array in _within(given, syntax.Name(own_name(name))):
             if value not in seen and value.rank:
                 seen.add(value)
                 yield value, array

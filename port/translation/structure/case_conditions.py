@@ -24,7 +24,6 @@ class CaseConditions:
     Args:
         module: of the original.
         held: what its parameters hold, in each case that calls it.
-
     """
 
     def __init__(self, module: Any, held: Mapping[int, Mapping[str, Held]]) -> None:

@@ -13,7 +13,7 @@ from port.translation.ir.expr import NoSource, literal, values_in, worth
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.structure.body import Body
 from port.translation.structure.call_tree import ModuleCall
-from port.translation.structure.name_hints import is_reserved
+from port.translation.structure.name_hints import own_name
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def constants_of(held: Mapping[str, Held]) -> dict[str, Any]:
 
 def name_of(parameter: str) -> syntax.Name:
     """What a parameter of ``forward`` is called in the written call."""
-    return syntax.Name(f"{parameter}_" if is_reserved(parameter) else parameter)
+    return syntax.Name(own_name(parameter))
 
 
 def default_of(module: Any, parameter: str) -> syntax.Expr | None:

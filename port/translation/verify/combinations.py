@@ -6,14 +6,17 @@ import inspect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from port.parity.compare.distance import difference
 from port.parity.sides.precision import cpu_precision
 from port.translation.frontend.example_inputs import Given
+from port.translation.frontend.precision import in_float64
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, code, literal
 from port.translation.structure.cases import name_of
@@ -28,7 +31,6 @@ _MOST = 64
 """Combinations that are tried."""
 _NUMBERS = (lambda number: 10 * number + 1, lambda number: -number, lambda number: 0 * number)
 """Other values of a number that is an argument: it may decide something where it is large, negative or nothing."""
-_CLOSE = {"float64": 1e-6, "float32": 1e-3}
 
 
 def refused_combinations(
@@ -60,16 +62,18 @@ class _Combinations:
     def __init__(
         self, root: torch.nn.Module, cases: Sequence[WrittenModule], calls: Sequence[Given], check: bool
     ) -> None:
-        self.root, self.cases, self.check = root, cases, check
+        self.root, self.cases, self.calls, self.check = root, cases, calls, check
         self.signature = cases[0].boundary.signature
-        pairs = zip(cases, calls, strict=True) if check else ()
-        self.sides = [OriginalAndWritten(root, case, *call) for case, call in pairs]
-        given = [(side.args, side.kwargs) for side in self.sides] if check else calls
-        self.bound = [self._bound(*call) for call in given]
+        self.bound = [self._bound(*call) for call in calls]
         self.asked: dict[str, syntax.Expr] = {}
         self.choices: dict[str, list[_Choice]] = {}
         for name in (name.lstrip("*") for name in cases[0].boundary.parameters):
             self._look_at(name, [bound.arguments[name] for bound in self.bound])
+
+    @cached_property
+    def sides(self) -> OriginalAndWritten:
+        """Both sides; made where something is tried."""
+        return OriginalAndWritten(self.root, self.cases[0], *self.calls[0])
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
         bound = self.signature.bind(*args, **kwargs)
@@ -150,25 +154,31 @@ class _Combinations:
         base = max(self.bound, key=lambda bound: sum(_is_same(bound.arguments[n], c.value) for n, c in choices.items()))
         arguments = {**base.arguments, **{name: choice.value for name, choice in choices.items()}}
         bound = inspect.BoundArguments(self.signature, arguments)  # type: ignore[arg-type]
-        return any(self._agree(bound.args, dict(bound.kwargs)))
+        given = bound.args, dict(bound.kwargs)
+        if self.sides.precision == "float64":
+            given = pytree.tree_map(in_float64, given)
+        return any(self._agree(given))
 
-    def _agree(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[bool]:
-        """Whether both sides give the same, for each way in which what is given may lie."""
+    def _agree(self, given: Given) -> Iterator[bool]:
+        """Whether both sides give the same, for each way in which the axes of what is given may lie."""
         from flax import nnx
 
-        side, made = self.sides[0], self.cases[0]
+        sides, made = self.sides, self.cases[0]
         try:
-            with side.torch_dtype():
-                theirs = torch_outputs(side.module, (args, kwargs), False, side.seed)
-            with cpu_precision(side.precision == "float64" or made.needs_x64):
-                model = nnx.merge(*side.written.parts(False), copy=True)
-                results = made.boundary.call(model, made.to_flax(args, kwargs))
+            with sides.torch_dtype():
+                theirs = torch_outputs(sides.module, given, False, sides.seed)
+            with cpu_precision(sides.precision == "float64" or made.needs_x64):
+                model = nnx.merge(*sides.written.parts(False), copy=True)
+                results = made.boundary.call(model, made.to_flax(*given))
                 for case in self.cases:
                     if case.boundary.gives(results):
                         ours = [leaf for leaf in pytree.tree_leaves(case.to_torch(results)) if hasattr(leaf, "shape")]
-                        yield _are_close(theirs, ours, _CLOSE[side.precision])
+                        yield len(theirs) == len(ours) and all(map(self._are_close, theirs, ours))
         except Exception:  # either side refuses it, or it cannot be compared: then it is not known to be right
             return
+
+    def _are_close(self, theirs: Any, ours: Any) -> bool:
+        return difference(np.asarray(theirs), np.asarray(ours)) <= self.sides.limits.forward
 
 
 def _said(value: Any) -> syntax.Expr | None:
@@ -189,15 +199,3 @@ def _is_same(one: Any, other: Any) -> bool:
     """Whether two arguments are one object, or one constant."""
     said = _said(one)
     return one is other or (said is not None and said == _said(other))
-
-
-def _are_close(theirs: Sequence[Any], ours: Sequence[Any], limit: float) -> bool:
-    if len(theirs) != len(ours):
-        return False
-    for one, other in zip(map(np.asarray, theirs), map(np.asarray, ours), strict=True):
-        if one.shape != other.shape:
-            return False
-        size = np.abs(one).max(initial=0.0) if one.size else 0.0
-        if not np.allclose(one, other, rtol=0, atol=limit * float(size) + 1e-9, equal_nan=True):
-            return False
-    return True
