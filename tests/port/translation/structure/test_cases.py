@@ -192,6 +192,7 @@ def test_what_two_options_do_at_once_is_not_guessed() -> None:
     both = {"x": batch(), "labels": labels(), "auxiliary": True}
     whole = translated(module, [(batch(),), {"x": batch(), "labels": labels()}, both], static=True)
     check_runs_as(whole, module, batch(), labels=labels(), auxiliary=True)
+    assert "loss = " in root(whole)  # an item of a dict has its key's name
 
 
 def test_options_that_vary_together_are_not_told_apart() -> None:
