@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,11 @@ class BothRuns:
     layouts: Layouts = field(default_factory=Layouts)
 
 
+def lowered_runs(graphs: Mapping[bool, Graph], root: torch.nn.Module, layouts: Layouts) -> Runs:
+    """Both graphs carried over to JAX, with their values' axes in an order that was found."""
+    return {t: after("lower", lower_graph(graph, root, layouts, training=t), training=t) for t, graph in graphs.items()}
+
+
 def both_runs(
     module: torch.nn.Module,
     args: Any,
@@ -138,5 +143,5 @@ def both_runs(
     graphs = with_same_functions(graphs)
     example = InputLengths(shapes_of(graphs[True])).of(args, kwargs)
     layouts = after("layout", analyse(graphs, root, example), training=None)
-    runs = {t: after("lower", lower_graph(graph, root, layouts, training=t), training=t) for t, graph in graphs.items()}
+    runs = lowered_runs(graphs, root, layouts)
     return BothRuns(module, root, args, kwargs, layers, doubled, graphs, runs, trials, tuple(free), layouts)

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import FunctionType
 
-from port.translation.both_modes import BothRuns
-from port.translation.ir.instrumentation import after
+from port.translation.both_modes import BothRuns, lowered_runs
 from port.translation.ir.module_tree import ModuleTree
-from port.translation.lowering.lower_graph import lower_graph
 from port.translation.passes.dissolve_functions import without_functions
 from port.translation.structure.held_tensors import of_all_cases
 from port.translation.structure.written_function import Functions
@@ -29,8 +27,4 @@ def with_kept_functions(cases: Sequence[BothRuns]) -> tuple[list[BothRuns], Func
 
 def _dissolved(captured: BothRuns, functions: frozenset[FunctionType]) -> BothRuns:
     graphs = {training: without_functions(graph, functions) for training, graph in captured.graphs.items()}
-    runs = {
-        t: after("lower", lower_graph(graph, captured.root, captured.layouts, training=t), training=t)
-        for t, graph in graphs.items()
-    }
-    return replace(captured, graphs=graphs, runs=runs)
+    return replace(captured, graphs=graphs, runs=lowered_runs(graphs, captured.root, captured.layouts))

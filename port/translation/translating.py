@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,8 @@ from port.translation.free_dimensions import (
     with_fewer,
     without_long_conditions,
 )
-from port.translation.frontend.construction import constructed
-from port.translation.frontend.construction.settings import sized
+from port.translation.frontend.construction import Construction, constructed
+from port.translation.frontend.construction.settings import Sized, sized
 from port.translation.frontend.example_inputs import Given, arguments, check_objects
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
@@ -39,7 +40,8 @@ from port.translation.structure.case_merge import Indistinct, merged_cases
 from port.translation.structure.cases import CaseBody
 from port.translation.structure.ctor_args import parameters
 from port.translation.structure.entangled import Entangled
-from port.translation.structure.init_inference import watched
+from port.translation.structure.init_inference import Seen, watched
+from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.untaken import guards
 from port.translation.verify import OriginalAndWritten, Proof, settled
 from port.translation.verify.combinations import refused_combinations
@@ -105,8 +107,8 @@ def translate(
 
     Raises:
         UsageError: no module, or inputs that it does not take; one whose copy computes something else, or that hides a
-            method of ``torch.nn.Module``; in ``remat``, no class that is written; in ``at``, what the original
-            refuses, or the source does not take.
+            method of ``torch.nn.Module``; in ``cases``, two that no argument tells apart; in ``remat``, no class that
+            is written; in ``at``, what the original refuses, or the source does not take.
         NoPair: a module that torch.export cannot capture; one that computes with state that is neither a parameter nor
             a buffer, as layers in a plain list are; says where and what to do.
     """
@@ -121,29 +123,11 @@ def translate(
     made_anew = None if construct is None else lambda: as_root(construct())
     seen = watched(root, made_anew)
     construction = constructed(root, made_anew) if check else None
-    borne, model = BorneOut(), None
-    cls: Any = type(root)
-    if check and construction is None and parameters(cls):
-        borne = BorneOut(
-            settings=OtherSettings(unknown=NOT_CONSTRUCTED if construct is None else CONSTRUCTED_OTHERWISE)
-        )
-    try:
-        if construction is not None:
-            whole = programmed(captured, run, seen, construction, remat=bool(remat))
-            model = sized(construction, root, [(case.args, case.kwargs) for case in captured])
-            steps = sum(len(case.graphs[True].steps) for case in captured)
-            borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps)
-        while True:
-            said = programmed(captured, run, seen, construction, borne.fixed, remat=bool(remat))
-            made, source = assembled(said, name=name, remat=remat)
-            made, fewer = _settle_all_lengths(said, made, run, check=check and not without_weights)
-            if fewer is None:
-                break
-            captured = fewer
-    except Indistinct as error:
-        numbers = (case + 1 for case in error.cases)
-        decides = error.decides or "none of forward's arguments"
-        raise UsageError(_INDISTINCT.format(cls.__qualname__, *numbers, error.statement, decides)) from None
+    options: dict[str, Any] = {"seen": seen, "construction": construction, "remat": remat}
+    with _told_apart(root):
+        borne, model = _borne(captured, run, is_told=construct is not None, check=check, **options)
+        settles = check and not without_weights
+        said, made, source = _said(captured, run, borne.fixed, name=name, settles=settles, **options)
     if without_weights:
         check_all_found(root, made.without_start)
     given = [(case.args, case.kwargs) for case in said.cases]
@@ -169,10 +153,66 @@ def translate(
     return replace(made, proof=joined(proof, proofs), elsewhere=elsewhere.at)
 
 
-_INDISTINCT = (
-    "the arguments of {} do not tell example call {} from {}: only one of them does `{}`; what decides it is {}. Make "
-    "it an argument, or translate each call by itself"
-)
+@contextmanager
+def _told_apart(root: Any) -> Iterator[None]:
+    """Within it, example calls that no argument tells apart are an error for the user.
+
+    Raises:
+        UsageError: there are some; says which line differs, and what decides it.
+    """
+    try:
+        yield
+    except Indistinct as error:
+        one, other = (case + 1 for case in error.cases)
+        raise UsageError(
+            f"the arguments of {type(root).__qualname__} do not tell example call {one} from {other}: only one of them "
+            f"does `{error.statement}`; what decides it is {error.decides or 'none of the arguments of forward'}. Make "
+            "it an argument, or translate each call by itself"
+        ) from None
+
+
+def _borne(
+    captured: Sequence[BothRuns],
+    run: Callable[..., BothRuns],
+    *,
+    seen: Seen,
+    construction: Construction | None,
+    remat: Sequence[str] | str,
+    is_told: bool,
+    check: bool,
+) -> tuple[BorneOut, Sized | None]:
+    """Which arguments of constructors hold, and how the original is constructed at other settings, if it can be."""
+    root = captured[0].root
+    cls: Any = type(root)
+    if construction is None:
+        unknown = CONSTRUCTED_OTHERWISE if is_told else NOT_CONSTRUCTED
+        has_arguments = check and bool(parameters(cls))
+        return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None
+    whole = programmed(captured, run, seen, construction, remat=bool(remat))
+    model = sized(construction, root, [(case.args, case.kwargs) for case in captured])
+    steps = sum(len(case.graphs[True].steps) for case in captured)
+    return borne_out(whole.program, model, partial(written_at, base=whole), steps=steps), model
+
+
+def _said(
+    captured: Sequence[BothRuns],
+    run: Callable[..., BothRuns],
+    fixed: frozenset[OwnArgument],
+    *,
+    seen: Seen,
+    construction: Construction | None,
+    remat: Sequence[str] | str,
+    name: str | None,
+    settles: bool,
+) -> tuple[Programmed, Translation, Callable[..., str]]:
+    """The program, its translation and what writes its source, with as many free lengths as hold."""
+    while True:
+        said = programmed(captured, run, seen, construction, fixed, remat=bool(remat))
+        made, source = assembled(said, name=name, remat=remat)
+        made, fewer = _settle_all_lengths(said, made, run, check=settles)
+        if fewer is None:
+            return said, made, source
+        captured = fewer
 
 
 def _calls(args: Any, kwargs: dict[str, Any] | None, cases: Sequence[Any]) -> list[Given]:

@@ -8,9 +8,9 @@ from inspect import getsourcelines
 from types import FunctionType
 
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, Step, Value, each_step, read_by
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, Step, each_step
 from port.translation.ir.source_location import SourceLocation
-from port.translation.passes.stateful import draws
+from port.translation.passes.dead_code import without_dead_code
 
 
 def functions_of(graph: Graph) -> set[FunctionType]:
@@ -28,7 +28,8 @@ def without_functions(graph: Graph, which: Collection[FunctionType] | None = Non
     gone = functions_of(graph) if which is None else functions_of(graph) & {*which}
     if not gone:
         return graph
-    return replace(graph, steps=_live(_unmarked(graph.steps, gone), set(graph.written.values())))
+    steps = list(_unmarked(graph.steps, gone))
+    return replace(graph, steps=tuple(without_dead_code(steps, set(graph.written.values()))))
 
 
 def with_same_functions(graphs: Mapping[bool, Graph]) -> dict[bool, Graph]:
@@ -66,20 +67,3 @@ def _unmarked(steps: Iterable[Step], gone: set[FunctionType]) -> tuple[Step, ...
             continue
         kept.append(replace(step, steps=_unmarked(step.steps, gone)) if isinstance(step, Loop) else step)
     return tuple(kept)
-
-
-def _live(steps: tuple[Step, ...], ends: set[Value]) -> tuple[Step, ...]:
-    """The steps without operators that nothing reads; what draws random numbers stays, as torch leaves it."""
-    wanted = set(ends)
-    kept: list[Step] = []
-    for step in reversed(steps):
-        if isinstance(step, Operation) and _is_dead(step, wanted):
-            continue
-        kept.append(step)
-        wanted.update(value for inner in each_step([step]) for value in read_by(inner))
-    return tuple(reversed(kept))
-
-
-def _is_dead(step: Operation, wanted: set[Value]) -> bool:
-    arrays = [value for value in step.results if value.shape is not None]
-    return bool(arrays) and not wanted.intersection(arrays) and not draws(step)
