@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -39,9 +39,6 @@ from port.translation.structure.held_tensors import of_all_cases
 from port.translation.structure.program import Program
 from port.translation.structure.remat import checkpointed_classes
 from port.weights.torch_arrays import as_numpy
-
-if TYPE_CHECKING:
-    pass
 
 
 def assembled(

@@ -226,7 +226,7 @@ def test_one_that_cannot_be_new_is_loaded_all_the_same() -> None:
     assert set(translation.without_start) == {"scale"}
     with pytest.raises(NoInitialValue):
         translation.build(filled=False)
-    abstract = nnx.eval_shape(lambda: translation.code.Wide(rngs=nnx.Rngs(0)))
+    abstract = nnx.eval_shape(lambda: translation.code.Wide(4, rngs=nnx.Rngs(0)))
     assert abstract.scale.shape == (4,)
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"Wide\.scale has no initial value"):
-        jax.block_until_ready(nnx.state(nnx.jit(lambda: translation.code.Wide(rngs=nnx.Rngs(0)))()))
+        jax.block_until_ready(nnx.state(nnx.jit(lambda: translation.code.Wide(4, rngs=nnx.Rngs(0)))()))
