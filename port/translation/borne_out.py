@@ -17,6 +17,7 @@ from port.translation.frontend.construction.settings import (
     moved_alone,
     resized_axes,
 )
+from port.translation.ir import syntax
 from port.translation.ir.expr import worth
 from port.translation.other_settings import OtherSettings
 from port.translation.structure.own_arguments import OwnArgument, configuration_of
@@ -198,13 +199,22 @@ def settings_of(program: Program) -> dict[Setting, OwnArgument]:
     return found
 
 
+def is_constant(value: syntax.Expr) -> bool:
+    """Whether an expression is made of constants alone."""
+    try:
+        worth(value)
+    except ValueError:
+        return False
+    return True
+
+
 def _values(program: Program) -> dict[OwnArgument, set[str]]:
     """Each argument of the constructors' → the values that it is given anywhere, as text: True is not 1."""
     found: dict[OwnArgument, set[str]] = defaultdict(set)
     for made in program.classes:
         for argument in made.arguments:
             for value in argument.values.values() if argument.is_said else ():
-                if configuration_of(value) is None:
+                if configuration_of(value) is None and is_constant(value):
                     found[made.original, argument.name].add(repr(worth(value)))
     for configuration in program.configurations:
         for each in configuration.fields:

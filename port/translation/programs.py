@@ -12,6 +12,7 @@ from port.errors import PortError, UsageError
 from port.translation.both_modes import BothRuns, both_runs
 from port.translation.free_dimensions import without
 from port.translation.frontend.construction import Construction, constructed
+from port.translation.frontend.construction.construction_calls import ConstructionCalls, construction_calls
 from port.translation.frontend.construction.settings import Sized
 from port.translation.frontend.meta_device import is_on_meta
 from port.translation.frontend.python_random import again
@@ -20,6 +21,7 @@ from port.translation.ir.module_tree import ModuleTree
 from port.translation.kept_functions import with_kept_functions
 from port.translation.structure.classes import program_of
 from port.translation.structure.init_inference import Initial, Seen, watched
+from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.program import Program, with_functions
 from port.translation.structure.unreachable import LostLength
@@ -35,6 +37,7 @@ class Programmed:
         initial: how its parameters and buffers start.
         is_told: whether that was looked at: somebody said how it is constructed, or its class takes no arguments.
         remat: whether calls are to be checkpointed.
+        kept: the calls of constructors that are written as their source has them.
     """
 
     cases: tuple[BothRuns, ...]
@@ -42,6 +45,7 @@ class Programmed:
     initial: Initial
     is_told: bool
     remat: bool = False
+    kept: ConstructionCalls | None = None
 
     @property
     def captured(self) -> BothRuns:
@@ -57,6 +61,7 @@ def programmed(
     fixed: frozenset[OwnArgument] = frozenset(),
     *,
     remat: bool = False,
+    kept: ConstructionCalls | None = None,
 ) -> Programmed:
     """Say both runs, with as many free lengths as source can say.
 
@@ -67,6 +72,10 @@ def programmed(
         construction: how the original is constructed.
         fixed: arguments of constructors that are written as their values.
         remat: whether calls are to be checkpointed.
+        kept: the calls of the original's constructors, if these are to be written as their source has them.
+
+    Raises:
+        CannotKeep: they cannot be.
     """
     cases = list(cases)
     while True:
@@ -77,9 +86,9 @@ def programmed(
         check_same_layouts(cases)
         try:
             runs = [captured.runs for captured in cases]
-            program = program_of(runs, tree, initial, construction, fixed, functions)
+            program = program_of(runs, tree, initial, construction, fixed, functions, kept)
             program = with_functions(program, functions)
-            return Programmed(tuple(cases), program, initial, bool(seen.starts), remat)
+            return Programmed(tuple(cases), program, initial, bool(seen.starts), remat, kept)
         except LostLength as error:
             # A length that the code needs where no array shows it: what it is made of cannot stay free.
             captured = cases[error.case]
@@ -133,7 +142,23 @@ def programmed_at(
         cases = [run(args, kwargs, free=captured.free) for (args, kwargs), captured in calls]
         root = cases[0].root
         seen = watched(root, model.construct if base.is_told else None)
-        return programmed(cases, run, seen, constructed(root, model.construct), fixed, remat=base.remat)
+        if base.kept is None:
+            return programmed(cases, run, seen, constructed(root, model.construct), fixed, remat=base.remat)
+        kept = calls_of(cases[0], model.construct)
+        return programmed(cases, run, seen, None, fixed, remat=base.remat, kept=kept)
+
+
+def calls_of(captured: BothRuns, construct: Callable[[], Any]) -> ConstructionCalls:
+    """The calls of a model's constructors.
+
+    Raises:
+        CannotKeep: the original cannot be constructed anew.
+    """
+    layers = frozenset(type(module) for module in captured.layers.values())
+    calls = construction_calls(captured.root, construct, layers)
+    if calls is None:
+        raise CannotKeep("constructed once more, the original is another model, or fails")
+    return calls
 
 
 def constructed_at(model: Sized) -> Any:
@@ -146,5 +171,5 @@ def written_at(model: Sized, base: Programmed) -> Program | None:
     """The program of a model at other settings; None where it cannot be translated there."""
     try:
         return programmed_at(model, base).program
-    except (PortError, AssertionError):
+    except (PortError, AssertionError, CannotKeep):
         return None

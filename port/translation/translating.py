@@ -24,6 +24,7 @@ from port.translation.free_dimensions import (
     without_long_conditions,
 )
 from port.translation.frontend.construction import Construction, constructed
+from port.translation.frontend.construction.construction_calls import ConstructionCalls, takes_classes
 from port.translation.frontend.construction.settings import Sized, sized
 from port.translation.frontend.example_inputs import Given, arguments, check_objects
 from port.translation.frontend.long_formulas import LONGEST
@@ -32,7 +33,7 @@ from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.frontend.single_layer import as_root
 from port.translation.ir import syntax
 from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherSettings, Settings
-from port.translation.programs import Programmed, programmed, written_at
+from port.translation.programs import Programmed, calls_of, programmed, written_at
 from port.translation.proved_elsewhere import Elsewhere, joined, proved
 from port.translation.result import Translation
 from port.translation.structure.body import Body
@@ -41,6 +42,7 @@ from port.translation.structure.cases import CaseBody
 from port.translation.structure.ctor_args import parameters
 from port.translation.structure.entangled import Entangled
 from port.translation.structure.init_inference import Seen, watched
+from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.untaken import guards
 from port.translation.verify import OriginalAndWritten, Proof, settled
@@ -125,6 +127,7 @@ def translate(
     construction = constructed(root, made_anew) if check else None
     options: dict[str, Any] = {"seen": seen, "construction": construction, "remat": remat}
     with _told_apart(root):
+        options["kept"] = _kept(captured, run, **options)
         borne, model = _borne(captured, run, is_told=construct is not None, check=check, **options)
         settles = check and not without_weights
         said, made, source = _said(captured, run, borne.fixed, name=name, settles=settles, **options)
@@ -171,6 +174,31 @@ def _told_apart(root: Any) -> Iterator[None]:
         ) from None
 
 
+def _kept(
+    captured: Sequence[BothRuns],
+    run: Callable[..., BothRuns],
+    *,
+    seen: Seen,
+    construction: Construction | None,
+    remat: Sequence[str] | str,
+) -> ConstructionCalls | None:
+    """The calls of constructors that are written as their source has them: where a class is given as an argument.
+
+    None where the source of one of them cannot be written.
+    """
+    if construction is None or not takes_classes(construction):
+        return None
+    model = sized(construction, captured[0].root, [(case.args, case.kwargs) for case in captured])
+    if model is None:
+        return None
+    try:
+        calls = calls_of(captured[0], model.construct)
+        programmed(captured, run, seen, construction, remat=bool(remat), kept=calls)
+    except CannotKeep:
+        return None
+    return calls
+
+
 def _borne(
     captured: Sequence[BothRuns],
     run: Callable[..., BothRuns],
@@ -178,6 +206,7 @@ def _borne(
     seen: Seen,
     construction: Construction | None,
     remat: Sequence[str] | str,
+    kept: ConstructionCalls | None,
     is_told: bool,
     check: bool,
 ) -> tuple[BorneOut, Sized | None]:
@@ -188,7 +217,7 @@ def _borne(
         unknown = CONSTRUCTED_OTHERWISE if is_told else NOT_CONSTRUCTED
         has_arguments = check and bool(parameters(cls))
         return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None
-    whole = programmed(captured, run, seen, construction, remat=bool(remat))
+    whole = programmed(captured, run, seen, construction, remat=bool(remat), kept=kept)
     model = sized(construction, root, [(case.args, case.kwargs) for case in captured])
     steps = sum(len(case.graphs[True].steps) for case in captured)
     return borne_out(whole.program, model, partial(written_at, base=whole), steps=steps), model
@@ -202,12 +231,13 @@ def _said(
     seen: Seen,
     construction: Construction | None,
     remat: Sequence[str] | str,
+    kept: ConstructionCalls | None,
     name: str | None,
     settles: bool,
 ) -> tuple[Programmed, Translation, Callable[..., str]]:
     """The program, its translation and what writes its source, with as many free lengths as hold."""
     while True:
-        said = programmed(captured, run, seen, construction, fixed, remat=bool(remat))
+        said = programmed(captured, run, seen, construction, fixed, remat=bool(remat), kept=kept)
         made, source = assembled(said, name=name, remat=remat)
         made, fewer = _settle_all_lengths(said, made, run, check=settles)
         if fewer is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from port.translation.codegen.functions import definition
 from port.translation.codegen.imports import Imports
@@ -15,7 +15,7 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import code, names_in, worth
 from port.translation.ir.lowered import UNWRITTEN
 from port.translation.structure.call_tree import RETURN
-from port.translation.structure.class_merge import Argument, FoldedClass
+from port.translation.structure.class_merge import Argument, FoldedClass, KeptConstructor
 from port.translation.structure.configurations import ConfigurationClass
 from port.translation.structure.constructors import OPTIONS
 from port.translation.structure.init_inference.numbers import readable
@@ -26,6 +26,7 @@ from port.translation.structure.remat import Numbers, checkpointed
 from port.translation.structure.reroll_statements import list_lengths
 
 WIDTH = 120
+S = TypeVar("S", bound=syntax.Stmt)
 _COMMON = ("dtype", "param_dtype", "rngs")
 
 
@@ -60,8 +61,11 @@ def render(
     if program.configurations:
         imports.line("from dataclasses import dataclass")
     configurations = [_configuration(made, program) for made in program.configurations]
-    text = "\n\n\n".join([*configurations, *map(text_of, [*functions, *classes])])
-    read = names_in(*functions, *classes)
+    definitions = [imports.read(_shortened(made)) for made in program.definitions]
+    for line in program.imports:
+        imports.line(line)
+    text = "\n\n\n".join([*configurations, *map(text_of, [*definitions, *functions, *classes])])
+    read = names_in(*definitions, *functions, *classes)
     if UNWRITTEN in read:
         text = f"{_UNWRITTEN}\n\n\n{text}"
     if "Buffer" in read:
@@ -105,14 +109,14 @@ def formatted(text: str) -> str:
 
 def _class(made: FoldedClass, program: Program, imports: Imports, remat: Mapping[str, Numbers]) -> syntax.ClassDef:
     text = syntax.Docstring(f"{made.original.__module__}.{made.original.__qualname__} of PyTorch.")
-    constructor = _constructor(made, program, imports)
-    body: list[syntax.Stmt] = [text, constructor]
+    constructor = [_constructor(made, program, imports)] if made.kept is None else _kept(made.kept, program, imports)
+    body: list[syntax.Stmt] = [text, *constructor]
     call = None if made.body is None else _call(made, program, imports)
     if made.name in remat:
         body += [imports.read(method) for method in checkpointed(call, remat[made.name])]
     elif call is not None:
         body.append(call)
-    base = code("nnx.Sequential" if made.is_sequential else "nnx.Module")
+    base = code("nnx.Sequential" if made.is_sequential else "nnx.Module") if made.kept is None else made.kept.base
     return syntax.ClassDef(made.name, (imports.read(base),), tuple(body))
 
 
@@ -147,6 +151,24 @@ def _constructor(made: FoldedClass, program: Program, imports: Imports) -> synta
         syntax.Parameter("rngs", imports.read(code("nnx.Rngs")), kind="name"),
     )
     return syntax.FunctionDef("__init__", parameters, _or_pass(statements), returns=syntax.Const(None))
+
+
+def _kept(kept: KeptConstructor, program: Program, imports: Imports) -> list[syntax.Stmt]:
+    """A constructor as the original's source has it, and the methods that it calls."""
+    imports.line("from typing import Any")
+    imports.line("import jax.numpy as jnp")
+    return [imports.read(each) for each in (*kept.attributes, *map(_shortened, kept.functions))]
+
+
+def _shortened(definition: S) -> S:
+    """A definition whose calls say no more than they have to."""
+
+    def shorter(statement: syntax.Stmt) -> syntax.Stmt:
+        if isinstance(statement, syntax.Lines):
+            return replace(statement, parts=tuple(shortened_calls(readable(part), {}) for part in statement.parts))
+        return statement
+
+    return syntax.transformed(definition, shorter)
 
 
 def _or_pass(statements: Sequence[syntax.Stmt]) -> tuple[syntax.Stmt, ...]:

@@ -28,6 +28,10 @@ def _lines(statement: syntax.Stmt) -> Iterator[str]:
     match statement:
         case syntax.Comment(text):
             yield text
+        case syntax.Lines(text, parts):
+            for number, part in enumerate(parts):
+                text = text.replace(f"_part{number}_", _within(part))
+            yield from text.split("\n")
         case syntax.Docstring(text):
             yield from f'"""{text}"""'.split("\n")
         case syntax.If():
@@ -46,6 +50,13 @@ def _lines(statement: syntax.Stmt) -> Iterator[str]:
             yield from _inside(body)
         case _:
             yield source(statement)
+
+
+def _within(expression: syntax.Expr) -> str:
+    """The text of an expression within another."""
+    text = source(expression)
+    is_one = isinstance(expression, syntax.Name | syntax.Attribute | syntax.Call | syntax.Const | syntax.Subscript)
+    return text if is_one or isinstance(expression, syntax.Tuple | syntax.List | syntax.Dict) else f"({text})"
 
 
 def _branches(statement: syntax.If) -> Iterator[str]:

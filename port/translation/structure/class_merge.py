@@ -45,6 +45,7 @@ class FoldedClass:
         body: what the call does; None for what is only a holder of others.
         is_sequential: whether it is a Sequential of its attributes.
         is_frozen: whether it trains nothing, and its constructor says so.
+        kept: its constructor, where that is written as the original's source has it.
     """
 
     name: str
@@ -55,12 +56,28 @@ class FoldedClass:
     body: Body | None
     is_sequential: bool = False
     is_frozen: bool = False
+    kept: KeptConstructor | None = None
 
     def construction(self, path: str) -> syntax.Expr:
         """The call that makes an instance: every argument by its name."""
         keywords = [syntax.Keyword(argument.name, argument.values[path]) for argument in self.arguments]
         options = syntax.Keyword(None, syntax.Name("options"))
         return syntax.Call(syntax.Name(self.name), (), (*keywords, options))
+
+
+@dataclass(frozen=True)
+class KeptConstructor:
+    """A class's constructor as the original's source has it, and what it calls.
+
+    Attributes:
+        base: of the class.
+        attributes: of the class itself.
+        functions: the constructor, and the methods that it calls.
+    """
+
+    base: syntax.Expr
+    attributes: tuple[syntax.Assign, ...]
+    functions: tuple[syntax.FunctionDef, ...]
 
 
 _MOST_MODULES = 2

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from port.translation.frontend.construction import Construction
+from port.translation.frontend.construction.construction_calls import ConstructionCalls
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.class_building import ClassBuilding, SaidOtherwise
 from port.translation.structure.held_tensors import Runs, of_all_cases
 from port.translation.structure.init_inference import Initial
+from port.translation.structure.kept_constructors import KeptBuilding
 from port.translation.structure.own_arguments import ALL, OwnArgument, OwnArguments
 from port.translation.structure.program import Program
 from port.translation.structure.unreachable import Unreachable
@@ -23,6 +25,7 @@ def program_of(
     construction: Construction | None = None,
     fixed: frozenset[OwnArgument] = frozenset(),
     functions: Functions | None = None,
+    kept: ConstructionCalls | None = None,
 ) -> Program:
     """The classes of a module's runs; what differs between them stands behind a condition.
 
@@ -33,6 +36,10 @@ def program_of(
         construction: how the original is constructed, if that is known: constructors then take its arguments.
         fixed: those whose values are written as they are.
         functions: those that the runs call.
+        kept: the calls of the original's constructors, if these are to be written as their source has them.
+
+    Raises:
+        CannotKeep: they cannot be.
     """
     dissolved = {
         path
@@ -42,6 +49,9 @@ def program_of(
     while True:
         try:
             calls = written_calls(cases, tree, dissolved, functions)
+            if kept is not None:
+                alone = frozenset(name for original, name in fixed if original is type(tree.root))
+                return KeptBuilding(of_all_cases(cases), calls, tree, initial or Initial(), kept, alone).program()
             arguments = OwnArguments(construction, tree, fixed)
             return ClassBuilding(of_all_cases(cases), calls, tree, initial or Initial(), arguments).program()
         except SaidOtherwise as error:

@@ -31,6 +31,8 @@ class Program:
         held: what the root's call is given in each example call.
         untaken: the root's options that no example call gives otherwise.
         functions: those that the classes call.
+        definitions: functions and classes of the original's that constructors read.
+        imports: lines that these need.
     """
 
     classes: tuple[FoldedClass, ...]
@@ -43,6 +45,8 @@ class Program:
     held: tuple[Mapping[str, Held], ...] = ()
     untaken: tuple[Untaken, ...] = ()
     functions: tuple[WrittenFunction, ...] = ()
+    definitions: tuple[syntax.Stmt, ...] = ()
+    imports: frozenset[str] = frozenset()
 
     @cached_property
     def configurations(self) -> tuple[ConfigurationClass, ...]:

@@ -103,3 +103,11 @@ class ClassDef(Stmt):
     name: str
     bases: tuple[Expr, ...]
     body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines(Stmt):
+    """Statements of the original's own, as text: ``_part0_`` in it stands for the first of the expressions."""
+
+    text: str
+    parts: tuple[Expr, ...] = ()

@@ -1,0 +1,320 @@
+"""Which calls in the source of constructors made which modules, and with what, as that source says it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial, wraps
+from types import FunctionType, MethodType
+from typing import Any
+from unittest import mock
+
+import torch
+
+from port.translation.frontend.construction.arguments import GivenArguments
+from port.translation.frontend.construction.constructed import Construction, is_alike
+from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
+from port.translation.frontend.construction.sizes import Sizes
+from port.translation.frontend.meta_device import parameters_on_meta
+from port.translation.frontend.python_random import again
+from port.translation.frontend.source_locations import is_users
+
+Place = tuple[FunctionType, int]
+"""A function of the original's, and the number of a call in it."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """A call by which an object was made.
+
+    Attributes:
+        called: a class, or a function.
+        args: of the call.
+        kwargs: of the call.
+    """
+
+    called: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+class MadeBy:
+    """Which calls made objects."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, Making]] = {}
+
+    def note(self, made: Any, making: Making) -> None:
+        """Take note of an object, if it was not made by a call before."""
+        self._known.setdefault(id(made), (made, making))
+
+    def get(self, made: Any) -> Making | None:
+        """What made an object."""
+        known = self._known.get(id(made))
+        return None if known is None else known[1]
+
+
+@dataclass(frozen=True)
+class ConstructionCall:
+    """A call that gave a module.
+
+    Attributes:
+        number: of the call: its arguments have it as their origin's ``constructor``.
+        called: a class of modules, a partial of one, or a function that gives one.
+        module: that it gave.
+    """
+
+    number: int
+    called: Any
+    module: torch.nn.Module
+
+
+@dataclass(frozen=True)
+class ConstructionCalls:
+    """A model that was constructed anew, and the calls that did it.
+
+    Attributes:
+        modules: path → the module; its numbers remember the arguments of the call that made it.
+        given: path of a layer of torch's → what its constructor is given.
+        sizes: names of parameters and buffers → their lengths.
+        calls: place → the calls there that gave modules.
+        reached: the calls that were carried out.
+        root: what the root's class is given.
+        numbers: of a call → its place.
+        owners: place → the class of the module whose method is called there.
+        made_by: what made an object or a module that a constructor is given.
+    """
+
+    modules: Mapping[str, torch.nn.Module]
+    given: Mapping[str, Mapping[str, Any]]
+    sizes: Mapping[str, tuple[int, ...]]
+    calls: Mapping[Place, tuple[ConstructionCall, ...]]
+    reached: frozenset[Place]
+    root: Mapping[str, Any]
+    numbers: Mapping[int, Place]
+    owners: Mapping[Place, type]
+    made_by: MadeBy
+
+
+def construction_calls(
+    module: torch.nn.Module, construct: Callable[[], Any], layers: frozenset[type] = frozenset()
+) -> ConstructionCalls | None:
+    """Construct a model anew, and see which calls in its constructors' source make what; None if it is another then.
+
+    Args:
+        module: one that was constructed before.
+        construct: makes one like it.
+        layers: classes of those that are kept whole.
+    """
+    seeing = _Seeing(layers)
+    sizes = Sizes()
+    classes = {cls for each in module.modules() for cls in type(each).__mro__ if issubclass(cls, torch.nn.Module)}
+    own = {cls for cls in classes - layers if is_own(cls)}
+    try:
+        with again(0), seeing.watching(own), parameters_on_meta(), sizes:
+            made = construct()
+    except Exception:  # a constructor may ask more of a number than its value
+        return None
+    if not is_alike(made, module) or id(made) not in seeing.of_own:
+        return None
+    named = dict(made.named_modules(remove_duplicate=False))
+    tensors = (*made.named_parameters(remove_duplicate=False), *made.named_buffers(remove_duplicate=False))
+    return ConstructionCalls(
+        named,
+        {path: seeing.given[id(each)] for path, each in named.items() if id(each) in seeing.given},
+        {name: found for name, tensor in tensors if (found := sizes.of(tensor)) is not None},
+        {place: tuple(found) for place, found in seeing.calls.items()},
+        frozenset(seeing.reached),
+        seeing.of_own[id(made)],
+        seeing.numbers,
+        seeing.owners,
+        seeing.made_by,
+    )
+
+
+def takes_classes(construction: Construction) -> bool:
+    """Whether the root's constructor is given classes of modules of the user's."""
+    given = construction.arguments.get("", {}).values()
+    return any(isinstance(each, type) and issubclass(each, torch.nn.Module) and is_own(each) for each in given)
+
+
+def is_own(cls: type) -> bool:
+    """Whether a class is the user's, or a library's; not torch's."""
+    return cls.__module__.partition(".")[0] not in ("torch", "builtins")
+
+
+@dataclass
+class _Seeing:
+    layers: frozenset[type]
+    calls: dict[Place, list[ConstructionCall]] = field(default_factory=lambda: defaultdict(list))
+    reached: set[Place] = field(default_factory=set)
+    given: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    of_own: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    numbers: dict[int, Place] = field(default_factory=dict)
+    owners: dict[Place, type] = field(default_factory=dict)
+    made_by: MadeBy = field(default_factory=lambda: MadeBy())
+    _seen: dict[FunctionType, FunctionType | None] = field(default_factory=dict)
+    _texts: dict[Place, ast.Call] = field(default_factory=dict)
+    _arguments: GivenArguments = field(default_factory=GivenArguments)
+    _originals: dict[Any, FunctionType] = field(default_factory=dict)
+    _held: list[Any] = field(default_factory=list)  # an id is an object's own only while that lives
+
+    @contextmanager
+    def watching(self, own: set[type]) -> Iterator[None]:
+        """Within it, calls in the constructors of some classes are seen."""
+        with ExitStack() as stack:
+            for cls in own:
+                construct = vars(cls).get("__init__")
+                if isinstance(construct, FunctionType):
+                    stack.enter_context(mock.patch.object(cls, "__init__", self._constructor(construct)))
+            for name in {cls.__module__ for cls in own} & sys.modules.keys():
+                for key, thing in list(vars(sys.modules[name]).items()):
+                    if getattr(thing, "__module__", None) != name:
+                        continue
+                    if isinstance(thing, FunctionType):
+                        stack.enter_context(mock.patch.dict(vars(sys.modules[name]), {key: self._noting(thing)}))
+                    elif isinstance(thing, type) and not issubclass(thing, torch.nn.Module | Enum | BaseException):
+                        self._watch_objects(stack, thing)
+            yield
+
+    def _noting(self, function: FunctionType) -> Callable[..., Any]:
+        """A function of which it is noted which modules it makes."""
+
+        @wraps(function)
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            result = (self._with_calls_seen(function) or function)(*args, **kwargs)
+            if isinstance(result, torch.nn.Module):
+                self.made_by.note(result, Making(function, args, kwargs))
+            return result
+
+        self._originals[noting] = function
+        return noting
+
+    def _watch_objects(self, stack: ExitStack, cls: type) -> None:
+        """Note with what objects of a class are made that is no module."""
+        construct = vars(cls).get("__init__")
+        if not isinstance(construct, FunctionType):
+            return
+
+        @wraps(construct)
+        def constructor(made: Any, *args: Any, **kwargs: Any) -> None:
+            if type(made) is cls:
+                self.made_by.note(made, Making(cls, args, kwargs))
+            construct(made, *args, **kwargs)
+
+        stack.enter_context(mock.patch.object(cls, "__init__", constructor))
+
+    def _constructor(self, construct: FunctionType) -> Callable[..., None]:
+        seen = self._with_calls_seen(construct) or construct
+        signature = inspect.signature(construct)
+
+        def constructor(module: Any, *args: Any, **kwargs: Any) -> None:
+            if id(module) not in self.of_own:
+                bound = signature.bind(module, *args, **kwargs)
+                bound.apply_defaults()
+                self.of_own[id(module)] = dict(list(bound.arguments.items())[1:])
+                self._held.append(module)
+            seen(module, *args, **kwargs)
+
+        return constructor
+
+    def _with_calls_seen(self, function: FunctionType) -> FunctionType | None:
+        if function not in self._seen:
+            self._seen[function] = with_calls_seen(function, partial(self._called, function))
+            definition = definition_of(function)
+            for number, node in enumerate(calls_of(definition) if definition is not None else ()):
+                self._texts[function, number] = node
+        return self._seen[function]
+
+    def _called(self, function: FunctionType, place: int, called: Any, /, *args: Any, **kwargs: Any) -> Any:
+        where = function, place
+        called = self._originals.get(called, called) if isinstance(called, FunctionType) else called
+        self.reached.add(where)
+        number = len(self.numbers)
+        self.numbers[number] = where
+        owner = args[0] if called is setattr and args else getattr(called, "__self__", None)
+        if isinstance(owner, torch.nn.Module):
+            self.owners[where] = type(owner)
+        inside = called.func if isinstance(called, partial) else called
+        is_layer = isinstance(inside, type) and (inside in self.layers or not is_own(inside))
+        if is_layer or _is_torchs(inside):
+            args, kwargs = self._known(self._texts[where], number, args, kwargs)
+        result = self._watched(called)(*args, **kwargs)
+        if isinstance(result, torch.nn.Module):
+            if is_layer:
+                self._note(result, called, args, kwargs)
+            self._held.append(result)
+            self.calls[where].append(ConstructionCall(number, called, result))
+        return result
+
+    def _watched(self, called: Any) -> Callable[..., Any]:
+        """A function of the user's whose calls are seen as well; others as they are."""
+        match called:
+            case FunctionType() if _is_of_a_package(called):
+                return self._with_calls_seen(called) or called
+            case MethodType(__func__=FunctionType() as function, __self__=owner) if _is_of_a_package(function):
+                seen = self._with_calls_seen(function)
+                return called if seen is None else MethodType(seen, owner)
+            case partial(func=FunctionType() as function):
+                return partial(self._watched(function), *called.args, **called.keywords)
+        return called  # type: ignore[no-any-return]
+
+    def _known(self, node: ast.Call, number: int, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments that remember how the source says them."""
+        texts: list[str] = []
+        for place, argument in enumerate(node.args):
+            if isinstance(argument, ast.Starred):
+                count = len(args) - place
+                texts += [f"{_text(argument.value)}[{item}]" for item in range(count)]
+                break
+            texts.append(_text(argument))
+        named = {keyword.arg: _text(keyword.value) for keyword in node.keywords if keyword.arg is not None}
+        gathered = [keyword.value for keyword in node.keywords if keyword.arg is None]
+        for name in kwargs.keys() - named.keys():
+            if len(gathered) == 1 and isinstance(gathered[0], ast.Name):
+                named[name] = f"{gathered[0].id}[{name!r}]"
+        known = self._arguments.known
+        return (
+            tuple(known(each, number, text) for each, text in zip(args, texts, strict=False)) + args[len(texts) :],
+            {name: known(each, number, named[name]) if name in named else each for name, each in kwargs.items()},
+        )
+
+    def _note(self, layer: Any, called: Any, args: Any, kwargs: Any) -> None:
+        """Take note of what a layer of torch's is given."""
+        of_partial = called if isinstance(called, partial) else partial(called)
+        try:
+            construct: Any = type(layer).__init__
+            bound = inspect.signature(construct).bind(
+                layer, *of_partial.args, *args, **{**of_partial.keywords, **kwargs}
+            )
+        except TypeError:
+            return
+        bound.apply_defaults()
+        kinds = bound.signature.parameters
+        several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        given = {name: value for name, value in list(bound.arguments.items())[1:] if kinds[name].kind not in several}
+        self.given[id(layer)] = given
+
+
+def _text(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant) else f"({text})"
+
+
+def _is_torchs(called: Any) -> bool:
+    """Whether something is a function of torch's, or a method of a tensor's."""
+    owner = getattr(called, "__module__", None) or type(getattr(called, "__self__", None)).__module__
+    return not isinstance(called, type) and owner.partition(".")[0] == "torch"
+
+
+def _is_of_a_package(function: FunctionType) -> bool:
+    """Whether a function is the user's, or an installed library's; not Python's own."""
+    return function.__module__.partition(".")[0] not in sys.stdlib_module_names and is_users(
+        function.__code__.co_filename
+    )

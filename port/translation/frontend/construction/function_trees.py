@@ -1,0 +1,93 @@
+"""The syntax trees of functions, and functions made of such trees whose calls are seen."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import textwrap
+from collections.abc import Callable
+from functools import lru_cache
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+_CALLED = "__called__"
+
+
+@lru_cache(512)
+def definition_of(function: FunctionType) -> ast.FunctionDef | None:
+    """The definition of a function; None where its source cannot be read, as of a lambda."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    match tree.body:
+        case [ast.FunctionDef() as made] if made.name == function.__name__:
+            return made
+    return None
+
+
+def calls_of(definition: ast.FunctionDef) -> list[ast.Call]:
+    """The calls in a function's body, each at its number; of ``super()`` alone none is counted."""
+    return [
+        node
+        for statement in definition.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and not _is_super(node)
+    ]
+
+
+def _is_super(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def with_calls_seen(function: FunctionType, called: Callable[..., Any]) -> FunctionType | None:
+    """A function that does the same, and calls nothing by itself.
+
+    Args:
+        function: of the user's.
+        called: is given the number of a call, what is called and its arguments; gives what the call gives.
+    """
+    definition = definition_of(function)
+    if definition is None:
+        return None
+    made = copy.deepcopy(definition)
+    made.decorator_list, made.returns = [], None
+    for argument in ast.walk(made.args):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    nothing = ast.Constant(None)
+    made.args.defaults = [nothing] * len(made.args.defaults)
+    made.args.kw_defaults = [default and nothing for default in made.args.kw_defaults]
+    for number, node in enumerate(calls_of(made)):
+        node.args = [ast.Constant(number), node.func, *node.args]
+        node.func = ast.Name(_CALLED, ast.Load())
+    code = _compiled(made, function)
+    if code is None:
+        return None
+    own = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells = {**own, _CALLED: CellType(called)}
+    if not set(code.co_freevars) <= set(cells):
+        return None
+    closure = tuple(cells[name] for name in code.co_freevars)
+    other = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    other.__kwdefaults__ = function.__kwdefaults__
+    return other
+
+
+def _compiled(definition: ast.FunctionDef, function: FunctionType) -> CodeType | None:
+    """The code of a definition, in a class of the function's own: names with two underscores are that class's."""
+    *_, owner, _ = ["", *function.__qualname__.split(".")]
+    inside: ast.stmt = definition
+    if owner and owner != "<locals>":
+        inside = ast.ClassDef(f"_{owner}", [], [], [definition], [])  # underscores in front do not count
+    names = [ast.arg(name) for name in (*function.__code__.co_freevars, _CALLED) if name != "__class__"]
+    around = ast.FunctionDef("around", ast.arguments([], names, None, [], [], None, []), [inside], [])
+    module = ast.fix_missing_locations(ast.Module([around], []))
+    waiting = [compile(module, function.__code__.co_filename, "exec", dont_inherit=True)]
+    while waiting:
+        code = waiting.pop()
+        if code.co_name == function.__name__ and code.co_argcount == function.__code__.co_argcount:
+            return code
+        waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
+    return None

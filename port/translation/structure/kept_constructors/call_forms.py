@@ -1,0 +1,176 @@
+"""What is written for the calls of a constructor's source that make modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from port.translation.frontend.construction.construction_calls import ConstructionCall, ConstructionCalls, Place
+from port.translation.ir import syntax
+from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.origin import ConstructorArgument, Origin
+from port.translation.ir.origin_expression import expression_of
+from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer: its twin's construction, said with what stands around the call."""
+
+    expression: syntax.Call
+
+
+@dataclass(frozen=True)
+class Function:
+    """A layer whose twin is a function."""
+
+    expression: syntax.Expr
+
+
+@dataclass(frozen=True)
+class Own:
+    """A module of a class that is written."""
+
+    classes: frozenset[type]
+
+
+@dataclass(frozen=True)
+class Container:
+    """A Sequential, a list or a dict of modules; ``is_named`` if its modules have names."""
+
+    function: str
+    is_named: bool = False
+
+
+CallForm = Layer | Function | Own | Container
+MadeForm = Callable[[str], syntax.Expr | None]
+"""The construction of the layer at a path, or the function that it is; its numbers know where they come from."""
+
+
+class CallForms:
+    """Finds what is written for calls.
+
+    Args:
+        calls: of a construction.
+        tree: of the modules.
+        made: of each layer.
+    """
+
+    def __init__(self, calls: ConstructionCalls, tree: ModuleTree, made: MadeForm) -> None:
+        self._calls, self._tree, self._made = calls, tree, made
+        self._paths: dict[int, str] = {}
+        for path, module in calls.modules.items():
+            self._paths.setdefault(id(module), path)
+        self._known: dict[Place, CallForm | None] = {}
+
+    def of(self, place: Place) -> CallForm | None:
+        """What is written for the calls at a place; None where they made no module.
+
+        Raises:
+            CannotKeep: they made modules that are not said alike.
+        """
+        if place not in self._known:
+            self._known[place] = self._found(place)
+        return self._known[place]
+
+    def said(self, place: Place, tree: syntax.Expr) -> syntax.Expr:
+        """An expression whose numbers are said with what stands around a call."""
+
+        def leaf(origin: Origin) -> syntax.Expr | None:
+            match origin:
+                case ConstructorArgument(number, text) if self._calls.numbers.get(number) == place:
+                    return syntax.parsed(text)
+            return None
+
+        def of(node: syntax.Node) -> syntax.Node:
+            if isinstance(node, syntax.Const) and node.origin is not None:
+                return expression_of(node.origin, leaf) or node
+            return node
+
+        return syntax.transformed(syntax.transformed(tree, of), _worked_out)
+
+    def _found(self, place: Place) -> CallForm | None:
+        calls = self._calls.calls.get(place, ())
+        forms = [form for call in calls if (form := self._of_call(place, call)) is not None]
+        if not forms:
+            return None
+        first, *others = forms
+        for other in others:
+            first = _joined(first, other)
+        return first
+
+    def _of_call(self, place: Place, call: ConstructionCall) -> CallForm | None:
+        path = self._paths.get(id(call.module))
+        if path is None:
+            return None
+        inside = call.called.func if isinstance(call.called, partial) else call.called
+        if not isinstance(inside, type):
+            return None  # a function that gives a module: the call in it is the one that made it
+        path = self._tree.first_path(path)
+        match self._tree.kind(path):
+            case "layer":
+                made = self._made(path)
+                if made is None:
+                    raise CannotKeep(f"nothing is written for {path}")
+                said = self.said(place, made)
+                return Layer(said) if isinstance(said, syntax.Call) and _is_construction(said) else Function(said)
+            case "sequential" if type(call.module).__module__.startswith("torch."):
+                names = list(call.module._modules)
+                return Container("flax.nnx.Sequential", names != [str(number) for number in range(len(names))])
+            case "list":
+                return Container("flax.nnx.List")
+            case "dict":
+                return Container("flax.nnx.Dict")
+        return Own(frozenset({type(call.module)}))
+
+
+def _worked_out(node: syntax.Node) -> syntax.Node:
+    """A product or a quotient of constants as its value; one of 1 as the other factor."""
+    match node:
+        case syntax.BinOp(syntax.Const(int() as left), "*" | "//" as operator, syntax.Const(int() as right)) if right:
+            return syntax.Const(left * right if operator == "*" else left // right)
+        case syntax.BinOp(other, "*" | "//", syntax.Const(1)) | syntax.BinOp(syntax.Const(1), "*", other):
+            return other
+    return node
+
+
+def _joined(one: CallForm, other: CallForm) -> CallForm:
+    """What is written for two calls.
+
+    Raises:
+        CannotKeep: they are not said alike.
+    """
+    match one, other:
+        case Own(some), Own(others):
+            return Own(some | others)
+        case Layer(made), Layer(also) if made != also:
+            return Layer(_with_biases(made, also))
+        case Container(name), Container(same) if name == same:
+            return Container(name, one.is_named or other.is_named)
+    if one != other:
+        raise CannotKeep(f"one call makes {_text(one)} and {_text(other)}")
+    return one
+
+
+def _with_biases(one: syntax.Call, other: syntax.Call) -> syntax.Call:
+    """A construction of two that differ in how a bias starts, which only one has."""
+    mine, theirs = ({each.arg: each for each in call.keywords} for call in (one, other))
+    only = {name for name in mine.keys() ^ theirs.keys() if name is not None and name.startswith("bias")}
+    same = {name for name in mine.keys() & theirs.keys() if mine[name] == theirs[name]}
+    if one.func != other.func or one.args != other.args or mine.keys() | theirs.keys() != only | same:
+        raise CannotKeep(f"one call makes {syntax.source(one)} and {syntax.source(other)}")
+    return one if len(mine) >= len(theirs) else other
+
+
+def _is_construction(made: syntax.Call) -> bool:
+    return any(each.arg is None or each.arg == "rngs" for each in made.keywords)
+
+
+def _text(form: CallForm) -> str:
+    match form:
+        case Layer(made) | Function(made):
+            return syntax.source(made)
+        case Own(classes):
+            return " or ".join(sorted(each.__name__ for each in classes))
+    return form.function

@@ -1,0 +1,69 @@
+"""Numbers of a model whose constructors are written as their source has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from port.translation.frontend.construction.construction_calls import ConstructionCalls
+from port.translation.ir import syntax
+from port.translation.ir.expr import code
+from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.number import is_same
+from port.translation.ir.origin import AttributeOf, LiteralAt, Origin, ShapeRead
+from port.translation.ir.origin_expression import expression_of, leaves_of
+from port.translation.ir.origin_numbers import plain
+from port.translation.structure.body import Body
+from port.translation.structure.own_arguments import OwnArguments
+
+N = TypeVar("N", bound=syntax.Node)
+
+
+class CalledArguments(OwnArguments):
+    """Says numbers with the attributes that the original's constructors make.
+
+    Args:
+        calls: of the construction.
+        tree: of its modules.
+    """
+
+    def __init__(self, calls: ConstructionCalls, tree: ModuleTree) -> None:
+        super().__init__(None, tree)
+        self._calls = calls
+
+    def in_body(self, path: str, body: Body, taken: Mapping[str, Any]) -> tuple[Body, dict[str, syntax.Expr]]:
+        """A body whose numbers are attributes, which the constructor makes by itself."""
+
+        def leaf(origin: Origin) -> syntax.Expr | None:
+            match origin:
+                case ShapeRead(variable, axis):
+                    return code(f"{variable}.shape[{axis}]")
+                case AttributeOf(of, attribute) if of == path and attribute.isidentifier():
+                    now = vars(self._tree.modules[path]).get(attribute)
+                    anew = vars(self._calls.modules[path]).get(attribute)
+                    known = isinstance(now, bool | int | float | str) and is_same(plain(anew), now)
+                    return code(f"self.{attribute}") if known else None
+            return None
+
+        def said(node: syntax.Node) -> syntax.Node:
+            if not isinstance(node, syntax.Const) or node.origin is None:
+                return node
+            leaves = list(leaves_of(node.origin))
+            literals = [each for each in leaves if isinstance(each, LiteralAt)]
+            if any(each.location is None for each in literals) or len(literals) == len(leaves):
+                return node
+            return expression_of(node.origin, leaf) or node
+
+        statements = tuple(syntax.transformed(statement, said) for statement in body.statements)
+        returns = None if body.returns is None else syntax.transformed(body.returns, said)
+        return replace(body, statements=statements, returns=returns), {}
+
+    def sizes(self, name: str, tensor: Any) -> tuple[int, ...]:
+        """The lengths of a parameter or a buffer, with their origins where those are known."""
+        known = self._calls.sizes.get(name)
+        return tuple(tensor.shape) if known is None or known != tuple(tensor.shape) else known
+
+    def layer(self, path: str) -> tuple[Any, Mapping[str, Any]]:
+        """The layer at a path, constructed anew, and what its constructor is given."""
+        return self._calls.modules[path], self._calls.given.get(path, {})
