@@ -15,14 +15,14 @@ from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 
 
 @dataclass(frozen=True)
-class Layer:
+class MadeLayer:
     """A layer: its twin's construction, said with what stands around the call."""
 
     expression: syntax.Call
 
 
 @dataclass(frozen=True)
-class Function:
+class MadeFunction:
     """A layer whose twin is a function."""
 
     expression: syntax.Expr
@@ -43,7 +43,7 @@ class Container:
     is_named: bool = False
 
 
-CallForm = Layer | Function | Own | Container
+CallForm = MadeLayer | MadeFunction | Own | Container
 MadeForm = Callable[[str], syntax.Expr | None]
 """The construction of the layer at a path, or the function that it is; its numbers know where they come from."""
 
@@ -114,7 +114,9 @@ class CallForms:
                 if made is None:
                     raise CannotKeep(f"nothing is written for {path}")
                 said = self.said(place, made)
-                return Layer(said) if isinstance(said, syntax.Call) and _is_construction(said) else Function(said)
+                return (
+                    MadeLayer(said) if isinstance(said, syntax.Call) and _is_construction(said) else MadeFunction(said)
+                )
             case "sequential" if type(call.module).__module__.startswith("torch."):
                 names = list(call.module._modules)
                 return Container("flax.nnx.Sequential", names != [str(number) for number in range(len(names))])
@@ -144,8 +146,8 @@ def _joined(one: CallForm, other: CallForm) -> CallForm:
     match one, other:
         case Own(some), Own(others):
             return Own(some | others)
-        case Layer(made), Layer(also) if made != also:
-            return Layer(_with_biases(made, also))
+        case MadeLayer(made), MadeLayer(also) if made != also:
+            return MadeLayer(_with_biases(made, also))
         case Container(name), Container(same) if name == same:
             return Container(name, one.is_named or other.is_named)
     if one != other:
@@ -169,7 +171,7 @@ def _is_construction(made: syntax.Call) -> bool:
 
 def _text(form: CallForm) -> str:
     match form:
-        case Layer(made) | Function(made):
+        case MadeLayer(made) | MadeFunction(made):
             return syntax.source(made)
         case Own(classes):
             return " or ".join(sorted(each.__name__ for each in classes))

@@ -14,8 +14,8 @@ from port.translation.frontend.meta_device import constructed_on_meta
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, literal
 from port.translation.structure.constructors import OPTIONS, function_form, is_function, layer_form, shortened
+from port.translation.structure.kept_constructors.also_written import AlsoWritten, is_own_function
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
-from port.translation.structure.kept_constructors.found import Found, is_own_function
 
 _SAMPLES = (4, 6)
 """What a layer is constructed with, to see what of its twin's construction does not depend on it."""
@@ -32,7 +32,7 @@ class ClassValues:
         found: takes in the functions and classes that are needed.
     """
 
-    def __init__(self, layers: frozenset[type], names: Mapping[type, str], made_by: MadeBy, found: Found) -> None:
+    def __init__(self, layers: frozenset[type], names: Mapping[type, str], made_by: MadeBy, found: AlsoWritten) -> None:
         self._layers, self._names, self._made_by, self._found = layers, names, made_by, found
         self._needed: dict[Key, set[str]] = {}
 

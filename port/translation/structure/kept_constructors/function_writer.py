@@ -16,7 +16,7 @@ from port.translation.frontend.construction.construction_calls import Constructi
 from port.translation.frontend.construction.function_trees import calls_of, definition_of
 from port.translation.ir import syntax
 from port.translation.structure.constructors import OPTIONS
-from port.translation.structure.kept_constructors.call_forms import CallForms, Container, Function, Layer, Own
+from port.translation.structure.kept_constructors.call_forms import CallForms, Container, MadeFunction, MadeLayer, Own
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.class_values import ClassValues
 from port.translation.structure.kept_constructors.method_calls import MethodCalls
@@ -230,9 +230,9 @@ class _Writing(ast.NodeTransformer):
         form = self.writer.forms.of(place)
         called = self.writer.calls.calls[place][0].called if form is not None else None
         match form:
-            case Layer(made):
+            case MadeLayer(made):
                 return self._part(self._with_random_streams(self._by_its_name(node, called, made)))
-            case Function(made):
+            case MadeFunction(made):
                 if self._is_name(node.func):
                     return self.visit(node.func)  # type: ignore[no-any-return]
                 return self._part(made)

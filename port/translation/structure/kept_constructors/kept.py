@@ -18,10 +18,10 @@ from port.translation.ir.expr import code, names_in
 from port.translation.structure.argument import Argument
 from port.translation.structure.class_merge import FoldedClass, KeptConstructor
 from port.translation.structure.constructors import OPTIONS
+from port.translation.structure.kept_constructors.also_written import AlsoWritten, is_own_function
 from port.translation.structure.kept_constructors.call_forms import CallForms
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.class_values import ClassValues
-from port.translation.structure.kept_constructors.found import Found, is_own_function
 from port.translation.structure.kept_constructors.function_writer import FunctionWriter, Owner, base_of
 from port.translation.structure.kept_constructors.names import Names
 from port.translation.structure.kept_constructors.original_classes import class_definition
@@ -92,7 +92,7 @@ class Keeping:
         self._names = {made.original: made.name for made in classes}
         if len(self._names) < len(classes):
             raise CannotKeep("a class of the original becomes several")
-        self._found = Found()
+        self._found = AlsoWritten()
         self._values = ClassValues(layers, self._names, calls.made_by, self._found)
         names = Names(self._values, self._names, self._found)
         self._lookup = names

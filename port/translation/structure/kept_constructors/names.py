@@ -14,9 +14,9 @@ import torch
 from port.translation.frontend.construction.construction_calls import is_own
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, literal
+from port.translation.structure.kept_constructors.also_written import AlsoWritten, is_own_function
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.class_values import ClassValues
-from port.translation.structure.kept_constructors.found import Found, is_own_function
 
 NOTHING = object()
 """In the place of what a name stands for: it is one of the function's own, or nobody knows."""
@@ -31,7 +31,7 @@ class Names:
         found: is filled.
     """
 
-    def __init__(self, values: ClassValues, written: dict[type, str], found: Found) -> None:
+    def __init__(self, values: ClassValues, written: dict[type, str], found: AlsoWritten) -> None:
         self._values, self._written, self.found = values, written, found
 
     def stands_for(self, node: ast.expr, function: Any, own: set[str]) -> Any:

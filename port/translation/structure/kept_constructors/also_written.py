@@ -8,7 +8,7 @@ from types import FunctionType
 
 
 @dataclass
-class Found:
+class AlsoWritten:
     """What the names that were looked up ask for.
 
     Attributes:
