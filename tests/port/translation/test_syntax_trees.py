@@ -49,7 +49,9 @@ def uses_of_ast(tree: ast.AST) -> set[str]:
 
 
 def test_pythons_trees_are_for_reading_python_and_for_the_text() -> None:
-    users = {name for name, tree in MODULES.items() if uses_of_ast(tree) and not name.startswith((VENDOR, KEPT, *ORIGINS))}
+    users = {
+        name for name, tree in MODULES.items() if uses_of_ast(tree) and not name.startswith((VENDOR, KEPT, *ORIGINS))
+    }
     assert users == NODES | READERS.keys()
 
 
