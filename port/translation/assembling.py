@@ -15,7 +15,8 @@ from port.mapping.entry import gather
 from port.translation.artifact.calling_convention import Boundary, outputs_of
 from port.translation.artifact.weight_map import mapping_of
 from port.translation.both_modes import BothRuns, Runs
-from port.translation.codegen.emit import render
+from port.translation.codegen.constructors import given_arguments
+from port.translation.codegen.emit import imports_of, render
 from port.translation.codegen.packages import WrittenPackage, distributed
 from port.translation.codegen.packages.original_files import original_definitions
 from port.translation.free_dimensions import (
@@ -26,7 +27,6 @@ from port.translation.frontend.input_lengths import InputLengths
 from port.translation.frontend.meta_device import is_on_meta
 from port.translation.frontend.precision import SINGLE
 from port.translation.frontend.single_layer import prefix_of
-from port.translation.ir import syntax
 from port.translation.ir.expr import literal, values_in
 from port.translation.ir.graph import ScopeEnter, ScopeExit, each_value, values_of
 from port.translation.ir.layout import Drawn, Layout, torchs
@@ -73,7 +73,7 @@ def assembled(
     made = Translation(
         name=root.name,
         source=source(),
-        arguments={name: syntax.source(value) for name, value in program.arguments.items()},
+        arguments=given_arguments(program, imports_of(program, doubled=captured.doubled)),
         mapping=without_prefix(weights.mapping, prefix_of(captured.module)),
         boundary=_boundary(program, 0, captured.runs),
         values=weights.values,

@@ -199,7 +199,7 @@ def settings_of(program: Program) -> dict[Setting, OwnArgument]:
     return found
 
 
-def is_constant(value: syntax.Expr) -> bool:
+def _is_constant(value: syntax.Expr) -> bool:
     """Whether an expression is made of constants alone."""
     try:
         worth(value)
@@ -214,7 +214,7 @@ def _values(program: Program) -> dict[OwnArgument, set[str]]:
     for made in program.classes:
         for argument in made.arguments:
             for value in argument.values.values() if argument.is_said else ():
-                if configuration_of(value) is None and is_constant(value):
+                if configuration_of(value) is None and _is_constant(value):
                     found[made.original, argument.name].add(repr(worth(value)))
     for configuration in program.configurations:
         for each in configuration.fields:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from port.errors import PortError, UsageError
+from port.errors import UsageError
 from port.translation.both_modes import BothRuns, both_runs
 from port.translation.free_dimensions import without
 from port.translation.frontend.construction import Construction, constructed
@@ -88,6 +88,8 @@ def programmed(
             runs = [captured.runs for captured in cases]
             program = program_of(runs, tree, initial, construction, fixed, functions, kept)
             program = with_functions(program, functions)
+            if {made.name for made in program.functions} & {made.name for made in program.definitions}:
+                raise CannotKeep("its calls and its constructors call the same function")
             return Programmed(tuple(cases), program, initial, bool(seen.starts), remat, kept)
         except LostLength as error:
             # A length that the code needs where no array shows it: what it is made of cannot stay free.
@@ -165,11 +167,3 @@ def constructed_at(model: Sized) -> Any:
     """A model at other settings, constructed in silence."""
     with again(0):
         return model.construct()
-
-
-def written_at(model: Sized, base: Programmed) -> Program | None:
-    """The program of a model at other settings; None where it cannot be translated there."""
-    try:
-        return programmed_at(model, base).program
-    except (PortError, AssertionError, CannotKeep):
-        return None

@@ -16,6 +16,7 @@ from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.other_settings import Settings, said
 from port.translation.programs import Programmed, constructed_at, programmed_at
 from port.translation.result import Translation
+from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.verify import Proof, prove
 
@@ -62,7 +63,13 @@ class Elsewhere:
         return replace(made, values=given.values)
 
     def _translated(self, model: Sized, module: Any) -> Translation:
-        there = programmed_at(model, self._base, self._fixed, module=module)
+        try:
+            there = programmed_at(model, self._base, self._fixed, module=module)
+        except CannotKeep as error:
+            raise UsageError(
+                f"at {said(model.named)} the constructors cannot be written as their source has them: {error}. "
+                "Translate by itself the model constructed so"
+            ) from None
         one, other = source_of(self._base.program), source_of(there.program)
         if one != other:
             line = first_difference(one, other)

@@ -33,7 +33,7 @@ from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.frontend.single_layer import as_root
 from port.translation.ir import syntax
 from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherSettings, Settings
-from port.translation.programs import Programmed, calls_of, programmed, written_at
+from port.translation.programs import Programmed, calls_of, programmed
 from port.translation.proved_elsewhere import Elsewhere, joined, proved
 from port.translation.result import Translation
 from port.translation.structure.body import Body
@@ -47,6 +47,7 @@ from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.untaken import guards
 from port.translation.verify import OriginalAndWritten, Proof, settled
 from port.translation.verify.combinations import refused_combinations
+from port.translation.written_elsewhere import written_at
 
 if TYPE_CHECKING:
     import torch
@@ -127,10 +128,9 @@ def translate(
     construction = constructed(root, made_anew) if check else None
     options: dict[str, Any] = {"seen": seen, "construction": construction, "remat": remat}
     with _told_apart(root):
-        options["kept"] = _kept(captured, run, **options)
-        borne, model = _borne(captured, run, is_told=construct is not None, check=check, **options)
+        borne, model, kept = _borne(captured, run, is_told=construct is not None, check=check, **options)
         settles = check and not without_weights
-        said, made, source = _said(captured, run, borne.fixed, name=name, settles=settles, **options)
+        said, made, source = _said(captured, run, borne.fixed, kept=kept, name=name, settles=settles, **options)
     if without_weights:
         check_all_found(root, made.without_start)
     given = [(case.args, case.kwargs) for case in said.cases]
@@ -174,31 +174,6 @@ def _told_apart(root: Any) -> Iterator[None]:
         ) from None
 
 
-def _kept(
-    captured: Sequence[BothRuns],
-    run: Callable[..., BothRuns],
-    *,
-    seen: Seen,
-    construction: Construction | None,
-    remat: Sequence[str] | str,
-) -> ConstructionCalls | None:
-    """The calls of constructors that are written as their source has them: where a class is given as an argument.
-
-    None where the source of one of them cannot be written.
-    """
-    if construction is None or not takes_classes(construction):
-        return None
-    model = sized(construction, captured[0].root, [(case.args, case.kwargs) for case in captured])
-    if model is None:
-        return None
-    try:
-        calls = calls_of(captured[0], model.construct)
-        programmed(captured, run, seen, construction, remat=bool(remat), kept=calls)
-    except CannotKeep:
-        return None
-    return calls
-
-
 def _borne(
     captured: Sequence[BothRuns],
     run: Callable[..., BothRuns],
@@ -206,21 +181,32 @@ def _borne(
     seen: Seen,
     construction: Construction | None,
     remat: Sequence[str] | str,
-    kept: ConstructionCalls | None,
     is_told: bool,
     check: bool,
-) -> tuple[BorneOut, Sized | None]:
-    """Which arguments of constructors hold, and how the original is constructed at other settings, if it can be."""
+) -> tuple[BorneOut, Sized | None, ConstructionCalls | None]:
+    """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; and the
+    calls of its constructors, if these are written as their source has them."""
     root = captured[0].root
     cls: Any = type(root)
     if construction is None:
         unknown = CONSTRUCTED_OTHERWISE if is_told else NOT_CONSTRUCTED
         has_arguments = check and bool(parameters(cls))
-        return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None
-    whole = programmed(captured, run, seen, construction, remat=bool(remat), kept=kept)
+        return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None
     model = sized(construction, root, [(case.args, case.kwargs) for case in captured])
+    whole = _whole(captured, partial(programmed, captured, run, seen, construction, remat=bool(remat)), model)
     steps = sum(len(case.graphs[True].steps) for case in captured)
-    return borne_out(whole.program, model, partial(written_at, base=whole), steps=steps), model
+    borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps)
+    return borne, model, whole.kept
+
+
+def _whole(captured: Sequence[BothRuns], program: Callable[..., Programmed], model: Sized | None) -> Programmed:
+    """The program with all arguments; where it is given classes, with the constructors as their source has them."""
+    if model is not None and takes_classes(model.given):
+        try:
+            return program(kept=calls_of(captured[0], model.construct))
+        except CannotKeep:
+            pass
+    return program()
 
 
 def _said(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from port.errors import UsageError
+from port.errors import UsageError, WeightsMismatch
 from port.mapping import FROZEN, TORCH_ONLY, Mapping
 from port.translation.artifact.calling_convention import Boundary
 from port.translation.codegen.module_of_source import MODEL, loaded
@@ -102,6 +102,7 @@ class WrittenModule:
 
         Raises:
             NoInitialValue: it is not filled, and has parameters of which nobody knows how they start.
+            WeightsMismatch: what the source constructs has other shapes than the weights.
         """
         import jax.numpy as jnp
         from flax import nnx
@@ -120,6 +121,11 @@ class WrittenModule:
             name = ".".join(map(str, path))
             array = self.values.get(name)
             if array is not None:
+                if tuple(variable.shape) != array.shape:
+                    raise WeightsMismatch(
+                        f"the source of {self.name} constructs {name} with the shape {tuple(variable.shape)}, and its "
+                        f"weights have {array.shape}"
+                    )
                 # Copies: `jnp.asarray` might let the module share memory with `values`.
                 made.append((path, jnp.array(array, dtype=_dtype(variable, array))))
         nnx.update(module, nnx.from_flat_state(made))
@@ -208,6 +214,9 @@ def _code_of_package(package: WrittenPackage, name: str, tables: dict[str, np.nd
         if "TABLES" in vars(module):
             vars(module)["TABLES"].arrays = tables
     made = ModuleType(modules[""].__name__)
+    # What the model is constructed with may be said with what any of the files imports.
+    for module in modules.values():
+        vars(made).update(vars(module))
     vars(made).update(vars(modules[""]))
     vars(made).update({name: getattr(modules[home], there) for name, (home, there) in package.homes.items()})
     return made

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
 
+from port.translation.codegen.constructors import (
+    annotation_of,
+    base_of,
+    constructor,
+    given_arguments,
+    or_pass,
+    shortened,
+)
 from port.translation.codegen.functions import definition
 from port.translation.codegen.imports import Imports
-from port.translation.codegen.shorter import runs_of, shortened_calls
+from port.translation.codegen.shorter import shortened_calls
 from port.translation.codegen.statements import text_of
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, names_in, worth
+from port.translation.ir.expr import code, names_in
 from port.translation.ir.lowered import UNWRITTEN
 from port.translation.structure.call_tree import RETURN
-from port.translation.structure.class_merge import Argument, FoldedClass, KeptConstructor
+from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.configurations import ConfigurationClass
-from port.translation.structure.constructors import OPTIONS
-from port.translation.structure.init_inference.numbers import readable
 from port.translation.structure.list_append import grown
-from port.translation.structure.own_arguments import Configuration
 from port.translation.structure.program import Program
 from port.translation.structure.remat import Numbers, checkpointed
 from port.translation.structure.reroll_statements import list_lengths
 
 WIDTH = 120
-S = TypeVar("S", bound=syntax.Stmt)
-_COMMON = ("dtype", "param_dtype", "rngs")
 
 
 def render(
@@ -51,17 +53,17 @@ def render(
         remat: names of the classes whose calls are checkpointed, as `checkpointed_classes` gives them.
         checks: statements at the head of the root's ``__call__``.
     """
-    taken = [*(made.name for made in program.classes), *(made.name for made in program.functions)]
-    imports = Imports(default_float=doubled, taken=taken)
+    imports = imports_of(program, doubled=doubled)
     functions = [definition(made, imports) for made in program.functions]
     classes = [_class(made, program, imports, remat or {}) for made in program.classes]
+    arguments = given_arguments(program, imports)
     root = program.classes[-1].name
     if checks:
         classes[-1] = _with_checks(classes[-1], [imports.read(check) for check in checks])
     if program.configurations:
         imports.line("from dataclasses import dataclass")
     configurations = [_configuration(made, program) for made in program.configurations]
-    definitions = [imports.read(_shortened(made)) for made in program.definitions]
+    definitions = [imports.read(shortened(made.statement)) for made in program.definitions]
     for line in program.imports:
         imports.line(line)
     text = "\n\n\n".join([*configurations, *map(text_of, [*definitions, *functions, *classes])])
@@ -77,7 +79,7 @@ def render(
     if weights is not None:
         partly = {"TABLES", "unknown_start"} & read
         text += "\n\n\n" + (_LOAD_LATER if partly else _LOAD).format(
-            root=root, weights=weights, arguments=_arguments(program)
+            root=root, weights=weights, arguments="".join(f"{name}={text}, " for name, text in arguments.items())
         )
         if partly:
             imports.own("filled_later")
@@ -87,6 +89,14 @@ def render(
         imports.line("from typing import Any")
     head = f'"""{title}"""\n\nfrom __future__ import annotations\n\n' + imports.text() + "\n\n"
     return formatted(head + text + "\n")
+
+
+def imports_of(program: Program, *, doubled: bool = False) -> Imports:
+    """What reads the imports of a program's source, as yet of nothing."""
+    taken = [made.name for made in program.classes]
+    taken += [made.name for made in program.functions]
+    taken += [made.name for made in program.definitions]
+    return Imports(default_float=doubled, taken=taken)
 
 
 def formatted(text: str) -> str:
@@ -109,70 +119,13 @@ def formatted(text: str) -> str:
 
 def _class(made: FoldedClass, program: Program, imports: Imports, remat: Mapping[str, Numbers]) -> syntax.ClassDef:
     text = syntax.Docstring(f"{made.original.__module__}.{made.original.__qualname__} of PyTorch.")
-    constructor = [_constructor(made, program, imports)] if made.kept is None else _kept(made.kept, program, imports)
-    body: list[syntax.Stmt] = [text, *constructor]
+    body: list[syntax.Stmt] = [text, *constructor(made, program, imports)]
     call = None if made.body is None else _call(made, program, imports)
     if made.name in remat:
         body += [imports.read(method) for method in checkpointed(call, remat[made.name])]
     elif call is not None:
         body.append(call)
-    base = code("nnx.Sequential" if made.is_sequential else "nnx.Module") if made.kept is None else made.kept.base
-    return syntax.ClassDef(made.name, (imports.read(base),), tuple(body))
-
-
-def _constructor(made: FoldedClass, program: Program, imports: Imports) -> syntax.FunctionDef:
-    names = {other.name: other for other in program.classes}
-    attributes = {
-        name: imports.read(shortened_calls(readable(value), names)) for name, value in made.attributes.items()
-    }
-    statements: list[syntax.Stmt] = []
-    if made.body is not None and made.body.modes:
-        statements.append(_assign("deterministic", syntax.Const(False)))
-    kept = [argument for argument in made.arguments if argument.kept]
-    for argument in kept:
-        statements.append(_assign(argument.name, syntax.Name(argument.name)))
-    if OPTIONS in names_in(*attributes.values()):
-        options = code("{" + ", ".join(f'"{name}": {name}' for name in _COMMON) + "}")
-        statements.append(syntax.AnnAssign(syntax.Name(OPTIONS), code("dict[str, Any]"), options))
-    if made.is_sequential:
-        call = syntax.Call(code("super().__init__"), runs_of(tuple(attributes.values())))
-        statements.append(syntax.ExprStmt(call))
-    else:
-        statements += [_assign(name, value) for name, value in attributes.items()]
-    if made.is_frozen:
-        statements.append(syntax.ExprStmt(imports.read(code("port.nn.frozen(self)"))))
-    imports.line("from typing import Any")
-    imports.line("import jax.numpy as jnp")
-    parameters = (
-        syntax.Parameter("self"),
-        *(_parameter(argument, program, imports) for argument in made.arguments),
-        syntax.Parameter("dtype", syntax.Name("Any"), syntax.Const(None), kind="name"),
-        syntax.Parameter("param_dtype", syntax.Name("Any"), code("jnp.float32"), kind="name"),
-        syntax.Parameter("rngs", imports.read(code("nnx.Rngs")), kind="name"),
-    )
-    return syntax.FunctionDef("__init__", parameters, _or_pass(statements), returns=syntax.Const(None))
-
-
-def _kept(kept: KeptConstructor, program: Program, imports: Imports) -> list[syntax.Stmt]:
-    """A constructor as the original's source has it, and the methods that it calls."""
-    imports.line("from typing import Any")
-    imports.line("import jax.numpy as jnp")
-    return [imports.read(each) for each in (*kept.attributes, *map(_shortened, kept.functions))]
-
-
-def _shortened(definition: S) -> S:
-    """A definition whose calls say no more than they have to."""
-
-    def shorter(statement: syntax.Stmt) -> syntax.Stmt:
-        if isinstance(statement, syntax.Lines):
-            return replace(statement, parts=tuple(shortened_calls(readable(part), {}) for part in statement.parts))
-        return statement
-
-    return syntax.transformed(definition, shorter)
-
-
-def _or_pass(statements: Sequence[syntax.Stmt]) -> tuple[syntax.Stmt, ...]:
-    return tuple(statements) or (syntax.Pass(),)
+    return syntax.ClassDef(made.name, (imports.read(base_of(made)),), tuple(body))
 
 
 def _with_checks(made: syntax.ClassDef, checks: Sequence[syntax.Stmt]) -> syntax.ClassDef:
@@ -186,51 +139,14 @@ def _with_checks(made: syntax.ClassDef, checks: Sequence[syntax.Stmt]) -> syntax
     return replace(made, body=tuple(map(checked, made.body)))
 
 
-def _assign(name: str, value: syntax.Expr) -> syntax.Stmt:
-    return syntax.Assign(syntax.Attribute(syntax.Name("self"), name), value)
-
-
-def _parameter(argument: Argument, program: Program, imports: Imports) -> syntax.Parameter:
-    default = None if argument.default is None else imports.read(argument.default)
-    annotation = _annotation(argument, program)
-    return syntax.Parameter(argument.name, annotation, default, kind="name" if argument.by_name else "")
-
-
-def _annotation(argument: Argument, program: Program) -> syntax.Expr:
-    return syntax.Name("Any") if argument.is_module else _annotation_of(argument.values.values(), program)
-
-
-def _annotation_of(values: Iterable[syntax.Expr], program: Program) -> syntax.Expr:
-    """How it is annotated what is one of several constants."""
-    configurations = {made.original: made.name for made in program.configurations}
-
-    def kind(value: Any) -> str:
-        match value:
-            case Configuration(original):
-                return configurations.get(original, "Any")
-            case tuple() | list() if value:
-                inside = {kind(item) for item in value}
-                return f"tuple[{inside.pop() if len(inside) == 1 else 'Any'}, ...]"
-        return type(value).__name__.replace("NoneType", "None")
-
-    kinds = {kind(worth(value)) for value in values}
-    kinds = {"float"} if kinds == {"int", "float"} else kinds
-    return code("Any" if "Any" in kinds else " | ".join(sorted(kinds, key=lambda each: (each == "None", each))))
-
-
 def _configuration(made: ConfigurationClass, program: Program) -> str:
     fields = []
     for field in made.fields:
         default = "" if field.default is None else f" = {syntax.source(field.default)}"
-        annotation = _annotation_of([field.value, *([] if field.default is None else [field.default])], program)
+        annotation = annotation_of([field.value, *([] if field.default is None else [field.default])], program)
         fields.append(f"    {field.name}: {syntax.source(annotation)}{default}")
     original = f"{made.original.__module__}.{made.original.__qualname__}"
     return _CONFIGURATION.format(name=made.name, original=original, fields="\n".join(fields))
-
-
-def _arguments(program: Program) -> str:
-    """What the root's constructor is given, as source before further arguments."""
-    return "".join(f"{name}={syntax.source(value)}, " for name, value in program.arguments.items())
 
 
 def _call(made: FoldedClass, program: Program, imports: Imports) -> syntax.FunctionDef:
@@ -244,7 +160,7 @@ def _call(made: FoldedClass, program: Program, imports: Imports) -> syntax.Funct
     statements = [imports.read(shortened_calls(statement, {})) for statement in written]
     parameters = (syntax.Parameter("self"), *(_taken(name, made, program, imports) for name in body.parameters))
     returns = _returned(made, body.returns, program, imports)
-    return syntax.FunctionDef("__call__", parameters, _or_pass(statements), returns=returns)
+    return syntax.FunctionDef("__call__", parameters, or_pass(statements), returns=returns)
 
 
 def _taken(name: str, made: FoldedClass, program: Program, imports: Imports) -> syntax.Parameter:

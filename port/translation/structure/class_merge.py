@@ -13,6 +13,7 @@ from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, num
 from port.translation.structure.argument import Argument
 from port.translation.structure.body import Body
 from port.translation.structure.ctor_args import OPTIONS, by_name_alone, default_of, name_holes, parameters
+from port.translation.structure.kept_constructor import KeptConstructor
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.statement_merge import Conditions, merged_statements
 
@@ -63,21 +64,6 @@ class FoldedClass:
         keywords = [syntax.Keyword(argument.name, argument.values[path]) for argument in self.arguments]
         options = syntax.Keyword(None, syntax.Name("options"))
         return syntax.Call(syntax.Name(self.name), (), (*keywords, options))
-
-
-@dataclass(frozen=True)
-class KeptConstructor:
-    """A class's constructor as the original's source has it, and what it calls.
-
-    Attributes:
-        base: of the class.
-        attributes: of the class itself.
-        functions: the constructor, and the methods that it calls.
-    """
-
-    base: syntax.Expr
-    attributes: tuple[syntax.Assign, ...]
-    functions: tuple[syntax.FunctionDef, ...]
 
 
 _MOST_MODULES = 2

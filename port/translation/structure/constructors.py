@@ -21,6 +21,29 @@ OPTIONS = "options"
 """What a constructor's ``dtype``, ``param_dtype`` and ``rngs`` are gathered in, for the layers that take them all."""
 
 
+_COMMON = ("dtype", "param_dtype", "rngs")
+
+
+def common_parameters() -> tuple[syntax.Parameter, ...]:
+    """The parameters that every written constructor has, given by their names."""
+    return (
+        syntax.Parameter("dtype", syntax.Name("Any"), syntax.Const(None), kind="name"),
+        syntax.Parameter("param_dtype", syntax.Name("Any"), code("jnp.float32"), kind="name"),
+        syntax.Parameter("rngs", code("nnx.Rngs"), kind="name"),
+    )
+
+
+def options_gathered() -> syntax.Stmt:
+    """The statement that gathers these for the layers that take them all."""
+    gathered = code("{" + ", ".join(f'"{name}": {name}' for name in _COMMON) + "}")
+    return syntax.AnnAssign(syntax.Name(OPTIONS), code("dict[str, Any]"), gathered)
+
+
+def own_attribute(name: str, value: syntax.Expr) -> syntax.Stmt:
+    """``self.name = value``."""
+    return syntax.Assign(syntax.Attribute(syntax.Name("self"), name), value)
+
+
 def layer_form(
     module: Any,
     initializers: dict[str, syntax.Expr] | None = None,
@@ -62,7 +85,7 @@ def layer_form(
 
 def _check_accepted(pair: LayerPair, taken: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
     """See that the twin can be constructed with what its pair gives."""
-    common = [name for name in ("dtype", "param_dtype", "rngs") if name in taken]
+    common = [name for name in _COMMON if name in taken]
     try:
         inspect.Signature(list(taken.values())[1:]).bind(**dict.fromkeys([*common, *given]))
     except TypeError as error:
@@ -114,9 +137,9 @@ def _plain(value: Any) -> Any:
 
 
 def _common(taken: Any) -> list[syntax.Keyword]:
-    if all(name in taken for name in ("dtype", "param_dtype", "rngs")):
+    if all(name in taken for name in _COMMON):
         return [syntax.Keyword(None, syntax.Name(OPTIONS))]
-    return [syntax.Keyword(name, syntax.Name(name)) for name in ("dtype", "param_dtype", "rngs") if name in taken]
+    return [syntax.Keyword(name, syntax.Name(name)) for name in _COMMON if name in taken]
 
 
 def expression_of(expression: Expression) -> syntax.Expr:

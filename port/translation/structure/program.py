@@ -12,6 +12,7 @@ from port.translation.ir.module_tree import ModuleTree
 from port.translation.structure.cases import Held
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.configurations import ConfigurationClass, configurations_of, constructed_with
+from port.translation.structure.kept_constructor import KeptDefinition
 from port.translation.structure.untaken import Untaken
 from port.translation.structure.written_function import Functions, WrittenFunction
 
@@ -45,7 +46,7 @@ class Program:
     held: tuple[Mapping[str, Held], ...] = ()
     untaken: tuple[Untaken, ...] = ()
     functions: tuple[WrittenFunction, ...] = ()
-    definitions: tuple[syntax.Stmt, ...] = ()
+    definitions: tuple[KeptDefinition, ...] = ()
     imports: frozenset[str] = frozenset()
 
     @cached_property

@@ -18,10 +18,11 @@ class Plain(nn.Module):
         super().__init__()
         self.norm = norm(width_in)
         self.linear = nn.Linear(width_in, width * self.growth, bias=False)
+        self.scale = nn.Parameter(torch.full((1, width), 0.5))
         self.past = past
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.tanh(self.linear(self.norm(x))) + (x if self.past is None else self.past(x))
+        return self.scale * torch.tanh(self.linear(self.norm(x))) + (x if self.past is None else self.past(x))
 
 
 def projection(width_in: int, width_out: int) -> nn.Linear:
@@ -32,15 +33,23 @@ class Staged(nn.Module):
     """Stages of blocks, as many as are asked for."""
 
     def __init__(
-        self, block: type[Plain], depths: list[int], width: int = 5, classes: int = 3, double: bool = False
+        self,
+        block: type[Plain],
+        depths: list[int],
+        width: int = 5,
+        classes: int = 3,
+        norm: Any = None,
+        last: str = "linear",
     ) -> None:
         super().__init__()
+        self.norm = partial(nn.LayerNorm, eps=1e-3) if norm is None else norm
         self.reached = width
+        self.last = last
         self.stem = nn.Linear(7, width)
         self.activation = nn.ReLU()
         self.first = self._stage(block, width, depths[0])
         self.second = self._stage(block, 2 * width, depths[1])
-        self.head = nn.Linear(self.reached, 2 * classes if double else classes)
+        self.head = nn.Linear(self.reached, classes)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -49,12 +58,61 @@ class Staged(nn.Module):
         past = None
         if self.reached != width * block.growth:
             past = projection(self.reached, width * block.growth)
-        norm = partial(nn.LayerNorm, eps=1e-3)
-        blocks = [block(self.reached, width, past, norm)]
+        blocks = [block(self.reached, width, past, self.norm)]
         self.reached = width * block.growth
         for _ in range(1, depth):
-            blocks.append(block(self.reached, width, norm=norm))
+            blocks.append(block(self.reached, width, norm=self.norm))
         return nn.Sequential(*blocks)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.second(self.first(self.activation(self.stem(x)))))
+        made = self.head(self.second(self.first(self.activation(self.stem(x)))))
+        return made.softmax(-1) if self.last == "softmax" else made
+
+
+class Wider(nn.Module):
+    """Its constructor reads a property, which the written class has not."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width * self.factor)
+
+    @property
+    def factor(self) -> int:
+        return 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+class Outer(nn.Module):
+    """Is given a class whose constructor cannot be kept."""
+
+    def __init__(self, block: type[nn.Module], width: int) -> None:
+        super().__init__()
+        self.inner = block(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+class Dropping(nn.Module):
+    """Draws in its call: the written class holds a random stream, which no constructor of the original's makes."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, 2 * width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(self.linear(x), 0.25, self.training)
+
+
+class Frozen(nn.Module):
+    """Holds what torch does not train."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, 2 * width)
+        self.linear.bias.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torchvision.models.resnet import BasicBlock, ResNet
 
 import port
-from port.errors import UsageError
-from port.translation.frontend.construction.function_trees import with_calls_seen
-from tests.port.translation.kept_constructor_nets import Plain, Staged, projection
+from port.errors import UsageError, WeightsMismatch
+from port.translation.folder import write_folder
+from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
+from tests.port.translation.kept_constructor_nets import Dropping, Frozen, Outer, Plain, Staged, Wider, projection
 
 
-def of_module(translation: Any, module: torch.nn.Module, x: torch.Tensor, **arguments: Any) -> float:
-    """How far the written module at other arguments is from the original constructed with these."""
-    import jax
-
+def distance(translation: Any, module: torch.nn.Module, x: torch.Tensor, **arguments: Any) -> float:
+    """How far the written module at other arguments is from the original constructed with these, relative to that."""
     made = translation.build(arguments=arguments, weights=module)
     made.eval()
-    given = translation.to_flax(x)
-    with jax.enable_x64(True), torch.no_grad():
-        theirs = np.asarray(made(*given))
-        return float(np.abs(theirs - module.eval()(x).numpy()).max())
+    with torch.no_grad():
+        theirs = module.eval()(x).numpy()
+    return float(np.abs(np.asarray(made(*translation.to_flax(x))) - theirs).max() / np.abs(theirs).max())
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +40,12 @@ def test_the_source_has_the_loops_the_branches_and_the_methods_of_the_original(s
     source = staged.source
     assert "self.first = self._stage(block, width, depths[0], **options)" in source
     assert "for _ in range(1, depth):" in source
-    assert "blocks.append(block(self.reached, width, norm=norm, **options))" in source
+    assert "blocks.append(block(self.reached, width, norm=self.norm, **options))" in source
     assert "if self.reached != width * block.growth:" in source
     assert "def projection(width_in: int, width_out: int, **options: Any) -> Any:" in source
     assert "self.norm = norm(width_in, **options)" in source
+    assert "partial(nnx.LayerNorm, epsilon=0.001" in source
+    assert "self.scale = nnx.Param(jnp.full((1, width), 0.5, param_dtype))" in source
     assert "Staged(block=Plain, depths=[2, 2]," in source
     # What the written module does not hold, and what only draws numbers, is left out.
     assert "activation" not in source
@@ -53,43 +56,88 @@ def test_the_source_has_the_loops_the_branches_and_the_methods_of_the_original(s
 def test_it_is_built_with_other_counts_and_another_models_weights(staged: Any) -> None:
     torch.manual_seed(1)
     other = Staged(Plain, [3, 1], width=6, classes=4)
-    assert of_module(staged, other, torch.randn(5, 7), depths=[3, 1], width=6, classes=4) < 1e-5
+    assert distance(staged, other, torch.randn(5, 7), depths=[3, 1], width=6, classes=4) < 1e-5
 
 
 def test_an_argument_that_nothing_bears_out_is_refused(staged: Any) -> None:
-    """At double=True the head is said otherwise: the source would not be the original there."""
-    reason = staged.settings.why_fixed("double")
-    if reason is None:
-        other = Staged(Plain, [1, 2], double=True)
-        assert of_module(staged, other, torch.randn(5, 7), depths=[1, 2], double=True) < 1e-5
-    else:
-        with pytest.raises(UsageError, match="double"):
-            staged.build(arguments={"double": True}, weights=Staged(Plain, [2, 2], double=True))
+    """With another word the call does something else, which no run has shown."""
+    with pytest.raises(UsageError, match="has no argument 'last'"):
+        staged.build(arguments={"last": "softmax"}, weights=Staged(Plain, [2, 2], last="softmax"))
+    from flax import nnx
+
+    with pytest.raises(ValueError, match="Staged is written for last='linear' alone"):
+        staged.code.Staged(staged.code.Plain, [2, 2], last="softmax", rngs=nnx.Rngs(0))
 
 
 def test_a_fault_in_the_constructor_is_caught(staged: Any) -> None:
-    """The stages' first block is given what goes past it; without that, other parameters are there."""
+    """A product of the constructor's that is a sum: the same where it was translated, another model at other widths."""
     from dataclasses import replace
 
-    assert "past, norm" in staged.source
-    planted = replace(staged, source=staged.source.replace("past, norm, **options", "None, norm, **options"))
-    with pytest.raises(Exception, match=r"past|add|broadcast|incompatible|shape"):
-        planted.build()(*staged.to_flax(torch.randn(4, 7)))
+    made = staged.elsewhere({"depths": [2, 3], "width": 6}, Staged(Plain, [2, 3], width=6))
+    assert "self._stage(block, 2 * width, depths[1]" in made.source
+    planted = replace(made, source=made.source.replace("self._stage(block, 2 * width", "self._stage(block, 5 + width"))
+    with pytest.raises(WeightsMismatch, match=r"head.kernel with the shape \(11, 3\), and its weights have \(12, 3\)"):
+        planted.build()
+
+
+def test_it_is_loaded_from_a_folder(staged: Any, tmp_path: Path) -> None:
+    write_folder(staged, tmp_path / "made", name="staged")
+    spec = importlib.util.spec_from_file_location("staged", tmp_path / "made" / "staged.py")
+    assert spec is not None and spec.loader is not None
+    code = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(code)
+    given = staged.to_flax(torch.randn(3, 7))
+    np.testing.assert_array_equal(code.load()(*given), staged.build()(*given))
+
+
+@pytest.mark.sweep
+@pytest.mark.daily(4)
+@pytest.mark.parametrize("package", [False, True])
+def test_a_class_of_layers_among_the_arguments_is_its_twins(package: bool) -> None:
+    """What the written model is constructed with is said with the names that the source imports."""
+    torch.manual_seed(0)
+    construct = lambda: Staged(Plain, [2, 1], norm=partial(nn.LayerNorm, eps=1e-2))  # noqa: E731
+    translation = port.translate(construct(), torch.randn(4, 7), construct=construct, package=package)
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    assert translation.arguments["norm"].startswith("partial(nnx.LayerNorm, epsilon=0.01")
+    assert "norm=partial(nnx.LayerNorm, epsilon=0.01" in translation.source
+
+
+@pytest.mark.parametrize("block", [Wider, Dropping, Frozen])
+def test_what_cannot_be_kept_is_written_from_what_it_makes(block: type[nn.Module]) -> None:
+    translation = port.translate(Outer(block, 3), torch.randn(2, 3), construct=lambda: Outer(block, 3))
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    assert "block" not in translation.source
 
 
 @pytest.mark.parametrize("function", [projection, Staged._stage, Plain.__init__])
-def test_a_function_whose_calls_are_seen_does_the_same(function: Callable[..., Any]) -> None:
+def test_a_function_whose_calls_are_seen_does_the_same(function: Any) -> None:
     seen: list[int] = []
 
     def called(number: int, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         seen.append(number)
         return function(*args, **kwargs)
 
-    made = with_calls_seen(function, called)  # type: ignore[arg-type]
-    assert made is not None
-    if function is projection:
-        assert made(3, 4).weight.shape == (4, 3)
-        assert seen == [0]
+    def shapes(made: nn.Module) -> dict[str, torch.Size]:
+        return {name: parameter.shape for name, parameter in made.named_parameters()}
+
+    def run(function: Any) -> dict[str, torch.Size]:
+        if function.__name__ == "projection":
+            return shapes(function(3, 4))
+        if function.__name__ == "_stage":
+            return shapes(function(Staged(Plain, [1, 1]), Plain, 4, 3))
+        made = Plain.__new__(Plain)
+        function(made, 3, 4)
+        return shapes(made)
+
+    definition = definition_of(function)
+    watched = with_calls_seen(function, called)
+    assert definition is not None
+    assert watched is not None
+    assert run(watched) == run(function)
+    assert set(seen) == set(range(len(calls_of(definition))))
 
 
 @pytest.mark.sweep
@@ -102,5 +150,4 @@ def test_resnet_of_torchvisions_is_another_resnet_too() -> None:
     assert translation.proof.agrees
     assert "self.layer1 = self._make_layer(block, 64, layers[0], **options)" in translation.source
     other = ResNet(BasicBlock, [2, 1, 2, 1], num_classes=7)
-    x = torch.randn(2, 3, 64, 64)
-    assert of_module(translation, other, x, layers=[2, 1, 2, 1], num_classes=7) < 1e-4
+    assert distance(translation, other, torch.randn(2, 3, 64, 64), layers=[2, 1, 2, 1], num_classes=7) < 1e-4

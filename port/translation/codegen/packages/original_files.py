@@ -36,7 +36,9 @@ def original_definitions(program: Program) -> dict[str, OriginalDefinition]:
     classes = {made.name: made.original for made in program.classes}
     configurations = {made.name: made.original for made in program.configurations}
     functions = {made.name: made.original for made in program.functions}
-    return {name: definition_of(original) for name, original in {**functions, **configurations, **classes}.items()}
+    others = {made.name: made.original for made in program.definitions}
+    originals = {**functions, **others, **configurations, **classes}
+    return {name: definition_of(original) for name, original in originals.items()}
 
 
 def definition_of(original: Any) -> OriginalDefinition:

@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import partial, wraps
+from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 from unittest import mock
@@ -18,7 +17,7 @@ from unittest import mock
 import torch
 
 from port.translation.frontend.construction.arguments import GivenArguments
-from port.translation.frontend.construction.constructed import Construction, is_alike
+from port.translation.frontend.construction.constructed import is_alike
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.frontend.meta_device import parameters_on_meta
@@ -30,47 +29,14 @@ Place = tuple[FunctionType, int]
 
 
 @dataclass(frozen=True)
-class Making:
-    """A call by which an object was made.
-
-    Attributes:
-        called: a class, or a function.
-        args: of the call.
-        kwargs: of the call.
-    """
-
-    called: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-
-
-class MadeBy:
-    """Which calls made objects."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Making]] = {}
-
-    def note(self, made: Any, making: Making) -> None:
-        """Take note of an object, if it was not made by a call before."""
-        self._known.setdefault(id(made), (made, making))
-
-    def get(self, made: Any) -> Making | None:
-        """What made an object."""
-        known = self._known.get(id(made))
-        return None if known is None else known[1]
-
-
-@dataclass(frozen=True)
 class ConstructionCall:
     """A call that gave a module.
 
     Attributes:
-        number: of the call: its arguments have it as their origin's ``constructor``.
         called: a class of modules, a partial of one, or a function that gives one.
         module: that it gave.
     """
 
-    number: int
     called: Any
     module: torch.nn.Module
 
@@ -86,9 +52,8 @@ class ConstructionCalls:
         calls: place → the calls there that gave modules.
         reached: the calls that were carried out.
         root: what the root's class is given.
-        numbers: of a call → its place.
+        numbers: a call's number, which is the ``constructor`` of its arguments' origins → its place.
         owners: place → the class of the module whose method is called there.
-        made_by: what made an object or a module that a constructor is given.
     """
 
     modules: Mapping[str, torch.nn.Module]
@@ -99,7 +64,6 @@ class ConstructionCalls:
     root: Mapping[str, Any]
     numbers: Mapping[int, Place]
     owners: Mapping[Place, type]
-    made_by: MadeBy
 
 
 def construction_calls(
@@ -134,14 +98,13 @@ def construction_calls(
         seeing.of_own[id(made)],
         seeing.numbers,
         seeing.owners,
-        seeing.made_by,
     )
 
 
-def takes_classes(construction: Construction) -> bool:
-    """Whether the root's constructor is given classes of modules of the user's."""
-    given = construction.arguments.get("", {}).values()
-    return any(isinstance(each, type) and issubclass(each, torch.nn.Module) and is_own(each) for each in given)
+def takes_classes(given: Mapping[str, Any]) -> bool:
+    """Whether a constructor is given classes of modules of the user's."""
+    classes = [each for each in given.values() if isinstance(each, type)]
+    return any(issubclass(each, torch.nn.Module) and is_own(each) for each in classes)
 
 
 def is_own(cls: type) -> bool:
@@ -158,11 +121,9 @@ class _Seeing:
     of_own: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     numbers: dict[int, Place] = field(default_factory=dict)
     owners: dict[Place, type] = field(default_factory=dict)
-    made_by: MadeBy = field(default_factory=lambda: MadeBy())
     _seen: dict[FunctionType, FunctionType | None] = field(default_factory=dict)
     _texts: dict[Place, ast.Call] = field(default_factory=dict)
     _arguments: GivenArguments = field(default_factory=GivenArguments)
-    _originals: dict[Any, FunctionType] = field(default_factory=dict)
     _held: list[Any] = field(default_factory=list)  # an id is an object's own only while that lives
 
     @contextmanager
@@ -173,42 +134,7 @@ class _Seeing:
                 construct = vars(cls).get("__init__")
                 if isinstance(construct, FunctionType):
                     stack.enter_context(mock.patch.object(cls, "__init__", self._constructor(construct)))
-            for name in {cls.__module__ for cls in own} & sys.modules.keys():
-                for key, thing in list(vars(sys.modules[name]).items()):
-                    if getattr(thing, "__module__", None) != name:
-                        continue
-                    if isinstance(thing, FunctionType):
-                        stack.enter_context(mock.patch.dict(vars(sys.modules[name]), {key: self._noting(thing)}))
-                    elif isinstance(thing, type) and not issubclass(thing, torch.nn.Module | Enum | BaseException):
-                        self._watch_objects(stack, thing)
             yield
-
-    def _noting(self, function: FunctionType) -> Callable[..., Any]:
-        """A function of which it is noted which modules it makes."""
-
-        @wraps(function)
-        def noting(*args: Any, **kwargs: Any) -> Any:
-            result = (self._with_calls_seen(function) or function)(*args, **kwargs)
-            if isinstance(result, torch.nn.Module):
-                self.made_by.note(result, Making(function, args, kwargs))
-            return result
-
-        self._originals[noting] = function
-        return noting
-
-    def _watch_objects(self, stack: ExitStack, cls: type) -> None:
-        """Note with what objects of a class are made that is no module."""
-        construct = vars(cls).get("__init__")
-        if not isinstance(construct, FunctionType):
-            return
-
-        @wraps(construct)
-        def constructor(made: Any, *args: Any, **kwargs: Any) -> None:
-            if type(made) is cls:
-                self.made_by.note(made, Making(cls, args, kwargs))
-            construct(made, *args, **kwargs)
-
-        stack.enter_context(mock.patch.object(cls, "__init__", constructor))
 
     def _constructor(self, construct: FunctionType) -> Callable[..., None]:
         seen = self._with_calls_seen(construct) or construct
@@ -234,7 +160,6 @@ class _Seeing:
 
     def _called(self, function: FunctionType, place: int, called: Any, /, *args: Any, **kwargs: Any) -> Any:
         where = function, place
-        called = self._originals.get(called, called) if isinstance(called, FunctionType) else called
         self.reached.add(where)
         number = len(self.numbers)
         self.numbers[number] = where
@@ -250,7 +175,7 @@ class _Seeing:
             if is_layer:
                 self._note(result, called, args, kwargs)
             self._held.append(result)
-            self.calls[where].append(ConstructionCall(number, called, result))
+            self.calls[where].append(ConstructionCall(called, result))
         return result
 
     def _watched(self, called: Any) -> Callable[..., Any]:

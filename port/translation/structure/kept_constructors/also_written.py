@@ -15,13 +15,11 @@ class AlsoWritten:
         imports: lines.
         functions: of the original's, that have to be written too.
         classes: of the original's, which are no modules.
-        modules: classes of modules.
     """
 
     imports: set[str] = field(default_factory=set)
     functions: dict[FunctionType, None] = field(default_factory=dict)
     classes: dict[type, None] = field(default_factory=dict)
-    modules: dict[type, None] = field(default_factory=dict)
 
 
 def is_own_function(function: FunctionType) -> bool:

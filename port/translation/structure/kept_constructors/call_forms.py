@@ -16,7 +16,7 @@ from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 
 @dataclass(frozen=True)
 class MadeLayer:
-    """A layer: its twin's construction, said with what stands around the call."""
+    """A layer: its twin's construction, said with what stands around the call, as `CallForms.said` does."""
 
     expression: syntax.Call
 
@@ -75,12 +75,12 @@ class CallForms:
         return self._known[place]
 
     def said(self, place: Place, tree: syntax.Expr) -> syntax.Expr:
-        """An expression whose numbers are said with what stands around a call."""
+        """An expression whose numbers are said with what stands around a call: places, named by the original's text."""
 
         def leaf(origin: Origin) -> syntax.Expr | None:
             match origin:
                 case ConstructorArgument(number, text) if self._calls.numbers.get(number) == place:
-                    return syntax.parsed(text)
+                    return syntax.Hole(text)
             return None
 
         def of(node: syntax.Node) -> syntax.Node:
@@ -88,7 +88,7 @@ class CallForms:
                 return expression_of(node.origin, leaf) or node
             return node
 
-        return syntax.transformed(syntax.transformed(tree, of), _worked_out)
+        return syntax.transformed(tree, of)
 
     def _found(self, place: Place) -> CallForm | None:
         calls = self._calls.calls.get(place, ())
@@ -125,16 +125,6 @@ class CallForms:
             case "dict":
                 return Container("flax.nnx.Dict")
         return Own(frozenset({type(call.module)}))
-
-
-def _worked_out(node: syntax.Node) -> syntax.Node:
-    """A product or a quotient of constants as its value; one of 1 as the other factor."""
-    match node:
-        case syntax.BinOp(syntax.Const(int() as left), "*" | "//" as operator, syntax.Const(int() as right)) if right:
-            return syntax.Const(left * right if operator == "*" else left // right)
-        case syntax.BinOp(other, "*" | "//", syntax.Const(1)) | syntax.BinOp(syntax.Const(1), "*", other):
-            return other
-    return node
 
 
 def _joined(one: CallForm, other: CallForm) -> CallForm:

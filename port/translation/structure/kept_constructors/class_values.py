@@ -9,11 +9,11 @@ from types import FunctionType
 from typing import Any
 
 from port.errors import NoPair
-from port.translation.frontend.construction.construction_calls import MadeBy, is_own
+from port.translation.frontend.construction.construction_calls import is_own
 from port.translation.frontend.meta_device import constructed_on_meta
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, literal
-from port.translation.structure.constructors import OPTIONS, function_form, is_function, layer_form, shortened
+from port.translation.structure.constructors import function_form, is_function, layer_form, shortened
 from port.translation.structure.kept_constructors.also_written import AlsoWritten, is_own_function
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 
@@ -28,12 +28,11 @@ class ClassValues:
     Args:
         layers: classes that have a twin.
         names: classes of the original's → what the written ones are called.
-        made_by: the calls that made objects.
-        found: takes in the functions and classes that are needed.
+        found: takes in the functions that are needed.
     """
 
-    def __init__(self, layers: frozenset[type], names: Mapping[type, str], made_by: MadeBy, found: AlsoWritten) -> None:
-        self._layers, self._names, self._made_by, self._found = layers, names, made_by, found
+    def __init__(self, layers: frozenset[type], names: Mapping[type, str], found: AlsoWritten) -> None:
+        self._layers, self._names, self._found = layers, names, found
         self._needed: dict[Key, set[str]] = {}
 
     def is_layer(self, value: Any) -> bool:
@@ -103,30 +102,13 @@ class ClassValues:
             return self.expression(thing)
         if isinstance(thing, type) and issubclass(thing, torch.nn.Module) and thing in self._names:
             return syntax.Name(self._names[thing])
-        try:
-            return literal(thing)
-        except NoSource:
-            return self._made(thing)
-
-    def _made(self, thing: Any) -> syntax.Expr:
-        """An object, or a module, by the call that made it."""
-        making = self._made_by.get(thing)
         if isinstance(thing, FunctionType) and is_own_function(thing):
             self._found.functions[thing] = None
             return syntax.Name(thing.__name__)
-        if isinstance(thing, type) and is_own(thing):
-            self._found.classes[thing] = None
-            return syntax.Name(thing.__name__)
-        if making is None:
-            raise CannotKeep(f"source cannot say the {type(thing).__name__} that a constructor is given")
-        args = tuple(map(self.value, making.args))
-        keywords = [syntax.Keyword(name, self.value(each)) for name, each in making.kwargs.items()]
-        if isinstance(making.called, type):
-            self._found.classes[making.called] = None
-        else:
-            self._found.functions[making.called] = None
-            keywords.append(syntax.Keyword(None, syntax.Name(OPTIONS)))
-        return syntax.Call(syntax.Name(making.called.__name__), args, tuple(keywords))
+        try:
+            return literal(thing)
+        except NoSource:
+            raise CannotKeep(f"source cannot say the {type(thing).__name__} that a constructor is given") from None
 
     def _constants(self, value: Any) -> dict[str, syntax.Expr]:
         """What the twin of a class is given whatever the class is constructed with, but for what it does by itself."""

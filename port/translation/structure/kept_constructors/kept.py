@@ -14,19 +14,23 @@ import torch
 from port.translation.frontend.construction.construction_calls import ConstructionCalls, is_own
 from port.translation.frontend.construction.function_trees import definition_of
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, names_in
+from port.translation.ir.expr import code, names_in, worth
+from port.translation.ir.number import is_same
+from port.translation.ir.origin_numbers import plain
 from port.translation.structure.argument import Argument
-from port.translation.structure.class_merge import FoldedClass, KeptConstructor
-from port.translation.structure.constructors import OPTIONS
+from port.translation.structure.class_merge import FoldedClass
+from port.translation.structure.constructors import OPTIONS, common_parameters, options_gathered, own_attribute
+from port.translation.structure.kept_constructor import KeptConstructor, KeptDefinition
 from port.translation.structure.kept_constructors.also_written import AlsoWritten, is_own_function
 from port.translation.structure.kept_constructors.call_forms import CallForms
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.class_values import ClassValues
-from port.translation.structure.kept_constructors.function_writer import FunctionWriter, Owner, base_of
+from port.translation.structure.kept_constructors.function_writer import body_of
+from port.translation.structure.kept_constructors.known import Known, Owner
 from port.translation.structure.kept_constructors.names import Names
 from port.translation.structure.kept_constructors.original_classes import class_definition
-
-_COMMON = ("dtype", "param_dtype", "rngs")
+from port.translation.structure.kept_constructors.signatures import parameters_of, refusal
+from port.translation.structure.kept_constructors.statement_writer import base_of
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,13 @@ class HeldNames:
         modules: names of the modules and the tensors that the original's hold.
         written: those of them that the written ones hold.
         lacking: those that some do not have.
-        tensors: names → what they start as.
+        tensors: names → what they start as in each instance.
     """
 
     modules: frozenset[str]
     written: frozenset[str]
     lacking: frozenset[str]
-    tensors: Mapping[str, syntax.Expr]
+    tensors: Mapping[str, tuple[syntax.Expr, ...]]
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Kept:
     """
 
     classes: tuple[FoldedClass, ...]
-    definitions: tuple[syntax.Stmt, ...]
+    definitions: tuple[KeptDefinition, ...]
     imports: frozenset[str]
 
 
@@ -93,13 +97,13 @@ class Keeping:
         if len(self._names) < len(classes):
             raise CannotKeep("a class of the original becomes several")
         self._found = AlsoWritten()
-        self._values = ClassValues(layers, self._names, calls.made_by, self._found)
+        self._values = ClassValues(layers, self._names, self._found)
         names = Names(self._values, self._names, self._found)
         self._lookup = names
-        self._writer = FunctionWriter(calls, forms, self._values, names)
+        self._known = Known(calls, forms, self._values, names)
         self._read: set[str] = set()
 
-    def kept(self, fixed: Mapping[str, Any]) -> Kept:
+    def kept(self, fixed: Mapping[str, syntax.Expr]) -> Kept:
         """All of them.
 
         Args:
@@ -108,34 +112,45 @@ class Keeping:
         Raises:
             CannotKeep: one of them cannot be written.
         """
-        done = self._all({})
         while True:
-            before = len(self._names), len(self._found.functions), len(self._found.classes), len(self._read)
-            # What one of them reads of another has to be there: once more, with all that is read.
+            before = self._extent()
             done = self._all(fixed)
-            if before == (len(self._names), len(self._found.functions), len(self._found.classes), len(self._read)):
+            # What one of them reads of another has to be there: once more, with all that is read.
+            if before == self._extent():
+                self._check_names(done)
                 return done
 
-    def _all(self, fixed: Mapping[str, Any]) -> Kept:
-        classes = [self._class(made, fixed if made is self._folded[-1] else {}) for made in self._folded]
-        functions = [self._function(function) for function in self._found.functions]
+    def _extent(self) -> tuple[int, ...]:
+        """How much is to be written, and read."""
+        return len(self._names), len(self._found.functions), len(self._found.classes), len(self._read)
+
+    def _all(self, fixed: Mapping[str, syntax.Expr]) -> Kept:
+        classes = [self._class(made, fixed if "" in made.members else {}) for made in list(self._folded)]
+        functions = [KeptDefinition(each, self._function(each)) for each in list(self._found.functions)]
         bases_first = sorted(self._found.classes, key=lambda cls: len(cls.__mro__))
-        others = [class_definition(cls, self._lookup, self._read) for cls in bases_first]
-        trees = [*(each for made in classes if made.kept for each in made.kept.functions), *functions, *others]
-        for lines in _lines(trees):
+        others = [KeptDefinition(each, class_definition(each, self._lookup, self._read)) for each in bases_first]
+        constructors = [each for made in classes if made.kept is not None for each in made.kept.functions]
+        for lines in _lines([*constructors, *(made.statement for made in (*functions, *others))]):
             self._read |= _attributes_of_any(ast.parse(lines))
         return Kept(tuple(classes), (*others, *functions), frozenset(self._found.imports))
 
+    def _check_names(self, kept: Kept) -> None:
+        """See that each name is that of one thing.
+
+        Raises:
+            CannotKeep: one is that of several.
+        """
+        names = [made.name for made in kept.classes] + [made.name for made in kept.definitions]
+        if len(set(names)) < len(names):
+            raise CannotKeep(f"several things have one name: {max(names, key=names.count)}")
+
     def _class(self, made: FoldedClass, fixed: Mapping[str, Any]) -> FoldedClass:
         held = self._held[made.original]
-        read = _attributes_read(made)
-        owner = Owner(
-            made.original,
-            {*held.written, *read, *self._read_elsewhere(made.original)},
-            held.modules,
-            held.tensors,
-            made.is_sequential,
-        )
+        self._read |= _attributes_read(made)
+        # What other constructors read of its modules has to be there, but for modules of which nothing is left.
+        needed = {*held.written, *(self._read - held.modules)}
+        owner = Owner(made.original, needed, held.modules, held.written, held.tensors, made.is_sequential)
+        self._check_made_by_itself(made)
         construct: Any = made.original.__init__  # type: ignore[misc]
         functions = self._functions(construct, owner, made, held, fixed)
         base = base_of(made.original, construct) if construct is not torch.nn.Module.__init__ else torch.nn.Module
@@ -147,7 +162,7 @@ class Keeping:
         else:
             shown = code("nnx.Sequential" if made.is_sequential else "nnx.Module")
         kept = KeptConstructor(shown, self._class_attributes(made.original, own_base), functions)
-        return replace(made, kept=kept, arguments=self._arguments(made), attributes={})
+        return replace(made, kept=kept, arguments=self._arguments(made, fixed), attributes={})
 
     def _add_base(self, base: type, made: FoldedClass) -> None:
         """Take in a class that one derives from, to be written too."""
@@ -157,61 +172,64 @@ class Keeping:
         place = min(place for place, each in enumerate(self._folded) if issubclass(each.original, base))
         self._folded.insert(place, FoldedClass(base.__name__, (), base, (), {}, None, is_sequential=made.is_sequential))
 
-    def _read_elsewhere(self, cls: type) -> set[str]:
-        """Attributes of a class's modules that other constructors read."""
-        return {name for name in self._read if name not in vars(torch.nn.Module)}
+    def _check_made_by_itself(self, made: FoldedClass) -> None:
+        """See that the original's constructor makes what the call reads, with what tells the instances apart.
+
+        Raises:
+            CannotKeep: the call reads something else.
+        """
+        modules = [self._calls.modules[path] for path in made.members]
+        held = self._held[made.original]
+        for name in _attributes_read(made) - held.written - {"deterministic"}:
+            if not all(hasattr(module, name) for module in modules):
+                raise CannotKeep(f"{made.name} reads {name}, which its constructor does not make")
+        for argument in made.arguments:
+            if argument.is_module:
+                continue
+            for path, module in zip(made.members, modules, strict=True):
+                if not is_same(plain(getattr(module, argument.name, None)), worth(argument.values[path])):
+                    raise CannotKeep(f"the instances of {made.name} differ in {argument.name}")
 
     def _functions(
-        self, construct: FunctionType, owner: Owner, made: FoldedClass, held: HeldNames, fixed: Mapping[str, Any]
+        self,
+        construct: FunctionType,
+        owner: Owner,
+        made: FoldedClass,
+        held: HeldNames,
+        fixed: Mapping[str, syntax.Expr],
     ) -> tuple[syntax.FunctionDef, ...]:
         known = -1
         while known != len(owner.attributes):  # methods read what the constructor makes, and the other way round
             known = len(owner.attributes)
-            lines = None if construct is torch.nn.Module.__init__ else self._writer.body(construct, owner)
-            methods = {name: self._writer.body(function, owner) for name, function in list(owner.methods.items())}
+            lines = None if construct is torch.nn.Module.__init__ else body_of(construct, self._known, owner)
+            methods = [(each, body_of(each, self._known, owner)) for each in list(owner.methods.values())]
         head: list[syntax.Stmt] = []
         if made.body is not None and made.body.modes:
-            head.append(code_statement("self.deterministic = False"))
+            head.append(own_attribute("deterministic", syntax.Const(False)))
         if lines is not None and _mentions_options(lines):
-            options = code("{" + ", ".join(f'"{name}": {name}' for name in _COMMON) + "}")
-            head.append(syntax.AnnAssign(syntax.Name(OPTIONS), code("dict[str, Any]"), options))
-        for name, value in fixed.items():
-            head.append(_only_so(made.name, name, value))
-        head += [code_statement(f"self.{name} = None") for name in sorted(held.lacking & held.written)]
+            head.append(options_gathered())
+        head += [refusal(made.name, name, value) for name, value in fixed.items()]
+        head += [own_attribute(name, syntax.Const(None)) for name in sorted(held.lacking & held.written)]
         body = (*head, *([] if lines is None else [lines])) or (syntax.Pass(),)
-        known_ones = [syntax.Parameter("self")] if lines is None else self._parameters(construct)
-        parameters = (*known_ones, *_options_by_name())
-        found = [syntax.FunctionDef("__init__", _ordered(parameters), body, returns=syntax.Const(None))]
-        for name, written in methods.items():
-            function = owner.methods[name]
-            found.append(self._definition(function, written, keeps_self=True))
-        return tuple(found)
+        own = (syntax.Parameter("self"),) if lines is None else parameters_of(construct, self._values)
+        # What gathers those by name is last.
+        given = sorted((*own, *common_parameters()), key=lambda each: each.kind == "**")
+        constructor = syntax.FunctionDef("__init__", tuple(given), body, returns=syntax.Const(None))
+        return (constructor, *(self._definition(function, written) for function, written in methods))
 
     def _function(self, function: FunctionType) -> syntax.FunctionDef:
-        return self._definition(function, self._writer.body(function), keeps_self=False)
+        return self._definition(function, body_of(function, self._known))
 
-    def _definition(self, function: FunctionType, lines: syntax.Lines | None, *, keeps_self: bool) -> Any:
-        parameters = self._parameters(function)
-        if keeps_self:
-            parameters = (syntax.Parameter("self"), *parameters[0:]) if not _is_self(parameters) else parameters
-        if self._writer.takes_options(function):
+    def _definition(self, function: FunctionType, lines: syntax.Lines | None) -> syntax.FunctionDef:
+        parameters = parameters_of(function, self._values)
+        if self._known.takes_options(function):
+            if any(each.kind == "**" for each in parameters):
+                raise CannotKeep(f"{function.__qualname__} makes modules, and gathers what it is given by name")
             parameters = (*parameters, syntax.Parameter(OPTIONS, syntax.Name("Any"), kind="**"))
         return syntax.FunctionDef(function.__name__, parameters, (lines or syntax.Pass(),), returns=syntax.Name("Any"))
 
-    def _parameters(self, function: FunctionType) -> tuple[syntax.Parameter, ...]:
-        found = []
-        for name, parameter in inspect.signature(function).parameters.items():
-            if name == "self":
-                found.append(syntax.Parameter("self"))
-                continue
-            default = None if parameter.default is parameter.empty else self._values.value(parameter.default)
-            found.append(
-                syntax.Parameter(name, _annotation(parameter.annotation), default, _KINDS.get(parameter.kind, ""))
-            )
-        return tuple(found)
-
-    def _arguments(self, made: FoldedClass) -> tuple[Argument, ...]:
-        """What the root's constructor is given."""
+    def _arguments(self, made: FoldedClass, fixed: Mapping[str, syntax.Expr]) -> tuple[Argument, ...]:
+        """What the root's constructor is given; the source says nothing with what takes no other value."""
         if "" not in made.members:
             return ()
         found = []
@@ -225,7 +243,7 @@ class Keeping:
             default = None if parameter.default is parameter.empty else self._values.value(parameter.default)
             by_name = parameter.kind is parameter.KEYWORD_ONLY
             given = {"": self._values.value(value)}
-            found.append(Argument(name, given, False, False, default, by_name, is_said=True))
+            found.append(Argument(name, given, False, False, default, by_name, is_said=name not in fixed))
         return tuple(found)
 
     def _class_attributes(self, cls: type, has_own_base: bool) -> tuple[syntax.Assign, ...]:
@@ -238,17 +256,6 @@ class Keeping:
                 if name in self._read and isinstance(value, bool | int | float | str | tuple):
                     found[name] = syntax.Assign(syntax.Name(name), self._values.value(value))
         return tuple(found.values())
-
-
-_KINDS: Mapping[Any, str] = {
-    inspect.Parameter.VAR_POSITIONAL: "*",
-    inspect.Parameter.VAR_KEYWORD: "**",
-    inspect.Parameter.KEYWORD_ONLY: "name",
-}
-
-
-def _is_self(parameters: Sequence[syntax.Parameter]) -> bool:
-    return bool(parameters) and parameters[0].name == "self"
 
 
 def _attributes_of_any(tree: ast.AST) -> set[str]:
@@ -272,45 +279,3 @@ def _lines(trees: Sequence[syntax.Node]) -> list[str]:
 def _mentions_options(lines: syntax.Lines) -> bool:
     names = {node.id for node in ast.walk(ast.parse(lines.text)) if isinstance(node, ast.Name)}
     return OPTIONS in names | names_in(*lines.parts)
-
-
-def code_statement(text: str) -> syntax.Stmt:
-    """An assignment."""
-    target, _, value = text.partition(" = ")
-    return syntax.Assign(code(target), code(value))
-
-
-def _only_so(cls: str, name: str, value: syntax.Expr) -> syntax.Stmt:
-    """A refusal of other values of an argument."""
-    message = f"{cls} is written for {name}={syntax.source(value)} alone"
-    error = code("ValueError(message)", message=message)
-    test = "is not" if value in (syntax.Const(None), syntax.Const(True), syntax.Const(False)) else "!="
-    return syntax.If(syntax.Compare(syntax.Name(name), (test,), (value,)), (syntax.Raise(error),))
-
-
-def _options_by_name() -> tuple[syntax.Parameter, ...]:
-    return (
-        syntax.Parameter("dtype", syntax.Name("Any"), syntax.Const(None), kind="name"),
-        syntax.Parameter("param_dtype", syntax.Name("Any"), code("jnp.float32"), kind="name"),
-        syntax.Parameter("rngs", code("nnx.Rngs"), kind="name"),
-    )
-
-
-def _ordered(parameters: Sequence[syntax.Parameter]) -> tuple[syntax.Parameter, ...]:
-    """Parameters in the order that Python wants: what gathers those by name is last."""
-    return tuple(sorted(parameters, key=lambda each: each.kind == "**"))
-
-
-_SIMPLE = {"int", "float", "bool", "str", "tuple", "list", "dict", "None"}
-
-
-def _annotation(annotation: Any) -> syntax.Expr:
-    """A parameter's annotation, if it is one of Python's own types; else ``Any``."""
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    if not isinstance(annotation, str) and getattr(annotation, "__args__", None):
-        text = str(annotation)
-    try:
-        names = {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
-        return syntax.parsed(text) if text and names <= _SIMPLE else syntax.Name("Any")
-    except SyntaxError:
-        return syntax.Name("Any")

@@ -46,7 +46,7 @@ class KeptBuilding(ClassBuilding):
         super().__init__(runs, calls, tree, initial, CalledArguments(made, tree))
         self._made_calls, self._fixed = made, fixed
         self._forms: dict[type, list[ClassForm]] = defaultdict(list)
-        self._tensors: dict[type, dict[str, syntax.Expr]] = defaultdict(dict)
+        self._tensors: dict[type, dict[str, tuple[syntax.Expr, ...]]] = defaultdict(dict)
 
     def program(self) -> Program:
         """The program.
@@ -54,6 +54,8 @@ class KeptBuilding(ClassBuilding):
         Raises:
             CannotKeep: a constructor cannot be written so.
         """
+        if not all(parameter.requires_grad for parameter in self.tree.root.parameters()):
+            raise CannotKeep("some of its parameters are frozen")
         program = super().program()
         layers = frozenset(type(module) for module in self.tree.layers.values())
         forms = CallForms(self._made_calls, self.tree, self._layer)
@@ -64,22 +66,25 @@ class KeptBuilding(ClassBuilding):
 
     def _form(self, path: str) -> ClassForm:
         form = super()._form(path)
-        cls = type(form.module)
-        if not has_own_constructor(cls):
-            raise CannotKeep(f"{cls.__name__} has no constructor of its own")
+        own = {identifier(name): name for name in _names(form.module)}
+        if others := sorted(form.attributes.keys() - own.keys()):
+            raise CannotKeep(f"{type(form.module).__name__} holds {others[0]}, which the original does not")
+        tensors = self._tensors[type(form.module)]
         for name in (*form.module._parameters, *form.module._buffers):
             if identifier(name) in form.attributes:
-                self._tensors[cls].setdefault(name, form.attributes[identifier(name)])
-        self._forms[cls].append(form)
-        return replace(form, attributes=dict.fromkeys(form.attributes, _THERE))
+                tensors[name] = (*tensors.get(name, ()), form.attributes[identifier(name)])
+        return self._taken(form, dict.fromkeys(form.attributes, _THERE))
 
     def _sequential_form(self, path: str) -> ClassForm:
-        form = super()._sequential_form(path)
+        return self._taken(super()._sequential_form(path), {})
+
+    def _taken(self, form: ClassForm, attributes: Mapping[str, syntax.Expr]) -> ClassForm:
+        """An instance whose attributes its constructor's own source makes."""
         cls = type(form.module)
         if not has_own_constructor(cls):
             raise CannotKeep(f"{cls.__name__} has no constructor of its own")
         self._forms[cls].append(form)
-        return replace(form, attributes={})
+        return replace(form, attributes=attributes)
 
     def _held(self, cls: type) -> HeldNames:
         forms = self._forms[cls]

@@ -61,7 +61,6 @@ class Names:
         if self._values.is_layer(thing):
             return self._values.expression(thing)
         if isinstance(thing, type) and thing in self._written:
-            self.found.modules[thing] = None
             return syntax.Name(self._written[thing])
         if thing is partial:
             return syntax.Name("partial")

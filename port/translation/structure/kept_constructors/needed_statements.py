@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-_MUTATED = (ast.Attribute, ast.Subscript, ast.Starred)
-
 
 def with_needed(definition: ast.FunctionDef, attributes: set[str], methods: set[str]) -> ast.FunctionDef:
     """A function without the statements that nothing needs.

@@ -1,0 +1,114 @@
+"""The constructors of classes, as statements of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from port.translation.codegen.imports import Imports
+from port.translation.codegen.shorter import runs_of, shortened_calls
+from port.translation.ir import syntax
+from port.translation.ir.expr import code, names_in, worth
+from port.translation.structure.argument import Argument
+from port.translation.structure.class_merge import FoldedClass
+from port.translation.structure.constructors import OPTIONS, common_parameters, options_gathered, own_attribute
+from port.translation.structure.init_inference.numbers import readable
+from port.translation.structure.own_arguments import Configuration
+from port.translation.structure.program import Program
+
+S = TypeVar("S", bound=syntax.Stmt)
+
+
+def constructor(made: FoldedClass, program: Program, imports: Imports) -> list[syntax.Stmt]:
+    """The constructor of a class, and what stands with it."""
+    imports.line("from typing import Any")
+    imports.line("import jax.numpy as jnp")
+    if made.kept is None:
+        return [_written(made, program, imports)]
+    return [imports.read(each) for each in (*made.kept.attributes, *map(shortened, made.kept.functions))]
+
+
+def base_of(made: FoldedClass) -> syntax.Expr:
+    """What a class derives from."""
+    if made.kept is not None:
+        return made.kept.base
+    return code("nnx.Sequential" if made.is_sequential else "nnx.Module")
+
+
+def shortened(definition: S) -> S:
+    """A definition of the original's whose calls say no more than they have to."""
+
+    def shorter(statement: syntax.Stmt) -> syntax.Stmt:
+        if isinstance(statement, syntax.Lines):
+            return replace(statement, parts=tuple(shortened_calls(readable(part), {}) for part in statement.parts))
+        return statement
+
+    return syntax.transformed(definition, shorter)
+
+
+def given_arguments(program: Program, imports: Imports) -> dict[str, str]:
+    """What the root's constructor is given to make the model that is translated, as the source says it."""
+    return {name: syntax.source(imports.read(value)) for name, value in program.arguments.items()}
+
+
+def or_pass(statements: Sequence[syntax.Stmt]) -> tuple[syntax.Stmt, ...]:
+    """Statements; ``pass`` where there are none."""
+    return tuple(statements) or (syntax.Pass(),)
+
+
+def _written(made: FoldedClass, program: Program, imports: Imports) -> syntax.FunctionDef:
+    """A constructor that makes what a class holds."""
+    names = {other.name: other for other in program.classes}
+    attributes = {
+        name: imports.read(shortened_calls(readable(value), names)) for name, value in made.attributes.items()
+    }
+    statements: list[syntax.Stmt] = []
+    if made.body is not None and made.body.modes:
+        statements.append(own_attribute("deterministic", syntax.Const(False)))
+    kept = [argument for argument in made.arguments if argument.kept]
+    for argument in kept:
+        statements.append(own_attribute(argument.name, syntax.Name(argument.name)))
+    if OPTIONS in names_in(*attributes.values()):
+        statements.append(options_gathered())
+    if made.is_sequential:
+        call = syntax.Call(code("super().__init__"), runs_of(tuple(attributes.values())))
+        statements.append(syntax.ExprStmt(call))
+    else:
+        statements += [own_attribute(name, value) for name, value in attributes.items()]
+    if made.is_frozen:
+        statements.append(syntax.ExprStmt(imports.read(code("port.nn.frozen(self)"))))
+    parameters = (
+        syntax.Parameter("self"),
+        *(_parameter(argument, program, imports) for argument in made.arguments),
+        *map(imports.read, common_parameters()),
+    )
+    return syntax.FunctionDef("__init__", parameters, or_pass(statements), returns=syntax.Const(None))
+
+
+def _parameter(argument: Argument, program: Program, imports: Imports) -> syntax.Parameter:
+    default = None if argument.default is None else imports.read(argument.default)
+    annotation = _annotation(argument, program)
+    return syntax.Parameter(argument.name, annotation, default, kind="name" if argument.by_name else "")
+
+
+def _annotation(argument: Argument, program: Program) -> syntax.Expr:
+    return syntax.Name("Any") if argument.is_module else annotation_of(argument.values.values(), program)
+
+
+def annotation_of(values: Iterable[syntax.Expr], program: Program) -> syntax.Expr:
+    """How it is annotated what is one of several constants."""
+    configurations = {made.original: made.name for made in program.configurations}
+
+    def kind(value: Any) -> str:
+        match value:
+            case Configuration(original):
+                return configurations.get(original, "Any")
+            case tuple() | list() if value:
+                inside = {kind(item) for item in value}
+                return f"tuple[{inside.pop() if len(inside) == 1 else 'Any'}, ...]"
+        return type(value).__name__.replace("NoneType", "None")
+
+    kinds = {kind(worth(value)) for value in values}
+    kinds = {"float"} if kinds == {"int", "float"} else kinds
+    return code("Any" if "Any" in kinds else " | ".join(sorted(kinds, key=lambda each: (each == "None", each))))

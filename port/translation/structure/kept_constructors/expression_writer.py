@@ -1,0 +1,239 @@
+"""The expressions of a constructor, and of what it calls, with the twins of the layers that they make."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from functools import cached_property, partial
+from types import FunctionType
+from typing import Any, TypeVar
+
+import torch
+
+from port.translation.ir import syntax
+from port.translation.structure.constructors import OPTIONS, function_form
+from port.translation.structure.kept_constructors.also_written import is_own_function
+from port.translation.structure.kept_constructors.call_forms import Container, MadeFunction, MadeLayer, Own
+from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
+from port.translation.structure.kept_constructors.known import Known, Owner
+from port.translation.structure.kept_constructors.names import NOTHING
+from port.translation.structure.kept_constructors.needed_statements import own_names
+
+_PART = "_part{}_"
+E = TypeVar("E", bound=syntax.Expr)
+
+
+class ExpressionWriter(ast.NodeTransformer):
+    """Writes the expressions of one function: its tree is changed, and places in it stand for expressions.
+
+    Args:
+        known: of the construction.
+        function: the original's.
+        definition: its tree, whose calls have their numbers.
+        owner: the class that it is written in, if that is one's method.
+    """
+
+    def __init__(self, known: Known, function: FunctionType, definition: ast.FunctionDef, owner: Owner | None) -> None:
+        self.known, self.function, self.owner = known, function, owner
+        self.parts: list[syntax.Expr] = []
+        self.own = own_names(definition)
+        self.is_constructor = function.__name__ == "__init__"
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        place = self.function, self.number_of(node)
+        form = self.known.forms.of(place)
+        calls = self.known.calls.calls.get(place, ())
+        match form:
+            case MadeLayer(unsaid):
+                made = self.said(unsaid)
+                if self._is_name(node.func):
+                    name = syntax.parsed(ast.unparse(node.func))
+                    made = self.known.values.called(calls[0].called, name, made)
+                return self.part(self.with_random_streams(made))
+            case MadeFunction(unsaid):
+                if not self._is_name(node.func):
+                    return self.part(self.said(unsaid))
+                if any(function_form(call.module) != self.known.values.expression(call.called) for call in calls):
+                    raise CannotKeep(f"{ast.unparse(node)} gives functions that its arguments tell apart")
+                return self.visit(node.func)  # type: ignore[no-any-return]
+            case Container(function, is_named):
+                return self._container(node, function, is_named)
+            case Own(_):
+                made_so = self._with_visited(node)
+                made_so.keywords.append(options_given())
+                return made_so
+        return self._call(node)
+
+    def _partial(self, node: ast.Call) -> ast.expr | None:
+        """``partial(nn.LayerNorm, eps=1e-6)`` with the names that the twin has; None for a partial of other things."""
+        cls: Any = self.known.names.stands_for(node.args[0], self.function, self.own) if node.args else NOTHING
+        if cls is NOTHING or not self.known.values.is_layer(cls):
+            return None
+        try:
+            given = {str(each.arg): ast.literal_eval(each.value) for each in node.keywords}
+        except ValueError:
+            raise CannotKeep(f"{ast.unparse(node)} is given what is not known beforehand") from None
+        return self.part(self.known.values.expression(partial(cls, **given)))
+
+    def _call(self, node: ast.Call) -> ast.expr:
+        """A call that is no module's construction."""
+        target = self.known.names.stands_for(node.func, self.function, self.own)
+        if target is partial and (made_so := self._partial(node)) is not None:
+            return made_so
+        is_module = isinstance(target, type) and issubclass(target, torch.nn.Module)
+        if is_module or self.is_not_reached(node):
+            raise CannotKeep(f"{ast.unparse(node)} made nothing in {self.function.__qualname__}")
+        functions = [self._method(node), target]
+        functions += [call.called for call in self.known.calls.calls.get((self.function, self.number_of(node)), ())]
+        made = self._with_visited(node)
+        if any(map(self.known.takes_options, functions)):
+            made.keywords.append(options_given())
+        return made
+
+    def _method(self, node: ast.Call) -> FunctionType | None:
+        """The method of ``self`` that is called, if one is.
+
+        Raises:
+            CannotKeep: it is one that the written class cannot have.
+        """
+        match node.func:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.owner is not None:
+                found = inspect.getattr_static(self.owner.original, name, None)
+                if isinstance(found, FunctionType) and is_own_function(found):
+                    self.owner.methods[name] = found
+                    return found
+                if found is not None:
+                    raise CannotKeep(f"{self.function.__qualname__} calls {ast.unparse(node.func)}")
+        return None
+
+    def _with_visited(self, node: ast.Call) -> ast.Call:
+        return ast.Call(
+            self.visit(node.func),
+            [self.visit(each) for each in node.args],
+            [self.visit(each) for each in node.keywords],
+        )
+
+    def _container(self, node: ast.Call, function: str, is_named: bool) -> ast.expr:
+        arguments = [self.visit(argument) for argument in node.args]
+        if is_named and len(arguments) == 1:
+            values = ast.Call(ast.Attribute(arguments[0], "values", ast.Load()), [], [])
+            arguments = [ast.Starred(values, ast.Load())]
+        callee = self.part(syntax.parsed(function))
+        if function == "flax.nnx.List" and not arguments:
+            arguments = [ast.List([], ast.Load())]
+        return ast.Call(callee, arguments, [])
+
+    def _is_name(self, function: ast.expr) -> bool:
+        """Whether what is called has its name from the code around: a parameter, an attribute."""
+        return self.known.names.stands_for(function, self.function, self.own) is NOTHING
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._named(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        thing = self.known.names.stands_for(node, self.function, self.own)
+        if thing is NOTHING:
+            if self.owner is not None and ast.unparse(node.value) == "self":
+                self._check_is_no_property(node.attr)
+            return ast.Attribute(self.visit(node.value), node.attr, node.ctx)
+        return self._named(node)
+
+    def _check_is_no_property(self, name: str) -> None:
+        """See that an attribute is none that the original's class works out when it is read.
+
+        Raises:
+            CannotKeep: it is one.
+        """
+        assert self.owner is not None
+        if isinstance(inspect.getattr_static(self.owner.original, name, None), property | cached_property):
+            raise CannotKeep(f"{self.function.__qualname__} reads {name}, which is a property")
+
+    def _named(self, node: ast.Name | ast.Attribute) -> ast.expr:
+        thing = self.known.names.stands_for(node, self.function, self.own)
+        if thing is NOTHING or not isinstance(node.ctx, ast.Load):
+            return node
+        made = self.known.names.written(node, thing)
+        return node if made is None else self.part(made)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        body, orelse = (self._branch(each) for each in (node.body, node.orelse))
+        return ast.IfExp(self.visit(node.test), body, orelse)
+
+    def _branch(self, node: ast.expr) -> ast.expr:
+        if any(self.is_not_reached(each) for each in ast.walk(node)):
+            raise CannotKeep(f"{ast.unparse(node)} was not made in {self.function.__qualname__}")
+        return self.visit(node)  # type: ignore[no-any-return]
+
+    def is_not_reached(self, node: ast.AST) -> bool:
+        """Whether a call that may make a module was not carried out."""
+        if not isinstance(node, ast.Call) or not hasattr(node, "number"):
+            return False
+        if (self.function, node.number) in self.known.calls.reached:
+            return False
+        thing = self.known.names.stands_for(node.func, self.function, self.own)
+        if thing is NOTHING:
+            method = self._method(node)
+            return isinstance(node.func, ast.Name) or self.known.takes_options(method)
+        if isinstance(thing, type):
+            return issubclass(thing, torch.nn.Module)
+        return isinstance(thing, FunctionType) and self.known.takes_options(thing)
+
+    def said(self, tree: E) -> E:
+        """An expression with the original's expressions in its places, as they are written.
+
+        Raises:
+            CannotKeep: one of them cannot be written.
+        """
+
+        def of(node: syntax.Node) -> syntax.Node:
+            return self._resolved(node.name) if isinstance(node, syntax.Hole) else node
+
+        return syntax.transformed(syntax.transformed(tree, of), _worked_out)
+
+    def _resolved(self, text: str) -> syntax.Expr:
+        """An expression of the original's as it is written."""
+        before = len(self.parts)
+        made = syntax.parsed(ast.unparse(self.visit(ast.parse(text, mode="eval").body)))
+        parts = {_PART.format(number): part for number, part in enumerate(self.parts[before:], before)}
+        del self.parts[before:]
+
+        def of(node: syntax.Node) -> syntax.Node:
+            return parts.get(node.id, node) if isinstance(node, syntax.Name) else node
+
+        return syntax.transformed(made, of)
+
+    def part(self, expression: syntax.Expr) -> ast.expr:
+        self.parts.append(expression)
+        return ast.Name(_PART.format(len(self.parts) - 1), ast.Load())
+
+    def with_random_streams(self, made: syntax.Expr) -> Any:
+        """A construction in a function that is given its options as one."""
+        if self.is_constructor:
+            return made
+
+        def of(node: syntax.Node) -> syntax.Node:
+            if node == syntax.Name("rngs"):
+                return syntax.Subscript(syntax.Name(OPTIONS), syntax.Const("rngs"))
+            return node
+
+        return syntax.transformed(made, of)
+
+    @staticmethod
+    def number_of(node: ast.Call) -> int:
+        return getattr(node, "number", -1)
+
+
+def options_given() -> ast.keyword:
+    return ast.keyword(None, ast.Name(OPTIONS, ast.Load()))
+
+
+def _worked_out(node: syntax.Node) -> syntax.Node:
+    """A product or a quotient of constants as its value; one of 1 as the other factor; an item of a tuple as itself."""
+    match node:
+        case syntax.Subscript(syntax.Tuple(items), syntax.Const(int() as place)) if place < len(items):
+            return items[place]
+        case syntax.BinOp(syntax.Const(int() as left), "*" | "//" as operator, syntax.Const(int() as right)) if right:
+            return syntax.Const(left * right if operator == "*" else left // right)
+        case syntax.BinOp(other, "*" | "//", syntax.Const(1)) | syntax.BinOp(syntax.Const(1), "*", other):
+            return other
+    return node

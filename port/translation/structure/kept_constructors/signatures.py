@@ -1,0 +1,56 @@
+"""The signatures of constructors, and what they refuse."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any
+
+from port.translation.ir import syntax
+from port.translation.ir.expr import code
+from port.translation.structure.kept_constructors.class_values import ClassValues
+
+_KINDS: Mapping[Any, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+    inspect.Parameter.KEYWORD_ONLY: "name",
+}
+_SIMPLE = {"int", "float", "bool", "str", "tuple", "list", "dict", "None"}
+
+
+def parameters_of(function: FunctionType, values: ClassValues) -> tuple[syntax.Parameter, ...]:
+    """The parameters of a function, with the twins of classes for defaults.
+
+    Raises:
+        CannotKeep: source cannot say a default.
+    """
+    found = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name == "self":
+            found.append(syntax.Parameter("self"))
+            continue
+        default = None if parameter.default is parameter.empty else values.value(parameter.default)
+        found.append(syntax.Parameter(name, _annotation(parameter.annotation), default, _KINDS.get(parameter.kind, "")))
+    return tuple(found)
+
+
+def refusal(cls: str, name: str, value: syntax.Expr) -> syntax.Stmt:
+    """A refusal of other values of an argument."""
+    message = f"{cls} is written for {name}={syntax.source(value)} alone"
+    error = code("ValueError(message)", message=message)
+    test = "is not" if value in (syntax.Const(None), syntax.Const(True), syntax.Const(False)) else "!="
+    return syntax.If(syntax.Compare(syntax.Name(name), (test,), (value,)), (syntax.Raise(error),))
+
+
+def _annotation(annotation: Any) -> syntax.Expr:
+    """A parameter's annotation, if it is one of Python's own types; else ``Any``."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    if not isinstance(annotation, str) and getattr(annotation, "__args__", None):
+        text = str(annotation)
+    try:
+        names = {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
+        return syntax.parsed(text) if text and names <= _SIMPLE else syntax.Name("Any")
+    except SyntaxError:
+        return syntax.Name("Any")

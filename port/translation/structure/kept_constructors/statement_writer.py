@@ -1,0 +1,167 @@
+"""The statements of a constructor, and of what it calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from types import FunctionType
+
+import torch
+
+from port.translation.ir import syntax
+from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
+from port.translation.structure.kept_constructors.expression_writer import ExpressionWriter, options_given
+from port.translation.structure.kept_constructors.needed_statements import blocks_of
+
+
+class StatementWriter(ExpressionWriter):
+    """Writes the statements of one function."""
+
+    def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Statements as they are written."""
+        if any(self.is_not_reached(node) for node in _outside_of_choices(statements)):
+            return [self._raise()]
+        made: list[ast.stmt] = []
+        for statement in statements:
+            made += self._statement(statement)
+        return made
+
+    def _statement(self, statement: ast.stmt) -> list[ast.stmt]:
+        match statement:
+            case ast.Raise() | ast.Assert():
+                before = len(self.parts)
+                try:
+                    return [self.visit(statement)]
+                except CannotKeep:
+                    del self.parts[before:]
+                    return []
+            case ast.Import() | ast.ImportFrom():
+                return []
+            case ast.FunctionDef() | ast.ClassDef() | ast.With() | ast.Try() | ast.Match():
+                kind = type(statement).__name__
+                raise CannotKeep(f"{self.function.__qualname__} has a statement of a kind that is not kept: {kind}")
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")))) as call):
+                return self._of_base(call)
+            case ast.Expr(value=ast.Call() as call):
+                return self._call_alone(call)
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                return self._attribute(name, value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                return self._statement(ast.Assign([target], value))
+            case ast.Assign(targets=targets):
+                self._check_all_held(targets)
+        for block in blocks_of(statement):
+            block[:] = self.block(block) or [ast.Pass()]
+        for name, value in ast.iter_fields(statement):
+            if name not in ("body", "orelse", "finalbody", "handlers") and isinstance(value, ast.AST):
+                setattr(statement, name, self.visit(value))
+            elif name == "targets":
+                statement.targets = [self.visit(target) for target in value]  # type: ignore[attr-defined]
+        return [statement]
+
+    def _check_all_held(self, targets: list[ast.expr]) -> None:
+        """See that of several attributes that are assigned at once none is a module that the written one does not hold.
+
+        Raises:
+            CannotKeep: one is.
+        """
+        for node in (node for target in targets for node in ast.walk(target) if isinstance(node, ast.Attribute)):
+            if self.owner is not None and node.attr in self.owner.modules - self.owner.written:
+                raise CannotKeep(f"{self.function.__qualname__} makes {node.attr} together with others")
+
+    def _attribute(self, name: str, value: ast.expr) -> list[ast.stmt]:
+        """What is assigned to an attribute of ``self``."""
+        owner = self.owner
+        if owner is not None and owner.is_sequential and name in owner.modules:
+            return [_appended(ast.Name("self", ast.Load()), self.visit(value))]
+        target = ast.Attribute(ast.Name("self", ast.Load()), name, ast.Store())
+        if owner is not None and name in owner.tensors:
+            return [ast.Assign([target], self.part(self._tensor(name, owner.tensors[name])))]
+        return [ast.Assign([target], self.visit(value))]
+
+    def _tensor(self, name: str, starts: tuple[syntax.Expr, ...]) -> syntax.Expr:
+        """What a parameter or a buffer starts as, in all instances.
+
+        Raises:
+            CannotKeep: it does not start alike in all of them.
+        """
+        made = set()
+        for start in starts:
+            for place in self.known.calls.reached:
+                if place[0] is self.function:
+                    start = self.known.forms.said(place, start)
+            made.add(self.said(start))
+        if len(made) != 1:
+            raise CannotKeep(f"{name} of {self.function.__qualname__} starts otherwise in other instances")
+        return self.with_random_streams(made.pop())
+
+    def _call_alone(self, call: ast.Call) -> list[ast.stmt]:
+        """A call that stands for what it does."""
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer" | "register_parameter"),
+                args=[ast.Constant(value=str(name)), *rest],
+            ):
+                return self._attribute(name, rest[0]) if rest else []
+            case (
+                ast.Call(func=ast.Attribute(value=base, attr="add_module"), args=[name, value])
+                | ast.Call(func=ast.Name(id="setattr"), args=[base, name, value])
+            ):
+                kind = self.known.calls.owners.get((self.function, self.number_of(call)))
+                if kind is not None and issubclass(kind, torch.nn.Sequential):
+                    return [_appended(self.visit(base), self.visit(value))]
+                parts: list[ast.expr] = [self.visit(base), self.visit(name), self.visit(value)]
+                return [ast.Expr(ast.Call(ast.Name("setattr", ast.Load()), parts, []))]
+        return [ast.Expr(self.visit(call))]
+
+    def _of_base(self, call: ast.Call) -> list[ast.stmt]:
+        """``super().__init__(…)``."""
+        assert self.owner is not None and isinstance(call.func, ast.Attribute)
+        base = base_of(self.owner.original, self.function)
+        if call.func.attr != "__init__":
+            raise CannotKeep(f"{self.function.__qualname__} calls {ast.unparse(call.func)}")
+        if base is torch.nn.Module or (not call.args and not call.keywords and not self.owner.is_sequential):
+            return []
+        arguments = [self.visit(argument) for argument in call.args]
+        keywords = [self.visit(keyword) for keyword in call.keywords]
+        if base is not torch.nn.Sequential:
+            keywords.append(options_given())
+        return [ast.Expr(ast.Call(call.func, arguments, keywords))]
+
+    def _raise(self) -> ast.stmt:
+        name = self.owner.original.__name__ if self.owner is not None else self.function.__name__
+        message = f"{name}: the model that this was translated from does not come here"
+        error = ast.Call(ast.Name("NotImplementedError", ast.Load()), [ast.Constant(message)], [])
+        return ast.Raise(error)
+
+
+def base_of(cls: type, function: FunctionType) -> type:
+    """The class whose constructor a constructor calls by ``super()``."""
+    defining = next(base for base in cls.__mro__ if vars(base).get(function.__name__) is function)
+    after = cls.__mro__[cls.__mro__.index(defining) + 1 :]
+    return next(base for base in after if "__init__" in vars(base))
+
+
+def _appended(sequential: ast.expr, value: ast.expr) -> ast.stmt:
+    append = ast.Attribute(ast.Attribute(sequential, "layers", ast.Load()), "append", ast.Load())
+    return ast.Expr(ast.Call(append, [value], []))
+
+
+def _outside_of_choices(statements: list[ast.stmt]) -> Iterable[ast.AST]:
+    """The nodes that are carried out whenever statements are: not in their branches, nor in parts of a choice."""
+    waiting: list[ast.AST] = list(statements)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ast.If | ast.IfExp):
+            waiting.append(node.test)
+        elif isinstance(node, ast.For):
+            waiting.append(node.iter)
+        elif isinstance(node, ast.While):
+            waiting.append(node.test)
+        elif isinstance(node, ast.BoolOp):
+            waiting.append(node.values[0])
+        elif not isinstance(
+            node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp | ast.Lambda | ast.FunctionDef
+        ):
+            waiting += ast.iter_child_nodes(node)
