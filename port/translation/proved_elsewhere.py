@@ -55,7 +55,8 @@ class Elsewhere:
             UsageError: the source does not take them, or the original does not; names what is to be done.
         """
         model = self.model(settings)
-        made = self._translated(model, constructed_at(model))
+        # Nothing moved: it is what was written.
+        made = self._translated(model, constructed_at(model)) if settings else self._made
         if module is None:
             return made
         # Its numbers; the source is that of a new one, whatever precision this one is in.

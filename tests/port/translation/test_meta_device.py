@@ -124,6 +124,29 @@ def test_what_a_module_asks_of_its_own_numbers_is_answered() -> None:
     assert translation.lengths == usual.lengths
 
 
+class PackedTo(Packed):
+    """The same; how many classes it tells apart is said."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(6, classes)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(super().forward(ids))
+
+
+def test_it_is_answered_at_other_settings_too() -> None:
+    def construct() -> nn.Module:
+        return PackedTo(5)
+
+    with torch.device("meta"):
+        module = construct()
+    translation = port.translate(module, torch.randint(23, (3, 6)), construct=construct, at={"classes": 9})
+    assert translation.proof is not None
+    assert translation.proof.agrees, str(translation.proof)
+    assert all("with classes = 9" in row.what for row in translation.proof.rows)
+
+
 class Wider(Rotated):
     """Its constructor takes an argument: nobody knows which it was given."""
 

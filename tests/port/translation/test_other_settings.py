@@ -92,7 +92,7 @@ def test_what_was_tried_and_what_stays_is_told() -> None:
     assert set(settings.fixed) == set()  # `norm` is said with nothing: a field that nobody reads
 
 
-@pytest.mark.parametrize("settings", [{"width": 10, "depth": 1}, {"heads": 3, "classes": 2}])
+@pytest.mark.parametrize("settings", [{"width": 10, "depth": 1}, {"heads": 3, "classes": 2}, {}])
 def test_it_is_built_at_other_settings_with_the_weights_of_a_module(settings: dict[str, int]) -> None:
     other, x = encoder(**settings), torch.randn(3, 4, 3)
     built = translated().build(arguments=settings, weights=other)

@@ -14,9 +14,10 @@ from torch.utils import _pytree as pytree
 from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.construction.constructed import Construction, is_alike
 from port.translation.frontend.example_inputs import Given, numbers_of
-from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta, on_meta
+from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta
 from port.translation.frontend.python_random import again
 from port.translation.frontend.resized_inputs import resized, tensors_of
+from port.translation.frontend.shape_runs import ShapeRuns
 
 Setting = tuple[str, ...]
 """An argument's name; behind that of a configuration, the field's, and so on within that."""
@@ -177,11 +178,16 @@ def _tried(model: Sized, meta: bool) -> Sized | None:
 
 
 def _run(model: Sized, meta: bool) -> None:
-    with again(0), torch.no_grad(), torch.device("meta") if meta else nullcontext():
-        made = model.construct().eval()
+    with again(0), torch.no_grad():
+        with torch.device("meta") if meta else nullcontext():
+            made = model.construct().eval()
         for call in model.calls:
-            args, kwargs = on_meta(*call) if meta else copy.deepcopy(call)
-            made(*args, **kwargs)
+            if meta:  # as the capture runs it: what the code asks of masks and indices has an answer
+                run = ShapeRuns(made)
+                run(*run.given(*call))
+            else:
+                args, kwargs = copy.deepcopy(call)
+                made(*args, **kwargs)
 
 
 def resized_axes(model: Sized, other: Sized) -> dict[tuple[int, int], str]:

@@ -124,8 +124,8 @@ def _seen(watch: Any, tensor: Any) -> _Seen:
     if isinstance(read, int):
         stories, labels = [shadows.stories[read]], np.broadcast_to(np.int64(0), tensor.shape)
     else:
-        found, places = np.unique(np.asarray(read), return_inverse=True)
-        stories, labels = [shadows.stories[label] for label in found], places.reshape(tuple(tensor.shape))
+        found, labels = numbered(np.asarray(read))
+        stories = [shadows.stories[label] for label in found]
     drawn = frozenset().union(*map(events, stories)) if stories else frozenset()
     return _Seen(stories, labels, _numpy(tensor), is_parameter, tuple(dict.fromkeys(watch.files)), drawn)
 
@@ -149,8 +149,7 @@ def _start(one: _Seen, other: _Seen | None) -> Start:
     if len(one.stories) == 1 and len(other.stories) == 1:
         stories = [_agreed(one, other, one.stories[0], other.stories[0], ...)]
         return Start(tuple(stories), np.broadcast_to(np.int32(0), one.values.shape), one.values)
-    codes, places = np.unique(one.labels * len(other.stories) + other.labels, return_inverse=True)
-    places = places.reshape(one.labels.shape)
+    codes, places = numbered(one.labels * len(other.stories) + other.labels)
     pairs = [divmod(int(code), len(other.stories)) for code in codes]
     stories = [
         _agreed(one, other, one.stories[mine], other.stories[theirs], places == number)
@@ -160,11 +159,28 @@ def _start(one: _Seen, other: _Seen | None) -> Start:
     return Start(distinct, labels, one.values)
 
 
+def numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different labels in order, and for each element which of them it has.
+
+    `numpy.unique` sorts all elements; of a large tensor's few labels it is enough to count them.
+
+    Args:
+        labels: whole numbers, none below 0, in any shape.
+    """
+    if labels.max(initial=0) > labels.size:
+        found, places = np.unique(labels, return_inverse=True)
+        return found, places.reshape(labels.shape)
+    found = np.flatnonzero(np.bincount(labels.ravel()))
+    places = np.zeros(labels.max(initial=0) + 1, np.int32)
+    places[found] = np.arange(len(found))
+    return found, places[labels]
+
+
 def merged(stories: list[Story], labels: np.ndarray) -> tuple[tuple[Story, ...], np.ndarray]:
     """Stories that are alike as one: the distinct ones that are there, and each element's number among them."""
     distinct: list[Story] = []
     numbers = np.zeros(len(stories), np.int32)
-    for number in np.unique(labels):
+    for number in np.flatnonzero(np.bincount(labels.ravel())):
         story = stories[number]
         known = next((n for n, before in enumerate(distinct) if alike(before, story)), None)
         if known is None:

@@ -81,12 +81,21 @@ def _moved(entry: Entry, starts: list[Start]) -> Iterator[tuple[str, Start]]:
     values = np.concatenate([start.values.ravel() for start in starts])
     rows = np.concatenate([_rows(start.labels.shape) for start in starts])
     for target, place in zip(entry.targets, entry(tuple(whole)), strict=True):
-        if len(np.unique(place)) != place.size or place.max(initial=0) >= begins[-1]:
+        if not _are_distinct(place, begins[-1]):
             yield target, unsaid("the written layer keeps it in another form", place.shape)
             continue
         kept, own = merged(stories, labels[place])
         is_whole = place.size == sizes[0] == begins[-1]
         yield target, Start(kept, own, values[place], (), _axis_of(rows[place]) if is_whole else None)
+
+
+def _are_distinct(places: np.ndarray, count: int) -> bool:
+    """Whether places are whole numbers below a count, each there once at most. Nothing is sorted: there may be many."""
+    if places.dtype.kind not in "iu" or places.min(initial=0) < 0 or places.max(initial=0) >= count:
+        return False
+    seen = np.zeros(count, bool)
+    seen[places] = True
+    return int(np.count_nonzero(seen)) == places.size
 
 
 def _needs_places(start: Start) -> bool:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from port.translation.structure.init_inference.constructions import starts_of
+from port.translation.structure.init_inference.constructions import numbered, starts_of
 from port.translation.structure.init_inference.stories import (
     Draw,
     Elementwise,
@@ -159,6 +159,21 @@ def test_a_checkpoint_in_memory_is_not_taken() -> None:
         return layer
 
     assert isinstance(starts_of(construct)["weight"].only, Unsaid)
+
+
+@pytest.mark.parametrize("most", [3, 9, 10**6])
+@pytest.mark.parametrize("shape", [(4, 5), (6,), ()])
+def test_labels_are_numbered_as_if_sorted(most: int, shape: tuple[int, ...]) -> None:
+    labels = np.random.default_rng(0).integers(0, most, shape)
+    found, places = numbered(np.asarray(labels))
+    expected, expected_places = np.unique(labels, return_inverse=True)
+    assert np.array_equal(found, expected)
+    assert np.array_equal(places, expected_places.reshape(shape))
+
+
+def test_labels_of_no_elements() -> None:
+    found, places = numbered(np.zeros((0, 3), np.int32))
+    assert found.shape == (0,) and places.shape == (0, 3)
 
 
 def test_parts_are_told_apart() -> None:
