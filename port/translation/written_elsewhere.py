@@ -20,10 +20,10 @@ def written_at(model: Sized, base: Programmed) -> Program | None:
         there = programmed_at(model, base)
     except (PortError, AssertionError, CannotKeep):
         return None
-    return there.program if there.kept is None or _is_built(there) else None
+    return there.program if there.kept is None or is_built(there) else None
 
 
-def _is_built(there: Programmed) -> bool:
+def is_built(there: Programmed) -> bool:
     """Whether the source of a model constructs what its weights are for."""
     try:
         assembled(there)[0].build()

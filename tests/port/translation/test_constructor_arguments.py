@@ -14,7 +14,8 @@ from flax import nnx
 from torch import Tensor, nn
 
 import port
-from port.translation import Translation, borne_out
+from port.translation import Translation, borne_out, writing
+from port.translation.structure.kept_constructors import CannotKeep
 
 from .constructed_anew import apart, classes, taken
 from .constructor_nets import (
@@ -197,15 +198,12 @@ def test_it_takes_inputs_of_other_lengths() -> None:
     written(*translation.to_flax(case.other_inputs()))
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="what a constructor decides elsewhere, nothing nearby shows"
-)
-@pytest.mark.parametrize("cls", [Branching, Stepped])
+@pytest.mark.parametrize("cls", [Branching, Stepped, Looked])
 def test_what_a_constructor_decides(cls: type[nn.Module]) -> None:
-    case = Case(cls, {"dim": 4}, _floats(2, 4), {"dim": 24}, _floats(2, 24))
-    translation = translated(case, construct=True)
-    if "dim" in taken(translation):
-        check_elsewhere(case, translation)
+    """Its source is kept, with all that it decides."""
+    other = {"dim": 5 if cls is Looked else 24}
+    case = Case(cls, {"dim": 4}, _floats(2, 4), other, _floats(2, other["dim"]), {cls.__name__: {"dim": ...}})
+    check(case, construct=True)
 
 
 @pytest.mark.xfail(
@@ -220,6 +218,26 @@ LOOKED = Case(Looked, {"dim": 4}, _floats(2, 4), {"dim": 5}, _floats(2, 5))
 MADE_UP = Case(MadeUp, {"dim": 8, "heads": 2}, _floats(3, 8), {"dim": 8, "heads": 4}, _floats(3, 8))
 
 
+@pytest.fixture
+def from_what_they_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No constructor is written as its source has it: all are written from what they make."""
+
+    def refuse(*_: Any) -> None:
+        raise CannotKeep("a test")
+
+    monkeypatch.setattr(writing, "calls_of", refuse)
+
+
+def test_what_the_call_does_not_say_is_refused() -> None:
+    """The constructor is the original's; the call has a number that goes with one value of an argument."""
+    translation = translated(MADE_UP, construct=True)
+    assert translation.proof is not None and translation.proof.agrees
+    assert list(taken(translation)) == ["dim", "heads"]
+    with pytest.raises(ValueError, match="MadeUp is written for heads=2 alone"):
+        check_elsewhere(MADE_UP, translation)
+
+
+@pytest.mark.usefixtures("from_what_they_make")
 @pytest.mark.parametrize("case", [LOOKED, MADE_UP], ids=["looked", "made up"])
 @pytest.mark.parametrize("construct", [True, pytest.param(False, marks=pytest.mark.sweep)])
 def test_what_cannot_be_said_is_no_argument(case: Case, construct: bool) -> None:
@@ -228,6 +246,7 @@ def test_what_cannot_be_said_is_no_argument(case: Case, construct: bool) -> None
     assert taken(translation) == {}
 
 
+@pytest.mark.usefixtures("from_what_they_make")
 @pytest.mark.parametrize("case", [LOOKED, MADE_UP], ids=["looked", "made up"])
 def test_a_wrong_argument_is_seen(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(borne_out, "source_of", lambda program: "")
@@ -239,6 +258,7 @@ def test_a_wrong_argument_is_seen(case: Case, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.sweep
+@pytest.mark.usefixtures("from_what_they_make")
 def test_settings_that_only_move_together_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(borne_out, "_groups", lambda settings: [settings])
     monkeypatch.setattr(borne_out, "_are_apart", lambda groups: True)

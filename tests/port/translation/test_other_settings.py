@@ -129,8 +129,8 @@ def test_a_model_on_the_meta_device_is_proved_where_it_fits() -> None:
 
 def test_a_fault_at_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number that nobody moved is right at one size alone: the proof at another has to see it."""
-    elsewhere, translating = "port.translation.proved_elsewhere", "port.translation.translating"
-    monkeypatch.setattr(f"{translating}.borne_out", lambda *_, **__: BorneOut())
+    elsewhere, writing = "port.translation.proved_elsewhere", "port.translation.writing"
+    monkeypatch.setattr(f"{writing}.borne_out", lambda *_, **__: BorneOut())
     monkeypatch.setattr(f"{elsewhere}.source_of", lambda _: "the same")
     monkeypatch.setattr(OwnArguments, "in_body", lambda _, __, body, ___: (body, {}))
     made = port.translate(encoder(), torch.randn(2, 7, 3), construct=encoder, at={"width": 8})

@@ -26,6 +26,8 @@ from port.translation.frontend.source_locations import is_users
 
 Place = tuple[FunctionType, int]
 """A function of the original's, and the number of a call in it."""
+INHERITED = -1
+"""In a place: the constructor of a layer of torch's, as a class that derives from it inherits that."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +103,15 @@ def construction_calls(
     )
 
 
-def takes_classes(given: Mapping[str, Any]) -> bool:
-    """Whether a constructor is given classes of modules of the user's."""
-    classes = [each for each in given.values() if isinstance(each, type)]
-    return any(issubclass(each, torch.nn.Module) and is_own(each) for each in classes)
+def inherits_a_layers_constructor(cls: type) -> bool:
+    """Whether a class of the user's is constructed as the layer of torch's is that it derives from."""
+    construct = cls.__init__  # type: ignore[misc]
+    if not is_own(cls) or not isinstance(construct, FunctionType) or construct is torch.nn.Module.__init__:
+        return False
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    kinds = [each.kind for each in inspect.signature(construct).parameters.values()]
+    is_container = issubclass(cls, torch.nn.Sequential | torch.nn.ModuleList | torch.nn.ModuleDict)
+    return construct.__module__.startswith("torch.nn.") and not is_container and not set(kinds) & set(several)
 
 
 def is_own(cls: type) -> bool:
@@ -129,11 +136,16 @@ class _Seeing:
     @contextmanager
     def watching(self, own: set[type]) -> Iterator[None]:
         """Within it, calls in the constructors of some classes are seen."""
+        watched: dict[type, Callable[..., None]] = {}
+        for cls in own:
+            construct = vars(cls).get("__init__")
+            if isinstance(construct, FunctionType):
+                watched[cls] = self._constructor(construct)
+            elif inherits_a_layers_constructor(cls):
+                watched[cls] = self._inherited(cls.__init__)  # type: ignore[misc]
         with ExitStack() as stack:
-            for cls in own:
-                construct = vars(cls).get("__init__")
-                if isinstance(construct, FunctionType):
-                    stack.enter_context(mock.patch.object(cls, "__init__", self._constructor(construct)))
+            for cls, constructor in watched.items():
+                stack.enter_context(mock.patch.object(cls, "__init__", constructor))
             yield
 
     def _constructor(self, construct: FunctionType) -> Callable[..., None]:
@@ -147,6 +159,23 @@ class _Seeing:
                 self.of_own[id(module)] = dict(list(bound.arguments.items())[1:])
                 self._held.append(module)
             seen(module, *args, **kwargs)
+
+        return constructor
+
+    def _inherited(self, construct: Callable[..., None]) -> Callable[..., None]:
+        """A layer's constructor, of a class that derives from it: its numbers know which argument they are."""
+        signature = inspect.signature(construct)
+
+        def constructor(module: Any, *args: Any, **kwargs: Any) -> None:
+            bound = signature.bind(module, *args, **kwargs)
+            bound.apply_defaults()
+            given = dict(list(bound.arguments.items())[1:])
+            number = len(self.numbers)
+            self.numbers[number] = construct, INHERITED  # type: ignore[assignment]
+            self.of_own.setdefault(id(module), given)
+            self._held.append(module)
+            known = {name: self._arguments.known(value, number, name) for name, value in given.items()}
+            construct(module, **known)
 
         return constructor
 

@@ -6,7 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from port.translation.frontend.construction.construction_calls import ConstructionCall, ConstructionCalls, Place
+from port.translation.frontend.construction.construction_calls import (
+    ConstructionCall,
+    ConstructionCalls,
+    Place,
+    is_own,
+)
 from port.translation.ir import syntax
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.origin import ConstructorArgument, Origin
@@ -23,9 +28,9 @@ class MadeLayer:
 
 @dataclass(frozen=True)
 class MadeFunction:
-    """A layer whose twin is a function."""
+    """A layer whose twin is a function; None if one call makes several, each another one's."""
 
-    expression: syntax.Expr
+    expression: syntax.Expr | None
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,11 @@ class CallForms:
                 return Container("flax.nnx.List")
             case "dict":
                 return Container("flax.nnx.Dict")
+            case "class" if not is_own(type(call.module)):
+                made = self._made(path)  # a layer that Flax has none of
+                if made is None:
+                    raise CannotKeep(f"nothing is written for {path}")
+                return MadeLayer(self.said(place, made))  # type: ignore[arg-type]
         return Own(frozenset({type(call.module)}))
 
 
@@ -138,6 +148,8 @@ def _joined(one: CallForm, other: CallForm) -> CallForm:
             return Own(some | others)
         case MadeLayer(made), MadeLayer(also) if made != also:
             return MadeLayer(_with_biases(made, also))
+        case MadeFunction(made), MadeFunction(also) if made != also:
+            return MadeFunction(None)
         case Container(name), Container(same) if name == same:
             return Container(name, one.is_named or other.is_named)
     if one != other:
@@ -161,8 +173,10 @@ def _is_construction(made: syntax.Call) -> bool:
 
 def _text(form: CallForm) -> str:
     match form:
-        case MadeLayer(made) | MadeFunction(made):
+        case MadeLayer(made) | MadeFunction(syntax.Expr() as made):
             return syntax.source(made)
+        case MadeFunction():
+            return "several functions"
         case Own(classes):
             return " or ".join(sorted(each.__name__ for each in classes))
     return form.function

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from port.translation.frontend.construction.construction_calls import ConstructionCalls
+from port.translation.frontend.construction.construction_calls import ConstructionCalls, is_own
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.ir.module_tree import ModuleTree
@@ -34,6 +34,8 @@ class CalledArguments(OwnArguments):
 
     def in_body(self, path: str, body: Body, taken: Mapping[str, Any]) -> tuple[Body, dict[str, syntax.Expr]]:
         """A body whose numbers are attributes, which the constructor makes by itself."""
+        if not is_own(type(self._tree.modules[path])):
+            return super().in_body(path, body, taken)
 
         def leaf(origin: Origin) -> syntax.Expr | None:
             match origin:

@@ -16,6 +16,7 @@ from port.translation.ir.expr import NoSource, literal
 from port.translation.structure.constructors import function_form, is_function, layer_form, shortened
 from port.translation.structure.kept_constructors.also_written import AlsoWritten, is_own_function
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
+from port.translation.structure.kept_constructors.given_objects import arguments_of_object
 
 _SAMPLES = (4, 6)
 """What a layer is constructed with, to see what of its twin's construction does not depend on it."""
@@ -100,11 +101,16 @@ class ClassValues:
                 return syntax.Dict(tuple(map(self.value, thing)), tuple(map(self.value, thing.values())))
         if self.is_layer(thing):
             return self.expression(thing)
-        if isinstance(thing, type) and issubclass(thing, torch.nn.Module) and thing in self._names:
+        if isinstance(thing, type) and thing in self._names:
             return syntax.Name(self._names[thing])
         if isinstance(thing, FunctionType) and is_own_function(thing):
             self._found.functions[thing] = None
             return syntax.Name(thing.__name__)
+        given = arguments_of_object(thing)
+        if given is not None and not isinstance(thing, torch.nn.Module):
+            self._found.classes[type(thing)] = None
+            keywords = tuple(syntax.Keyword(name, self.value(each)) for name, each in given.items())
+            return syntax.Call(syntax.Name(type(thing).__name__), (), keywords)
         try:
             return literal(thing)
         except NoSource:
@@ -117,7 +123,10 @@ class ClassValues:
 
 
 def _keywords(sample: Any) -> dict[str, syntax.Expr]:
-    made = layer_form(sample)
+    try:
+        made = layer_form(sample)
+    except NoPair as error:
+        raise CannotKeep(str(error)) from error
     assert isinstance(made, syntax.Call)
     made = shortened(made)
     return {each.arg: each.value for each in made.keywords if each.arg not in (None, "rngs", "dtype", "param_dtype")}

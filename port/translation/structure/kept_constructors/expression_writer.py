@@ -29,14 +29,14 @@ class ExpressionWriter(ast.NodeTransformer):
     Args:
         known: of the construction.
         function: the original's.
-        definition: its tree, whose calls have their numbers.
+        definition: its tree, whose calls have their numbers; None where nothing of that is written.
         owner: the class that it is written in, if that is one's method.
     """
 
-    def __init__(self, known: Known, function: FunctionType, definition: ast.FunctionDef, owner: Owner | None) -> None:
+    def __init__(self, known: Known, function: FunctionType, definition: ast.FunctionDef | None, owner: Owner | None) -> None:
         self.known, self.function, self.owner = known, function, owner
         self.parts: list[syntax.Expr] = []
-        self.own = own_names(definition)
+        self.own = own_names(definition) if definition is not None else set(inspect.signature(function).parameters)
         self.is_constructor = function.__name__ == "__init__"
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -52,6 +52,8 @@ class ExpressionWriter(ast.NodeTransformer):
                 return self.part(self.with_random_streams(made))
             case MadeFunction(unsaid):
                 if not self._is_name(node.func):
+                    if unsaid is None:
+                        raise CannotKeep(f"{ast.unparse(node)} gives several functions")
                     return self.part(self.said(unsaid))
                 if any(function_form(call.module) != self.known.values.expression(call.called) for call in calls):
                     raise CannotKeep(f"{ast.unparse(node)} gives functions that its arguments tell apart")
@@ -99,6 +101,9 @@ class ExpressionWriter(ast.NodeTransformer):
         match node.func:
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.owner is not None:
                 found = inspect.getattr_static(self.owner.original, name, None)
+                if isinstance(found, staticmethod):
+                    self.owner.static.add(name)
+                    found = found.__func__
                 if isinstance(found, FunctionType) and is_own_function(found):
                     self.owner.methods[name] = found
                     return found

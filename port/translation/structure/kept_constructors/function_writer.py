@@ -35,8 +35,27 @@ def body_of(function: FunctionType, known: Known, owner: Owner | None = None) ->
     statements = writing.block(own.body)
     if not statements:
         return None
-    text = "\n".join(ast.unparse(ast.fix_missing_locations(statement)) for statement in statements)
+    bare = (_WithoutParentheses().visit(statement) for statement in statements)
+    text = "\n".join(ast.unparse(ast.fix_missing_locations(statement)) for statement in bare)
     return syntax.Lines(text, tuple(writing.parts))
+
+
+class _WithoutParentheses(ast.NodeTransformer):
+    """Writes ``a, b = c, d`` and ``return a, b`` without the parentheses that `ast.unparse` puts around a tuple."""
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        node.value = self._bare(node.value)
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        node.value = node.value and self._bare(node.value)
+        return node
+
+    @staticmethod
+    def _bare(value: ast.expr) -> ast.expr:
+        if not isinstance(value, ast.Tuple) or len(value.elts) < 2:
+            return value
+        return ast.Name(", ".join(map(ast.unparse, value.elts)), ast.Load())
 
 
 def _methods_that_make(owner: Owner, known: Known) -> set[str]:

@@ -11,7 +11,11 @@ from typing import Any
 
 import torch
 
-from port.translation.frontend.construction.construction_calls import ConstructionCalls, is_own
+from port.translation.frontend.construction.construction_calls import (
+    ConstructionCalls,
+    inherits_a_layers_constructor,
+    is_own,
+)
 from port.translation.frontend.construction.function_trees import definition_of
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, names_in, worth
@@ -30,7 +34,7 @@ from port.translation.structure.kept_constructors.known import Known, Owner
 from port.translation.structure.kept_constructors.names import Names
 from port.translation.structure.kept_constructors.original_classes import class_definition
 from port.translation.structure.kept_constructors.signatures import parameters_of, refusal
-from port.translation.structure.kept_constructors.statement_writer import base_of
+from port.translation.structure.kept_constructors.statement_writer import StatementWriter, base_of
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,8 @@ class Keeping:
             raise CannotKeep(f"several things have one name: {max(names, key=names.count)}")
 
     def _class(self, made: FoldedClass, fixed: Mapping[str, Any]) -> FoldedClass:
+        if not is_own(made.original):
+            return made  # a layer that Flax has none of
         held = self._held[made.original]
         self._read |= _attributes_read(made)
         # What other constructors read of its modules has to be there, but for modules of which nothing is left.
@@ -198,11 +204,16 @@ class Keeping:
         held: HeldNames,
         fixed: Mapping[str, syntax.Expr],
     ) -> tuple[syntax.FunctionDef, ...]:
+        if inherits_a_layers_constructor(made.original):
+            return (self._inherited(construct, owner, made),)
         known = -1
         while known != len(owner.attributes):  # methods read what the constructor makes, and the other way round
             known = len(owner.attributes)
             lines = None if construct is torch.nn.Module.__init__ else body_of(construct, self._known, owner)
-            methods = [(each, body_of(each, self._known, owner)) for each in list(owner.methods.values())]
+            methods = [
+                (each, name in owner.static, body_of(each, self._known, None if name in owner.static else owner))
+                for name, each in list(owner.methods.items())
+            ]
         head: list[syntax.Stmt] = []
         if made.body is not None and made.body.modes:
             head.append(own_attribute("deterministic", syntax.Const(False)))
@@ -215,7 +226,24 @@ class Keeping:
         # What gathers those by name is last.
         given = sorted((*own, *common_parameters()), key=lambda each: each.kind == "**")
         constructor = syntax.FunctionDef("__init__", tuple(given), body, returns=syntax.Const(None))
-        return (constructor, *(self._definition(function, written) for function, written in methods))
+        made_so = (
+            (self._definition(function, written), (syntax.Name("staticmethod"),) if is_static else ())
+            for function, is_static, written in methods
+        )
+        return (constructor, *(replace(definition, decorators=decorators) for definition, decorators in made_so))
+
+    def _inherited(self, construct: FunctionType, owner: Owner, made: FoldedClass) -> syntax.FunctionDef:
+        """The constructor of a class that is constructed as the layer is that it derives from."""
+        own = [each for each in parameters_of(construct, self._values) if each.name not in ("device", "dtype")]
+        names = {each.name for each in own}
+        writing = StatementWriter(self._known, construct, None, owner)
+        body = [own_attribute(name, writing.tensor(name, starts)) for name, starts in owner.tensors.items()]
+        for name in sorted(_attributes_read(made) - owner.modules - {"deterministic"}):
+            if name not in names:
+                raise CannotKeep(f"{made.name} reads {name}, which is none of its arguments")
+            body.append(own_attribute(name, syntax.Name(name)))
+        given = (*own, *common_parameters())
+        return syntax.FunctionDef("__init__", given, tuple(body) or (syntax.Pass(),), returns=syntax.Const(None))
 
     def _function(self, function: FunctionType) -> syntax.FunctionDef:
         return self._definition(function, body_of(function, self._known))

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from port.translation.frontend.construction.construction_calls import ConstructionCalls
+from port.translation.frontend.construction.construction_calls import (
+    ConstructionCalls,
+    inherits_a_layers_constructor,
+    is_own,
+)
 from port.translation.ir import syntax
 from port.translation.ir.expr import literal
 from port.translation.ir.module_tree import ModuleTree, identifier
@@ -66,6 +70,8 @@ class KeptBuilding(ClassBuilding):
 
     def _form(self, path: str) -> ClassForm:
         form = super()._form(path)
+        if not is_own(type(form.module)):
+            return form
         own = {identifier(name): name for name in _names(form.module)}
         if others := sorted(form.attributes.keys() - own.keys()):
             raise CannotKeep(f"{type(form.module).__name__} holds {others[0]}, which the original does not")
@@ -81,7 +87,7 @@ class KeptBuilding(ClassBuilding):
     def _taken(self, form: ClassForm, attributes: Mapping[str, syntax.Expr]) -> ClassForm:
         """An instance whose attributes its constructor's own source makes."""
         cls = type(form.module)
-        if not has_own_constructor(cls):
+        if not has_own_constructor(cls) and not inherits_a_layers_constructor(cls):
             raise CannotKeep(f"{cls.__name__} has no constructor of its own")
         self._forms[cls].append(form)
         return replace(form, attributes=attributes)

@@ -28,6 +28,7 @@ class Owner:
         tensors: names of parameters and buffers → what they start as in its instances.
         is_sequential: whether what it holds are the items of a Sequential.
         methods: that are called → their functions; grows.
+        static: names of those that take no instance; grows.
     """
 
     original: type
@@ -37,6 +38,7 @@ class Owner:
     tensors: Mapping[str, tuple[syntax.Expr, ...]] = field(default_factory=dict)
     is_sequential: bool = False
     methods: dict[str, FunctionType] = field(default_factory=dict)
+    static: set[str] = field(default_factory=set)
 
 
 class Known:

@@ -8,6 +8,7 @@ from types import FunctionType
 
 import torch
 
+from port.translation.frontend.construction.construction_calls import INHERITED
 from port.translation.ir import syntax
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.expression_writer import ExpressionWriter, options_given
@@ -76,10 +77,10 @@ class StatementWriter(ExpressionWriter):
             return [_appended(ast.Name("self", ast.Load()), self.visit(value))]
         target = ast.Attribute(ast.Name("self", ast.Load()), name, ast.Store())
         if owner is not None and name in owner.tensors:
-            return [ast.Assign([target], self.part(self._tensor(name, owner.tensors[name])))]
+            return [ast.Assign([target], self.part(self.tensor(name, owner.tensors[name])))]
         return [ast.Assign([target], self.visit(value))]
 
-    def _tensor(self, name: str, starts: tuple[syntax.Expr, ...]) -> syntax.Expr:
+    def tensor(self, name: str, starts: tuple[syntax.Expr, ...]) -> syntax.Expr:
         """What a parameter or a buffer starts as, in all instances.
 
         Raises:
@@ -87,7 +88,7 @@ class StatementWriter(ExpressionWriter):
         """
         made = set()
         for start in starts:
-            for place in self.known.calls.reached:
+            for place in {*self.known.calls.reached, (self.function, INHERITED)}:
                 if place[0] is self.function:
                     start = self.known.forms.said(place, start)
             made.add(self.said(start))

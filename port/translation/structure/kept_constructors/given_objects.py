@@ -1,0 +1,56 @@
+"""How objects that a constructor is given are constructed: ``BlockConfig(input_channels=96, num_layers=3)``."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from port.translation.frontend.construction.construction_calls import is_own
+from port.translation.frontend.python_random import again
+
+
+def arguments_of_object(thing: Any) -> Mapping[str, Any] | None:
+    """What the class of an object is constructed with to make one like it; None where that is not found.
+
+    Each argument is the attribute of its name, if there is one, and it is borne out: an object that is constructed
+    with them has the same attributes.
+    """
+    cls = type(thing)
+    if not is_own(cls) or not hasattr(thing, "__dict__"):
+        return None
+    try:
+        parameters = inspect.signature(cls).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    held = vars(thing)
+    if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY) for each in parameters):
+        return None
+    given = {each.name: held[each.name] for each in parameters if each.name in held}
+    given = {
+        each.name: given[each.name]
+        for each in parameters
+        if each.name in given and not _is_same(given[each.name], each.default)
+    }
+    try:
+        with again(0):
+            made = cls(**copy.deepcopy(given))
+    except Exception:  # it asks for more than it keeps, or refuses what it has made of it
+        return None
+    return given if _is_same(vars(made), held) else None
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, and of one type: 1 is not True, nor 1.0."""
+    if type(one) is not type(other):
+        return False
+    match one:
+        case tuple() | list():
+            return len(one) == len(other) and all(map(_is_same, one, other))
+        case dict():
+            return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    try:
+        return bool(one == other) or (hasattr(one, "__dict__") and _is_same(vars(one), vars(other)))
+    except (TypeError, ValueError, RuntimeError):
+        return False
