@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,7 +65,10 @@ class Arguments:
     place, and imports between them. FOLDER is the package: from FOLDER import load"""
     at: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="JSON")] = ()
     """other arguments of the model's constructor, as in '{"depth": 2, "width": 64}': both sides are constructed with
-    them, and compared as well; once for each. With --meta, the size at which a large model is proved"""
+    them, and compared as well; once for each"""
+    prove_at: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="JSON")] = ()
+    """the same, and only there: the model itself is built without its numbers, as by --meta, and never run, so that a
+    large one is proved at a size that fits"""
     time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
     """that comparing both sides may take, as estimated: what would take longer is compared at smaller lengths"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
@@ -84,6 +87,8 @@ class Arguments:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     given = tyro.cli(Arguments, prog="port translate", args=arguments)
+    if given.prove_at:
+        given = replace(given, meta=True, at=(*given.at, *given.prove_at))
     if given.dry_run and given.out is not None:
         raise UsageError("--dry-run writes nothing: leave --out away")
     if given.dry_run and given.json:
@@ -97,7 +102,8 @@ def main(arguments: Sequence[str]) -> int:
     if given.package and given.out is None:
         raise UsageError("--package writes a package that is imported by its folder's name: give it one, -o FOLDER")
     if given.meta and given.weights is not None:
-        raise UsageError("--meta builds a model without numbers: leave --weights away, or --meta")
+        option = "--prove-at" if given.prove_at else "--meta"
+        raise UsageError(f"{option} builds a model without numbers: leave --weights away, or {option}")
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError as error:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 Settings = Mapping[str, Any]
 """Names of the constructor's arguments, ``heads`` or ``config.n_head`` → values."""
+
+OtherModel = Settings | Callable[[], Any]
+"""The original at other settings: what is moved, or what constructs it so."""
 
 
 NOT_CONSTRUCTED = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -146,21 +146,21 @@ def programmed_at(
         seen = watched(root, model.construct if base.is_told else None)
         if base.kept is None:
             return programmed(cases, run, seen, constructed(root, model.construct), fixed, remat=base.remat)
-        kept = calls_of(cases[0], model.construct)
+        kept = calls_of(cases[0], model)
         return programmed(cases, run, seen, None, fixed, remat=base.remat, kept=kept)
 
 
-def calls_of(captured: BothRuns, construct: Callable[[], Any]) -> ConstructionCalls:
+def calls_of(captured: BothRuns, model: Sized) -> ConstructionCalls:
     """The calls of a model's constructors.
 
     Raises:
         CannotKeep: the original cannot be constructed anew.
     """
     layers = frozenset(type(module) for module in captured.layers.values())
-    calls = construction_calls(captured.root, construct, layers)
+    calls = construction_calls(captured.root, model.construct, layers)
     if calls is None:
         raise CannotKeep("constructed once more, the original is another model, or fails")
-    return calls
+    return replace(calls, root={**calls.root, **model.given})
 
 
 def constructed_at(model: Sized) -> Any:

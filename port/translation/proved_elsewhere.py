@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,10 @@ from port.errors import UsageError
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.translation.assembling import assembled
 from port.translation.borne_out import first_difference, named_settings, settings_of, source_of
-from port.translation.frontend.construction.settings import Setting, Sized, fitted
+from port.translation.frontend.construction.settings import Setting, Sized, constructed_by, fitted
 from port.translation.frontend.example_inputs import Given
 from port.translation.frontend.python_random import same_numbers_afterwards
-from port.translation.other_settings import Settings, said
+from port.translation.other_settings import OtherModel, Settings, said
 from port.translation.programs import Programmed, constructed_at, programmed_at
 from port.translation.result import Translation
 from port.translation.structure.kept_constructors import CannotKeep
@@ -44,11 +44,11 @@ class Elsewhere:
 
     @output_sizes_at_calls()
     @same_numbers_afterwards()
-    def at(self, settings: Settings, module: Any = None) -> Translation:
+    def at(self, settings: OtherModel, module: Any = None) -> Translation:
         """What is written for the original at other settings.
 
         Args:
-            settings: that are moved.
+            settings: that are moved; or what constructs the original with others.
             module: of the original's class, constructed with them; by default a new one.
 
         Raises:
@@ -84,13 +84,29 @@ class Elsewhere:
         others = tuple(replace(other, source=text, lengths=before.lengths) for other, before in known)
         return replace(made, source=text, lengths=self._made.lengths, others=others)
 
-    def proof(self, model: Sized, **options: Any) -> Proof:
-        """Both sides compared at other settings."""
-        module = constructed_at(model)
+    def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
+        """Both sides compared at other settings.
+
+        Args:
+            settings: that are moved; or what constructs the original with others.
+            module: of the original's class, constructed with them; by default a new one.
+            options: of `port.translation.verify.prove`.
+
+        Raises:
+            UsageError: the source does not take them, or the original does not; names what is to be done.
+        """
+        return self.proof(self.model(settings), module, **options)
+
+    def proof(self, model: Sized, module: Any = None, **options: Any) -> Proof:
+        """Both sides compared as a model is constructed elsewhere."""
+        module = constructed_at(model) if module is None else module
         return proved(module, self._translated(model, module), model.calls, **options)
 
-    def model(self, settings: Settings) -> Sized:
+    def model(self, settings: OtherModel) -> Sized:
         """The original's construction at other settings.
+
+        Args:
+            settings: that are moved; or what constructs the original with others.
 
         Raises:
             UsageError: the source does not take them, or the original does not.
@@ -101,6 +117,8 @@ class Elsewhere:
                 f"{type(root).__qualname__} cannot be constructed at other settings: say how it is constructed, "
                 "construct=lambda: …"
             )
+        if callable(settings):
+            return self._constructed_by(self._model, settings)
         try:
             known = named_settings(self._base.program, settings)
         except KeyError as error:
@@ -114,6 +132,16 @@ class Elsewhere:
             return fitted(self._model, moves)
         except Exception as error:
             raise UsageError(f"the original refuses {said(settings)}: {type(error).__name__}: {error}") from error
+
+    @staticmethod
+    def _constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
+        try:
+            return constructed_by(model, construct)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            raise UsageError(
+                f"the other original refuses the example inputs, or cannot be constructed anew: {why}"
+            ) from error
 
 
 def _names(base: Programmed) -> str:

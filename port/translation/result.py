@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from port.errors import UsageError
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.codegen.packages.original_files import OriginalDefinition
 from port.translation.ir.lowered import Unsupported
-from port.translation.other_settings import OtherSettings, Settings
+from port.translation.other_settings import OtherModel, OtherSettings
 from port.translation.verify import Proof
+
+
+class AtOtherSettings(Protocol):
+    """A translation at other settings of the original's constructor."""
+
+    def at(self, settings: OtherModel, module: Any = None) -> Translation:
+        """What is written for the original there."""
+
+    def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
+        """Both sides compared there."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class Translation(WrittenModule):
         originals: the name of each written definition → what of the original's it was made from.
         settings: of the original's constructor: which other values the source takes, and which it does not.
         proof: the float64 comparison of both sides; None if it was not asked for, or nothing could be run.
-        elsewhere: gives the translation at other settings, of a new module or of one that is given.
+        elsewhere: the translation at other settings.
     """
 
     notes: dict[str, list[str]] = field(default_factory=dict)
@@ -43,12 +52,31 @@ class Translation(WrittenModule):
     settings: OtherSettings = field(default_factory=OtherSettings)
     others: tuple[Translation, ...] = field(default=(), repr=False)
     proof: Proof | None = None
-    elsewhere: Callable[[Settings, Any], Translation] | None = field(default=None, repr=False, compare=False)
+    elsewhere: AtOtherSettings | None = field(default=None, repr=False, compare=False)
+
+    def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
+        """Both sides compared in float64 at other settings of the original's constructor.
+
+        Args:
+            settings: ``{"depth": 4}``; or what constructs the original with others, ``lambda: resnet34()``.
+            module: of the original's class, constructed with them; by default a new one.
+            options: ``time_limit`` and ``tell``, as `port.translate` has them.
+
+        Raises:
+            UsageError: the source does not take these settings, or the original does not; says why.
+        """
+        return self._elsewhere.proof_at(settings, module, **options)
+
+    @property
+    def _elsewhere(self) -> AtOtherSettings:
+        if self.elsewhere is None:
+            raise UsageError("a translation that was not checked is what it is: translate with check=True")
+        return self.elsewhere
 
     def build(
         self,
         *,
-        arguments: Settings | None = None,
+        arguments: OtherModel | None = None,
         weights: Any = None,
         seed: int = 0,
         filled: bool = True,
@@ -57,7 +85,8 @@ class Translation(WrittenModule):
         """A new Flax module of the source.
 
         Args:
-            arguments: of the original's constructor that are others than those of the module that was translated.
+            arguments: of the original's constructor that are others than those of the module that was translated; or
+                what constructs the original with others, ``lambda: resnet34()``.
             weights: a torch module of the original's class, constructed with them, whose weights it gets.
             seed: of its random streams, and of its initial values.
             filled: whether it has the original's weights; one with other arguments has those of ``weights``, if any.
@@ -69,7 +98,5 @@ class Translation(WrittenModule):
         """
         if arguments is None and weights is None:
             return super().build(seed=seed, filled=filled, **options)
-        if self.elsewhere is None:
-            raise UsageError("a translation that was not checked is built as it is: translate with check=True")
-        made = self.elsewhere(arguments or {}, weights)
+        made = self._elsewhere.at(arguments or {}, weights)
         return WrittenModule.build(made, seed=seed, filled=filled and weights is not None, **options)

@@ -19,7 +19,7 @@ from port.translation.frontend.construction import constructed
 from port.translation.frontend.example_inputs import Given, arguments, check_objects
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.frontend.single_layer import as_root
-from port.translation.other_settings import Settings
+from port.translation.other_settings import OtherModel
 from port.translation.result import Translation
 from port.translation.structure.init_inference import watched
 from port.translation.writing import Original, Wanted, written
@@ -43,7 +43,7 @@ def translate(
     remat: Sequence[str] | str = (),
     standalone: bool = False,
     package: bool = False,
-    at: Settings | Sequence[Settings] = (),
+    at: OtherModel | Sequence[OtherModel] = (),
     time_limit: float = TIME_LIMIT,
     tell: Callable[[str], Any] | None = None,
 ) -> Translation:
@@ -74,8 +74,9 @@ def translate(
             safetensors and numpy.
         package: whether the source is a package as well, ``package.files``: a file for each file of the original's that
             defines something of it, with the same names in the same places. It is what is compared then.
-        at: other settings of the original's constructor, ``{"depth": 4, "width": 48}``, or several: both sides are
-            constructed with them, and compared as well. So a model on the meta device is proved at a size that fits.
+        at: other settings of the original's constructor, ``{"depth": 4, "width": 48}``, or what constructs it with
+            others, ``lambda: Net(depth=4)``, or several: both sides are constructed with them, and compared as well.
+            So a model on the meta device is proved at a size that fits.
         time_limit: seconds that comparing both sides may take, as estimated beforehand; what would take longer is
             compared at smaller lengths, or not at all, and the proof says so.
         tell: is told beforehand how long that takes, if it is long.
@@ -103,7 +104,7 @@ def translate(
         run,
         seen=watched(root, made_anew),
         construction=constructed(root, made_anew) if check else None,
-        is_told=construct is not None,
+        construct=made_anew,
     )
     wanted = Wanted(
         name=name,
@@ -111,7 +112,7 @@ def translate(
         remat=remat,
         standalone=standalone,
         package=package,
-        at=(at,) if isinstance(at, Mapping) else tuple(at),
+        at=(at,) if isinstance(at, Mapping) or callable(at) else tuple(at),
         time_limit=time_limit,
         tell=tell,
     )

@@ -21,12 +21,13 @@ from port.translation.free_dimensions import (
 )
 from port.translation.frontend.construction import Construction
 from port.translation.frontend.construction.arguments import is_configuration
+from port.translation.frontend.construction.constructed_values import with_constructed_values
 from port.translation.frontend.construction.construction_calls import ConstructionCalls
 from port.translation.frontend.construction.settings import Sized, sized
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.ir import syntax
-from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherSettings, Settings
+from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherModel, OtherSettings
 from port.translation.programs import Programmed, calls_of, programmed
 from port.translation.proved_elsewhere import Elsewhere, joined, proved
 from port.translation.result import Translation
@@ -56,14 +57,14 @@ class Original:
         run: captures one with other lengths free, given the call's arguments.
         seen: how parameters and buffers start.
         construction: how it is constructed, if that is known.
-        is_told: whether somebody said how.
+        construct: constructs it, where somebody said how.
     """
 
     captured: Sequence[BothRuns]
     run: Callable[..., BothRuns]
     seen: Seen
     construction: Construction | None
-    is_told: bool
+    construct: Callable[[], Any] | None
 
     @property
     def root(self) -> torch.nn.Module:
@@ -80,7 +81,7 @@ class Wanted:
     remat: Sequence[str] | str
     standalone: bool
     package: bool
-    at: Sequence[Settings]
+    at: Sequence[OtherModel]
     time_limit: float
     tell: Callable[[str], Any] | None
 
@@ -125,7 +126,7 @@ def written(original: Original, wanted: Wanted, *, keeps: bool = True) -> tuple[
     else:
         proof = proved(root, made, given, time_limit=wanted.time_limit, tell=wanted.tell)
     proofs = [(model.named, elsewhere.proof(model, time_limit=wanted.time_limit)) for model in there]
-    return replace(made, proof=joined(proof, proofs), elsewhere=elsewhere.at), kept is not None
+    return replace(made, proof=joined(proof, proofs), elsewhere=elsewhere), kept is not None
 
 
 @contextmanager
@@ -154,10 +155,12 @@ def _borne(
     captured, root = original.captured, original.root
     cls: Any = type(root)
     if original.construction is None:
-        unknown = CONSTRUCTED_OTHERWISE if original.is_told else NOT_CONSTRUCTED
+        unknown = CONSTRUCTED_OTHERWISE if original.construct is not None else NOT_CONSTRUCTED
         has_arguments = check and bool(parameters(cls))
         return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None
     model = sized(original.construction, root, [(case.args, case.kwargs) for case in captured])
+    if model is not None and original.construct is not None:
+        model = replace(model, given=with_constructed_values(model.given, original.construct))
     program = partial(programmed, captured, original.run, original.seen, original.construction, remat=bool(remat))
     whole = _whole(captured, program, model if keeps else None) or program()
     steps = sum(len(case.graphs[True].steps) for case in captured)
@@ -170,7 +173,7 @@ def _whole(captured: Sequence[BothRuns], program: Callable[..., Programmed], mod
     if model is None or any(map(is_configuration, model.given.values())):
         return None  # of a configuration the fields are written that are read
     try:
-        whole = program(kept=calls_of(captured[0], model.construct))
+        whole = program(kept=calls_of(captured[0], model))
     except CannotKeep:
         return None
     return whole if is_built(whole) else None

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -134,8 +134,13 @@ class WrittenModule:
     @property
     def constructor(self) -> Callable[..., Any]:
         """The root's class with the arguments of this model; it takes ``rngs``, ``dtype`` and ``param_dtype``."""
-        given = {name: eval(text, self.code.__dict__) for name, text in self.arguments.items()}
-        return partial(self.code.__dict__[self.name], **given)
+
+        def construct(**options: Any) -> Any:
+            own = self.code.__dict__
+            given = {name: eval(text, own, {"options": options}) for name, text in self.arguments.items()}
+            return own[self.name](**given, **options)
+
+        return construct
 
     @cached_property
     def code(self) -> Any:

@@ -78,9 +78,12 @@ def render(
         imports.own("Tables")
     if weights is not None:
         partly = {"TABLES", "unknown_start"} & read
-        text += "\n\n\n" + (_LOAD_LATER if partly else _LOAD).format(
-            root=root, weights=weights, arguments="".join(f"{name}={text}, " for name, text in arguments.items())
-        )
+        given = "".join(f"{name}={text}, " for name, text in arguments.items())
+        # What makes a module among the arguments takes the options too.
+        loading = _LOAD.replace(_MADE, _WITH_OPTIONS + _MADE_SO) if "**options" in given else _LOAD
+        if partly:
+            loading = loading.replace("    model =", "    with filled_later():\n        model =")
+        text += "\n\n\n" + loading.format(root=root, weights=weights, arguments=given)
         if partly:
             imports.own("filled_later")
         imports.line("from pathlib import Path")
@@ -230,5 +233,6 @@ def load(
     return model
 '''.strip()
 
+_WITH_OPTIONS = '    options = {{"rngs": rngs or nnx.Rngs(0), **options}}\n'
+_MADE_SO = "    model = {root}({arguments}**options)\n"
 _MADE = "    model = {root}({arguments}rngs=rngs or nnx.Rngs(0), **options)\n"
-_LOAD_LATER = _LOAD.replace(_MADE, "    with filled_later():\n    " + _MADE)

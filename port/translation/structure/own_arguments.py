@@ -193,8 +193,8 @@ class OwnArguments:
         of = origin.path
         if of not in self._known.modules:
             return None
-        now = _attribute(self._tree.modules[of], origin.attribute)
-        held = _attribute(self._known.modules[of], origin.attribute)
+        now = attribute_of(self._tree.modules[of], origin.attribute)
+        held = attribute_of(self._known.modules[of], origin.attribute)
         # torch's own layers may hold a plain number: of those it is noted what they were given.
         given = self._known.layers.get(of, {}).get(origin.attribute)
         return next((origin_of(each) for each in (held, given) if origin_of(each) and is_same(plain(each), now)), None)
@@ -216,8 +216,8 @@ class OwnArguments:
         assert self._known is not None
         match origin:
             case AttributeOf(of, attribute) if of == path:
-                value = _attribute(self._known.modules[path], attribute)
-                if not is_same(plain(value), _attribute(self._tree.modules[path], attribute)):
+                value = attribute_of(self._known.modules[path], attribute)
+                if not is_same(plain(value), attribute_of(self._tree.modules[path], attribute)):
                     return None
                 name = attribute.rpartition(".")[2]
             case LengthOf(tensor, axis) if tensor.startswith("self."):
@@ -261,12 +261,23 @@ def _first_name(argument: str) -> str:
     return re.split(r"[.\[]", argument, maxsplit=1)[0]
 
 
-def _attribute(module: Any, text: str) -> Any:
-    """``config.n_head`` of a module; None where there is none."""
+def attribute_of(module: Any, text: str) -> Any:
+    """``config.n_head``, or ``window[0]``, of a module; None where there is none."""
     value = module
-    for name in text.split("."):
-        held = vars(value) if hasattr(value, "__dict__") else {}
-        if name not in held:
+    for name, item in _STEP.findall(text):
+        if name:
+            held = vars(value) if hasattr(value, "__dict__") else {}
+            if name not in held:
+                return None
+            value = held[name]
+        elif isinstance(value, tuple | list | dict):
+            try:
+                value = value[int(item) if item.lstrip("-").isdigit() else item[1:-1]]
+            except (LookupError, TypeError):
+                return None
+        else:
             return None
-        value = held[name]
     return value
+
+
+_STEP = re.compile(r"(\w+)|\[([^\[\]]+)\]")

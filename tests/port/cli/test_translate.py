@@ -390,6 +390,16 @@ def test_without_weights(place: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "import load" not in report and "test_net.py" not in report
 
 
+def test_proved_small_and_run_large(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "large"
+    options = ("--input", "2,2,3,3", "--prove-at", '{"width": 5}', "-o", str(folder))
+    assert run("translated_models:Net", *options) == 0
+    said = capsys.readouterr().out
+    assert "with width = 5" in said
+    assert "on the meta device, and has no weights" in said
+    assert sorted(file.name for file in folder.iterdir()) == ["net.mapping.toml", "net.py", "report.md"]
+
+
 def test_several_example_calls(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "options"
     assert run("translated_models:Options", "--inputs", "translated_models:calls", "-o", str(folder)) == 0
@@ -425,6 +435,11 @@ REFUSED = {
     "inputs fail": ((NET, "--inputs", "translated_models:fails"), "RuntimeError: no luck today"),
     "no weights": ((NET, *SHAPE, "--weights", "gone.pth"), "gone.pth: there is no such file"),
     "weights for none": ((NET, *SHAPE, "--weights", "wide.pth", "--meta"), "--meta builds a model without numbers"),
+    "weights for none of a size": (
+        (NET, *SHAPE, "--weights", "wide.pth", "--prove-at", '{"width": 5}'),
+        "--prove-at builds a model without numbers: leave --weights away, or --prove-at",
+    ),
+    "a size that is none": ((NET, *SHAPE, "--prove-at", '{"wdth": 5}'), "has no argument 'wdth'"),
     "other weights": ((NET, *SHAPE, "--weights", "wide.pth"), "head.weight has shape (3, 16), needed is (3, 12)"),
     "no part": ((NET, *SHAPE, "--submodule", "tail"), "unknown part of Net 'tail'; there are: head"),
     "idle part": (("translated_models:Branches", "--input", "2,3", "--submodule", "idle"), "does not call its part"),

@@ -73,7 +73,7 @@ def test_a_fault_in_the_constructor_is_caught(staged: Any) -> None:
     """A product of the constructor's that is a sum: the same where it was translated, another model at other widths."""
     from dataclasses import replace
 
-    made = staged.elsewhere({"depths": [2, 3], "width": 6}, Staged(Plain, [2, 3], width=6))
+    made = staged.elsewhere.at({"depths": [2, 3], "width": 6}, Staged(Plain, [2, 3], width=6))
     assert "self._stage(block, 2 * width, depths[1]" in made.source
     planted = replace(made, source=made.source.replace("self._stage(block, 2 * width", "self._stage(block, 5 + width"))
     with pytest.raises(WeightsMismatch, match=r"head.kernel with the shape \(11, 3\), and its weights have \(12, 3\)"):

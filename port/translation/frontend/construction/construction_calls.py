@@ -18,6 +18,7 @@ import torch
 
 from port.translation.frontend.construction.arguments import GivenArguments
 from port.translation.frontend.construction.constructed import is_alike
+from port.translation.frontend.construction.constructed_values import Call
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
 from port.translation.frontend.construction.sizes import Sizes
 from port.translation.frontend.meta_device import parameters_on_meta
@@ -69,13 +70,13 @@ class ConstructionCalls:
 
 
 def construction_calls(
-    module: torch.nn.Module, construct: Callable[[], Any], layers: frozenset[type] = frozenset()
+    module: torch.nn.Module, construct: Callable[[Call], Any], layers: frozenset[type] = frozenset()
 ) -> ConstructionCalls | None:
     """Construct a model anew, and see which calls in its constructors' source make what; None if it is another then.
 
     Args:
         module: one that was constructed before.
-        construct: makes one like it.
+        construct: makes one like it, and calls by what it is given what makes its arguments.
         layers: classes of those that are kept whole.
     """
     seeing = _Seeing(layers)
@@ -84,7 +85,7 @@ def construction_calls(
     own = {cls for cls in classes - layers if is_own(cls)}
     try:
         with again(0), seeing.watching(own), parameters_on_meta(), sizes:
-            made = construct()
+            made = construct(seeing.call)
     except Exception:  # a constructor may ask more of a number than its value
         return None
     if not is_alike(made, module) or id(made) not in seeing.of_own:
@@ -147,6 +148,10 @@ class _Seeing:
             for cls, constructor in watched.items():
                 stack.enter_context(mock.patch.object(cls, "__init__", constructor))
             yield
+
+    def call(self, called: Call, /, **arguments: Any) -> Any:
+        """Call what makes an argument of the root's."""
+        return self._watched(called)(**arguments)
 
     def _constructor(self, construct: FunctionType) -> Callable[..., None]:
         seen = self._with_calls_seen(construct) or construct

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +12,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from port.translation.frontend.construction.arguments import is_configuration
-from port.translation.frontend.construction.constructed import Construction, is_alike
+from port.translation.frontend.construction.constructed import Construction, constructed, is_alike
+from port.translation.frontend.construction.constructed_values import Call, made_anew, with_constructed_values
 from port.translation.frontend.example_inputs import Given, numbers_of
 from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta
 from port.translation.frontend.python_random import again
@@ -47,9 +48,13 @@ class Sized:
         """What is moved, by names: ``heads``, ``config.n_head``."""
         return {".".join(setting): value for setting, value in self.moved.items()}
 
-    def construct(self) -> Any:
-        """A model at these settings."""
-        return self.cls(**copy.deepcopy(dict(self.given)))
+    def construct(self, call: Call | None = None) -> Any:
+        """A model at these settings.
+
+        Args:
+            call: calls what makes the modules and the objects that it is given.
+        """
+        return self.cls(**made_anew(dict(self.given), call))
 
     def settings(self) -> dict[Setting, Any]:
         """The numbers and switches among what the constructor is given, and in its configurations."""
@@ -71,6 +76,32 @@ def sized(construction: Construction, module: Any, calls: Iterable[Given]) -> Si
     except Exception:  # it reads a file, say
         return None
     return found if is_alike(made, module) else None
+
+
+def constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
+    """A model of the same class that another call constructs.
+
+    Args:
+        model: as it is given.
+        construct: makes the other one.
+
+    Raises:
+        ValueError: that is of another class, or another one when it is constructed again.
+        Exception: the original's own, also where it does not take the inputs.
+    """
+    with again(0):
+        module = construct()
+    if type(module) is not model.cls:
+        raise ValueError(f"it gives a {type(module).__qualname__}, and what was written is of {model.cls.__qualname__}")
+    construction = constructed(module, construct)
+    made = sized(construction, module, model.calls) if construction is not None else None
+    if made is None:
+        raise ValueError("constructed once more, it is another model")
+    given = with_constructed_values(made.given, construct)
+    changed = {name: value for name, value in given.items() if repr(value) != repr(model.given.get(name))}
+    made = replace(made, given=given, moved={(name,): value for name, value in changed.items()})
+    _run(made, False)
+    return made
 
 
 def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -15,8 +16,10 @@ from port.translation.ir.origin import AttributeOf, LiteralAt, Origin, ShapeRead
 from port.translation.ir.origin_expression import expression_of, leaves_of
 from port.translation.ir.origin_numbers import plain
 from port.translation.structure.body import Body
-from port.translation.structure.own_arguments import OwnArguments
+from port.translation.structure.own_arguments import OwnArguments, attribute_of
 
+_ITEM = re.compile(r"\w+(\[[^\[\]]+\])*")
+"""An attribute, or an item of what it is: ``window[0]``."""
 N = TypeVar("N", bound=syntax.Node)
 
 
@@ -37,13 +40,14 @@ class CalledArguments(OwnArguments):
         if not is_own(type(self._tree.modules[path])):
             return super().in_body(path, body, taken)
 
+        held, made = self._tree.modules, self._calls.modules
+
         def leaf(origin: Origin) -> syntax.Expr | None:
             match origin:
                 case ShapeRead(variable, axis):
                     return code(f"{variable}.shape[{axis}]")
-                case AttributeOf(of, attribute) if of == path and attribute.isidentifier():
-                    now = vars(self._tree.modules[path]).get(attribute)
-                    anew = vars(self._calls.modules[path]).get(attribute)
+                case AttributeOf(of, attribute) if of == path and _ITEM.fullmatch(attribute):
+                    now, anew = (self._held_in(modules[path], attribute) for modules in (held, made))
                     known = isinstance(now, bool | int | float | str) and is_same(plain(anew), now)
                     return code(f"self.{attribute}") if known else None
             return None
@@ -60,6 +64,13 @@ class CalledArguments(OwnArguments):
         statements = tuple(syntax.transformed(statement, said) for statement in body.statements)
         returns = None if body.returns is None else syntax.transformed(body.returns, said)
         return replace(body, statements=statements, returns=returns), {}
+
+    @staticmethod
+    def _held_in(module: Any, attribute: str) -> Any:
+        """What a module holds under a name, or in a tuple, a list or a dict of plain values there."""
+        name, _, item = attribute.partition("[")
+        held = vars(module).get(name)
+        return attribute_of(module, attribute) if not item or type(held) in (tuple, list, dict) else None
 
     def sizes(self, name: str, tensor: Any) -> tuple[int, ...]:
         """The lengths of a parameter or a buffer, with their origins where those are known."""

@@ -9,15 +9,17 @@ from types import FunctionType
 from typing import Any
 
 from port.errors import NoPair
+from port.translation.frontend.construction.constructed_values import ConstructedValue
 from port.translation.frontend.construction.construction_calls import is_own
 from port.translation.frontend.meta_device import constructed_on_meta
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, literal
-from port.translation.structure.constructors import function_form, is_function, layer_form, shortened
+from port.translation.structure.constructors import OPTIONS, function_form, is_function, layer_form, shortened
 from port.translation.structure.kept_constructors.also_written import AlsoWritten, is_own_function
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
-from port.translation.structure.kept_constructors.given_objects import arguments_of_object
+from port.translation.structure.kept_constructors.given_objects import arguments_of_object, is_same_object
 
+_OPTIONS_GIVEN = syntax.Keyword(None, syntax.Name(OPTIONS))
 _SAMPLES = (4, 6)
 """What a layer is constructed with, to see what of its twin's construction does not depend on it."""
 Key = tuple[type, str]
@@ -89,6 +91,8 @@ class ClassValues:
         import torch
 
         match thing:
+            case ConstructedValue(made_by=made_by, arguments=arguments):
+                return self._made(made_by, arguments)
             case partial() if not self.is_layer(thing):
                 parts = tuple(map(self.value, thing.args))
                 keywords = tuple(syntax.Keyword(name, self.value(each)) for name, each in thing.keywords.items())
@@ -115,6 +119,26 @@ class ClassValues:
             return literal(thing)
         except NoSource:
             raise CannotKeep(f"source cannot say the {type(thing).__name__} that a constructor is given") from None
+
+    def _made(self, made_by: Any, arguments: Mapping[str, Any]) -> syntax.Expr:
+        """The call that makes a module, or an object, that a constructor is given."""
+        import torch
+
+        parameters = inspect.signature(made_by).parameters
+        keywords = [
+            syntax.Keyword(name, self.value(each))
+            for name, each in arguments.items()
+            if not is_same_object(each, parameters[name].default)
+        ]
+        if isinstance(made_by, FunctionType) and is_own_function(made_by):
+            self._found.functions[made_by] = None
+            return syntax.Call(syntax.Name(made_by.__name__), (), (*keywords, _OPTIONS_GIVEN))
+        if made_by in self._names and issubclass(made_by, torch.nn.Module):
+            return syntax.Call(syntax.Name(self._names[made_by]), (), (*keywords, _OPTIONS_GIVEN))
+        if isinstance(made_by, type) and is_own(made_by) and not issubclass(made_by, torch.nn.Module):
+            self._found.classes[made_by] = None
+            return syntax.Call(syntax.Name(made_by.__name__), (), tuple(keywords))
+        raise CannotKeep(f"source cannot say the {made_by.__name__} that a constructor is given")
 
     def _constants(self, value: Any) -> dict[str, syntax.Expr]:
         """What the twin of a class is given whatever the class is constructed with, but for what it does by itself."""

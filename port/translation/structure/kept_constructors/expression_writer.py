@@ -6,7 +6,7 @@ import ast
 import inspect
 from functools import cached_property, partial
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -33,7 +33,9 @@ class ExpressionWriter(ast.NodeTransformer):
         owner: the class that it is written in, if that is one's method.
     """
 
-    def __init__(self, known: Known, function: FunctionType, definition: ast.FunctionDef | None, owner: Owner | None) -> None:
+    def __init__(
+        self, known: Known, function: FunctionType, definition: ast.FunctionDef | None, owner: Owner | None
+    ) -> None:
         self.known, self.function, self.owner = known, function, owner
         self.parts: list[syntax.Expr] = []
         self.own = own_names(definition) if definition is not None else set(inspect.signature(function).parameters)
@@ -80,6 +82,8 @@ class ExpressionWriter(ast.NodeTransformer):
     def _call(self, node: ast.Call) -> ast.expr:
         """A call that is no module's construction."""
         target = self.known.names.stands_for(node.func, self.function, self.own)
+        if target is cast:
+            return self.visit(node.args[1])  # type: ignore[no-any-return]
         if target is partial and (made_so := self._partial(node)) is not None:
             return made_so
         is_module = isinstance(target, type) and issubclass(target, torch.nn.Module)

@@ -10,6 +10,7 @@ from port.translation.frontend.construction.function_trees import calls_of, defi
 from port.translation.ir import syntax
 from port.translation.structure.kept_constructors.also_written import is_own_function
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
+from port.translation.structure.kept_constructors.comments import take_comments
 from port.translation.structure.kept_constructors.known import Known, Owner
 from port.translation.structure.kept_constructors.needed_statements import attributes_assigned, with_needed
 from port.translation.structure.kept_constructors.statement_writer import StatementWriter
@@ -25,6 +26,7 @@ def body_of(function: FunctionType, known: Known, owner: Owner | None = None) ->
     if definition is None:
         raise CannotKeep(f"the source of {function.__qualname__} cannot be read")
     own = copy.deepcopy(definition)
+    take_comments(function, own)
     for number, node in enumerate(calls_of(own)):
         node.number = number  # type: ignore[attr-defined]
     if isinstance(own.body[0], ast.Expr) and isinstance(own.body[0].value, ast.Constant):
@@ -41,21 +43,30 @@ def body_of(function: FunctionType, known: Known, owner: Owner | None = None) ->
 
 
 class _WithoutParentheses(ast.NodeTransformer):
-    """Writes ``a, b = c, d`` and ``return a, b`` without the parentheses that `ast.unparse` puts around a tuple."""
+    """Takes away parentheses that `ast.unparse` puts, and a person does not: ``a, b = c, d``, ``sum(x for x in y)``."""
 
-    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
-        node.value = self._bare(node.value)
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        node.value = _bare_tuple(node.value)
         return node
 
-    def visit_Return(self, node: ast.Return) -> ast.stmt:
-        node.value = node.value and self._bare(node.value)
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        self.generic_visit(node)
+        node.value = node.value and _bare_tuple(node.value)
         return node
 
-    @staticmethod
-    def _bare(value: ast.expr) -> ast.expr:
-        if not isinstance(value, ast.Tuple) or len(value.elts) < 2:
-            return value
-        return ast.Name(", ".join(map(ast.unparse, value.elts)), ast.Load())
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        match node.args, node.keywords:
+            case [ast.GeneratorExp() as only], []:
+                node.args = [ast.Name(ast.unparse(only)[1:-1], ast.Load())]
+        return node
+
+
+def _bare_tuple(value: ast.expr) -> ast.expr:
+    if not isinstance(value, ast.Tuple) or len(value.elts) < 2:
+        return value
+    return ast.Name(", ".join(map(ast.unparse, value.elts)), ast.Load())
 
 
 def _methods_that_make(owner: Owner, known: Known) -> set[str]:

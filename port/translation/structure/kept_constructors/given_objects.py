@@ -31,26 +31,26 @@ def arguments_of_object(thing: Any) -> Mapping[str, Any] | None:
     given = {
         each.name: given[each.name]
         for each in parameters
-        if each.name in given and not _is_same(given[each.name], each.default)
+        if each.name in given and not is_same_object(given[each.name], each.default)
     }
     try:
         with again(0):
             made = cls(**copy.deepcopy(given))
     except Exception:  # it asks for more than it keeps, or refuses what it has made of it
         return None
-    return given if _is_same(vars(made), held) else None
+    return given if is_same_object(vars(made), held) else None
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def is_same_object(one: Any, other: Any) -> bool:
     """Whether two values are equal, and of one type: 1 is not True, nor 1.0."""
     if type(one) is not type(other):
         return False
     match one:
         case tuple() | list():
-            return len(one) == len(other) and all(map(_is_same, one, other))
+            return len(one) == len(other) and all(map(is_same_object, one, other))
         case dict():
-            return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+            return one.keys() == other.keys() and all(is_same_object(one[key], other[key]) for key in one)
     try:
-        return bool(one == other) or (hasattr(one, "__dict__") and _is_same(vars(one), vars(other)))
+        return bool(one == other) or (hasattr(one, "__dict__") and is_same_object(vars(one), vars(other)))
     except (TypeError, ValueError, RuntimeError):
         return False

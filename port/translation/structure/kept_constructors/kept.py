@@ -12,13 +12,14 @@ from typing import Any
 import torch
 
 from port.translation.frontend.construction.construction_calls import (
+    INHERITED,
     ConstructionCalls,
     inherits_a_layers_constructor,
     is_own,
 )
 from port.translation.frontend.construction.function_trees import definition_of
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, names_in, worth
+from port.translation.ir.expr import NoSource, code, literal, names_in, worth
 from port.translation.ir.number import is_same
 from port.translation.ir.origin_numbers import plain
 from port.translation.structure.argument import Argument
@@ -235,13 +236,15 @@ class Keeping:
     def _inherited(self, construct: FunctionType, owner: Owner, made: FoldedClass) -> syntax.FunctionDef:
         """The constructor of a class that is constructed as the layer is that it derives from."""
         own = [each for each in parameters_of(construct, self._values) if each.name not in ("device", "dtype")]
-        names = {each.name for each in own}
+        place = construct, INHERITED
         writing = StatementWriter(self._known, construct, None, owner)
         body = [own_attribute(name, writing.tensor(name, starts)) for name, starts in owner.tensors.items()]
         for name in sorted(_attributes_read(made) - owner.modules - {"deterministic"}):
-            if name not in names:
+            values = (vars(self._calls.modules[path]).get(name) for path in made.members)
+            said = {writing.said(self._known.forms.said(place, _plainly(value))) for value in values}
+            if len(said) > 1:
                 raise CannotKeep(f"{made.name} reads {name}, which is none of its arguments")
-            body.append(own_attribute(name, syntax.Name(name)))
+            body.append(own_attribute(name, said.pop()))
         given = (*own, *common_parameters())
         return syntax.FunctionDef("__init__", given, tuple(body) or (syntax.Pass(),), returns=syntax.Const(None))
 
@@ -284,6 +287,18 @@ class Keeping:
                 if name in self._read and isinstance(value, bool | int | float | str | tuple):
                     found[name] = syntax.Assign(syntax.Name(name), self._values.value(value))
         return tuple(found.values())
+
+
+def _plainly(value: Any) -> syntax.Expr:
+    """A number, or several, as an expression that knows where they come from.
+
+    Raises:
+        CannotKeep: source cannot say it.
+    """
+    try:
+        return literal(value)
+    except NoSource:
+        raise CannotKeep(f"source cannot say a {type(value).__name__}") from None
 
 
 def _attributes_of_any(tree: ast.AST) -> set[str]:

@@ -11,6 +11,7 @@ import torch
 from port.translation.frontend.construction.construction_calls import INHERITED
 from port.translation.ir import syntax
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
+from port.translation.structure.kept_constructors.comments import comments_of
 from port.translation.structure.kept_constructors.expression_writer import ExpressionWriter, options_given
 from port.translation.structure.kept_constructors.needed_statements import blocks_of
 
@@ -24,7 +25,8 @@ class StatementWriter(ExpressionWriter):
             return [self._raise()]
         made: list[ast.stmt] = []
         for statement in statements:
-            made += self._statement(statement)
+            written = self._statement(statement)
+            made += [*comments_of(statement), *written] if written else []
         return made
 
     def _statement(self, statement: ast.stmt) -> list[ast.stmt]:
