@@ -22,7 +22,7 @@ from port.translation.frontend.single_layer import as_root
 from port.translation.other_settings import OtherModel
 from port.translation.result import Translation
 from port.translation.structure.init_inference import watched
-from port.translation.writing import Original, Wanted, written
+from port.translation.writing import CapturedModel, Wanted, written
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +99,7 @@ def translate(
     captured = [_captured(partial(run, *call), static=static) for call in calls]
     root = captured[0].root
     made_anew = None if construct is None else lambda: as_root(construct())
-    original = Original(
+    original = CapturedModel(
         captured,
         run,
         seen=watched(root, made_anew),

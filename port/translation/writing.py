@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Original:
+class CapturedModel:
     """The model that is translated.
 
     Attributes:
@@ -86,7 +86,7 @@ class Wanted:
     tell: Callable[[str], Any] | None
 
 
-def written(original: Original, wanted: Wanted, *, keeps: bool = True) -> tuple[Translation, bool]:
+def written(original: CapturedModel, wanted: Wanted, *, keeps: bool = True) -> tuple[Translation, bool]:
     """The translation of a model, and whether its constructors are written as their source has them.
 
     Args:
@@ -148,7 +148,7 @@ def _told_apart(root: Any) -> Iterator[None]:
 
 
 def _borne(
-    original: Original, *, check: bool, remat: Sequence[str] | str, keeps: bool
+    original: CapturedModel, *, check: bool, remat: Sequence[str] | str, keeps: bool
 ) -> tuple[BorneOut, Sized | None, ConstructionCalls | None]:
     """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; and the
     calls of its constructors, if these are written as their source has them."""
@@ -180,7 +180,7 @@ def _whole(captured: Sequence[BothRuns], program: Callable[..., Programmed], mod
 
 
 def _said(
-    original: Original,
+    original: CapturedModel,
     fixed: frozenset[OwnArgument],
     *,
     kept: ConstructionCalls | None,

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from port.translation import writing
 from port.translation.ir.instrumentation import verifying, watching_passes
+from port.translation.structure.kept_constructors import CannotKeep
 
 
 @pytest.fixture(autouse=True)
 def _verified() -> Iterator[None]:
     with watching_passes(verifying):
         yield
+
+
+@pytest.fixture
+def from_what_they_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No constructor is written as its source has it: all are written from what they make."""
+
+    def refuse(*_: Any) -> None:
+        raise CannotKeep("a test")
+
+    monkeypatch.setattr(writing, "calls_of", refuse)

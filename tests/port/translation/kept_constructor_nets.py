@@ -116,3 +116,16 @@ class Frozen(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.linear(x)
+
+
+class Switched(nn.Module):
+    """What it makes of a switch stands in one line; its call says none of it."""
+
+    def __init__(self, width: int, is_deep: bool = False) -> None:
+        super().__init__()
+        # one layer, or two
+        self.linear = nn.Sequential(nn.Linear(3, width), nn.Linear(width, 3)) if is_deep else nn.Linear(3, width)
+        self.head = nn.Linear(3 if is_deep else width, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.tanh(self.linear(x)))

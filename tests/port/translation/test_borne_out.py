@@ -1,4 +1,7 @@
-"""An argument is kept only if the original at another value of it is written as the same source."""
+"""An argument is kept only if the original at another value of it is written as the same source.
+
+Here constructors are written from what they make; `test_kept_constructors` has those that keep their source.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ import port
 from port.translation import Translation, borne_out
 
 from .constructed_anew import taken
+
+pytestmark = pytest.mark.usefixtures("from_what_they_make")
 
 
 class Inside(nn.Module):

@@ -14,8 +14,7 @@ from flax import nnx
 from torch import Tensor, nn
 
 import port
-from port.translation import Translation, borne_out, writing
-from port.translation.structure.kept_constructors import CannotKeep
+from port.translation import Translation, borne_out
 
 from .constructed_anew import apart, classes, taken
 from .constructor_nets import (
@@ -216,16 +215,6 @@ def test_instances_in_which_arguments_make_up_for_each_other() -> None:
 
 LOOKED = Case(Looked, {"dim": 4}, _floats(2, 4), {"dim": 5}, _floats(2, 5))
 MADE_UP = Case(MadeUp, {"dim": 8, "heads": 2}, _floats(3, 8), {"dim": 8, "heads": 4}, _floats(3, 8))
-
-
-@pytest.fixture
-def from_what_they_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No constructor is written as its source has it: all are written from what they make."""
-
-    def refuse(*_: Any) -> None:
-        raise CannotKeep("a test")
-
-    monkeypatch.setattr(writing, "calls_of", refuse)
 
 
 def test_what_the_call_does_not_say_is_refused() -> None:

@@ -17,7 +17,7 @@ import port
 from port.errors import UsageError, WeightsMismatch
 from port.translation.folder import write_folder
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
-from tests.port.translation.kept_constructor_nets import Dropping, Frozen, Outer, Plain, Staged, Wider, projection
+from tests.port.translation.kept_constructor_nets import Dropping, Frozen, Outer, Plain, Staged, Switched, Wider, projection
 
 
 def distance(translation: Any, module: torch.nn.Module, x: torch.Tensor, **arguments: Any) -> float:
@@ -151,3 +151,14 @@ def test_resnet_of_torchvisions_is_another_resnet_too() -> None:
     assert "self.layer1 = self._make_layer(block, 64, layers[0], **options)" in translation.source
     other = ResNet(BasicBlock, [2, 1, 2, 1], num_classes=7)
     assert distance(translation, other, torch.randn(2, 3, 64, 64), layers=[2, 1, 2, 1], num_classes=7) < 1e-4
+
+
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_a_choice_of_which_one_half_was_never_made_refuses_that(is_deep: bool) -> None:
+    translation = port.translate(Switched(4, is_deep), torch.randn(2, 3))
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    assert translation.source.count("raise NotImplementedError") == 1
+    assert distance(translation, Switched(6, is_deep), torch.randn(2, 3), width=6) < 1e-5
+    with pytest.raises(UsageError, match="has no argument 'is_deep'"):
+        translation.build(arguments={"is_deep": not is_deep}, weights=Switched(4, not is_deep))

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.python_random import again
 
 Call = Callable[..., Any]
@@ -57,8 +58,9 @@ def with_constructed_values(given: Mapping[str, Any], construct: Call) -> Mappin
         given: by the parameters' names.
         construct: makes the model, and what it is given.
     """
-    if not any(map(_is_made, given.values())):
-        return given
+    values = given.values()
+    if not any(map(_is_made, values)) or any(map(is_configuration, values)):
+        return given  # of a configuration the fields are written that are read
     watching = _Watching()
     with again(0), watching.calls():
         made = construct()

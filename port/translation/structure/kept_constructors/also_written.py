@@ -6,6 +6,9 @@ import sys
 from dataclasses import dataclass, field
 from types import FunctionType
 
+from port.translation.ir import syntax
+from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
+
 
 @dataclass
 class AlsoWritten:
@@ -20,6 +23,17 @@ class AlsoWritten:
     imports: set[str] = field(default_factory=set)
     functions: dict[FunctionType, None] = field(default_factory=dict)
     classes: dict[type, None] = field(default_factory=dict)
+
+    def function(self, function: FunctionType) -> syntax.Name:
+        """Take in a function; gives its name.
+
+        Raises:
+            CannotKeep: it has none, as a lambda has.
+        """
+        if not function.__name__.isidentifier():
+            raise CannotKeep("its constructor is given a function that has no name")
+        self.functions[function] = None
+        return syntax.Name(function.__name__)
 
 
 def is_own_function(function: FunctionType) -> bool:

@@ -108,8 +108,7 @@ class ClassValues:
         if isinstance(thing, type) and thing in self._names:
             return syntax.Name(self._names[thing])
         if isinstance(thing, FunctionType) and is_own_function(thing):
-            self._found.functions[thing] = None
-            return syntax.Name(thing.__name__)
+            return self._found.function(thing)
         given = arguments_of_object(thing)
         if given is not None and not isinstance(thing, torch.nn.Module):
             self._found.classes[type(thing)] = None
@@ -131,8 +130,7 @@ class ClassValues:
             if not is_same_object(each, parameters[name].default)
         ]
         if isinstance(made_by, FunctionType) and is_own_function(made_by):
-            self._found.functions[made_by] = None
-            return syntax.Call(syntax.Name(made_by.__name__), (), (*keywords, _OPTIONS_GIVEN))
+            return syntax.Call(self._found.function(made_by), (), (*keywords, _OPTIONS_GIVEN))
         if made_by in self._names and issubclass(made_by, torch.nn.Module):
             return syntax.Call(syntax.Name(self._names[made_by]), (), (*keywords, _OPTIONS_GIVEN))
         if isinstance(made_by, type) and is_own(made_by) and not issubclass(made_by, torch.nn.Module):

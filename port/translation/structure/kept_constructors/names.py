@@ -69,8 +69,7 @@ class Names:
             self._take_import(node, thing, home)
             return None
         if isinstance(thing, FunctionType) and is_own_function(thing):
-            self.found.functions[thing] = None
-            return syntax.Name(thing.__name__)
+            return self.found.function(thing)
         if isinstance(thing, type) and is_own(thing) and not issubclass(thing, torch.nn.Module):
             self.found.classes[thing] = None
             return syntax.Name(thing.__name__)

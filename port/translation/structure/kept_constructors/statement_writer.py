@@ -47,6 +47,8 @@ class StatementWriter(ExpressionWriter):
                 return self._of_base(call)
             case ast.Expr(value=ast.Call() as call):
                 return self._call_alone(call)
+            case ast.Assign(value=ast.IfExp() as choice) if self._is_half_reached(choice):
+                return self._statement(self._as_branches(statement, choice))
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
                 return self._attribute(name, value)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
@@ -61,6 +63,15 @@ class StatementWriter(ExpressionWriter):
             elif name == "targets":
                 statement.targets = [self.visit(target) for target in value]  # type: ignore[attr-defined]
         return [statement]
+
+    def _is_half_reached(self, choice: ast.IfExp) -> bool:
+        return any(self.is_not_reached(node) for part in (choice.body, choice.orelse) for node in ast.walk(part))
+
+    @staticmethod
+    def _as_branches(statement: ast.Assign, choice: ast.IfExp) -> ast.If:
+        """``a = b if c else d`` in two branches, of which one may be refused."""
+        one, other = (ast.Assign(statement.targets, value) for value in (choice.body, choice.orelse))
+        return ast.If(choice.test, [one], [other])
 
     def _check_all_held(self, targets: list[ast.expr]) -> None:
         """See that of several attributes that are assigned at once none is a module that the written one does not hold.
