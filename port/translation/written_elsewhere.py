@@ -26,7 +26,7 @@ def written_at(model: Sized, base: Programmed) -> Program | None:
 def is_built(there: Programmed) -> bool:
     """Whether the source of a model constructs what its weights are for."""
     try:
-        assembled(there)[0].build()
+        assembled(there)[0].check_built()
     except Exception:  # it is the original's code, which may refuse anything
         return False
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
@@ -12,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from port.errors import UsageError, WeightsMismatch
+from port.errors import UsageError
 from port.mapping import FROZEN, TORCH_ONLY, Mapping
+from port.translation.artifact import filling
 from port.translation.artifact.calling_convention import Boundary
 from port.translation.codegen.module_of_source import MODEL, loaded
 from port.translation.codegen.packages import WrittenPackage
@@ -104,32 +106,30 @@ class WrittenModule:
             NoInitialValue: it is not filled, and has parameters of which nobody knows how they start.
             WeightsMismatch: what the source constructs has other shapes than the weights.
         """
-        import jax.numpy as jnp
         from flax import nnx
 
+        if not filled:
+            return self.constructor(rngs=nnx.Rngs(seed), **options)
+        with self._filled_later():
+            return filling.filled(lambda: self.constructor(rngs=nnx.Rngs(seed), **options), self.values, self.name)
+
+    def check_built(self) -> None:
+        """See that the module can be built; no array is made.
+
+        Raises:
+            WeightsMismatch: what the source constructs has other shapes than the weights.
+            Exception: the source's own.
+        """
+        from flax import nnx
+
+        with self._filled_later():
+            filling.check_filled(lambda: self.constructor(rngs=nnx.Rngs(0)), self.values, self.name)
+
+    def _filled_later(self) -> AbstractContextManager[None]:
         from port.nn import filled_later
 
-        made_by = self.constructor
-        if not filled:
-            return made_by(rngs=nnx.Rngs(seed), **options)
         # A source that stands alone has its own.
-        with self.code.__dict__.get("filled_later", filled_later)():
-            module = made_by(rngs=nnx.Rngs(seed), **options)
-        state = nnx.to_flat_state(nnx.state(module, nnx.Not(nnx.RngState)))
-        made = []
-        for path, variable in state:
-            name = ".".join(map(str, path))
-            array = self.values.get(name)
-            if array is not None:
-                if tuple(variable.shape) != array.shape:
-                    raise WeightsMismatch(
-                        f"the source of {self.name} constructs {name} with the shape {tuple(variable.shape)}, and its "
-                        f"weights have {array.shape}"
-                    )
-                # Copies: `jnp.asarray` might let the module share memory with `values`.
-                made.append((path, jnp.array(array, dtype=_dtype(variable, array))))
-        nnx.update(module, nnx.from_flat_state(made))
-        return module
+        return self.code.__dict__.get("filled_later", filled_later)()  # type: ignore[no-any-return]
 
     @property
     def constructor(self) -> Callable[..., Any]:
@@ -225,11 +225,3 @@ def _code_of_package(package: WrittenPackage, name: str, tables: dict[str, np.nd
     vars(made).update(vars(modules[""]))
     vars(made).update({name: getattr(modules[home], there) for name, (home, there) in package.homes.items()})
     return made
-
-
-def _dtype(variable: Any, array: np.ndarray) -> Any:
-    """The dtype that the module has there; a number of another kind keeps its own."""
-    import jax.numpy as jnp
-
-    same_kind = jnp.issubdtype(variable.dtype, jnp.floating) == jnp.issubdtype(array.dtype, jnp.floating)
-    return variable.dtype if same_kind and not jnp.issubdtype(array.dtype, jnp.complexfloating) else array.dtype

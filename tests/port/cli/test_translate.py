@@ -308,10 +308,10 @@ def test_all_else_is_written_and_the_rest_listed(
 def test_a_proof_that_fails_is_said_first(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from port.translation import translating, verify
+    from port.translation import verify, writing
 
     rows = (verify.Compared("outputs in training", 0.5, 1e-9, "output 0", 1),)
-    monkeypatch.setattr(translating, "proved", lambda *_, **__: verify.Proof(rows))
+    monkeypatch.setattr(writing, "proved", lambda *_, **__: verify.Proof(rows))
     assert run("translated_models:Net", "--input", "2,2,3,3", "-o", str(tmp_path / "wrong")) == 1
     assert capsys.readouterr().out.startswith("The two sides differ: what was written is not the same model.")
     report = (tmp_path / "wrong" / "report.md").read_text("utf-8")

@@ -17,7 +17,16 @@ import port
 from port.errors import UsageError, WeightsMismatch
 from port.translation.folder import write_folder
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
-from tests.port.translation.kept_constructor_nets import Dropping, Frozen, Outer, Plain, Staged, Switched, Wider, projection
+from tests.port.translation.kept_constructor_nets import (
+    Dropping,
+    Frozen,
+    Outer,
+    Plain,
+    Staged,
+    Switched,
+    Wider,
+    projection,
+)
 
 
 def distance(translation: Any, module: torch.nn.Module, x: torch.Tensor, **arguments: Any) -> float:
