@@ -110,3 +110,14 @@ def paths_above(path: str) -> list[str]:
     """``["layers", "layers.0"]`` for ``layers.0.norm``: the modules around one, but for the root."""
     parts = path.split(".")
     return [".".join(parts[:length]) for length in range(1, len(parts))]
+
+
+def attribute_held(module: Any, text: str) -> Any:
+    """``config.n_head`` of a module; None where there is none."""
+    value = module
+    for name in text.split("."):
+        held = vars(value) if hasattr(value, "__dict__") else {}
+        if name not in held:
+            return None
+        value = held[name]
+    return value

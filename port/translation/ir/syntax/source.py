@@ -112,6 +112,8 @@ def _shown(node: Expr) -> ast.expr:
             return ast.Name(f"@{path}|{attribute}", _READ)
         case e.Item(tree, key):
             return ast.Subscript(_expression(tree), _expression(key), _READ)
+        case e.SaidLength(said, otherwise):
+            return ast.Name(f"<{source(said)} or {source(otherwise)}>", _READ)
         case e.Hole(name):
             return ast.Name(f"<{name}>", _READ)
     raise TypeError(f"{type(node).__name__} is no expression that is written")

@@ -11,8 +11,8 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.number import is_same
-from port.translation.ir.origin import AttributeOf, LiteralAt, Origin, ShapeRead
-from port.translation.ir.origin_expression import expression_of, leaves_of
+from port.translation.ir.origin import AttributeOf, LiteralAt, NamedLength, Origin, ShapeRead
+from port.translation.ir.origin_expression import expression_of, leaves_of, read_length
 from port.translation.ir.origin_numbers import plain
 from port.translation.structure.body import Body
 from port.translation.structure.own_arguments import OwnArguments
@@ -37,8 +37,8 @@ class CalledArguments(OwnArguments):
 
         def leaf(origin: Origin) -> syntax.Expr | None:
             match origin:
-                case ShapeRead(variable, axis):
-                    return code(f"{variable}.shape[{axis}]")
+                case ShapeRead() | NamedLength():
+                    return read_length(origin)
                 case AttributeOf(of, attribute) if of == path and attribute.isidentifier():
                     now = vars(self._tree.modules[path]).get(attribute)
                     anew = vars(self._calls.modules[path]).get(attribute)

@@ -99,7 +99,8 @@ def test_a_number_of_the_callers_is_given() -> None:
     assert list(functions) == ["window_partition"]
     assert _signature(functions["window_partition"]) == "x: jax.Array, window_size: int"
     assert "window_partition(x, self.window_size)" in made.source
-    assert "x.shape[1] // window_size, window_size" in made.source
+    assert "B, H, W, C = x.shape" in made.source
+    assert "x.reshape(B, H // window_size, window_size, W // window_size, window_size, C)" in made.source
 
 
 def test_a_settings_number_is_given_and_holds_at_other_values() -> None:
