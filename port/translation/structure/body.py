@@ -252,7 +252,9 @@ class _Writer:
     def _made_by_call(self, call: Call, called: syntax.Expr, *, acts: bool = False) -> Iterator[Made]:
         """A call: one statement for its results, or one for all that it gives and one for each part."""
         results, statement = self._as_values(call), statement_at(call.place)
-        if unpacks(results):
+        # What the original calls by one name and hands on is one thing here, too.
+        is_one = statement is not None and isinstance(statement.targets, str) and not statement.taken
+        if unpacks(results) and not (is_one and isinstance(results, tuple) and len(results) > 1):
             yield Made(results, called, statement, acts=acts)
             return
         parts: dict[Value, tuple[Any, ...]] = {}

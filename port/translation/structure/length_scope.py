@@ -17,8 +17,10 @@ from port.translation.ir.origin import AttributeOf
 from port.translation.ir.source_location import SourceLocation
 from port.translation.ir.symbolic_lengths import multiple_of, same
 from port.translation.structure.call_tree import Call
+from port.translation.structure.length_statements import LengthStatement
 from port.translation.structure.name_hints import own_name
 from port.translation.structure.named_lengths import NamedLengths
+from port.translation.structure.original_tensors import assigned_tensor, given_tensor
 from port.translation.structure.said_lengths import is_said, said_with_names
 from port.translation.structure.unreachable import LostLength
 
@@ -54,14 +56,24 @@ class LengthScope:
             value = self.lowered.values.get(self.bound.get(called, ""))
             if value is None or value.shape is None or self.given_at.get(value.name) != statement.given_at:
                 continue
-            layout, array = self.lowered.layouts[value], self.names[value.name]
-            made = self.lengths.take(statement, array, value, layout, lambda name: self._is_free(name, ""))
+            tensor = self._tensor(statement, value)
+            if tensor is None:
+                continue
+            layout, array = self.lowered.layouts[tensor], self.names[value.name]
+            made = self.lengths.take(statement, array, tensor, layout, value.name, lambda name: self._is_free(name, ""))
             if made is not None:
                 found.append(made)
                 for name in names_in(made):
                     if name in self.lengths:
                         self._unbind(name)
         return found
+
+    def _tensor(self, statement: LengthStatement, array: Value) -> Value | None:
+        """The original's tensor whose lengths a statement reads, where a variable holds an array for it."""
+        if statement.given_at is None:
+            return given_tensor(self.call, self.lowered, statement.tensor, array)
+        place = SourceLocation(statement.place.file, statement.given_at)
+        return assigned_tensor(self.lowered, array, place)
 
     def _said_length(self, node: syntax.Node) -> syntax.Node:
         """A length by the names that the original gives lengths, where it is said with these alone."""

@@ -90,6 +90,7 @@ class NamedLengths:
         array: syntax.Expr,
         value: Value,
         layout: Layout,
+        held: str,
         is_free: Callable[[str], bool],
     ) -> syntax.Stmt | None:
         """The statement that gives the lengths of an array their names; None where none can be given.
@@ -97,8 +98,9 @@ class NamedLengths:
         Args:
             statement: the original's.
             array: what it is called.
-            value: the array.
-            layout: how its axes lie.
+            value: the original's tensor.
+            layout: how its axes lie in the array.
+            held: the array's own value.
             is_free: whether a variable may be called so.
         """
         rank = value.rank
@@ -113,7 +115,7 @@ class NamedLengths:
         if not named:
             return None
         for name, axis in named.items():
-            self._named[name] = _Named(value.shape[axis], axis, rank, statement, value.name)
+            self._named[name] = _Named(value.shape[axis], axis, rank, statement, held)
         pairs.sort(key=lambda pair: layout.axis(pair[1]))
         axes = [layout.axis(axis) for _, axis in pairs]
         if statement.is_list:

@@ -138,12 +138,16 @@ class Scope(LengthScope):
         shorter = with_whole_shapes(shorter, self._rank_of)
         made = syntax.transformed(renamed(shorter, self._name_of), item_taken)
         made = with_whole_shapes(made, self._rank_of, self.lengths.count_in)
-        lengths = {
-            name.lstrip("*"): len(given)
-            for name, given in self.call.parameters.items()
-            if isinstance(given, list | tuple)
-        }
-        return with_whole_lists(made, lengths)
+        # What ``*args`` gathers is a tuple, and is handed on as a list.
+        lists, tuples = (
+            {
+                own_name(name.lstrip("*")): len(given)
+                for name, given in self.call.parameters.items()
+                if isinstance(given, kind)
+            }
+            for kind in (list | tuple, tuple)
+        )
+        return with_whole_lists(made, lists, tuples)
 
     def _array_called(self, variable: str) -> tuple[Value, Layout] | None:
         """The array that a variable holds, and how its axes lie; not one of a parameter that nothing has read yet."""

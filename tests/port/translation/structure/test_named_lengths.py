@@ -50,7 +50,7 @@ IMAGE = Value("x", ("n", 3, "h", "w"), "float32")
 def written(function: Any, layout: Layout, taken: tuple[str, ...] = ()) -> str:
     (statement,) = length_statements(function)
     names = NamedLengths(function)
-    made = names.take(statement, syntax.Name("x"), IMAGE, layout, lambda name: name not in taken)
+    made = names.take(statement, syntax.Name("x"), IMAGE, layout, "x", lambda name: name not in taken)
     return "" if made is None else syntax.source(made)
 
 
@@ -84,7 +84,7 @@ def test_a_name_that_is_taken_is_not_given() -> None:
 def test_what_a_name_is_of() -> None:
     names = NamedLengths(four)
     (statement,) = names.due(None)
-    names.take(statement, syntax.Name("x"), IMAGE, channels_last(4, 1), lambda _: True)
+    names.take(statement, syntax.Name("x"), IMAGE, channels_last(4, 1), "x", lambda _: True)
     there, elsewhere = statement.place, SourceLocation(statement.place.file, statement.place.line + 1)
     assert names.of_origin(LengthOf("x", 1, there)) == NamedLength("c", 3)
     assert names.of_origin(LengthOf("x", -3, there)) == NamedLength("c", 3)
@@ -145,6 +145,38 @@ class WithLists(nn.Module):
         return y.transpose(1, 2).reshape(*input_shape, -1)
 
 
+class Turned(nn.Module):
+    """The array that is called y is no transpose of what was made before; its lengths' names are those of one."""
+
+    def __init__(self, dim: int = 12) -> None:
+        super().__init__()
+        self.fc = nn.Linear(dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.fc(x).transpose(1, 2)
+        n, d, t = y.shape
+        z = y.reshape(n, 3, d // 3, t).mean(2)
+        return z + torch.arange(t)
+
+
+class Inside(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * 2).transpose(1, 2)
+
+
+class TurnedInside(nn.Module):
+    """What a module gives is a transpose, made where no statement of this one is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = Inside()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.inside(x)
+        n, d, t = y.shape
+        return y.reshape(n, 3, d // 3, t).mean(2) + torch.arange(t)
+
+
 class Misleading(nn.Module):
     """The name ``x`` stands for something else where the shape is read than it does in the written code."""
 
@@ -178,6 +210,13 @@ def test_a_body_with_a_list() -> None:
     assert "input_shape = x.shape[:2]" in source
     assert "self.fc(x).reshape(*input_shape, -1, self.head_dim)" in source
     assert ".reshape(*input_shape, -1)" in source
+
+
+@pytest.mark.parametrize(("cls", "named"), [(Turned, "n, t, d = y.shape"), (TurnedInside, "n, d, t = y.shape")])
+def test_names_are_those_of_the_originals_axes(cls: type[nn.Module], named: str) -> None:
+    source = translated(cls(), torch.randn(2, 5, 12))
+    assert named in source  # as the array lies: d is what is divided, and t is what is counted
+    assert "d // 3" in source and "jnp.arange(t)" in source
 
 
 def test_of_an_image() -> None:
