@@ -10,7 +10,9 @@ Of each module it counts, kept / all:
     literals      numbers in the source's ``__call__`` that no ``forward`` of the original, and no function, has
     lines         of the source's definitions / of the original's: no docstrings and no comments, one line a statement
 
-Statements that only refuse an input are not counted. Both sides are not compared here: `test_zoo.py` does that.
+Statements that only refuse an input are not counted; nor are numbers of axes, which are others where the channels are
+last, and the zeros of `jnp.pad`, which takes a width for every axis where torch takes those of the padded ones.
+Both sides are not compared here: `test_zoo.py` does that.
 """
 
 from __future__ import annotations
@@ -118,7 +120,30 @@ def numbers_in(tree: ast.AST) -> Iterator[int | float]:
     if isinstance(tree, ast.Constant) and type(tree.value) in (int, float):
         yield tree.value
     for child in ast.iter_child_nodes(tree):
-        yield from numbers_in(child)
+        inside = () if _is_axis(child, tree) else numbers_in(child)
+        yield from filter(None, inside) if _name_called(tree) in PADS else inside
+
+
+AXES = ("expand_dims", "swapaxes", "moveaxis", "transpose", "squeeze", "unstack")
+PADS = ("jnp.pad", "lax.pad")
+
+
+def _name_called(tree: ast.AST) -> str:
+    """What a call calls: ``jnp.pad``."""
+    return ast.unparse(tree.func) if isinstance(tree, ast.Call) else ""
+
+
+def _is_axis(child: ast.AST, parent: ast.AST) -> bool:
+    """Whether a part of an expression says which axes are meant, and nothing else."""
+    match parent:
+        case ast.keyword(arg="axis" | "axes"):
+            return True
+        case ast.Subscript(ast.Attribute(attr="shape")):
+            return child is parent.slice
+        case ast.Call(ast.Attribute(of, name), arguments) if name in AXES:
+            is_function = isinstance(of, ast.Name) and of.id == "jnp"
+            return child in arguments[int(is_function) :]
+    return False
 
 
 def lines_of(tree: ast.AST) -> int:

@@ -132,8 +132,18 @@ def dotted(expression: syntax.Expr) -> str:
 
 
 def values_in(*trees: syntax.Node | None) -> list[str]:
-    """The names of the values that expressions take, from left to right, each as often as it stands there."""
-    return [node.name for node in syntax.walk(*trees) if isinstance(node, syntax.Use)]
+    """The names of the values that expressions take, from left to right, each as often as it stands there.
+
+    Of lengths that can be said in two ways those count that the original's way reads.
+    """
+    return [node.name for tree in trees for node in syntax.walk(_as_said(tree)) if isinstance(node, syntax.Use)]
+
+
+def _as_said(tree: syntax.Node | None) -> syntax.Node | None:
+    def of(node: syntax.Node) -> syntax.Node:
+        return node.said if isinstance(node, syntax.SaidLength) else node
+
+    return None if tree is None else syntax.transformed(tree, of)
 
 
 def names_in(*trees: syntax.Node | None) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 from typing import Any
 
 from port.translation.ir import syntax
@@ -110,3 +111,25 @@ def paths_above(path: str) -> list[str]:
     """``["layers", "layers.0"]`` for ``layers.0.norm``: the modules around one, but for the root."""
     parts = path.split(".")
     return [".".join(parts[:length]) for length in range(1, len(parts))]
+
+
+_STEP = re.compile(r"(\w+)|\[([^\[\]]+)\]")
+
+
+def attribute_held(module: Any, text: str) -> Any:
+    """``config.n_head``, or ``window[0]``, of a module; None where there is none."""
+    value = module
+    for name, item in _STEP.findall(text):
+        if name:
+            held = vars(value) if hasattr(value, "__dict__") else {}
+            if name not in held:
+                return None
+            value = held[name]
+        elif isinstance(value, tuple | list | dict):
+            try:
+                value = value[int(item) if item.lstrip("-").isdigit() else item[1:-1]]
+            except (LookupError, TypeError):
+                return None
+        else:
+            return None
+    return value

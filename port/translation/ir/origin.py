@@ -109,6 +109,19 @@ class ShapeRead:
 
 
 @dataclass(frozen=True)
+class NamedLength:
+    """A variable of the written code holds it: a length that the original's code gives a name as well.
+
+    Attributes:
+        variable: its name, or an item of a list of lengths: ``input_shape[0]``.
+        value: the number.
+    """
+
+    variable: str
+    value: int
+
+
+@dataclass(frozen=True)
 class ParameterOf:
     """A parameter of the written function around it holds it.
 
@@ -122,7 +135,8 @@ class ParameterOf:
 
 
 Origin: TypeAlias = (
-    "LiteralAt | AttributeOf | LengthOf | WorkedOut | DefaultOf | ConstructorArgument | ShapeRead | ParameterOf"
+    "LiteralAt | AttributeOf | LengthOf | WorkedOut | DefaultOf | ConstructorArgument | ShapeRead | NamedLength"
+    " | ParameterOf"
 )
 
 
@@ -151,7 +165,7 @@ def said(origin: Origin, scope: str = "") -> str:
             return f" {function} ".join(_operand(operand, scope) for operand in operands)
         case DefaultOf():
             return "default"
-        case ConstructorArgument(_, argument) | ParameterOf(argument, _):
+        case ConstructorArgument(_, argument) | ParameterOf(argument, _) | NamedLength(argument, _):
             return argument
 
 

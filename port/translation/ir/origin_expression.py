@@ -8,7 +8,7 @@ from typing import Any
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
-from port.translation.ir.origin import LiteralAt, Origin, WorkedOut
+from port.translation.ir.origin import LiteralAt, NamedLength, Origin, ShapeRead, WorkedOut
 
 Leaf = Callable[[Origin], syntax.Expr | None]
 
@@ -39,6 +39,13 @@ def _worked_out(function: str, operands: tuple[syntax.Expr, ...]) -> syntax.Expr
         case left, right:
             return syntax.BinOp(left, function, right)
     raise ValueError(f"{function} of {len(operands)} operands")
+
+
+def read_length(origin: ShapeRead | NamedLength) -> syntax.Expr:
+    """A length as the written code reads it: off an array, or by its name."""
+    if isinstance(origin, NamedLength):
+        return code(origin.variable)
+    return code(f"{origin.variable}.shape[{origin.axis}]")
 
 
 def with_leaves(origin: Origin, instead: Callable[[Origin], Origin]) -> Origin:

@@ -74,26 +74,31 @@ def _one_axis(part: syntax.Node) -> syntax.Node:
     return part
 
 
-def with_whole_lists(expression: syntax.Expr, lengths: dict[str, int]) -> syntax.Expr:
-    """``parts`` for ``[parts[0], parts[1], parts[2]]``, where that is all of it.
+def with_whole_lists(
+    expression: syntax.Expr, lengths: dict[str, int], tuples: dict[str, int] | None = None
+) -> syntax.Expr:
+    """``parts`` for ``[parts[0], parts[1], parts[2]]``, where that is all of it; so of tuples.
 
     Args:
         expression: source.
         lengths: of the parameters that are lists.
+        tuples: the lengths of those that are tuples.
     """
+    known = {syntax.List: lengths, syntax.Tuple: tuples or {}}
 
     def whole(node: syntax.Node) -> syntax.Node:
-        if not isinstance(node, syntax.List):
+        if not isinstance(node, syntax.List | syntax.Tuple):
             return node
         found = [_item(element) for element in node.elts]
         names = {name for name, _ in found}
         if len(names) != 1:
             return node
         name = names.pop()
-        is_whole = name in lengths and [place for _, place in found] == list(range(lengths[name]))
+        count = known[type(node)].get(name)
+        is_whole = count is not None and [place for _, place in found] == list(range(count))
         return syntax.Name(name) if is_whole else node
 
-    return syntax.transformed(expression, whole) if lengths else expression
+    return syntax.transformed(expression, whole) if any(known.values()) else expression
 
 
 def _item(element: syntax.Expr) -> tuple[str, int]:

@@ -92,7 +92,7 @@ class _Search:
         """Give sources the layouts that calls of one class want to have in common; whether anything was decided."""
         decided = False
         for trial in self.trials:
-            for value, layout in unlike(trial):
+            for value, layout in unlike(trial, either=True):
                 for source, wanted in trial.reached_by((value, layout)):
                     before, apart = self.cost, self._unlike()
                     undo = self._move(source.name, wanted, along=False)

@@ -55,9 +55,17 @@ class Other:
 
 @dataclass(frozen=True)
 class SourceFragment:
-    """A variable, or an item of one, that is source over the others: ``input.shape[1]``, ``*input.shape[:2]``."""
+    """A variable, or an item of one, that is source over the others: ``input.shape[1]``, ``*input.shape[:2]``.
+
+    Attributes:
+        text: the source.
+        said: for a length: as the original says it, which is written where the names in it are there.
+        key: tells such a length from others of one run.
+    """
 
     text: str
+    said: syntax.Expr | None = None
+    key: str = ""
 
 
 def specialised(template: str, variables: Mapping[str, Any]) -> syntax.Expr:
@@ -170,10 +178,10 @@ class _Specialising:
                 if isinstance(variable, Array):
                     self.arrays[name] = variable
                 return known
-            case SourceFragment(text):
+            case SourceFragment(text, said, key):
                 made = _parsed(f"({text},)", tuple(self.variables))
                 assert isinstance(made, syntax.Tuple)
-                return made.elts[0]
+                return made.elts[0] if said is None else syntax.SaidLength(said, made.elts[0], key)
             case tuple() | list():
                 return syntax.Tuple(tuple(self._filling(f"{name}_{k}", item) for k, item in enumerate(variable)))
         return _said(variable)

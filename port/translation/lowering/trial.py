@@ -212,8 +212,13 @@ def _turns_matrices(before: Layout, after: Layout) -> bool:
     return after.order == (*rest, column, row)
 
 
-def unlike(trial: Trial) -> list[Ask]:
-    """Arguments that come in another order than in most calls of the class, or of the function; and that order."""
+def unlike(trial: Trial, *, either: bool = False) -> list[Ask]:
+    """Arguments that come in another order than in most calls of the class, or of the function; and that order.
+
+    Args:
+        trial: a dry run.
+        either: whether, of two orders in which as many come, each is one that the others may be given.
+    """
     calls: dict[tuple[Any, str, int], list[Value]] = {}
     for step in each_step(trial.graph.steps):
         if isinstance(step, ScopeEnter | FunctionEnter):
@@ -224,10 +229,12 @@ def unlike(trial: Trial) -> list[Ask]:
     found: list[Ask] = []
     for arguments in calls.values():
         layouts = [replace(trial.layout(argument), folded=None) for argument in arguments]
-        (usual, _), *others = Counter(reversed(layouts)).most_common()
+        (_, most), *others = common = Counter(reversed(layouts)).most_common()
         if others:
-            pairs = zip(arguments, layouts, strict=True)
-            found += dict.fromkeys((argument, usual) for argument, layout in pairs if layout != usual)
+            pairs = list(zip(arguments, layouts, strict=True))
+            for usual, count in common if either else common[:1]:
+                if count == most:
+                    found += dict.fromkeys((argument, usual) for argument, layout in pairs if layout != usual)
     return found
 
 

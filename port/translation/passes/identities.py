@@ -1,4 +1,4 @@
-"""Operators that give what they take, as options that are turned off leave them: ``x + 0``, ``x * 1.0``, ``x / 1``."""
+"""Operators that give what they take, as options that are turned off leave them: ``x + 0``, ``x * 1.0``, a pad of 0."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ _NEUTRAL = {
     "aten.div.Scalar": 1,
 }
 """Operator → the number that changes nothing."""
+_PADS = ("aten.pad.default", "aten.constant_pad_nd.default")
+"""Operators that change nothing where every width is 0."""
+_OPTIONS = frozenset((*_NEUTRAL, *_PADS))
 
 
 def without_identities(graph: Graph) -> Graph:
@@ -37,7 +40,7 @@ def without_identities(graph: Graph) -> Graph:
     """
     held = {*graph.held, *graph.constants}
     operations = [step for step in each_step(graph.steps) if isinstance(step, Operation)]
-    options = {_line(each) for each in operations if each.operator in _NEUTRAL and _identity(each) is None}
+    options = {_line(each) for each in operations if each.operator in _OPTIONS and _identity(each) is None}
     left_out = {
         id(each)
         for each in operations
@@ -72,8 +75,11 @@ def _kept(steps: tuple[Step, ...], same: dict[Value, Value], left_out: set[int])
 def _identity(operation: Operation) -> Value | None:
     """The tensor that an operator takes and gives; None if it gives another."""
     taken, number = operation.arguments.get("self"), operation.arguments.get("other")
-    if operation.detached or operation.operator not in _NEUTRAL or not isinstance(taken, Value):
+    if operation.detached or operation.operator not in _OPTIONS or not isinstance(taken, Value):
         return None
+    if operation.operator in _PADS:
+        is_none = all(type(width) is int and width == 0 for width in operation.arguments["pad"])
+        return taken if is_none else None
     if type(number) not in (int, float) or number != _NEUTRAL[operation.operator]:
         return None
     (result,) = operation.results

@@ -104,15 +104,32 @@ def write_function_body(
         Unreachable: it needs something of its caller that it is not given.
         NoSource: it gives something that no expression says.
     """
-    return _with_lengths(lambda: _Writer(call, FunctionScope(call, lowered, tree, names), lowered, {}, functions))
+
+    def writer() -> _Writer:
+        return _Writer(call, FunctionScope(call, lowered, tree, names), lowered, {}, functions)
+
+    return _with_lengths(writer)
 
 
 def _with_lengths(writer: Callable[[], _Writer]) -> Body:
-    """A body; where it needs a length that no array shows any more, with the arrays that show it kept."""
-    try:
-        return writer().body()
-    except LostLength:
-        return writer().body(keeping_lengths=True)
+    """A body; where it needs a length that no array shows any more, with the arrays that show it kept.
+
+    What is read only to say a length otherwise than the original does counts where it is written so, which is known
+    once the body has its names.
+    """
+    keeping, unsaid = False, frozenset[str]()
+    while True:
+        try:
+            made = writer()
+            body = made.body(keeping_lengths=keeping, unsaid=unsaid)
+        except LostLength:
+            if keeping:
+                raise
+            keeping = True
+            continue
+        if made.scope.unsaid <= unsaid:
+            return body
+        unsaid |= made.scope.unsaid
 
 
 class _Writer:
@@ -130,7 +147,8 @@ class _Writer:
         self.told: set[SourceLocation] = set()
         self.wholes: dict[syntax.Expr, Value] = {}  # what calls gave so far as trees
 
-    def body(self, *, keeping_lengths: bool = False) -> Body:
+    def body(self, *, keeping_lengths: bool = False, unsaid: frozenset[str] = frozenset()) -> Body:
+        self.unsaid = unsaid
         made, inline = inlined(needed(self._made(self.call.items), self._ends()), self._ends())
         if self._gives_something():
             self.results = tree_with_inlined(self.results, inline)
@@ -139,6 +157,7 @@ class _Writer:
         scope.count_uses(made, self._ends(), keeping_lengths=keeping_lengths)
         located = self._located(made, scope, inline)
         statements = [statement for statement, _ in located]
+        statements += scope.name_lengths(None)
         returns = self.scope.resolved(literal(self.results)) if self._gives_something() else None
         written = [self._written(path, expression) for path, expression in self.writes.items()]
         if written and returns is not None and any(map(_reads_variable, syntax.walk(returns))):
@@ -162,6 +181,8 @@ class _Writer:
 
     def _of_item(self, item: Made, scope: Scope, inline: dict[str, syntax.Expr]) -> list[syntax.Stmt]:
         statements: list[syntax.Stmt] = []
+        if item.statement is not None:
+            statements += scope.name_lengths(item.statement.place)
         if item.statement is not None and item.statement.place not in self.told:
             self.told.add(item.statement.place)
             statements += [syntax.Comment(line) for line in item.statement.comments if is_worth_keeping(line)]
@@ -212,7 +233,8 @@ class _Writer:
         for item in items:
             match item:
                 case Assignment():
-                    made.append(Made(item.results, item.expression, statement_at(item.place)))
+                    expression = syntax.transformed(item.expression, self._length)
+                    made.append(Made(item.results, expression, statement_at(item.place)))
                 case ModuleCall():
                     acts = bool(self.bodies[item.path].statements)
                     made += self._made_by_call(item, self._called(item), acts=acts)
@@ -223,10 +245,16 @@ class _Writer:
         hints(made)
         return made
 
+    def _length(self, node: syntax.Node) -> syntax.Node:
+        """A length that is known not to be said as the original does."""
+        return node.otherwise if isinstance(node, syntax.SaidLength) and node.key in self.unsaid else node
+
     def _made_by_call(self, call: Call, called: syntax.Expr, *, acts: bool = False) -> Iterator[Made]:
         """A call: one statement for its results, or one for all that it gives and one for each part."""
         results, statement = self._as_values(call), statement_at(call.place)
-        if unpacks(results):
+        # What the original calls by one name and hands on is one thing here, too.
+        is_one = statement is not None and isinstance(statement.targets, str) and not statement.taken
+        if unpacks(results) and not (is_one and isinstance(results, tuple) and len(results) > 1):
             yield Made(results, called, statement, acts=acts)
             return
         parts: dict[Value, tuple[Any, ...]] = {}

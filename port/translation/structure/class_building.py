@@ -18,7 +18,9 @@ from port.translation.structure.init_inference import Initial
 from port.translation.structure.own_arguments import OwnArguments, given_a_configuration
 from port.translation.structure.program import Program
 from port.translation.structure.reroll_statements import counted, list_lengths, rolled
+from port.translation.structure.said_lengths import settled
 from port.translation.structure.sequential import IDENTITY
+from port.translation.structure.settled_lengths import with_lengths_settled
 from port.translation.structure.written_calls import WrittenCalls
 
 
@@ -182,6 +184,7 @@ class ClassBuilding:
         if body is not None:
             body, numbers = self.arguments.in_body(path, body, attributes)
             attributes = {**numbers, **attributes}
+            body = with_lengths_settled(body)
             loops = rolled(body.statements, lengths, names_in(*body.statements), counted(attributes))
             body = replace(body, statements=tuple(loops))
         return ClassForm(path, module, attributes, body, arguments=self.arguments.given(path))
@@ -265,7 +268,7 @@ class ClassBuilding:
         made: list[syntax.Expr] = []
         for name in module._modules:
             function = functions.get(name)
-            built = function if function is not None else self._construction(f"{path}.{name}")
+            built = settled(function) if function is not None else self._construction(f"{path}.{name}")
             made.append(built if built is not None else code(IDENTITY))
         if path not in self.calls.bodies and all(item == code(IDENTITY) for item in made):
             return None

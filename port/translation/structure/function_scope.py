@@ -18,12 +18,13 @@ from port.translation.ir.origin import (
     ConstructorArgument,
     LengthOf,
     LiteralAt,
+    NamedLength,
     Origin,
     ParameterOf,
     ShapeRead,
     WorkedOut,
 )
-from port.translation.ir.origin_expression import expression_of, leaves_of
+from port.translation.ir.origin_expression import expression_of, leaves_of, read_length
 from port.translation.ir.origin_numbers import origin_of, plain
 from port.translation.structure.call_tree import FunctionCall
 from port.translation.structure.scope import Scope
@@ -61,7 +62,7 @@ class FunctionScope(Scope):
     def resolved(self, expression: syntax.Expr) -> syntax.Expr:
         """An expression with the names that the values have at this moment, the numbers' too."""
         known = syntax.transformed(expression, self._given)
-        return syntax.transformed(super().resolved(known), self._said)
+        return syntax.transformed(syntax.transformed(super().resolved(known), _settled), self._said)
 
     def _given(self, node: syntax.Node) -> syntax.Node:
         if isinstance(node, syntax.Const) and node.origin is not None:
@@ -98,7 +99,7 @@ class FunctionScope(Scope):
             return node  # a rule's own: a length that it has worked with
         if any(map(_is_of_a_module, leaves)):
             raise Unreachable(self.call.path, f"has a number of the module's: {node.value}")
-        if not any(isinstance(each, ParameterOf | ShapeRead) for each in leaves):
+        if not any(isinstance(each, ParameterOf | ShapeRead | NamedLength) for each in leaves):
             return node
         made = expression_of(origin, self._leaf)
         return node if made is None else made
@@ -110,6 +111,8 @@ class FunctionScope(Scope):
             case ShapeRead(variable, axis):
                 self._need(variable)
                 return code(f"{variable}.shape[{axis}]")
+            case NamedLength():
+                return self._with_names(read_length(origin))
         return None
 
     def _read(self, parameter: str) -> syntax.Expr:
@@ -131,6 +134,15 @@ class FunctionScope(Scope):
         """The array that a variable holds: the original gives a function all its parameters, read or not."""
         value = self.lowered.values.get(self.bound.get(variable, ""))
         return None if value is None or value.shape is None else (value, self.lowered.layouts[value])
+
+
+def _settled(node: syntax.Node) -> syntax.Node:
+    """A length that can be said in two ways, as the parameters say it if they can."""
+    match node:
+        case syntax.SaidLength(syntax.Const() as number, otherwise):
+            leaves = [] if number.origin is None else list(leaves_of(number.origin))
+            return otherwise if any(isinstance(each, LengthOf) or _is_of_a_module(each) for each in leaves) else number
+    return node
 
 
 def _is_of_a_module(origin: Origin) -> bool:

@@ -44,7 +44,28 @@ def hints(made: list[Made]) -> None:
             continue
         ends = number + 1 == len(main) or _place(main[number + 1]) != statement.place
         if ends or (statement.in_loop and _begins_anew(main, number + 1)):
-            _name_item(item, _parts_of(item, made), statement)
+            if statement.is_of_parts:
+                _name_each(_run_up_to(main, number), statement)
+            else:
+                _name_item(item, _parts_of(item, made), statement)
+
+
+def _run_up_to(main: list[Made], number: int) -> list[Made]:
+    """The items of one statement, of which the last has a number."""
+    first = number
+    while first > 0 and _place(main[first - 1]) == _place(main[number]):
+        first -= 1
+    return main[first : number + 1]
+
+
+def _name_each(run: list[Made], statement: Statement) -> None:
+    """Name what each part of ``q, k = self.q(x), self.k(x)`` gives: what no other item of the statement reads."""
+    read = {name for item in run for name in item.reads}
+    ends = [item for item in run if isinstance(item.results, Value) and item.results.name not in read]
+    names = statement.targets
+    if len(ends) == len(names):
+        for item, name in zip(ends, names, strict=True):
+            _name(item.results, name, item.names)
 
 
 def _parts_of(item: Made, made: list[Made]) -> list[Made]:
@@ -113,7 +134,7 @@ def _name(results: Any, targets: Any, names: dict[str, str]) -> None:
                 names[results.name] = targets
         case (Value() as only,), str():
             _name(only, targets, names)
-        case tuple() | list(), tuple():
+        case tuple() | list(), tuple() if len(results) > 1 or len(targets) == 1:
             for part, target in zip(results, targets, strict=False):
                 _name(part, target, names)
         case _:

@@ -15,10 +15,18 @@ from port.translation.frontend.construction import Construction
 from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, code, literal
-from port.translation.ir.module_tree import ModuleTree, identifier
+from port.translation.ir.module_tree import ModuleTree, attribute_held, identifier
 from port.translation.ir.number import is_same
-from port.translation.ir.origin import AttributeOf, ConstructorArgument, LengthOf, LiteralAt, Origin, ShapeRead
-from port.translation.ir.origin_expression import expression_of, leaves_of, with_leaves
+from port.translation.ir.origin import (
+    AttributeOf,
+    ConstructorArgument,
+    LengthOf,
+    LiteralAt,
+    NamedLength,
+    Origin,
+    ShapeRead,
+)
+from port.translation.ir.origin_expression import expression_of, leaves_of, read_length, value_of, with_leaves
 from port.translation.ir.origin_numbers import origin_of, plain
 from port.translation.structure.body import Body
 from port.translation.structure.ctor_args import OPTIONS
@@ -112,13 +120,13 @@ class OwnArguments:
     def in_body(self, path: str, body: Body, taken: Mapping[str, Any]) -> tuple[Body, dict[str, syntax.Expr]]:
         """A body whose numbers are attributes, and the attributes that the constructor has to make for it.
 
+        What the original holds as an attribute is one here, too: said with the arguments, or else as the number.
+
         Args:
             path: of the module.
             body: of its call.
             taken: names of the attributes that it has.
         """
-        if not self.speaks_of(path):
-            return body, {}
         made: dict[str, syntax.Expr] = {}
 
         def said(node: syntax.Node) -> syntax.Node:
@@ -131,16 +139,16 @@ class OwnArguments:
             new: dict[str, syntax.Expr] = {}
 
             def leaf(origin: Origin) -> syntax.Expr | None:
-                if isinstance(origin, ShapeRead):
-                    return code(f"{origin.variable}.shape[{origin.axis}]")
-                name, value = self._held(path, origin) or ("", None)
+                if isinstance(origin, ShapeRead | NamedLength):
+                    return read_length(origin)
+                name, value = self._held(path, origin) or self._as_number(path, origin) or ("", None)
                 if value is None or name in taken or is_reserved(name) or made.get(name, value) != value:
                     return None
                 new[name] = value
                 return syntax.Attribute(syntax.Name("self"), name)
 
             expression = expression_of(node.origin, leaf)
-            if expression is None:
+            if expression is None or not self._is_worth(path, node):
                 return node
             made.update(new)
             return expression
@@ -193,8 +201,8 @@ class OwnArguments:
         of = origin.path
         if of not in self._known.modules:
             return None
-        now = attribute_of(self._tree.modules[of], origin.attribute)
-        held = attribute_of(self._known.modules[of], origin.attribute)
+        now = attribute_held(self._tree.modules[of], origin.attribute)
+        held = attribute_held(self._known.modules[of], origin.attribute)
         # torch's own layers may hold a plain number: of those it is noted what they were given.
         given = self._known.layers.get(of, {}).get(origin.attribute)
         return next((origin_of(each) for each in (held, given) if origin_of(each) and is_same(plain(each), now)), None)
@@ -213,11 +221,12 @@ class OwnArguments:
 
     def _held(self, path: str, origin: Origin) -> tuple[str, syntax.Expr] | None:
         """The attribute for what a module holds, and what the constructor makes it of."""
-        assert self._known is not None
+        if self._known is None or not self.speaks_of(path):
+            return None
         match origin:
             case AttributeOf(of, attribute) if of == path:
-                value = attribute_of(self._known.modules[path], attribute)
-                if not is_same(plain(value), attribute_of(self._tree.modules[path], attribute)):
+                value = attribute_held(self._known.modules[path], attribute)
+                if not is_same(plain(value), attribute_held(self._tree.modules[path], attribute)):
                     return None
                 name = attribute.rpartition(".")[2]
             case LengthOf(tensor, axis) if tensor.startswith("self."):
@@ -234,6 +243,33 @@ class OwnArguments:
         if not name.isidentifier():
             name = made.id if isinstance(made, syntax.Name) else ""
         return (identifier(name), made) if name else None
+
+    def _as_number(self, path: str, origin: Origin) -> tuple[str, syntax.Expr] | None:
+        """The attribute for what a module holds, as the number that it is."""
+        if not isinstance(origin, AttributeOf) or origin.path != path or not origin.attribute.isidentifier():
+            return None
+        value = attribute_held(self._tree.modules[path], origin.attribute)
+        is_number = isinstance(value, int | float) and origin.attribute != "training"
+        return (identifier(origin.attribute), literal(plain(value))) if is_number else None
+
+    def _is_worth(self, path: str, node: syntax.Const) -> bool:
+        """Whether the attributes in a number's origin still give it: a run may have changed them."""
+        assert node.origin is not None
+
+        def now(origin: Origin) -> Origin:
+            match origin:
+                case AttributeOf(of, attribute) if isinstance(
+                    value := attribute_held(self._tree.modules.get(of), attribute), int | float
+                ):
+                    return LiteralAt(plain(value))
+                case NamedLength(_, value):
+                    return LiteralAt(value)
+            return origin
+
+        leaves = list(leaves_of(node.origin))
+        if not all(isinstance(each, AttributeOf | NamedLength | LiteralAt) for each in leaves):
+            return True
+        return is_same(value_of(with_leaves(node.origin, now)), node.value)
 
     def _as_long(self, path: str, node: syntax.Call) -> syntax.Node:
         """A list of equal items as long as an argument says: ``nnx.List([Block(dim) for _ in range(depth)])``."""
@@ -259,25 +295,3 @@ class OwnArguments:
 
 def _first_name(argument: str) -> str:
     return re.split(r"[.\[]", argument, maxsplit=1)[0]
-
-
-def attribute_of(module: Any, text: str) -> Any:
-    """``config.n_head``, or ``window[0]``, of a module; None where there is none."""
-    value = module
-    for name, item in _STEP.findall(text):
-        if name:
-            held = vars(value) if hasattr(value, "__dict__") else {}
-            if name not in held:
-                return None
-            value = held[name]
-        elif isinstance(value, tuple | list | dict):
-            try:
-                value = value[int(item) if item.lstrip("-").isdigit() else item[1:-1]]
-            except (LookupError, TypeError):
-                return None
-        else:
-            return None
-    return value
-
-
-_STEP = re.compile(r"(\w+)|\[([^\[\]]+)\]")

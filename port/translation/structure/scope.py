@@ -6,29 +6,27 @@ import copy
 import inspect
 import re
 from collections.abc import Collection
-from functools import reduce
-from itertools import combinations
 from typing import Any
 
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, literal, names_in, renamed, values_in
+from port.translation.ir.expr import literal, names_in, renamed, values_in
 from port.translation.ir.graph import Value, each_value
 from port.translation.ir.layout import Layout
-from port.translation.ir.length_expr import length
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.new_axes import with_bracketed_axes
 from port.translation.ir.simplify import merged_subscripts, with_plain_axes, with_whole_lists
-from port.translation.ir.symbolic_lengths import multiple_of, same
 from port.translation.structure.call_tree import Call, ModuleCall
 from port.translation.structure.inline_dce import Made
+from port.translation.structure.length_scope import LengthScope
 from port.translation.structure.name_hints import is_reserved, own_name, plain_name
 from port.translation.structure.shapes_read import with_shapes_read
+from port.translation.structure.shorter_shapes import with_whole_shapes
 from port.translation.structure.tree_items import is_called, is_item_of, item_taken
-from port.translation.structure.unreachable import LostLength, Unreachable
+from port.translation.structure.unreachable import Unreachable
 
 
-class Scope:
+class Scope(LengthScope):
     """The names, while a body is written from top to bottom.
 
     Attributes:
@@ -40,6 +38,7 @@ class Scope:
 
     def __init__(self, call: Call, lowered: LoweredGraph, tree: ModuleTree, functions: Collection[str] = ()) -> None:
         self.call, self.lowered, self.tree = call, lowered, tree
+        super().__init__(self._original())
         self.functions = frozenset(functions)  # names of the source's functions, which no variable may hide
         self.names: dict[str, syntax.Expr] = {}  # of a value → how it is called now
         self.bound: dict[str, str] = {}  # a variable → the value that it holds
@@ -63,6 +62,8 @@ class Scope:
         inner.names, inner.bound, inner.last_use = dict(self.names), dict(self.bound), {}
         inner.outside = set(self.names)
         inner.kept = set(self.bound) if self.keeping_lengths else set(kept)
+        inner.kept |= {*self.lengths}
+        inner.lengths = self.lengths.copied()
         inner.read_outside = set()
         inner.number = -1
         return inner
@@ -131,15 +132,22 @@ class Scope:
 
     def resolved(self, expression: syntax.Expr) -> syntax.Expr:
         """An expression with the names that the values have at this moment."""
-        known = with_shapes_read(expression, self._array_called)
-        shorter = with_plain_axes(merged_subscripts(with_bracketed_axes(known, self._rank)))
+        known = with_shapes_read(expression, self._array_called, self.lengths.of_origin, self._held)
+        said = syntax.transformed(known, self._said_length)
+        shorter = with_plain_axes(merged_subscripts(with_bracketed_axes(said, self._rank)))
+        shorter = with_whole_shapes(shorter, self._rank_of)
         made = syntax.transformed(renamed(shorter, self._name_of), item_taken)
-        lengths = {
-            name.lstrip("*"): len(given)
-            for name, given in self.call.parameters.items()
-            if isinstance(given, list | tuple)
-        }
-        return with_whole_lists(made, lengths)
+        made = with_whole_shapes(made, self._rank_of, self.lengths.count_in)
+        # What ``*args`` gathers is a tuple, and is handed on as a list.
+        lists, tuples = (
+            {
+                own_name(name.lstrip("*")): len(given)
+                for name, given in self.call.parameters.items()
+                if isinstance(given, kind)
+            }
+            for kind in (list | tuple, tuple)
+        )
+        return with_whole_lists(made, lists, tuples)
 
     def _array_called(self, variable: str) -> tuple[Value, Layout] | None:
         """The array that a variable holds, and how its axes lie; not one of a parameter that nothing has read yet."""
@@ -148,6 +156,18 @@ class Scope:
         if value is None or value.shape is None or (parameter is not None and parameter not in self.used_parameters):
             return None
         return value, self.lowered.layouts[value]
+
+    def _rank_of(self, array: syntax.Expr) -> int | None:
+        """How many axes an array has: a value, what a variable holds, or what a module does."""
+        match array:
+            case syntax.Use(name):
+                return self._rank(name)
+            case syntax.Name(name):
+                return self._rank(self.bound.get(name, ""))
+            case syntax.Subscript(syntax.Attr(path, name)):
+                held = getattr(self.tree.modules.get(path), name, None) if name else None
+                return getattr(held, "ndim", None)
+        return None
 
     def _rank(self, name: str) -> int | None:
         value = self.lowered.values.get(name)
@@ -174,43 +194,6 @@ class Scope:
         parameter = self.parameter_of.get(name)
         if parameter is not None and parameter not in self.used_parameters:
             self.used_parameters.append(parameter)
-
-    def _length(self, value: Value) -> syntax.Expr:
-        own = {expression.id for expression in self.parameters.values() if isinstance(expression, syntax.Name)}
-        arrays = [(name, self.lowered.values[name]) for name in self.names if name in self.lowered.values]
-        # What is called as a parameter first: it is there from the beginning.
-        arrays.sort(key=lambda array: getattr(self.names[array[0]], "id", "") not in own)
-
-        def axis(name: str, array: Value, number: int) -> syntax.Expr:
-            self._note_parameter(name)
-            return code("x.shape[k]", x=self.names[name], k=self.lowered.layouts[array].axis(number))
-
-        def read(formula: str) -> syntax.Expr | None:
-            for name, array in arrays:
-                if array.shape is None and same(array.length, formula):
-                    self._note_parameter(name)
-                    return self.names[name]
-                for number, size in enumerate(array.shape or ()):
-                    if isinstance(size, str) and same(size, formula):
-                        return axis(name, array, number)
-            return None if formula.isidentifier() else product(formula)
-
-        def product(formula: str) -> syntax.Expr | None:
-            """As axes that follow one another, as where some are flattened to one."""
-            for name, array in arrays:
-                for first, last in combinations(range(array.rank + 1), 2):
-                    parts = (array.shape or ())[first:last]
-                    factor = multiple_of(formula, parts) if any(isinstance(part, str) for part in parts) else None
-                    if factor is not None:
-                        lengths = [axis(name, array, number) for number in range(first, last)]
-                        made = reduce(lambda one, other: syntax.BinOp(one, "*", other), lengths)
-                        return made if factor == 1 else syntax.BinOp(made, "*", syntax.Const(factor))
-            return None
-
-        made = length(value.length, read)
-        if made is None:
-            raise LostLength(self.call.path, f"needs the length {value.length}", value.length)
-        return made
 
     def aliases(self, item: Made) -> list[syntax.Stmt]:
         """``identity = x`` where the original reads ``identity`` and the value is called ``x``."""
@@ -261,6 +244,8 @@ class Scope:
                         name = f"{wanted}{count}"
                         count += 1
                     self._bind(name, tree.name)
+                    if item.statement is not None:
+                        self.given_at[tree.name] = item.statement.place.line
                     return syntax.Name(name)
                 case tuple() | list() if any(value.name in self.last_use for value in each_value(tree)):
                     return syntax.Tuple(tuple(map(target, tree)))
@@ -289,11 +274,16 @@ class Scope:
         return [value for value, called in self.names.items() if is_item_of(called, name)]
 
     def _bind(self, name: str, value: str) -> None:
+        self.lengths.forget(name)
+        self._unbind(name, value)
+        self.bound[name] = value
+        self.names[value] = syntax.Name(name)
+
+    def _unbind(self, name: str, value: str = "") -> None:
+        """A variable is given something else: a value, or a length."""
         for part in self._parts_of(name):
             del self.names[part]
-        before = self.bound.get(name)
+        before = self.bound.pop(name, None)
         if before is not None and before != value and is_called(self.names.get(before), name):
             del self.names[before]
             self.outside.discard(before)
-        self.bound[name] = value
-        self.names[value] = syntax.Name(name)

@@ -25,6 +25,7 @@ class Statement:
         text: its source.
         taken: the keys and attributes that it takes of a call's result: ``x = f(y)["a"]``.
         parts: in its function, the names of parts of what a name stands for: ``hidden = outputs[0]``.
+        is_of_parts: whether it gives several names what is worked out for each: ``q, k = self.q(x), self.k(x)``.
     """
 
     place: SourceLocation
@@ -36,6 +37,7 @@ class Statement:
     text: str
     taken: tuple[Any, ...] = ()
     parts: dict[tuple[str, tuple[Any, ...]], str] = field(default_factory=dict)
+    is_of_parts: bool = False
 
 
 def statement_at(place: SourceLocation | None) -> Statement | None:
@@ -78,6 +80,7 @@ def _collect(
                 "\n".join(lines[child.lineno - 1 : child.end_lineno]).strip() if simple else "",
                 _taken(getattr(child, "value", None)),
                 names.parts,
+                _is_of_parts(child),
             )
             for line in range(child.lineno, last + 1):
                 found[line] = statement
@@ -93,6 +96,13 @@ def _targets(node: ast.AST) -> Any:
         case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
             return _names(target)
     return None
+
+
+def _is_of_parts(node: ast.AST) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            return len(names) == len(values)
+    return False
 
 
 def _taken(value: Any) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from port.translation.structure.call_tree import RETURN, FunctionCall, annotatio
 from port.translation.structure.escapes import escaping
 from port.translation.structure.function_scope import at, each_leaf
 from port.translation.structure.name_hints import is_reserved, own_name
+from port.translation.structure.settled_lengths import with_lengths_settled
 from port.translation.structure.unreachable import Unreachable
 from port.translation.structure.written_function import FunctionParameter, Functions, WrittenFunction
 
@@ -100,7 +101,7 @@ def _written(
         Unreachable, NoPair: a call needs something that it is not given.
         Differ: its calls do different things.
     """
-    bodies = [write_function_body(call, lowered, tree, written, names) for call, lowered in calls]
+    bodies = [with_lengths_settled(write_function_body(call, lowered, tree, written, names)) for call, lowered in calls]
     holes, own = Holes(), _own_names(calls[0][0])
     one = unified([_definition(body) for body in bodies], holes)
     several = [call for call, _ in calls]

@@ -31,6 +31,15 @@ OWN: dict[str, tuple[Callable[[], torch.nn.Module], torch.Tensor]] = {
 }
 
 
+def llama() -> torch.nn.Module:
+    """A small LLaMA of transformers, its attention as its own source has it."""
+    from transformers import LlamaConfig, LlamaModel
+
+    sizes = {"vocab_size": 61, "hidden_size": 32, "intermediate_size": 48, "max_position_embeddings": 64}
+    heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    return LlamaModel(LlamaConfig(**sizes, **heads, use_cache=False, attn_implementation="eager"))
+
+
 def check_golden(name: str, source: str) -> None:
     """See that a source is the one that lies in the folder, or put it there."""
     path = GOLDEN / f"{name}.py.txt"
@@ -62,3 +71,15 @@ def test_the_source_of_a_model(name: str, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     source = port.translate(module, IMAGES, name=name, check=False, construct=TORCHVISION[name]).source
     check_golden(name, source)
+
+
+@pytest.mark.sweep
+def test_the_source_of_a_model_of_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = llama()
+    monkeypatch.chdir(tmp_path)
+    translation = port.translate(module, torch.zeros(2, 11, dtype=torch.int64), name="llama", construct=llama)
+    assert translation.proof is not None and translation.proof.agrees
+    check_golden("llama", translation.source)

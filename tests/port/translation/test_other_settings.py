@@ -71,11 +71,12 @@ def test_the_source_takes_what_the_original_takes() -> None:
     for line in (
         "    width: int",
         "    heads: int = 2",
-        "self.scale = (config.width // config.heads) ** (-0.5)",
+        "self.scale = (config.width // config.heads) ** -0.5",
         "self.mix = nnx.Linear(",
         "nnx.List([Block(config, **options) for _ in range(config.depth)])",
         "for block in self.blocks:",
-        "self.heads, -1)",
+        "N, L, C = x.shape",
+        "C // self.heads), (2, 0, 3, 1, 4))",
         "model = Encoder(config=Config(width=6), rngs=",
     ):
         assert line in source, line

@@ -20,6 +20,7 @@ READERS = {
     "frontend/source_locations.py": "of where an attribute is set",
     "structure/branches.py": "of the branches of the original's calls",
     "structure/ctor_args.py": "of the original's constructors",
+    "structure/length_statements.py": "of the original's statements that give lengths names",
     "structure/list_append.py": "of what the original calls a list",
     "structure/source_map.py": "of the original's statements",
 }

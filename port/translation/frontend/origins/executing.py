@@ -55,6 +55,11 @@ class SourceFile:
         for node in ast.walk(self.tree):  # from the outside in
             if isinstance(node, ast.expr | ast.AugAssign):
                 found[node.lineno, node.end_lineno, node.col_offset, node.end_col_offset] = node
+            match node:
+                # Of a method that is called on a line of its own, the call begins at the name.
+                case ast.Call(ast.Attribute(attr=name) as method) if node.lineno != method.end_lineno:
+                    begins = (method.end_col_offset or 0) - len(name)
+                    found[method.end_lineno, node.end_lineno, begins, node.end_col_offset] = node
         return found
 
     def scope_of(self, node: ast.AST, name: str) -> ast.AST | None:

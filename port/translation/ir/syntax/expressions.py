@@ -36,6 +36,21 @@ class Item(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class SaidLength(Expr):
+    """A length as the original says it, and how it is read where that cannot be said: ``T``, or ``q.shape[1]``.
+
+    Attributes:
+        said: as the original says it.
+        otherwise: what is written where the names in it are not there.
+        key: tells it from others of one run.
+    """
+
+    said: Expr
+    otherwise: Expr
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hole(Expr):
     """A place to be filled: of a template, or where sources differ."""
 

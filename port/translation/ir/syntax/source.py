@@ -84,6 +84,8 @@ def _expression(node: Expr) -> ast.expr:
             return ast.Dict([*_all(keys)], _all(values))
         case e.UnaryOp(op, operand):
             return ast.UnaryOp(_ONE[op](), _expression(operand))
+        case e.BinOp(left, "**", e.UnaryOp("-", e.Const(int() | float() as number))):
+            return ast.BinOp(_expression(left), ast.Pow(), ast.Constant(-number))  # without parentheses
         case e.BinOp(left, op, right):
             return ast.BinOp(_expression(left), _TWO[op](), _expression(right))
         case e.BoolOp(op, values):
@@ -112,6 +114,8 @@ def _shown(node: Expr) -> ast.expr:
             return ast.Name(f"@{path}|{attribute}", _READ)
         case e.Item(tree, key):
             return ast.Subscript(_expression(tree), _expression(key), _READ)
+        case e.SaidLength(said, otherwise):
+            return ast.Name(f"<{source(said)} or {source(otherwise)}>", _READ)
         case e.Hole(name):
             return ast.Name(f"<{name}>", _READ)
     raise TypeError(f"{type(node).__name__} is no expression that is written")

@@ -17,6 +17,7 @@ from port.translation.ir.origin_expression import leaves_of
 from port.translation.ir.origin_numbers import origin_of
 from port.translation.ir.reshape_axes import AxisGroup, groups
 from port.translation.lowering.paired import Paired, give
+from port.translation.lowering.said_lengths import said_or_read
 from port.translation.lowering.templates import SourceFragment
 
 if TYPE_CHECKING:
@@ -109,7 +110,10 @@ def _shape(
     sizes: list[Any],
     found: list[AxisGroup] | None,
 ) -> list[Any]:
-    """The lengths in the source: those that stay are read from the array, so that they are not fixed in it."""
+    """The lengths in the source: those that stay are read from the array, so that they are not fixed in it.
+
+    Where the original says one with names of its own, both ways are handed on: what is written knows the names.
+    """
     stays = {g.after[0]: g.before[0] for g in found or () if len(g.before) == len(g.after) == 1}
     merged = {g.after[0] for g in found or () if len(g.before) > 1 and len(g.after) == 1}
     shape: list[Any] = []
@@ -120,12 +124,10 @@ def _shape(
         leading += 1
     if leading == layout.rank:
         leading -= 1
-    if leading > 1:
-        shape.append(SourceFragment(f"*input.shape[:{leading}]"))
-    else:
-        leading = 0
-    for dim in layout.order[leading:]:
-        given = sizes[dim] if dim < len(sizes) else -1
+    leading = leading if leading > 1 else 0
+    shape += [SourceFragment(f"input.shape[{axis}]") for axis in range(leading)]
+    given_sizes = [sizes[dim] if dim < len(sizes) else -1 for dim in layout.order]
+    for dim, given in zip(layout.order[leading:], given_sizes[leading:], strict=True):
         if dim in stays and not _is_of_the_original(given):
             axis = has.order.index(stays[dim])
             shape.append(SourceFragment(f"input.shape[{axis if axis < has.rank - 1 else -1}]"))
@@ -148,4 +150,7 @@ def _shape(
         for k in range(first + 1, len(shape)):
             if shape[k] == -1 and isinstance(result.shape[layout.order[k - len(shape)]], int):  # type: ignore[index]
                 shape[k] = result.shape[layout.order[k - len(shape)]]  # type: ignore[index]
-    return shape
+    return [
+        said_or_read(stage, given, read, f"{result.name}'s length {dim}")
+        for dim, given, read in zip(layout.order, given_sizes, shape, strict=True)
+    ]

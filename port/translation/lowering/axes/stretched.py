@@ -10,6 +10,7 @@ from port.translation.ir.layout import torchs
 from port.translation.ir.origin import LengthOf
 from port.translation.ir.origin_numbers import origin_of
 from port.translation.lowering.paired import Paired, give
+from port.translation.lowering.said_lengths import said_or_read
 from port.translation.lowering.templates import SourceFragment
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ def lower_stretched(stage: LoweringContext, paired: Paired, axes: Stretched) -> 
         is_said = isinstance(size, int) and not isinstance(origin_of(size), LengthOf | None)
         stays = own is not None and own != 1 and not is_said
         axis = place - lacking if place < result.rank - 1 else -1
-        lengths.append(SourceFragment(f"input.shape[{axis}]") if stays else stage.ref(size))
+        if stays:
+            read = SourceFragment(f"input.shape[{axis}]")
+            lengths.append(said_or_read(stage, size, read, f"{result.name}'s length {dim}"))
+        else:
+            lengths.append(stage.ref(size))
     filled = {**paired.variables, "input": expression, axes.variable: tuple(lengths)}
     give(stage, paired, filled, [layout], follows=None if lacking else value)

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 from port.translation.frontend.construction.construction_calls import ConstructionCalls, is_own
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
-from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.module_tree import ModuleTree, attribute_held
 from port.translation.ir.number import is_same
-from port.translation.ir.origin import AttributeOf, LiteralAt, Origin, ShapeRead
-from port.translation.ir.origin_expression import expression_of, leaves_of
+from port.translation.ir.origin import AttributeOf, LiteralAt, NamedLength, Origin, ShapeRead
+from port.translation.ir.origin_expression import expression_of, leaves_of, read_length
 from port.translation.ir.origin_numbers import plain
 from port.translation.structure.body import Body
-from port.translation.structure.own_arguments import OwnArguments, attribute_of
+from port.translation.structure.own_arguments import OwnArguments
 
 _ITEM = re.compile(r"\w+(\[[^\[\]]+\])*")
 """An attribute, or an item of what it is: ``window[0]``."""
@@ -44,8 +44,8 @@ class CalledArguments(OwnArguments):
 
         def leaf(origin: Origin) -> syntax.Expr | None:
             match origin:
-                case ShapeRead(variable, axis):
-                    return code(f"{variable}.shape[{axis}]")
+                case ShapeRead() | NamedLength():
+                    return read_length(origin)
                 case AttributeOf(of, attribute) if of == path and _ITEM.fullmatch(attribute):
                     now, anew = (self._held_in(modules[path], attribute) for modules in (held, made))
                     known = isinstance(now, bool | int | float | str) and is_same(plain(anew), now)
@@ -70,7 +70,7 @@ class CalledArguments(OwnArguments):
         """What a module holds under a name, or in a tuple, a list or a dict of plain values there."""
         name, _, item = attribute.partition("[")
         held = vars(module).get(name)
-        return attribute_of(module, attribute) if not item or type(held) in (tuple, list, dict) else None
+        return attribute_held(module, attribute) if not item or type(held) in (tuple, list, dict) else None
 
     def sizes(self, name: str, tensor: Any) -> tuple[int, ...]:
         """The lengths of a parameter or a buffer, with their origins where those are known."""

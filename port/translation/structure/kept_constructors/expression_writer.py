@@ -124,9 +124,7 @@ class ExpressionWriter(ast.NodeTransformer):
 
     def _container(self, node: ast.Call, function: str, is_named: bool) -> ast.expr:
         arguments = [self.visit(argument) for argument in node.args]
-        if is_named and len(arguments) == 1:
-            values = ast.Call(ast.Attribute(arguments[0], "values", ast.Load()), [], [])
-            arguments = [ast.Starred(values, ast.Load())]
+        arguments = items_of(arguments, is_named=is_named)
         callee = self.part(syntax.parsed(function))
         if function == "flax.nnx.List" and not arguments:
             arguments = [ast.List([], ast.Load())]
@@ -230,6 +228,15 @@ class ExpressionWriter(ast.NodeTransformer):
     @staticmethod
     def number_of(node: ast.Call) -> int:
         return getattr(node, "number", -1)
+
+
+def items_of(arguments: list[ast.expr], *, is_named: bool) -> list[ast.expr]:
+    """What a container is made of: the values of a dict that gives its modules names."""
+    match arguments:
+        case [ast.expr() as only] if is_named and not isinstance(only, ast.Starred):
+            values = ast.Call(ast.Attribute(only, "values", ast.Load()), [], [])
+            return [ast.Starred(values, ast.Load())]
+    return arguments
 
 
 def options_given() -> ast.keyword:

@@ -43,7 +43,7 @@ def body_of(function: FunctionType, known: Known, owner: Owner | None = None) ->
 
 
 class _WithoutParentheses(ast.NodeTransformer):
-    """Takes away parentheses that `ast.unparse` puts, and a person does not: ``a, b = c, d``, ``sum(x for x in y)``."""
+    """Takes away parentheses that `ast.unparse` puts: ``a, b = c, d``, ``x ** -0.5``, ``sum(x for x in y)``."""
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         self.generic_visit(node)
@@ -53,6 +53,13 @@ class _WithoutParentheses(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> ast.AST:
         self.generic_visit(node)
         node.value = node.value and _bare_tuple(node.value)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        match node.op, node.right:
+            case ast.Pow(), ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+                node.right = ast.Constant(-number)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:

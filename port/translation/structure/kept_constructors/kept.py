@@ -35,7 +35,7 @@ from port.translation.structure.kept_constructors.known import Known, Owner
 from port.translation.structure.kept_constructors.names import Names
 from port.translation.structure.kept_constructors.original_classes import class_definition
 from port.translation.structure.kept_constructors.signatures import parameters_of, refusal
-from port.translation.structure.kept_constructors.statement_writer import StatementWriter, base_of
+from port.translation.structure.kept_constructors.statement_writer import NO_MODULE, StatementWriter, base_of
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Keeping:
         constructors = [each for made in classes if made.kept is not None for each in made.kept.functions]
         for lines in _lines([*constructors, *(made.statement for made in (*functions, *others))]):
             self._read |= _attributes_of_any(ast.parse(lines))
-        return Kept(tuple(classes), (*others, *functions), frozenset(self._found.imports))
+        return Kept(tuple(_bases_first(classes)), (*others, *functions), frozenset(self._found.imports))
 
     def _check_names(self, kept: Kept) -> None:
         """See that each name is that of one thing.
@@ -221,7 +221,7 @@ class Keeping:
         if lines is not None and _mentions_options(lines):
             head.append(options_gathered())
         head += [refusal(made.name, name, value) for name, value in fixed.items()]
-        head += [own_attribute(name, syntax.Const(None)) for name in sorted(held.lacking & held.written)]
+        head += [own_attribute(name, NO_MODULE) for name in sorted(held.lacking & held.written)]
         body = (*head, *([] if lines is None else [lines])) or (syntax.Pass(),)
         own = (syntax.Parameter("self"),) if lines is None else parameters_of(construct, self._values)
         # What gathers those by name is last.
@@ -287,6 +287,19 @@ class Keeping:
                 if name in self._read and isinstance(value, bool | int | float | str | tuple):
                     found[name] = syntax.Assign(syntax.Name(name), self._values.value(value))
         return tuple(found.values())
+
+
+def _bases_first(classes: Sequence[FoldedClass]) -> list[FoldedClass]:
+    """Classes in their order, but each behind that which it derives from."""
+    names = {made.name for made in classes}
+    waiting, ordered = list(classes), list[FoldedClass]()
+    while waiting:
+        done = {made.name for made in ordered}
+        bases = {made.name: {*names_in(made.kept.base)} & names - done if made.kept else set() for made in waiting}
+        ready = next(made for made in waiting if not bases[made.name])
+        waiting.remove(ready)
+        ordered.append(ready)
+    return ordered
 
 
 def _plainly(value: Any) -> syntax.Expr:

@@ -10,10 +10,14 @@ import torch
 
 from port.translation.frontend.construction.construction_calls import INHERITED
 from port.translation.ir import syntax
+from port.translation.ir.expr import code
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.comments import comments_of
-from port.translation.structure.kept_constructors.expression_writer import ExpressionWriter, options_given
+from port.translation.structure.kept_constructors.expression_writer import ExpressionWriter, items_of, options_given
 from port.translation.structure.kept_constructors.needed_statements import blocks_of
+
+NO_MODULE = code("nnx.data(None)")
+"""What an attribute is that may be a module later: Flax asks for it to be said."""
 
 
 class StatementWriter(ExpressionWriter):
@@ -91,6 +95,8 @@ class StatementWriter(ExpressionWriter):
         target = ast.Attribute(ast.Name("self", ast.Load()), name, ast.Store())
         if owner is not None and name in owner.tensors:
             return [ast.Assign([target], self.part(self.tensor(name, owner.tensors[name])))]
+        if owner is not None and name in owner.modules and isinstance(value, ast.Constant) and value.value is None:
+            return [ast.Assign([target], self.part(NO_MODULE))]
         return [ast.Assign([target], self.visit(value))]
 
     def tensor(self, name: str, starts: tuple[syntax.Expr, ...]) -> syntax.Expr:
@@ -138,7 +144,9 @@ class StatementWriter(ExpressionWriter):
             return []
         arguments = [self.visit(argument) for argument in call.args]
         keywords = [self.visit(keyword) for keyword in call.keywords]
-        if base is not torch.nn.Sequential:
+        if base is torch.nn.Sequential:
+            arguments = items_of(arguments, is_named=not all(name.isdigit() for name in self.owner.modules))
+        else:
             keywords.append(options_given())
         return [ast.Expr(ast.Call(call.func, arguments, keywords))]
 

@@ -33,7 +33,7 @@ def text(origin: Origin) -> str | None:
         (LiteralAt(True), "True"),
         (DIM, "dim"),
         (HEAD_DIM, "dim // heads"),
-        (WorkedOut("**", (HEAD_DIM, LiteralAt(-0.5))), "(dim // heads) ** (-0.5)"),
+        (WorkedOut("**", (HEAD_DIM, LiteralAt(-0.5))), "(dim // heads) ** -0.5"),
         (WorkedOut("-", (DIM,)), "-dim"),
         (WorkedOut("-", (DIM, WorkedOut("-", (HEADS, LiteralAt(1))))), "dim - (heads - 1)"),
         (WorkedOut("math.sqrt", (DIM,)), "math.sqrt(dim)"),

@@ -83,3 +83,16 @@ def test_a_list_that_is_written_item_by_item(text: str, whole: str) -> None:
 )
 def test_one_axis(text: str, plain: str) -> None:
     assert source(with_plain_axes(parsed(text))) == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("layer(x, (pair[0], pair[1]))", "layer(x, pair)"),
+        ("layer(x, (pair[1], pair[0]))", "layer(x, (pair[1], pair[0]))"),
+        ("layer(x, (pair[0],))", "layer(x, (pair[0],))"),
+        ("layer(x, [pair[0], pair[1]])", "layer(x, [pair[0], pair[1]])"),  # a list is no tuple
+    ],
+)
+def test_all_items_of_a_tuple_are_the_tuple(text: str, whole: str) -> None:
+    assert source(with_whole_lists(parsed(text), {}, {"pair": 2})) == whole

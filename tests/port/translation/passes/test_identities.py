@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import port
-from port.translation.ir.graph import Graph, Loop, Operation, ScopeExit
+from port.translation.ir.graph import Graph, Loop, Operation, ScopeExit, Value
 from port.translation.ir.verifier import verify_graph
 from port.translation.passes.identities import without_identities
 
@@ -67,6 +67,16 @@ def test_what_changes_nothing_is_left_out(operator: str, other: Any, dtype: str)
 def test_what_changes_something_stays(operator: str, other: Any, more: dict[str, Any]) -> None:
     graph = between(operator, other, **more)
     assert without_identities(graph) is graph
+
+
+@pytest.mark.parametrize(
+    ("pad", "kept"), [([0, 0, 0, 0], False), ([0, 0, 0, 1], True), ([0, Value("width", None, "size", "n")], True)]
+)
+def test_a_pad_of_no_width_is_left_out(pad: list[Any], kept: bool) -> None:
+    padded = value("same", "n", 5)
+    steps = (LINEAR, operation("aten.pad.default", padded, self=H, pad=pad))
+    made = without_identities(straight(*steps, operation("aten.relu.default", Y, self=padded)))
+    assert ("aten.pad.default" in operators(made)) == kept
 
 
 def test_a_parameter_stays_what_it_is() -> None:

@@ -86,7 +86,7 @@ def test_numbers_that_follow_from_the_originals_own() -> None:
     wide = Difference((8, 12), ())
     assert worked_out(Difference((-8, -12), ()), wide) == ["-self.wide", "self.wide"]
     assert worked_out(wide, Difference((64, 144), ())) == ["self.wide", "self.wide * self.wide"]
-    assert worked_out(wide, Difference((8**-0.5, 12**-0.5), ())) == ["self.wide", "self.wide ** (-0.5)"]
+    assert worked_out(wide, Difference((8**-0.5, 12**-0.5), ())) == ["self.wide", "self.wide ** -0.5"]
     assert worked_out(wide, Difference((-7, None), ())) == [
         "self.wide",
         "1 - self.wide",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import port
 from port.translation import Translation
@@ -99,7 +99,8 @@ def test_a_number_of_the_callers_is_given() -> None:
     assert list(functions) == ["window_partition"]
     assert _signature(functions["window_partition"]) == "x: jax.Array, window_size: int"
     assert "window_partition(x, self.window_size)" in made.source
-    assert "x.shape[1] // window_size, window_size" in made.source
+    assert "B, H, W, C = x.shape" in made.source
+    assert "x.reshape(B, H // window_size, window_size, W // window_size, window_size, C)" in made.source
 
 
 def test_a_settings_number_is_given_and_holds_at_other_values() -> None:
@@ -163,3 +164,75 @@ def test_a_source_that_stands_alone_has_its_functions() -> None:
     made = _translated(Llama(depth=1), torch.randn(2, 5, 12), standalone=True)
     assert {"rms_norm", "rotate_half", "apply_rotary_pos_emb"} <= _functions(made).keys()
     assert "from port." not in made.source and "import port" not in made.source
+
+
+def repeated(states: Tensor, times: int) -> Tensor:
+    batch, heads, length, dim = states.shape
+    states = states[:, :, None, :, :].expand(batch, heads, times, length, dim)
+    return states.reshape(batch, heads * times, length, dim)
+
+
+class Shared(nn.Module):
+    """A function that is given keys and values; its array lies otherwise than the tensor, and so do the names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = 2
+        self.q, self.k, self.v = nn.Linear(6, 12), nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        shape = (*x.shape[:-1], -1, 3)
+        q, k, v = (layer(x).view(shape).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        k = repeated(k, self.times)
+        v = repeated(v, self.times)
+        y = (q @ k.transpose(2, 3)).softmax(-1) @ v
+        return y.transpose(1, 2).flatten(2)
+
+
+def test_a_function_is_given_its_arguments_in_one_order() -> None:
+    made = _translated(Shared(), torch.randn(2, 5, 6))
+    assert list(_functions(made)) == ["repeated"]
+    assert made.source.count("= repeated(") == 2
+    assert "batch, length, heads, dim = states.shape" in made.source
+    assert "states.reshape(batch, length, heads * times, dim)" in made.source
+
+
+class Turned(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.cos(), x.sin()
+
+
+class Block(nn.Module):
+    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+        cos, sin = turn
+        return x * cos + x.roll(1, -1) * sin
+
+
+class Around(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Block()
+
+    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+        return self.inner(x, turn) + x
+
+
+class HandedOn(nn.Module):
+    """What a module gives has one name, and is handed on as one thing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turned = Turned()
+        self.block = Around()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        turn = self.turned(x)
+        return self.block(self.fc(x), turn)
+
+
+def test_a_tuple_is_handed_on_as_one_thing() -> None:
+    source = _translated(HandedOn(), torch.randn(2, 4)).source
+    assert "turn = self.turned(x)\n" in source
+    assert "self.block(self.fc(x), turn)" in source
+    assert "self.inner(x, turn)" in source

@@ -166,3 +166,28 @@ def test_what_a_call_gives_and_its_parts_have_their_names(
 def test_a_lambda_does_not_make_what_its_statement_is_called(tmp_path: Path) -> None:
     (tmp_path / "swish.py").write_text("swish = lambda x: x * sigmoid(x)\n")
     assert at(str(tmp_path / "swish.py"), 1).targets is None
+
+
+TWO_PARTS = """\
+def forward(self, x):
+    q, k = self.q(x), self.k(x).relu()
+    a, b = self.pair(x)
+    return q, k, a, b
+"""
+
+
+def test_each_part_of_a_tuple_has_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(TWO_PARTS)
+    statement = at(str(path), 2)
+    assert statement.is_of_parts and not at(str(path), 3).is_of_parts
+    values = {name: Value(name, (2,), "float32") for name in ("one", "inner", "other")}
+    one = Made(values["one"], syntax.Call(syntax.Attr("q"), (syntax.Use("x"),)), statement)
+    inner = Made(values["inner"], syntax.Call(syntax.Attr("k"), (syntax.Use("x"),)), statement)
+    other = Made(values["other"], syntax.Call(syntax.Name("relu"), (syntax.Use("inner"),)), statement)
+    hints([one, inner, other])
+    assert (one.names, inner.names, other.names) == ({"one": "q"}, {}, {"other": "k"})
+    # Of more results than names none is named.
+    more = [Made(value, syntax.Call(syntax.Attr("q"), (syntax.Use("x"),)), statement) for value in values.values()]
+    hints(more)
+    assert all(not item.names for item in more)

@@ -40,7 +40,7 @@ def test_numbers_of_a_constructor() -> None:
     arguments, construction = own(Vit(8))
     block = construction.modules["blocks.1"]
     assert said(arguments, "blocks.1", block.fc1.out_features) == "int(dim * mlp_ratio)"
-    assert said(arguments, "blocks.1", block.scale) == "(dim // heads) ** (-0.5)"
+    assert said(arguments, "blocks.1", block.scale) == "(dim // heads) ** -0.5"
     assert said(arguments, "blocks.1", (3, block.heads)) == "(3, heads)"
     assert said(arguments, "blocks.1", 4) == "4"
     assert said(arguments, "", construction.arguments["blocks.0"]["dim"]) == "dim"
@@ -135,7 +135,7 @@ def body_of(arguments: OwnArguments, number: Origin, value: Any, path: str = "",
 def test_what_a_body_reads_is_an_attribute() -> None:
     arguments, _ = own(Vit(8))
     scale = AttributeOf("blocks.0", "scale")
-    made = {"scale": "(dim // heads) ** (-0.5)"}
+    made = {"scale": "(dim // heads) ** -0.5"}
     assert body_of(arguments, scale, 0.5, "blocks.0") == ("return self.scale", made)
     worked_out = WorkedOut("/", (LiteralAt(1, HERE), WorkedOut("math.sqrt", (ShapeRead("k", -1),))))
     assert body_of(arguments, worked_out, 0.5, "blocks.0") == ("return 1 / math.sqrt(k.shape[-1])", {})
@@ -153,12 +153,12 @@ def test_what_a_body_cannot_read_stays_a_number() -> None:
     assert body_of(arguments, LengthOf("x", 1, HERE), 5) == ("return 5", {})
 
 
-def test_an_attribute_that_was_changed_stays_a_number() -> None:
+def test_an_attribute_that_was_changed_is_not_the_arguments() -> None:
     module = Derived(6)
     arguments, _ = own(module)
     assert body_of(arguments, AttributeOf("", "dim"), 6) == ("return self.dim", {"dim": "dim"})
     module.dim = 7
-    assert body_of(arguments, AttributeOf("", "dim"), 7) == ("return 7", {})
+    assert body_of(arguments, AttributeOf("", "dim"), 7) == ("return self.dim", {"dim": "7"})
 
 
 def test_an_attribute_of_a_configuration() -> None:
@@ -166,3 +166,18 @@ def test_an_attribute_of_a_configuration() -> None:
     assert body_of(arguments, AttributeOf("", "config.block"), 8) == ("return self.block", {"block": "config.block"})
     fixed, _ = own(GPT, (Config, "block"), (GptBlock, ALL))
     assert body_of(fixed, AttributeOf("", "config.block"), 8) == ("return 8", {})
+
+
+def test_what_the_arguments_do_not_say_is_an_attribute_all_the_same() -> None:
+    module = Vit(8)
+    module.blocks[0].rate = 0.5  # type: ignore[assignment]
+    unknown = OwnArguments(None, ModuleTree(module, kept_layers(module)))
+    rate = AttributeOf("blocks.0", "rate")
+    assert body_of(unknown, rate, 0.5, "blocks.0") == ("return self.rate", {"rate": "0.5"})
+    twice = WorkedOut("*", (LiteralAt(2, HERE), rate))
+    assert body_of(unknown, twice, 1.0, "blocks.0") == ("return 2 * self.rate", {"rate": "0.5"})
+    # A run has changed it since, or it is another module's, or no number.
+    assert body_of(unknown, rate, 0.25, "blocks.0") == ("return 0.25", {})
+    assert body_of(unknown, twice, 0.5, "blocks.0") == ("return 0.5", {})
+    assert body_of(unknown, rate, 0.5, "blocks.1") == ("return 0.5", {})
+    assert body_of(unknown, AttributeOf("blocks.0", "training"), 1, "blocks.0") == ("return 1", {})

@@ -7,7 +7,7 @@ import pytest
 from port.translation.ir import syntax
 from port.translation.ir.graph import Value
 from port.translation.ir.layout import Layout
-from port.translation.ir.origin import LengthOf, LiteralAt, Origin, ShapeRead, WorkedOut, said
+from port.translation.ir.origin import AttributeOf, LengthOf, LiteralAt, NamedLength, Origin, ShapeRead, WorkedOut, said
 from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.shapes_read import with_shapes_read
 
@@ -53,3 +53,20 @@ def test_what_cannot_be_read_is_left(tensor: str, axis: int, value: int) -> None
     made = with_shapes_read(syntax.Const(value, origin=origin), HELD.get)
     assert made == syntax.Const(value)
     assert not isinstance(made.origin, ShapeRead)
+
+
+def test_what_has_a_name_is_read_by_it() -> None:
+    def named(origin: LengthOf) -> NamedLength | None:
+        return NamedLength("C", 6) if origin.axis == 2 else None
+
+    def read_with(value: int, heads: int) -> Origin | None:
+        origin = WorkedOut("//", (LengthOf("tokens", 2, HERE), AttributeOf("", "heads")))
+        made = with_shapes_read(syntax.Const(value, origin=origin), HELD.get, named, lambda _: heads)
+        assert isinstance(made, syntax.Const)
+        return made.origin
+
+    found = read_with(3, 2)
+    assert found is not None and said(found) == "C // self.heads"
+    assert not list(filter(lambda each: isinstance(each, NamedLength), [read_with(3, 3)]))
+    unlike = read_with(3, 3)  # the attribute is another by now
+    assert unlike is not None and said(unlike) == "tokens.shape[2] // self.heads"

@@ -48,6 +48,31 @@ def test_operators_are_expressions_too() -> None:
     assert _text(asked) == "asked *= 7"
 
 
+class Chained:
+    """Its method tells what is carried out, and gives itself."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def then(self, *_: int) -> Chained:
+        self.told.append(_text(_here(2)))
+        return self
+
+
+def test_a_method_on_a_line_of_its_own() -> None:
+    chained = Chained()
+    (
+        chained
+        .then(1)
+        .then(
+            2,
+            3,
+        ).then(4)
+    )  # fmt: skip
+    first, second = "chained.then(1)", "chained.then(1).then(2, 3)"
+    assert chained.told == [first, second, f"{second}.then(4)"]
+
+
 def test_a_call_over_several_lines() -> None:
     found = _here(
         1,

@@ -1,0 +1,77 @@
+"""Which tensor of the original's a variable stands for: of one array there may be several, each a permutation of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
+from port.translation.ir.graph import LayerCall, Operation, ScopeEnter, ScopeExit, Value, each_step, each_value
+from port.translation.ir.lowered import LoweredGraph
+from port.translation.ir.source_location import SourceLocation
+from port.translation.structure.call_tree import Call, FunctionCall
+from port.translation.structure.source_map import statement_at
+
+
+def given_tensor(call: Call, lowered: LoweredGraph, parameter: str, array: Value) -> Value | None:
+    """The tensor that a parameter was given, where the written code has an array for it; None if it is not certain.
+
+    Args:
+        call: of the function.
+        lowered: the run.
+        parameter: its name.
+        array: that the written parameter holds.
+    """
+    found = [tensor for tensor in _given(call, lowered, parameter) if isinstance(tensor, Value)]
+    if any(tensor.name == array.name for tensor in found):
+        return array
+    return found[0] if len(found) == 1 and _is_of(found[0], array, lowered) else None
+
+
+def _given(call: Call, lowered: LoweredGraph, parameter: str) -> Iterator[Any]:
+    for step in each_step(lowered.graph.steps):
+        match step:
+            case FunctionEnter() if isinstance(call, FunctionCall) and step.call == call.enter.call:
+                yield step.arguments.get(parameter)
+            case ScopeEnter() if not isinstance(call, FunctionCall) and step.path == call.path:
+                yield step.arguments.get(parameter)
+
+
+def assigned_tensor(lowered: LoweredGraph, array: Value, place: SourceLocation) -> Value | None:
+    """The tensor that a statement gave a name, where the written code has an array for it; None if it is not certain.
+
+    Args:
+        lowered: the run.
+        array: that the variable holds.
+        place: the first line of the statement.
+    """
+    found: Value | None = None
+    for step in each_step(lowered.graph.steps):
+        match step:
+            case Operation() | LayerCall():
+                is_there = _is_at(step.place, place)
+                if any(value.name == array.name for value in each_value(step.results)):
+                    found = array if is_there else None
+                elif found is not None and is_there and isinstance(step, Operation):
+                    taken = step.arguments.get("self", step.arguments.get("input"))
+                    if taken == found and len(step.results) == 1 and step.results[0].name not in lowered.values:
+                        found = step.results[0]  # the same array, permuted
+            case ScopeExit() | FunctionExit():
+                # What a call gives is this array itself, and no permutation of it.
+                if any(value.name == array.name for value in each_value(step.results)):
+                    found = array
+    return found if found is None or found.shape is not None else None
+
+
+def _is_of(tensor: Value, array: Value, lowered: LoweredGraph) -> bool:
+    """Whether an array of the written code is a tensor's: it is as long along the axes that lie there."""
+    if tensor not in lowered.layouts or tensor.name in lowered.values or tensor.shape is None:
+        return False
+    own, layout = lowered.layouts[array], lowered.layouts[tensor]
+    shape, given = array.shape or (), tensor.shape
+    return len(shape) == len(given) and [shape[dim] for dim in own.order] == [given[dim] for dim in layout.order]
+
+
+def _is_at(place: SourceLocation | None, statement: SourceLocation) -> bool:
+    found = statement_at(place)
+    return found is not None and found.place == statement
