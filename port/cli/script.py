@@ -1,0 +1,118 @@
+"""`port script FILE [options] -- ARGUMENTS`"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from tyro.conf import Positional, arg
+
+from port.errors import ScriptFailed, UsageError
+from port.scripts import Script, observe
+from port.scripts.observing_process import check_free
+from port.scripts.terminal import WIDTH, print_observation
+from port.training import terminate_on_signal
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Watch a PyTorch training script, unchanged, for a few updates and one evaluation, and say what it does, line by
+    line.
+
+    What comes after -- are the script's own arguments. It runs in a process of its own, in its own folder; what it
+    saves goes beside the account, not over your files. Exits 0, 2 where there is nothing to watch, 3 if the script
+    itself failed.
+    """
+
+    script: Annotated[Positional[str], arg(metavar="FILE")] = ""
+    """the script; or with -m a module, as behind python -m"""
+    m: Annotated[bool, arg(name="m")] = False
+    """FILE is the name of a module, as in python -m my_pkg.train; it runs where you stand"""
+    observe_only: bool = False
+    """only give the account"""
+    out: Annotated[Path | None, arg(aliases=("-o",), metavar="FOLDER")] = None
+    """where observation.json goes, what the script printed, and what it saved; observed/ if not given"""
+    watch: int = 4
+    """updates that are watched, of each optimizer"""
+    working_folder: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """where the script runs; its own folder if not given"""
+    torch_python: Annotated[str, arg(metavar="PATH")] = sys.executable
+    """the Python that has the script's packages"""
+    time_limit: Annotated[float, arg(metavar="SECONDS")] = 600.0
+    """that it may take"""
+    json: bool = False
+    """print observation.json's contents, for programs"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    given, own = _given(list(arguments))
+    out = given.out or Path("observed")
+    check_free(out)
+    script = Script(given.script, tuple(own), given.m, given.working_folder, given.torch_python)
+    script.check()
+    progress = _Progress(Console(stderr=True))
+    try:
+        with terminate_on_signal(), progress:
+            observation = observe(script, out, steps=given.watch, time_limit=given.time_limit, tell=progress.say)
+    except ScriptFailed as failure:
+        sys.stderr.write(failure.printed)
+        here = Path.cwd()
+        hint = "" if script.working_folder() == here else "; --working-folder . runs it here"
+        print(f"port: {failure}{hint}", file=sys.stderr)
+        return failure.exit_code
+    if given.json:
+        print((out / "observation.json").read_text("utf-8"), end="")
+        return 0
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    print_observation(observation, console)
+    console.print(
+        f"\n[dim]as data:[/] {out / 'observation.json'}[dim]; what it printed is beside it[/]", soft_wrap=True
+    )
+    return 0
+
+
+class _Progress:
+    """A line that says how far the script is."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status = console.status("starting the script …")
+
+    def say(self, what: str) -> None:
+        if self._console.is_terminal:
+            self._status.update(f"{what} …")
+        else:
+            print(f"{what} …", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> _Progress:
+        if self._console.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._console.is_terminal:
+            self._status.stop()
+
+
+def _given(arguments: list[str]) -> tuple[Arguments, list[str]]:
+    """Ours, and the script's own behind the dashes.
+
+    Raises:
+        UsageError: no script is named.
+    """
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    given = tyro.cli(Arguments, prog="port script", args=arguments[:place])
+    if not given.script:
+        raise UsageError("name the script: port script train.py --observe-only -- --its-own arguments")
+    if not given.observe_only:
+        raise UsageError(
+            "port script gives an account of a script so far: add --observe-only. Its JAX side is written from that by "
+            "hand, with port translate for the model and port.optax_source for the optimizer"
+        )
+    return given, arguments[place + 1 :]

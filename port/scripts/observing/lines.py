@@ -1,0 +1,143 @@
+"""Where in the user's code something happens: the frames that are neither torch's, nor Python's, nor ours."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import sysconfig
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from port.scripts.observing.statements import statement_line
+
+OURS = str(Path(__file__).parent)
+TORCH = str(Path(torch.__file__).parent)
+LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+MOST_FRAMES = 400
+LONGEST_TEXT = 300
+
+COMPOUND = ("for ", "async ", "with ", "while ", "if ")
+
+Position = tuple[tuple[str, int], ...]
+
+
+@cache
+def owner(file: str) -> str:
+    """Whose code a file is: "ours", "torch", "library" (Python's, or an installed package) or "user"."""
+    if file.startswith(OURS):
+        return "ours"
+    if file.startswith(TORCH):
+        return "torch"
+    is_installed = "site-packages" in file or "dist-packages" in file or file.startswith(LIBRARIES)
+    return "library" if is_installed or file.startswith("<") else "user"
+
+
+def caller() -> FrameType | None:
+    """The frame that called into torch or into us: the innermost that is not ours, nor only passes calls on."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if owner(file) != "ours" and not file.endswith("torch/overrides.py"):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def user_frames() -> list[FrameType]:
+    """The frames of the user's code, the innermost first; those of an installed package where there are no others."""
+    found: list[FrameType] = []
+    libraries: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(MOST_FRAMES):
+        if frame is None:
+            break
+        whose = owner(frame.f_code.co_filename)
+        if whose == "user":
+            found.append(frame)
+        elif whose == "library" and not frame.f_code.co_filename.startswith("<"):
+            libraries.append(frame)
+        frame = frame.f_back
+    return found or libraries[:1]
+
+
+def line_of(frame: FrameType) -> dict[str, Any]:
+    """One frame's line, as data: its file, line, function, and the text of what is executed there."""
+    code = frame.f_code
+    return {
+        "file": code.co_filename,
+        "line": frame.f_lineno,
+        "function": code.co_qualname,
+        "text": _text(code, frame.f_lasti, frame.f_lineno),
+    }
+
+
+def here() -> dict[str, Any] | None:
+    """The user's line that is being executed."""
+    frames = user_frames()
+    return line_of(frames[0]) if frames else None
+
+
+def position(frames: list[FrameType]) -> Position:
+    """How far the program is: a line for each of the user's frames, the outermost first."""
+    return tuple(
+        (_code_name(frame.f_code), statement_line(frame.f_code.co_filename, frame.f_lineno)) for frame in frames[::-1]
+    )
+
+
+def _code_name(code: CodeType) -> str:
+    return f"{code.co_filename}:{code.co_qualname}"
+
+
+def went_back(before: Position, now: Position) -> bool:
+    """Whether a loop's body has been begun again between two positions: the first line that differs went back."""
+    for (code, line), (other_code, other_line) in zip(before, now, strict=False):
+        if code != other_code:
+            return False
+        if line != other_line:
+            return other_line < line
+    return False
+
+
+def name_of(thing: object, frames: list[FrameType]) -> str | None:
+    """The variable by which the user's code knows an object: ``model``, ``self.net``; None where no frame has it."""
+    for frame in frames:
+        for name, value in frame.f_locals.items():
+            if value is thing and not name.startswith("_"):
+                return name
+    for frame in frames:
+        owned = frame.f_locals.get("self")
+        for name, value in vars(owned).items() if hasattr(owned, "__dict__") else ():
+            if value is thing:
+                return f"self.{name}"
+        for name, value in frame.f_globals.items():
+            if value is thing and not name.startswith("_"):
+                return name
+    for frame in frames:
+        for name, value in frame.f_locals.items():
+            if isinstance(value, dict) and len(value) < 50:
+                for key, held in value.items():
+                    if held is thing and isinstance(key, str):
+                        return f'{name}["{key}"]'
+    return None
+
+
+@cache
+def _text(code: CodeType, instruction: int, line: int) -> str:
+    """The source of the expression that is being executed, on one line; or the whole line, where it is not known."""
+    begin, end, column, end_column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
+    if begin is None or end is None or column is None:
+        return linecache.getline(code.co_filename, line).strip()
+    if linecache.getline(code.co_filename, begin).lstrip().startswith(COMPOUND) and end > begin:
+        end, end_column = begin, None  # its head alone
+    rows = [linecache.getline(code.co_filename, number).encode() for number in range(begin, end + 1)]
+    if not rows:
+        return ""
+    rows[-1] = rows[-1][:end_column]  # before the next line: they may be one
+    rows[0] = rows[0][column:]
+    text = " ".join(row.decode(errors="replace").strip() for row in rows).removesuffix(":")
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
