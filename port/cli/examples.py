@@ -40,7 +40,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
     },
     "script": {
         "what a script does, line by line": "port script train.py --observe-only -- --epochs 2 --lr 1e-3",
-        "one that runs as a module, where you stand": "port script my_pkg.train -m --observe-only -o seen "
+        "one that runs as a module, where you stand": "port script -m my_pkg.train --observe-only -o seen "
         "-- --config c.yml",
         "more updates, as data": "port script train.py --observe-only --watch 12 --json",
     },

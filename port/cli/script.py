@@ -30,8 +30,8 @@ class Arguments:
     """
 
     script: Annotated[Positional[str], arg(metavar="FILE")] = ""
-    """the script; or with -m a module, as behind python -m"""
-    m: Annotated[bool, arg(name="m")] = False
+    """the script, or with -m a module"""
+    module: Annotated[bool, arg(aliases=("-m",))] = False
     """FILE is the name of a module, as in python -m my_pkg.train; it runs where you stand"""
     observe_only: bool = False
     """only give the account"""
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     given, own = _given(list(arguments))
     out = given.out or Path("observed")
     check_free(out)
-    script = Script(given.script, tuple(own), given.m, given.working_folder, given.torch_python)
+    script = Script(given.script, tuple(own), given.module, given.working_folder, given.torch_python)
     script.check()
     progress = _Progress(Console(stderr=True))
     try:

@@ -13,12 +13,19 @@ from port.scripts.observation import Observation
 from port.scripts.observing.statements import statement_line, statement_text
 from port.scripts.wording import said_of
 
-UNTOLD = ("torch.Tensor.to", "torch.Tensor.cuda", "torch.Tensor.cpu", "torch.Tensor.float", "torch.Tensor.double")
-"""Moves of a batch that change nothing are not told of."""
+UNTOLD = (
+    "torch.amp.GradScaler.scale",
+    "torch.Tensor.to",
+    "torch.Tensor.cuda",
+    "torch.Tensor.cpu",
+    "torch.Tensor.float",
+    "torch.Tensor.double",
+)
+"""Moves of a batch that change nothing, and what has an event of its own."""
 
 
 @dataclass(frozen=True)
-class Row:
+class ExecutedLine:
     """One line of the script, as it was executed.
 
     Attributes:
@@ -39,29 +46,34 @@ class Row:
     depth: int = field(default=0)
 
 
-def step_rows(step: Sequence[Event], observation: Observation) -> list[Row]:
+def fullest(steps: Sequence[Sequence[Event]]) -> Sequence[Event]:
+    """The first of the steps that run the most lines: one in which a generator's turn is, too."""
+    return max(steps, key=lambda step: len({(event["event"], *line_key(event)) for event in step}))
+
+
+def step_rows(step: Sequence[Event], observation: Observation) -> list[ExecutedLine]:
     """What one step does, line by line; blocks that it repeats (microbatches) stand once."""
     return folded(_rows(_with_paths(step), observation))
 
 
-def rows_of(events: Iterable[Event], observation: Observation) -> list[Row]:
+def rows_of(events: Iterable[Event], observation: Observation) -> list[ExecutedLine]:
     """What other events did, line by line."""
     return folded(_rows(_with_paths(list(events)), observation))
 
 
-def folded(rows: Sequence[Row]) -> list[Row]:
+def folded(rows: Sequence[ExecutedLine]) -> list[ExecutedLine]:
     """Rows without the repetitions of a block that follows itself: the block once, with how often it is run."""
-    found: list[Row] = []
+    found: list[ExecutedLine] = []
     at = 0
     while at < len(rows):
         length, times = _repetition(rows, at)
         for row in rows[at : at + length]:
-            found.append(Row(row.file, row.line, row.function, row.text, row.did, times))
+            found.append(ExecutedLine(row.file, row.line, row.function, row.text, row.did, times))
         at += length * times
     return found
 
 
-def _repetition(rows: Sequence[Row], at: int) -> tuple[int, int]:
+def _repetition(rows: Sequence[ExecutedLine], at: int) -> tuple[int, int]:
     """The length of the block that begins here, and how often it follows itself; (1, 1) where it does not."""
     keys = [(row.file, row.line) for row in rows]
     best = (1, 1)
@@ -91,8 +103,8 @@ def _with_paths(events: Sequence[Event]) -> list[Event]:
     return [event for _, event in sorted(found, key=lambda one: one[0])]
 
 
-def _rows(events: Sequence[Event], observation: Observation) -> list[Row]:
-    rows: list[Row] = []
+def _rows(events: Sequence[Event], observation: Observation) -> list[ExecutedLine]:
+    rows: list[ExecutedLine] = []
     for event in events:
         file, line = line_key(event)
         where = event.get("where")
@@ -103,10 +115,10 @@ def _rows(events: Sequence[Event], observation: Observation) -> list[Row]:
         if rows and (rows[-1].file, rows[-1].line) == (file, line):
             if did and did not in rows[-1].did:
                 before = rows[-1]
-                rows[-1] = Row(file, line, before.function, before.text, (*before.did, did))
+                rows[-1] = ExecutedLine(file, line, before.function, before.text, (*before.did, did))
             continue
         text = statement_text(file, line) or where["text"]
-        rows.append(Row(file, line, where["function"], text, (did,) if did else ()))
+        rows.append(ExecutedLine(file, line, where["function"], text, (did,) if did else ()))
     return rows
 
 

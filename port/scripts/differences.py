@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import linecache
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from port.scripts.events import Event, line_key
@@ -26,6 +29,8 @@ def _options(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
     """Options of an optimizer's groups."""
     values: dict[tuple[str, int, str], dict[int, Any]] = {}
     wheres: dict[str, Any] = {}
+    files = sorted({line_key(event)[0] for step in steps for event in step if event.get("where")})
+    scheduled = {event["optimizer"]: ("lr", "betas", "momentum") for s in steps for event in s if _schedules(event)}
     for number, step in enumerate(steps):
         for event in step:
             if event["event"] == "update" and not event["by_hand"]:
@@ -36,21 +41,41 @@ def _options(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
     found = []
     for (optimizer, group, option), by_step in values.items():
         if len({json.dumps(value) for value in by_step.values()}) > 1:
-            what = {"kind": "option", "optimizer": optimizer, "group": group, "option": option}
+            by = [] if option in scheduled.get(optimizer, ()) else _assignments(option, files)
+            what = {"kind": "option", "optimizer": optimizer, "group": group, "option": option, "set_at": by}
             found.append({**what, "where": wheres[optimizer], "values": _row(by_step, len(steps))})
     return found
+
+
+def _schedules(event: Event) -> bool:
+    return event["event"] == "schedule" and event.get("optimizer") is not None
+
+
+def _assignments(option: str, files: Sequence[str]) -> list[str]:
+    """The lines that set an option of a group by hand: ``group["lr"] = …``."""
+    pattern = re.compile(rf"""\[\s*['"]{option}['"]\s*\]\s*[-+*/]?=[^=]""")
+    return [
+        f"{Path(file).name}:{number}, `{line.strip()}`"
+        for file in files
+        for number, line in enumerate(linecache.getlines(file), 1)
+        if pattern.search(line)
+    ]
 
 
 def _constants(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
     """Numbers among the arguments of what leads to the loss."""
     values: dict[tuple[tuple[str, int], int, str, str], dict[int, Any]] = {}
     wheres: dict[tuple[str, int], Any] = {}
+    behind: dict[tuple[str, int], bool] = {}
     for number, step in enumerate(steps):
         seen: dict[tuple[str, int], int] = {}
+        has_model = False
         for call in _path_calls(step):
+            has_model |= bool(call.get("has_parameters"))
             key = line_key(call)
             nth = seen[key] = seen.get(key, -1) + 1
             wheres[key] = call["where"]
+            behind[key] = has_model
             if call["name"] in OF_THE_DATA:
                 continue
             for place, value in _numbers(call["arguments"]):
@@ -58,7 +83,7 @@ def _constants(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
     found = []
     for (key, _, name, place), by_step in values.items():
         if len({json.dumps(value) for value in by_step.values()}) > 1:
-            what = {"kind": "number", "function": name, "argument": place}
+            what = {"kind": "number", "function": name, "argument": place, "behind_a_model": behind[key]}
             found.append({**what, "where": wheres[key], "values": _row(by_step, len(steps))})
     return found
 

@@ -61,7 +61,7 @@ class Observation:
             script={**script, **_how_it_ran(events)},
             options=_options(events),
             seeds=_of(events, "seed"),
-            models=_last_of_each(_of(events, "model")),
+            models=[one for one in _last_of_each(_of(events, "model")) if "renamed" not in one],
             loaders=_of(events, "loader"),
             optimizers=_of(events, "optimizer"),
             schedulers=_of(events, "scheduler"),

@@ -112,6 +112,12 @@ def observe(
             "watched": steps,
             "stopped": how.stopped,
         }
+        if how.code not in (0, None) and not events:
+            last = _printed(log).strip().splitlines()[-1:]
+            raise UsageError(
+                f"the script could not be watched by {script.python}: {''.join(last)}. That Python needs torch and "
+                "what port is installed with; --torch-python PATH names another"
+            )
         if how.code not in (0, None):
             raise ScriptFailed(
                 _printed(log), how.code, " ".join(["python", *script.command()]), script.working_folder()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from port.errors import UsageError
 from port.scripts.events import Event
@@ -84,11 +83,12 @@ def _never_backward(events: Sequence[Event], observation: Observation) -> str:
 def _refuse_a_loss_that_left_torch(events: Sequence[Event]) -> None:
     """A loss that no parameter and no model leads to trains nothing, whatever it is called."""
     backwards = _of(events, "backward")
-    if any(_reaches_a_model(event) for event in backwards):
+    if any(event["reaches"] for event in backwards):
         return
     first = backwards[0]
     before = events[: list(events).index(first)]
     left = [event for event in before if event["event"] == "number" and event.get("parameter") is None]
+    left += _cuts(first["path"])
     where = f" It is left at {place(left[-1])}: what is computed from there on has no gradient." if left else ""
     made = next((call for call in reversed(first["path"]) if call["kind"] == "function"), None)
     made_at = f", made at {place(made)}," if made else ""
@@ -105,10 +105,8 @@ def _refuse_cut_gradients(events: Sequence[Event], observation: Observation) -> 
     sizes = {one["name"]: sum(len(g["parameters"]) for g in one["groups"]) for one in observation.optimizers}
     if not updates or any(event["closure"] or event["without_gradient"] < sizes[event["name"]] for event in updates):
         return
-    path = [call for event in _of(events, "backward") for call in event["path"]]
-    cut = next((call for call in path if call["name"].rpartition(".")[2] in ("detach", "data", "detach_")), None)
-    cut = cut or next((call for call in path if call["kind"] == "module" and not call["grad"]), None)
-    where = f": the path to the loss is cut at {place(cut)}" if cut else ""
+    cuts = [cut for event in _of(events, "backward") for cut in _cuts(event["path"])]
+    where = f": the path to the loss is cut at {place(cuts[0])}" if cuts else ""
     raise UsageError(
         f"at {place(updates[0])} no parameter of {updates[0]['name']} has a gradient, so that nothing is trained"
         f"{where}. Leave out what detaches the model's output from the loss, or give the optimizer the parameters of "
@@ -116,14 +114,11 @@ def _refuse_cut_gradients(events: Sequence[Event], observation: Observation) -> 
     )
 
 
-def _reaches_a_model(event: Event) -> bool:
-    return any(
-        (call["kind"] == "module" and call.get("has_parameters")) or _names_a_parameter(call["arguments"])
-        for call in event["path"]
-    )
-
-
-def _names_a_parameter(arguments: Any) -> bool:
-    if isinstance(arguments, dict):
-        return "parameter" in arguments or any(_names_a_parameter(value) for value in arguments.values())
-    return isinstance(arguments, list) and any(_names_a_parameter(value) for value in arguments)
+def _cuts(path: Sequence[Event]) -> list[Event]:
+    """The calls of a path from which no gradient comes back: what is detached, models that are called without."""
+    return [
+        call
+        for call in path
+        if call["name"].rpartition(".")[2] in ("detach", "detach_")
+        or (call["kind"] == "module" and call["has_parameters"] and not call["grad"])
+    ]

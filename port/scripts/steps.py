@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from port.scripts.events import Event
+from port.scripts.events import Event, line_key
 
 OF_A_STEP = {
     "pass",
@@ -47,25 +47,29 @@ def step_events(events: Sequence[Event]) -> list[list[Event]]:
 def evaluation_events(events: Sequence[Event], steps: Sequence[Sequence[Event]]) -> list[Event]:
     """The events of the first evaluation: from its first call without gradients to where the script trains again."""
     used = _on_a_path(events)
-    begin = next((number for number, event in enumerate(events) if _is_evaluation(event, used)), None)
-    if begin is None:
+    first = next((number for number, event in enumerate(events) if _is_evaluation(event, used)), None)
+    if first is None:
         return []
+    begin, end = first, first + 1
     while begin > 0 and events[begin - 1]["event"] in ("batch", "pass", "switch", "loader", "model", "load"):
         before = events[begin - 1]
         if before["event"] == "switch" and before["training"]:
             break
         begin -= 1
-    end = begin + 1
     while end < len(events) and not _trains(events[end], used) and not _begins_another(events[end]):
         end += 1
-    return [event for event in events[begin:end] if event["event"] in OF_A_STEP]
+    part = list(events[begin:end])
+    while end < len(events) and (event := events[end])["event"] in ("switch", "print", "log"):
+        part += [event] if event["event"] != "switch" else []  # what it found is often printed where it was called
+        end += 1
+    return [event for event in part if event["event"] in OF_A_STEP]
 
 
 def epochs_events(events: Sequence[Event], steps: Sequence[Sequence[Event]]) -> list[Event]:
     """What happens behind the watched steps and is no evaluation."""
     if not steps:
         return []
-    known = {id(event) for step in steps for event in step}
+    known = {(event["event"], *line_key(event)) for step in steps for event in step}
     evaluation = {id(event) for event in evaluation_events(events, steps)}
     found: list[Event] = []
     for event in events[_watched(events) :]:
@@ -73,7 +77,7 @@ def epochs_events(events: Sequence[Event], steps: Sequence[Sequence[Event]]) -> 
             if any(e["event"] in ("schedule", "save") for e in found):
                 break
             continue
-        is_shown = event["event"] in BEHIND and id(event) not in known
+        is_shown = event["event"] in BEHIND and (event["event"], *line_key(event)) not in known
         if is_shown and (id(event) not in evaluation or event["event"] in ("schedule", "save", "average")):
             found.append(event)
     return found
@@ -141,7 +145,7 @@ def _take_the_last_ones_tail(steps: list[list[Event]], rest: Sequence[Event]) ->
     for event in rest:
         if (
             event["event"] in ("batch", "pass", "switch", "ended early", "call", "backward")
-            or event["iteration"] != number
+            or event.get("iteration") != number
         ):
             return
         if event["event"] in OF_A_STEP:

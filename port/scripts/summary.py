@@ -52,6 +52,12 @@ def seed_lines(observation: Observation) -> list[tuple[Any, str, str]]:
     return [(one["where"], one["where"]["text"], f"seed {one['seed']}") for one in observation.seeds if one["where"]]
 
 
+def initial_lines(observation: Observation) -> list[tuple[Any, str, str]]:
+    """Where the script draws its own initial values."""
+    found = [one for one in observation.others if one["event"] == "initialised"]
+    return [(one["where"], one["where"]["text"], one["function"]) for one in found]
+
+
 def difference_lines(observation: Observation) -> list[tuple[Any, str, str]]:
     """What was not the same in all steps."""
     return [(one["where"], one["where"]["text"], _difference(one)) for one in observation.differences]
@@ -114,7 +120,8 @@ def _difference(one: dict[str, Any]) -> str:
     values = ", ".join("–" if value is None else number(value) for value in one["values"])
     match one["kind"]:
         case "option":
-            return f"{one['option']} of {one['optimizer']}, group {one['group']}: {values}"
+            by = f", set at {', '.join(one['set_at'])}" if one["set_at"] else ""
+            return f"{one['option']} of {one['optimizer']}, group {one['group']}: {values}{by}"
         case "number":
             return f"a number in {one['function'].rpartition('.')[2]}: {values}"
         case "shape":
@@ -143,7 +150,7 @@ def _about_losses(observation: Observation) -> list[str]:
     ]
     found = []
     for one in observation.differences:
-        if one["kind"] == "number" and left:
+        if one["kind"] == "number" and one["behind_a_model"] and left:
             lines = sorted({place_of(event["where"]) for event in left})
             found.append(
                 f"the loss holds a number that changes from step to step ({place_of(one['where'])}), and values leave "

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from port.lessons.visible import visible
-from port.scripts.account import Row, rows_of, short_place, step_rows
+from port.scripts.account import ExecutedLine, fullest, rows_of, short_place, step_rows
 from port.scripts.observation import Observation
 from port.scripts.summary import (
     difference_lines,
+    initial_lines,
     loader_lines,
     model_lines,
     optimizer_lines,
@@ -48,10 +49,11 @@ class _Account:
         self._options()
         self._lines("seeds", seed_lines(seen))
         self._lines("models", model_lines(seen))
+        self._lines("initial values of the script's own", initial_lines(seen))
         self._lines("data", loader_lines(seen))
         self._lines("optimizers", optimizer_lines(seen))
         if seen.steps:
-            self._rows("a step, line by line", step_rows(seen.steps[0], seen))
+            self._rows("a step, line by line", step_rows(fullest(seen.steps), seen))
             lines = difference_lines(seen)
             if lines or count > 1:
                 self._lines("what differed between the steps", lines, none="nothing but the batches, and what follows")
@@ -82,12 +84,12 @@ class _Account:
             table.add_row(Text(place, "dim"), Text(self._visible(text), "cyan"), self._visible(did))
         self._console.print(table if lines else Text(f"    {none}", "dim"))
 
-    def _rows(self, title: str, rows: Sequence[Row]) -> None:
+    def _rows(self, title: str, rows: Sequence[ExecutedLine]) -> None:
         if not rows:
             return
         self._head(title)
         table = _grid()
-        before: Row | None = None
+        before: ExecutedLine | None = None
         for row in rows:
             if before is None or (row.file, row.function) != (before.file, before.function):
                 file = "" if Path(row.file).resolve() == self._script else f"{Path(row.file).name}: "

@@ -19,6 +19,8 @@ def said_of(event: Event, observation: Observation) -> str:
 
 def number(value: Any) -> str:
     """A number as people write it."""
+    if isinstance(value, list):
+        return f"({', '.join(map(number, value))})"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -70,7 +72,7 @@ def _zero_grad(event: Event, observation: Observation) -> str:
 
 
 def _clip(event: Event, observation: Observation) -> str:
-    arguments = [*event["arguments"], *(f"{key}={value}" for key, value in event["named"].items())]
+    arguments = [*event["arguments"], *event["named"].values()]
     of = ", ".join(event["of"])
     norm = f"; their norm was {number(event['norm'])}" if event["norm"] is not None else ""
     what = "norm" if event["function"] == "clip_grad_norm_" else "value"

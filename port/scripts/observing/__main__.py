@@ -18,7 +18,7 @@ def main(folder: str, steps: str, *command: str) -> int:
 
     from port.scripts.observing.around import watch_surroundings
     from port.scripts.observing.calls import watch_modules
-    from port.scripts.observing.functions import Functions
+    from port.scripts.observing.functions import Functions, watch_autograd_functions
     from port.scripts.observing.kept_files import KeptFiles
     from port.scripts.observing.loading import Loading
     from port.scripts.observing.running import as_a_script, run_file, run_module
@@ -32,6 +32,7 @@ def main(folder: str, steps: str, *command: str) -> int:
     watch_modules(session)
     Updates(session).watch()
     Loading(session, enough.ends_early).watch()
+    watch_autograd_functions(session)
     watch_surroundings(session)
     KeptFiles(session).watch()
     torch.compiler.set_stance("force_eager")  # a compiled model is the same model

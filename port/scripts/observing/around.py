@@ -9,6 +9,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,17 @@ def _watch_others(session: Session) -> None:
         if is_start and session.is_looking and not session.is_elsewhere and not sys.is_finalizing():
             session.tell("process", command=str(args[1])[:LONGEST_PRINT] if len(args) > 1 else None)
 
+    def around_process(original: Callable[..., Any]) -> Callable[..., Any]:
+        def start(self: BaseProcess) -> Any:
+            if session.is_looking and not session.is_elsewhere:
+                session.tell("process", command=described(getattr(self, "_target", None)))
+            with session.inside():
+                return original(self)
+
+        return start
+
     replace_method(threading.Thread, "start", around)
+    replace_method(BaseProcess, "start", around_process)
     sys.addaudithook(audit)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from port.scripts.observing.described import described, number_of, tensors_in
-from port.scripts.observing.lines import caller, here, owner
+from port.scripts.observing.described import class_name, described, number_of, tensors_in
+from port.scripts.observing.known_models import KnownModels
+from port.scripts.observing.lines import caller, here, is_called_by_us, owner
 from port.scripts.observing.session import Session, is_grad_on
 
 COMPOSED = ("torch/distributions/", "torch/functional.py", "torch/nn/functional.py", "torch/linalg/", "torch/fft/")
@@ -38,7 +38,7 @@ class Functions(TorchFunctionMode):
         """Call it, and note what it was given and what it gave."""
         kwargs = kwargs or {}
         session = self._session
-        if not session.is_looking or _is_ours():
+        if not session.is_looking or is_called_by_us():
             return func(*args, **kwargs)
         name = name_of_function(func)
         if name in BACKWARD:
@@ -97,7 +97,7 @@ class Functions(TorchFunctionMode):
             loss=number_of(losses[0]) if losses else None,
             tensor=what,
             path=[call.as_data() for call in calls],
-            has_graph=bool(losses) and losses[0].grad_fn is not None,
+            reaches=any(_reached(loss, session.models) for loss in losses),
         )
         with session.inside():
             return func(*args, **kwargs)
@@ -141,6 +141,37 @@ class Functions(TorchFunctionMode):
             session.tell("written", function=name, parameter=parameter, sources=sources, arguments=told)
 
 
+def watch_autograd_functions(session: Session) -> None:
+    """See calls of the script's own torch.autograd.Function, which are no functions of torch's."""
+    found = vars(torch.autograd.Function)["apply"]
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        original = found.__get__(None, cls)
+        if not (session.is_looking and session.is_recording and _is_scripts()):
+            return original(*args, **kwargs)
+        with session.inside():
+            result = original(*args, **kwargs)
+        session.computations.note(f"{class_name(cls)}.apply", "function", args, kwargs, result, here())
+        return result
+
+    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
+
+
+def _reached(loss: torch.Tensor, models: KnownModels) -> bool:
+    """Whether autograd leads from a loss to a parameter of a model."""
+    pending, seen = [loss.grad_fn], set[Any]()
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None and models.parameter_name(variable) is not None:
+            return True
+        pending += [before for before, _ in node.next_functions]
+    return False
+
+
 @cache
 def name_of_function(function: Any) -> str:
     """A function's full name, as people write it: "torch.nn.functional.nll_loss", "torch.Tensor.add_"."""
@@ -159,14 +190,6 @@ def _is_scripts() -> bool:
     file = frame.f_code.co_filename
     whose = owner(file)
     return whose == "user" or (whose == "library" and not file.startswith("<")) or any(one in file for one in COMPOSED)
-
-
-def _is_ours() -> bool:
-    """Whether we call, to describe what was seen."""
-    frame = sys._getframe(2)
-    if frame.f_code.co_filename.endswith("torch/overrides.py") and frame.f_back is not None:
-        frame = frame.f_back
-    return owner(frame.f_code.co_filename) == "ours"
 
 
 def _written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:

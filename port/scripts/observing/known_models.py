@@ -32,6 +32,7 @@ class KnownModels:
         self._roots: dict[str, nn.Module] = {}
         self._parameters: dict[int, tuple[torch.Tensor, str]] = {}
         self._told: set[str] = set()
+        self._unnamed: set[str] = set()  # roots that no variable held when they were first needed
 
     def constructed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A module is being constructed, with these arguments."""
@@ -51,6 +52,9 @@ class KnownModels:
         if id(module) not in self._names or self._names[id(module)][0] is not module:
             self._find(module)
         _, root, path = self._names[id(module)]
+        if root in self._unnamed and (name := name_of(self._roots[root], user_frames())) is not None:
+            self._rename(root, name.removeprefix("self."))
+            _, root, path = self._names[id(module)]
         self._tell_once(root)
         return root, path
 
@@ -109,6 +113,8 @@ class KnownModels:
                 while f"{root}{number}" in self._roots:
                     number += 1
                 root = f"{root}{number}"
+            if root.startswith(type(module).__name__) and not is_stateless:
+                self._unnamed.add(root)
         if self._roots.get(root) is not module:
             self._told.discard(root)
         self._roots[root] = module
@@ -116,6 +122,19 @@ class KnownModels:
             self._names[id(one)] = (one, root, _unwrapped(module, path))
         for path, tensor in (*module.named_parameters(), *module.named_buffers()):
             self._parameters[id(tensor)] = (tensor, f"{root}.{_unwrapped(module, path)}")
+
+    def _rename(self, root: str, name: str) -> None:
+        """A module has got a variable since: teacher = nn.Sequential(…).eval()."""
+        self._unnamed.discard(root)
+        if name in self._roots:
+            return
+        module = self._roots.pop(root)
+        for one in [module, *module.modules()]:
+            self._names.pop(id(one), None)
+        if root in self._told:
+            self._told.discard(root)
+            self._tell({"name": root, "renamed": name})
+        self._take(module)
 
     def _tell_once(self, root: str) -> None:
         module = self._roots[root]

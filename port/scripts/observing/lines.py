@@ -23,7 +23,7 @@ LONGEST_TEXT = 300
 
 COMPOUND = ("for ", "async ", "with ", "while ", "if ")
 
-Position = tuple[tuple[str, int], ...]
+Position = tuple[tuple[str, int, int], ...]
 
 
 @cache
@@ -42,10 +42,20 @@ def caller() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if owner(file) != "ours" and not file.endswith("torch/overrides.py"):
+        if file.endswith("torch/overrides.py"):
+            frame = frame.f_back  # the function itself, which asks there whether anybody looks at it
+        elif owner(file) != "ours" and not file.endswith("torch/_tensor.py"):
             return frame
-        frame = frame.f_back
+        frame = frame.f_back if frame is not None else None
     return None
+
+
+def is_called_by_us() -> bool:
+    """Whether a function of torch's that is looked at is called by us, to describe what was seen."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.endswith(("torch/overrides.py", "torch/_tensor.py")):
+        frame = frame.f_back
+    return frame is not None and owner(frame.f_code.co_filename) == "ours"
 
 
 def user_frames() -> list[FrameType]:
@@ -83,9 +93,10 @@ def here() -> dict[str, Any] | None:
 
 
 def position(frames: list[FrameType]) -> Position:
-    """How far the program is: a line for each of the user's frames, the outermost first."""
+    """How far the program is: a statement and an instruction for each of the user's frames, the outermost first."""
     return tuple(
-        (_code_name(frame.f_code), statement_line(frame.f_code.co_filename, frame.f_lineno)) for frame in frames[::-1]
+        (_code_name(frame.f_code), statement_line(frame.f_code.co_filename, frame.f_lineno), frame.f_lasti)
+        for frame in frames[::-1]
     )
 
 
@@ -93,13 +104,16 @@ def _code_name(code: CodeType) -> str:
     return f"{code.co_filename}:{code.co_qualname}"
 
 
-def went_back(before: Position, now: Position) -> bool:
-    """Whether a loop's body has been begun again between two positions: the first line that differs went back."""
-    for (code, line), (other_code, other_line) in zip(before, now, strict=False):
+def went_back(update: Position, now: Position) -> bool:
+    """Whether a loop has begun anew since an update: the first place that differs from the update's is an earlier one.
+
+    What follows on the update, a loop over the weights as well, is behind it.
+    """
+    for (code, *at), (other_code, *other_at) in zip(update, now, strict=False):
         if code != other_code:
             return False
-        if line != other_line:
-            return other_line < line
+        if at != other_at:
+            return other_at < at
     return False
 
 
@@ -107,7 +121,7 @@ def name_of(thing: object, frames: list[FrameType]) -> str | None:
     """The variable by which the user's code knows an object: ``model``, ``self.net``; None where no frame has it."""
     for frame in frames:
         for name, value in frame.f_locals.items():
-            if value is thing and not name.startswith("_"):
+            if value is thing and _is_variable(name):
                 return name
     for frame in frames:
         owned = frame.f_locals.get("self")
@@ -115,7 +129,7 @@ def name_of(thing: object, frames: list[FrameType]) -> str | None:
             if value is thing:
                 return f"self.{name}"
         for name, value in frame.f_globals.items():
-            if value is thing and not name.startswith("_"):
+            if value is thing and _is_variable(name):
                 return name
     for frame in frames:
         for name, value in frame.f_locals.items():
@@ -124,6 +138,11 @@ def name_of(thing: object, frames: list[FrameType]) -> str | None:
                     if held is thing and isinstance(key, str):
                         return f'{name}["{key}"]'
     return None
+
+
+def _is_variable(name: str) -> bool:
+    """Whether a person wrote it: ``_``, and what Python keeps for itself (``.0``), are no names."""
+    return name.isidentifier() and not name.startswith("_")
 
 
 @cache

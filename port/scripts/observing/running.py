@@ -66,7 +66,9 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         is_above = not kept and ("runpy" in file or file.startswith("<frozen importlib"))
-        if owner(file) != "ours" and not is_above:
+        if file.endswith("torch/overrides.py") and kept and owner(kept[-1].tb_frame.f_code.co_filename) == "torch":
+            kept.pop()  # the function itself, on its way to us
+        elif owner(file) != "ours" and not is_above and not file.endswith("torch/overrides.py"):
             kept.append(trace)
         trace = trace.tb_next
     rest = None

@@ -47,7 +47,7 @@ class Session:
         self.is_recording = False
         self.watch: Callable[[str, dict[str, Any]], object] = lambda kind, details: None
         self._began = time.monotonic()
-        self._position: Position = ()
+        self._updated_at: Position = ()
         self._thread = threading.get_ident()
         self._updated = False
 
@@ -86,17 +86,16 @@ class Session:
 
     def move(self) -> None:
         """See how far the script is: whether its loop has begun anew since its last update."""
-        now = position(user_frames())
-        if self._updated and went_back(self._position, now):
+        if self._updated and went_back(self._updated_at, position(user_frames())):
             self._updated = False
             self.iteration += 1
             self.computations.begin_iteration(self.iteration)
-        self._position = now
 
     def updated(self) -> None:
         """The script has made an update."""
         self.updates += 1
         self._updated = True
+        self._updated_at = position(user_frames())
 
     @contextmanager
     def inside(self) -> Iterator[None]:

@@ -152,7 +152,8 @@ class Updates:
             if is_scripts:
                 optimizer = getattr(this, "optimizer", None)
                 rates = [number_of(group["lr"]) for group in optimizer.param_groups] if optimizer is not None else []
-                self._session.tell("schedule", name=self.name(this), given=described(args), rates=rates)
+                of = self.name(optimizer) if optimizer is not None else None
+                self._session.tell("schedule", name=self.name(this), optimizer=of, given=described(args), rates=rates)
             return result
 
         return step
@@ -197,6 +198,8 @@ class Updates:
             def scaled(this: Any, *args: Any, **kwargs: Any) -> Any:
                 if not self._is_scripts():
                     return original(this, *args, **kwargs)
+                if name == "scale":
+                    return self._scaled(original, this, *args)
                 scale = this.get_scale() if this.is_enabled() else 1.0
                 self._session.tell("scaler", method=name, enabled=this.is_enabled(), scale=scale)
                 return original(this, *args, **kwargs)
@@ -204,6 +207,14 @@ class Updates:
             return scaled
 
         return around
+
+    def _scaled(self, original: Callable[..., Any], this: Any, outputs: Any) -> Any:
+        with self._session.inside():
+            result = original(this, outputs)
+        # Behind the call: a scaler has no scale before its first.
+        self._session.tell("scaler", method="scale", enabled=this.is_enabled(), scale=float(this.get_scale()))
+        self._session.computations.note("torch.amp.GradScaler.scale", "function", (outputs,), {}, result, here())
+        return result
 
     def _around_average(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def update(this: Any, model: Any) -> Any:
