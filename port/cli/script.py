@@ -36,7 +36,8 @@ class Arguments:
     observe_only: bool = False
     """only give the account"""
     out: Annotated[Path | None, arg(aliases=("-o",), metavar="FOLDER")] = None
-    """where observation.json goes, what the script printed, and what it saved; observed/ if not given"""
+    """where observation.json goes, the weights before the first update, what the models were given, and what the
+    script printed and saved; observed/ if not given"""
     watch: int = 4
     """updates that are watched, of each optimizer"""
     working_folder: Annotated[Path | None, arg(metavar="FOLDER")] = None
@@ -72,7 +73,8 @@ def main(arguments: Sequence[str]) -> int:
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     print_observation(observation, console)
     console.print(
-        f"\n[dim]as data:[/] {out / 'observation.json'}[dim]; what it printed is beside it[/]", soft_wrap=True
+        f"\n[dim]as data:[/] {out / 'observation.json'}[dim]; weights, inputs and what it printed are beside it[/]",
+        soft_wrap=True,
     )
     return 0
 

@@ -129,5 +129,5 @@ def _options(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 def _how_it_ran(events: Sequence[Event]) -> dict[str, Any]:
     begin, end = events[0], events[-1]
-    told = {"python": begin.get("python"), "torch": begin.get("torch"), "ended": end.get("reason"), "seconds": None}
-    return {**told, "seconds": end.get("seconds")}
+    told = {"python": begin.get("python"), "torch": begin.get("torch"), "ended": end.get("reason")}
+    return {**told, "seconds": end.get("seconds"), "left_out": end.get("left_out", [])}

@@ -235,7 +235,7 @@ def _write(observation: Observation, work: Path, folder: Path) -> None:
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         write_json(beside / FILE, observation.as_data())
-        for name in ("printed.log", "saved"):
+        for name in ("printed.log", "saved", "initial.safetensors", "inputs.safetensors"):
             if (work / name).exists():
                 shutil.move(str(work / name), str(beside / name))
         if folder.exists():

@@ -171,6 +171,8 @@ def _about_the_watching(observation: Observation) -> list[str]:
         found.append(f"the script was ended: {observation.script['stopped']}")
     elif not observation.evaluation:
         found.append("the script made no evaluation (no model was called without gradients or in evaluation mode)")
+    for name in observation.script.get("left_out", []):
+        found.append(f"{name}.safetensors would be larger than a gigabyte, and is left out")
     for event in observation.others:
         if event["event"] == "process":
             found.append(f"it starts another process at {place_of(event['where'])}: what that one does is not seen")

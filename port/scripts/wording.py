@@ -91,7 +91,7 @@ def _update(event: Event, observation: Observation) -> str:
 
 def group_options(options: dict[str, Any]) -> str:
     """The options of a group that people speak of: "lr 0.001, weight_decay 0.1"."""
-    told = [f"{key} {number(options[key])}" for key in TOLD_OPTIONS if options.get(key) not in (None, 0, 0.0)]
+    told = [f"{key} {number(options[key])}" for key in TOLD_OPTIONS if options.get(key) or key == "lr" in options]
     return ", ".join(told)
 
 

@@ -41,8 +41,7 @@ def main(folder: str, steps: str, *command: str) -> int:
     run = partial(run_module, arguments[0], arguments[1:]) if name == "-m" else partial(run_file, name, arguments)
     with Functions(session):
         code = as_a_script(run)
-    session.hidden += 1
-    session.journal.write("end", reason="ended" if code == 0 else "failed", code=code)
+    session.finish("ended" if code == 0 else "failed", code=code)
     return code
 
 

@@ -92,7 +92,7 @@ def _watch_seeds(session: Session) -> None:
 
         def around(original: Callable[..., Any], called: str = called) -> Callable[..., Any]:
             def seed(*args: Any, **kwargs: Any) -> Any:
-                if _is_scripts(session):
+                if _is_scripts(session) or (session.is_looking and not _is_torchs()):
                     session.tell("seed", function=called, seed=described(args[0]) if args else None)
                 return original(*args, **kwargs)
 
@@ -158,6 +158,11 @@ def _watch_others(session: Session) -> None:
 
 def _is_scripts(session: Session) -> bool:
     return session.is_looking and _is_users()
+
+
+def _is_torchs() -> bool:
+    frame = caller()
+    return frame is None or owner(frame.f_code.co_filename) == "torch"
 
 
 def _is_users() -> bool:

@@ -70,6 +70,8 @@ def _note(session: Session, module: nn.Module, args: Any, kwargs: Any, output: A
         "grad": is_grad_on(),
         "has_parameters": has_parameters,
     }
+    if has_parameters:
+        session.arrays.take_inputs(session.iteration, session.computations.count + 1, name, (args, kwargs))
     call = session.computations.note(name, "module", args, kwargs, output, where, **details)
     session.tell(
         "call",

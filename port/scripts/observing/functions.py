@@ -90,6 +90,7 @@ class Functions(TorchFunctionMode):
         self._updated_by_hand = False
         session.move()
         session.models.tell_all()
+        session.arrays.take_weights()
         losses = [tensor for _, tensor in tensors_in((args[:1], kwargs.get("tensors")))]
         calls, what = session.computations.path_to(losses[0]) if losses else ([], None)
         session.tell(

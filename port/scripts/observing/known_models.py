@@ -74,6 +74,12 @@ class KnownModels:
         """The script's modules that are no part of another, by name."""
         yield from self._roots.items()
 
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Every parameter and buffer of all models, by name."""
+        for tensor, name in self._parameters.values():
+            if name.partition(".")[0] in self._roots:
+                yield name, tensor
+
     def tell_all(self) -> None:
         """Tell of every module with parameters that there is."""
         self._find_all()

@@ -23,6 +23,9 @@ LONGEST_TEXT = 300
 
 COMPOUND = ("for ", "async ", "with ", "while ", "if ")
 
+_LOOPS: set[str] = set()
+"""Packages that train in the script's place."""
+
 Position = tuple[tuple[str, int, int], ...]
 
 
@@ -50,6 +53,30 @@ def caller() -> FrameType | None:
     return None
 
 
+def adopt_the_loop() -> None:
+    """Tell of the lines of a package that trains in the script's place (a Trainer), as if they were the script's own.
+
+    What switches a model to training, clears gradients, goes backward or steps is a loop; a progress bar is none.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and owner(frame.f_code.co_filename) in ("ours", "torch"):
+        frame = frame.f_back
+    if frame is not None and (package := _package(frame.f_code.co_filename)) is not None:
+        _LOOPS.add(package)
+
+
+def is_told(file: str) -> bool:
+    """Whether a file's lines are told of."""
+    return owner(file) == "user" or (bool(_LOOPS) and _package(file) in _LOOPS)
+
+
+@cache
+def _package(file: str) -> str | None:
+    """The installed package that a file belongs to."""
+    _, installed, inside = file.partition("site-packages/")
+    return inside.partition("/")[0] if installed and owner(file) == "library" else None
+
+
 def is_called_by_us() -> bool:
     """Whether a function of torch's that is looked at is called by us, to describe what was seen."""
     frame: FrameType | None = sys._getframe(2)
@@ -67,7 +94,7 @@ def user_frames() -> list[FrameType]:
         if frame is None:
             break
         whose = owner(frame.f_code.co_filename)
-        if whose == "user":
+        if is_told(frame.f_code.co_filename):
             found.append(frame)
         elif whose == "library" and not frame.f_code.co_filename.startswith("<"):
             libraries.append(frame)

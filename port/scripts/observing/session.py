@@ -12,10 +12,14 @@ from typing import Any
 
 import torch
 
+from port.scripts.observing.arrays import Arrays
 from port.scripts.observing.graph import Computations
 from port.scripts.observing.journal import Journal
 from port.scripts.observing.known_models import KnownModels
-from port.scripts.observing.lines import Position, here, position, user_frames, went_back
+from port.scripts.observing.lines import Position, adopt_the_loop, here, position, user_frames, went_back
+
+OF_A_LOOP = {"switch", "zero_grad", "backward", "clip", "update", "schedule"}
+"""Events by which a package shows that it trains in the script's place."""
 
 
 class Session:
@@ -28,6 +32,7 @@ class Session:
         folder: where what is seen is written.
         journal: events.
         computations: how each tensor was computed.
+        arrays: the weights and inputs that are kept beside the account.
         models: the names of the script's modules.
         iteration: which one it is in, from 0; before the first update it is 0.
         updates: how many updates it has made, by an optimizer or by hand.
@@ -41,6 +46,7 @@ class Session:
         self.journal = Journal(folder / "events.jsonl")
         self.models = KnownModels(self.tell_model)
         self.computations = Computations(self.models)
+        self.arrays = Arrays(folder, self.models)
         self.iteration = 0
         self.updates = 0
         self.hidden = 0
@@ -72,6 +78,8 @@ class Session:
         """
         if self.journal.muted:
             return
+        if kind in OF_A_LOOP:
+            adopt_the_loop()
         if moves:
             self.move()
         where = where if where is not None else here()
@@ -106,9 +114,16 @@ class Session:
         finally:
             self.hidden -= 1
 
+    def finish(self, reason: str, **details: Any) -> None:
+        """Write what is left to write."""
+        self.hidden += 1
+        self.arrays.write()
+        seconds = round(time.monotonic() - self._began, 4)
+        self.journal.write("end", reason=reason, seconds=seconds, left_out=self.arrays.left_out, **details)
+
     def end(self, reason: str) -> None:
         """End the script here: it has shown enough."""
-        self.journal.write("end", reason=reason, seconds=round(time.monotonic() - self._began, 4))
+        self.finish(reason)
         flush()
         os._exit(0)
 

@@ -48,6 +48,8 @@ class Updates:
 
     def name(self, thing: Any) -> str:
         """An optimizer or scheduler by the script's name for it; tells what it is where that is new."""
+        while isinstance(thing, Optimizer) and isinstance(inner := getattr(thing, "optimizer", None), Optimizer):
+            thing = inner  # a framework's wrapper has the same groups
         known = self._names.get(thing)
         if known is None:
             known = (name_of(thing, user_frames()) or type(thing).__name__).removeprefix("self.")
@@ -91,7 +93,7 @@ class Updates:
         return {"options": options, "parameters": names, "trained": sum(trained)}
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        has_closure = len(args) > 1 or kwargs.get("closure") is not None
+        has_closure = any(one is not None for one in args[1:]) or kwargs.get("closure") is not None
         self._stepping.append(has_closure)
         if self._session.journal.muted:
             return

@@ -51,6 +51,8 @@ class Enough:
         if not self._is_watched and self._has_watched() and kind != "update":
             self._is_watched = True
             self._session.tell("watched", moves=False)
+            with self._session.inside():
+                self._session.arrays.write()
 
     def ends_early(self, name: str, batches: int) -> bool:
         """Whether a pass over a loader, that has given so many batches, ends here."""

@@ -104,7 +104,11 @@ PUBLIC = {
     "dcgan": (
         "main.py",
         ("--dataset", "fake", "--niter", "1", "--batchSize", "4", "--workers", "1", "--outf", "."),
-        ("output = netD(fake.detach()) cut off from gradients; netD", "errG.backward()", "weights_init"),
+        (
+            "output = netD(fake.detach()) cut off from gradients; netD",
+            "errG.backward()",
+            "torch.nn.init.normal_(m.weight, 1.0, 0.02)",
+        ),
     ),
     "siamese_network": (
         "main.py",

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
+from safetensors.numpy import load_file
 
 from port.errors import FolderExists, ScriptFailed, UsageError
 from port.scripts import Observation, Script, observe
@@ -55,6 +57,25 @@ def test_a_gpt(watched: Watched) -> None:
     assert 'group["lr"] = get_lr(step)' in next(d for d in seen.differences if d["kind"] == "option")["set_at"][0]
     assert [e["training"] for e in seen.evaluation if e["event"] == "call"] == [False, False]
     assert seen.evaluation[-1]["printed"].startswith("step 0: val loss")
+
+
+def test_the_numbers_beside_an_account(script: Make, tmp_path: Path) -> None:
+    """The weights before the first update, and the inputs: with them the first step's loss is had again."""
+    source = START + (
+        "print(model.weight.tolist())\n"
+        "for n in range(3):\n"
+        "    loss = model(torch.full((3, 2), n + 1.0)).sum()\n"
+        "    loss.backward(); optimizer.step()\n"
+    )
+    seen = observe(script(source), tmp_path / "observed", steps=2)
+    initial = load_file(tmp_path / "observed" / "initial.safetensors")
+    inputs = load_file(tmp_path / "observed" / "inputs.safetensors")
+    assert (tmp_path / "observed" / "printed.log").read_text() == f"{initial['model.weight'].tolist()}\n"
+    numbers = [next(e["number"] for e in step if e["event"] == "call") for step in seen.steps]
+    assert [inputs[f"{n}.{numbers[n]}.model.0.0"].tolist() for n in (0, 1)] == [[[n + 1.0] * 2] * 3 for n in (0, 1)]
+    loss = next(e["loss"] for e in seen.steps[0] if e["event"] == "backward")
+    weight, bias = initial["model.weight"], initial["model.bias"]
+    assert loss == pytest.approx(float((np.ones((3, 2)) @ weight.T + bias).sum()), rel=1e-6)
 
 
 @pytest.mark.sweep
@@ -234,6 +255,39 @@ def test_a_module_runs_where_one_stands(tmp_path: Path, monkeypatch: pytest.Monk
     seen = observe(Script("pkg.train", ("3",), is_module=True), tmp_path / "observed", steps=1)
     assert (tmp_path / "observed" / "printed.log").read_text() == "['3'] __main__ pkg\n"
     assert seen.models[0]["constructed"]["where"]["file"] == str(tmp_path / "pkg" / "net.py")
+
+
+TRAINER = """
+def fit(model, optimizer, batches):
+    model.train()
+    for batch in batches:
+        optimizer.zero_grad()
+        loss = model(batch).sum()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_loop_that_is_a_packages(script: Make, tmp_path: Path) -> None:
+    """Its lines are told of as the script's own would be; a package that only stands between, as a bar does, is not."""
+    for name, source in {
+        "trainer": TRAINER,
+        "bar": "def bar(these):\n    for one in these:\n        yield one\n",
+    }.items():
+        (tmp_path / "site-packages" / name).mkdir(parents=True)
+        (tmp_path / "site-packages" / name / "__init__.py").write_text(source)
+    source = START + (
+        "import sys; sys.path.append('site-packages')\n"
+        "import bar, trainer\n"
+        "loader = torch.utils.data.DataLoader(torch.ones(9, 2), batch_size=1)\n"
+        "trainer.fit(model, optimizer, bar.bar(loader))\n"
+    )
+    seen = observe(script(source), tmp_path / "observed", steps=3)
+    assert len(seen.steps) == 3
+    events = [(e["event"], Path(e["where"]["file"]).parent.name, e["where"]["line"]) for e in seen.steps[1]]
+    kinds = ("batch", "zero_grad", "call", "backward", "update")
+    assert events == [(kind, "trainer", 4 + n) for n, kind in enumerate(kinds)]
+    assert seen.differences == []
 
 
 def test_files_of_the_users_stay_as_they_are(script: Make, tmp_path: Path) -> None:
