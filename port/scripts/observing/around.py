@@ -92,7 +92,7 @@ def _watch_seeds(session: Session) -> None:
 
         def around(original: Callable[..., Any], called: str = called) -> Callable[..., Any]:
             def seed(*args: Any, **kwargs: Any) -> Any:
-                if _is_scripts(session) or (session.is_looking and not _is_torchs()):
+                if _is_scripts(session) or (called == "torch.manual_seed" and session.is_looking and not _is_torchs()):
                     session.tell("seed", function=called, seed=described(args[0]) if args else None)
                 return original(*args, **kwargs)
 

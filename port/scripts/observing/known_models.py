@@ -105,7 +105,7 @@ class KnownModels:
         if known is not None and known[0] is module and known[2] == "":
             root = known[1]
         else:
-            inner = [module, *_held(module)]
+            inner = [module, *held(module)]
             frames = user_frames()
             root = next((name for one in inner if (name := name_of(one, frames)) is not None), None) or next(
                 (self._names[id(one)][1] for one in inner if id(one) in self._names and self._names[id(one)][0] is one),
@@ -147,7 +147,7 @@ class KnownModels:
         if root in self._told:
             return
         self._told.add(root)
-        wrapped = [module, *_held(module)]
+        wrapped = [module, *held(module)]
         core = wrapped[-1]
         cls = type(core)
         self._tell(
@@ -169,7 +169,7 @@ class KnownModels:
         )
 
 
-def _held(module: nn.Module) -> list[nn.Module]:
+def held(module: nn.Module) -> list[nn.Module]:
     """The modules that a wrapper is around, the outermost first."""
     held: list[nn.Module] = []
     while (inside := WRAPPERS.get(type(module).__name__)) is not None and inside in module._modules:

@@ -168,8 +168,8 @@ def name_of(thing: object, frames: list[FrameType]) -> str | None:
 
 
 def _is_variable(name: str) -> bool:
-    """Whether a person wrote it: ``_``, and what Python keeps for itself (``.0``), are no names."""
-    return name.isidentifier() and not name.startswith("_")
+    """Whether it is a thing's name: ``_``, ``self``, and what Python keeps for itself (``.0``), are none."""
+    return name.isidentifier() and not name.startswith("_") and name not in ("self", "cls")
 
 
 @cache

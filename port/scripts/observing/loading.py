@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 from port.scripts.observing.described import class_name, described, tensor_kind, tensors_in
 from port.scripts.observing.lines import here, name_of, user_frames
 from port.scripts.observing.session import Session, is_grad_on, replace_method
+
+WAITED_FOR = 10.0
+"""Seconds that the rest of a pass may take to be waited for: what counts its batches then goes on as it would."""
 
 
 class Loading:
@@ -28,7 +33,7 @@ class Loading:
         self._constructed: Any = WeakIdKeyDictionary()
         self._names: Any = WeakIdKeyDictionary()
         self._of: Any = WeakIdKeyDictionary()  # iterator → its loader's name
-        self._given: Any = WeakIdKeyDictionary()  # iterator → batches so far
+        self._given: Any = WeakIdKeyDictionary()  # iterator → batches so far, and since when
 
     def watch(self) -> None:
         """See every loader, every pass over one, and every batch."""
@@ -54,7 +59,7 @@ class Loading:
             with self._session.inside():
                 iterator = original(this)
             self._of[iterator] = name
-            self._given[iterator] = 0
+            self._given[iterator] = (0, time.monotonic())
             return iterator
 
         return begin
@@ -64,8 +69,8 @@ class Loading:
             session = self._session
             if not session.is_looking or this not in self._of:
                 return original(this)
-            name, given = self._of[this], self._given[this]
-            if given and self._ends_early(name, given):
+            name, (given, began) = self._of[this], self._given[this]
+            if given and self._ends_early(name, given) and _seconds_left(this, given, began) > WAITED_FOR:
                 session.tell("ended early", name=name, batches=given)
                 raise StopIteration
             with session.inside():
@@ -74,7 +79,7 @@ class Loading:
                 except StopIteration:
                     session.tell("pass ended", name=name, batches=given)
                     raise
-            self._given[this] = given + 1
+            self._given[this] = (given + 1, began)
             tensors = tensors_in(batch)
             for path, tensor in tensors:
                 session.computations.name(tensor, {"batch": name, "part": path})
@@ -120,6 +125,12 @@ class Loading:
             "collate": described(loader.collate_fn),
             "seeded": generator is not None,
         }
+
+
+def _seconds_left(iterator: Any, given: int, began: float) -> float:
+    """How long the rest of a pass will take, as its batches so far have; endless where its length is not known."""
+    length = _length(iterator)
+    return math.inf if length is None else (length - given) * (time.monotonic() - began) / given
 
 
 def _length(thing: Any) -> int | None:
