@@ -39,7 +39,8 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "--jax-script mine_jax.py -- --steps 100",
     },
     "script": {
-        "what a script does, line by line": "port script train.py --observe-only -- --epochs 2 --lr 1e-3",
+        "what a script does, and its update in JAX": "port script train.py -- --epochs 2 --lr 1e-3",
+        "only the account, line by line": "port script train.py --observe-only -- --epochs 2 --lr 1e-3",
         "one that runs as a module, where you stand": "port script -m my_pkg.train --observe-only -o seen "
         "-- --config c.yml",
         "more updates, as data": "port script train.py --observe-only --watch 12 --json",

@@ -66,7 +66,7 @@ def _constants(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
     """Numbers among the arguments of what leads to the loss."""
     values: dict[tuple[tuple[str, int], int, str, str], dict[int, Any]] = {}
     wheres: dict[tuple[str, int], Any] = {}
-    behind: dict[tuple[str, int], bool] = {}
+    behind: dict[tuple[tuple[str, int], int, str, str], bool] = {}
     for number, step in enumerate(steps):
         seen: dict[tuple[str, int], int] = {}
         has_model = False
@@ -75,15 +75,20 @@ def _constants(steps: Sequence[Sequence[Event]]) -> list[dict[str, Any]]:
             key = line_key(call)
             nth = seen[key] = seen.get(key, -1) + 1
             wheres[key] = call["where"]
-            behind[key] = has_model
             if call["name"] in OF_THE_DATA:
                 continue
             for place, value in _numbers(call["arguments"]):
                 values.setdefault((key, nth, call["name"], place), {})[number] = value
+                behind[key, nth, call["name"], place] = has_model
     found = []
-    for (key, _, name, place), by_step in values.items():
+    for (key, nth, name, place), by_step in values.items():
         if len({json.dumps(value) for value in by_step.values()}) > 1:
-            what = {"kind": "number", "function": name, "argument": place, "behind_a_model": behind[key]}
+            what = {
+                "kind": "number",
+                "function": name,
+                "argument": place,
+                "behind_a_model": behind[key, nth, name, place],
+            }
             found.append({**what, "where": wheres[key], "values": _row(by_step, len(steps))})
     return found
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from port.errors import FolderExists, ScriptFailed, UsageError
+from port.errors import FolderExists, NoPair, ScriptFailed, UsageError
 from port.scripts.events import Event, read_events
 from port.scripts.observation import FILE, Observation
 from port.scripts.refusals import refuse
@@ -78,6 +78,8 @@ def observe(
     steps: int = 4,
     time_limit: float = 600.0,
     tell: Callable[[str], object] = lambda line: None,
+    entry: Path = ENTRY,
+    put: Callable[[Observation, Path, Path], object] | None = None,
 ) -> Observation:
     """Run a script for some steps and one evaluation, and write what it does into a folder.
 
@@ -87,6 +89,9 @@ def observe(
         steps: updates that are watched, of each optimizer.
         time_limit: seconds that it may take in all.
         tell: is called with a line whenever the script has come further.
+        entry: the program that watches it.
+        put: in place of writing the account alone, is given it, what lies beside the journal, and the folder that
+            becomes ``folder``.
 
     Raises:
         FolderExists: there is something at ``folder``.
@@ -100,7 +105,7 @@ def observe(
     work = Path(tempfile.mkdtemp(prefix="port-script-"))
     try:
         log = work / "printed.log"
-        how = _run(script, work, log, steps, time_limit, tell)
+        how = _run(script, work, log, steps, time_limit, tell, entry)
         events = read_events(work / "events.jsonl")
         told = {
             "target": script.target,
@@ -118,13 +123,16 @@ def observe(
                 f"the script could not be watched by {script.python}: {''.join(last)}. That Python needs torch and "
                 "what port is installed with; --torch-python PATH names another"
             )
+        if events and events[-1].get("reason") == "fault":
+            said = "".join(_printed(log).strip().splitlines()[-1:])
+            raise NoPair(f"watching the script failed, and that is a fault of port's: {said}; please report it")
         if how.code not in (0, None):
             raise ScriptFailed(
                 _printed(log), how.code, " ".join(["python", *script.command()]), script.working_folder()
             )
         observation = Observation.of(events, told) if events else Observation(told)
         refuse(events, observation)
-        _write(observation, work, folder)
+        _write(observation, work, folder, put or put_account)
         return observation
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -148,10 +156,12 @@ class _How:
     stopped: str | None = None
 
 
-def _run(script: Script, work: Path, log: Path, steps: int, limit: float, tell: Callable[[str], object]) -> _How:
+def _run(
+    script: Script, work: Path, log: Path, steps: int, limit: float, tell: Callable[[str], object], entry: Path
+) -> _How:
     tree = ProcessTree()
     environment = {"PYTHONUNBUFFERED": "1", **os.environ}
-    command = [script.python, str(ENTRY), str(work), str(steps), *script.command()]
+    command = [script.python, str(entry), str(work), str(steps), *script.command()]
     journal = work / "events.jsonl"
     began = time.monotonic()
     progress = _Progress(steps, tell)
@@ -210,6 +220,9 @@ class _Progress:
         elif b'"event": "watched"' in line[:40]:
             self._watched = _seconds(line)
             self._say("the updates are seen; waiting for an evaluation")
+        elif b'"event": "end"' in line[:40]:
+            self._evaluated = True
+            self._say("the script is seen")
         elif b'"event": "call"' in line[:40] and self._watched is not None and b'"grad": false' in line:
             self._evaluated = True
             self._say("evaluating")
@@ -229,15 +242,22 @@ def _printed(log: Path) -> str:
     return log.read_text("utf-8", errors="replace") if log.exists() else ""
 
 
-def _write(observation: Observation, work: Path, folder: Path) -> None:
+def put_account(observation: Observation, work: Path, folder: Path) -> None:
+    """The account as data, and beside it weights, inputs, what the script printed and what it saved."""
+    write_json(folder / FILE, observation.as_data())
+    for name in ("printed.log", "saved", "initial.safetensors", "inputs.safetensors"):
+        if (work / name).exists():
+            shutil.move(str(work / name), str(folder / name))
+
+
+def _write(
+    observation: Observation, work: Path, folder: Path, put: Callable[[Observation, Path, Path], object]
+) -> None:
     """Whole or not at all: the folder is made beside its place, and put there."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        write_json(beside / FILE, observation.as_data())
-        for name in ("printed.log", "saved", "initial.safetensors", "inputs.safetensors"):
-            if (work / name).exists():
-                shutil.move(str(work / name), str(beside / name))
+        put(observation, work, beside)
         if folder.exists():
             folder.rmdir()
         beside.chmod(0o755)

@@ -101,6 +101,8 @@ class Functions(TorchFunctionMode):
             reaches=any(_reached(loss, session.models) for loss in losses),
         )
         with session.inside():
+            if losses:
+                session.at_backward(calls, losses[0])
             return func(*args, **kwargs)
 
     def _initialised(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ class Computation:
         where: the user's line.
         iteration: in which it was made.
         more: what else is known: a module's class, whether it was in training.
+        live: the arguments themselves, positional and by name, with a `TensorSource` for each tensor; if kept.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Computation:
     where: dict[str, Any] | None
     iteration: int
     more: dict[str, Any] = field(default_factory=dict)
+    live: tuple[Any, Any] | None = None
 
     def as_data(self) -> dict[str, Any]:
         """It as JSON has it."""
@@ -56,13 +58,14 @@ class Computation:
 
 
 @dataclass(frozen=True)
-class _Source:
-    """Where a tensor is from: a call's output, or something else by name."""
+class TensorSource:
+    """Where a tensor is from: a call's output, or something else by name; and the tensor, where it is kept."""
 
     told: dict[str, Any]
     call: int | None = None
     iteration: int = 0
     of_gradient: bool = False
+    tensor: torch.Tensor | None = None
 
 
 class Computations:
@@ -70,6 +73,7 @@ class Computations:
 
     Attributes:
         count: calls so far.
+        keeps: whether the arguments themselves are kept, for who writes them again.
     """
 
     def __init__(self, models: KnownModels) -> None:
@@ -77,6 +81,7 @@ class Computations:
         self._sources = WeakTensorKeyDictionary()
         self._calls: dict[int, Computation] = {}
         self.count = 0
+        self.keeps = False
         self._iteration = 0
 
     def begin_iteration(self, number: int) -> None:
@@ -112,19 +117,31 @@ class Computations:
         number = self.count
         outputs = described(result)
         told = {"positional": given, "named": named}
-        call = Computation(number, name, kind, told, outputs, used, where, self._iteration, more)
+        live = self._live((arguments, by_name)) if self.keeps else None
+        call = Computation(number, name, kind, told, outputs, used, where, self._iteration, more, live)
         self._calls[number] = call
         if len(self._calls) > MOST_CALLS:
             del self._calls[next(iter(self._calls))]
         for path, tensor in tensors_in(result):
             place = {"call": number, **({"output": path} if path else {}), "tensor": tensor_kind(tensor)}
-            self._sources[tensor] = _Source(place, number, self._iteration, of_gradient)
+            self._sources[tensor] = TensorSource(place, number, self._iteration, of_gradient)
         return call
+
+    def _live(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return replace(self._source(value), tensor=value)
+        if isinstance(value, dict):
+            return {key: self._live(item) for key, item in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(self._live(item) for item in value)
+        if isinstance(value, slice):
+            return slice(*map(self._live, (value.start, value.stop, value.step)))
+        return value
 
     def name(self, tensor: torch.Tensor, told: dict[str, Any]) -> None:
         """Say what a tensor is that no call gave: a part of a batch."""
         told = {**told, "tensor": tensor_kind(tensor)}
-        self._sources[tensor] = _Source(told, None, self._iteration, "gradient" in told)
+        self._sources[tensor] = TensorSource(told, None, self._iteration, "gradient" in told)
 
     def is_of_gradient(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a parameter's gradient, or was computed from one."""
@@ -134,7 +151,7 @@ class Computations:
     def follow(self, tensor: torch.Tensor, of: torch.Tensor) -> None:
         """A tensor that is another's data, or its detached twin."""
         if (parameter := self._models.parameter_name(of)) is not None:
-            self._sources[tensor] = _Source({"parameter": parameter, "tensor": tensor_kind(tensor), "alias": True})
+            self._sources[tensor] = TensorSource({"parameter": parameter, "tensor": tensor_kind(tensor), "alias": True})
         elif (source := self._sources.get(of)) is not None:
             self._sources[tensor] = source
 
@@ -176,17 +193,17 @@ class Computations:
                 pending += found.sources
         return False
 
-    def _source(self, tensor: torch.Tensor) -> _Source:
+    def _source(self, tensor: torch.Tensor) -> TensorSource:
         parameter = self._models.parameter_name(tensor)
         if parameter is not None:
-            return _Source({"parameter": parameter, "tensor": tensor_kind(tensor)})
+            return TensorSource({"parameter": parameter, "tensor": tensor_kind(tensor)})
         found = self._sources.get(tensor)
         if found is None:
             name = name_of(tensor, user_frames())
-            return _Source({"variable": name, "tensor": tensor_kind(tensor)}, None, self._iteration)
+            return TensorSource({"variable": name, "tensor": tensor_kind(tensor)}, None, self._iteration)
         if found.call is not None and found.iteration < self._iteration:
             name = name_of(tensor, user_frames())
             call = self._calls.get(found.call)
             earlier = {"carried": name, "tensor": tensor_kind(tensor), "where": call.where if call else None}
-            return _Source(earlier, None, found.iteration)
+            return TensorSource(earlier, None, found.iteration)
         return found

@@ -15,7 +15,7 @@ import torch
 
 from port.scripts.observing.statements import statement_line
 
-OURS = str(Path(__file__).parent)
+OURS = str(Path(__file__).parents[1])
 TORCH = str(Path(torch.__file__).parent)
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 MOST_FRAMES = 400

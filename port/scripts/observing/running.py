@@ -12,6 +12,9 @@ from types import ModuleType, TracebackType
 
 from port.scripts.observing.lines import owner
 
+FAULT = 70
+"""The exit code of a script that failed in our own code: EX_SOFTWARE of sysexits.h."""
+
 
 def run_file(path: str, arguments: list[str]) -> None:
     """What ``python FILE ARGUMENTS`` does."""
@@ -43,10 +46,21 @@ def as_a_script(run: Callable[[], object]) -> int:
         print(end.code, file=sys.stderr)
         return 1
     except BaseException as error:
+        if _is_a_fault_of_ours(error):
+            sys.excepthook(type(error), error, error.__traceback__)
+            return FAULT
         _hide_ours(error)
         sys.excepthook(type(error), error, error.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
+
+
+def _is_a_fault_of_ours(error: BaseException) -> bool:
+    """Whether what watches has failed, and not what is watched."""
+    trace, last = error.__traceback__, ""
+    while trace is not None:
+        last, trace = trace.tb_frame.f_code.co_filename, trace.tb_next
+    return owner(last) == "ours" and not isinstance(error, KeyboardInterrupt | StopIteration)
 
 
 def _hide_ours(error: BaseException) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from port.scripts.observing.arrays import Arrays
-from port.scripts.observing.graph import Computations
+from port.scripts.observing.graph import Computation, Computations
 from port.scripts.observing.journal import Journal
 from port.scripts.observing.known_models import KnownModels
 from port.scripts.observing.lines import Position, adopt_the_loop, here, position, user_frames, went_back
@@ -39,6 +39,8 @@ class Session:
         hidden: how deep it is in calls whose inside is not looked at: a module, an optimizer, a loader's fetch.
         is_recording: whether functions are looked at; not before there is a model, an optimizer or a batch.
         watch: is told of every event; ends the script when enough was seen.
+        at_backward: is given the path to each loss, and the loss.
+        at_end: is called when all is seen, before the script is ended.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,6 +54,8 @@ class Session:
         self.hidden = 0
         self.is_recording = False
         self.watch: Callable[[str, dict[str, Any]], object] = lambda kind, details: None
+        self.at_backward: Callable[[list[Computation], Any], object] = lambda path, loss: None
+        self.at_end: Callable[[], object] = lambda: None
         self._began = time.monotonic()
         self._updated_at: Position = ()
         self._thread = threading.get_ident()
@@ -120,6 +124,9 @@ class Session:
         self.arrays.write()
         seconds = round(time.monotonic() - self._began, 4)
         self.journal.write("end", reason=reason, seconds=seconds, left_out=self.arrays.left_out, **details)
+        self.journal.muted = True
+        if not details.get("code"):
+            self.at_end()
 
     def end(self, reason: str) -> None:
         """End the script here: it has shown enough."""

@@ -46,6 +46,10 @@ class Updates:
             replace_method(torch.amp.GradScaler, name, self._around_scaler(name))
         replace_method(swa_utils.AveragedModel, "update_parameters", self._around_average)
 
+    def of(self, kind: type) -> list[Any]:
+        """The optimizers, or the schedulers, that the script has made."""
+        return [thing for thing in self._constructed if isinstance(thing, kind)]
+
     def name(self, thing: Any) -> str:
         """An optimizer or scheduler by the script's name for it; tells what it is where that is new."""
         while isinstance(thing, Optimizer) and isinstance(inner := getattr(thing, "optimizer", None), Optimizer):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -71,7 +73,6 @@ def test_for_programs_and_a_script_that_fails(tmp_path: Path) -> None:
 BAD = {
     "no script": ([], "name the script"),
     "no such script": (["--observe-only", "nothing.py"], "there is no script nothing.py; a module is named behind -m"),
-    "more than an account": (["a.py"], "add --observe-only"),
     "no steps": (["a.py", "--observe-only", "--watch", "0"], "1 or more"),
     "no such Python": (["a.py", "--observe-only", "--torch-python", "/no/python"], "there is no Python /no/python"),
     "no such folder": (["a.py", "--observe-only", "--working-folder", "nowhere"], "there is no folder"),
@@ -125,11 +126,16 @@ PUBLIC = {
 
 @pytest.mark.sweep
 @pytest.mark.skipif(not (DATA / "scripts").exists(), reason="the public scripts are not here")
-@pytest.mark.parametrize("name", PUBLIC)
-def test_public_scripts(name: str, tmp_path: Path) -> None:
-    import gzip
-    import shutil
+@pytest.mark.parametrize(("name", "code", "said"), [("mnist", 0, "agree: losses"), ("vae", 4, "draws random numbers")])
+def test_the_update_of_public_scripts(name: str, code: int, said: str, tmp_path: Path) -> None:
+    done = port("main.py", "--", *PUBLIC[name][1], cwd=_folder_of(name, tmp_path))
+    assert done.returncode == code, done.stdout + done.stderr
+    assert said in done.stdout
+    assert (tmp_path / name / "train_jax" / "train_step.py").exists()
 
+
+def _folder_of(name: str, tmp_path: Path) -> Path:
+    """The script's folder, with small data beside it."""
     folder = tmp_path / name
     shutil.copytree(DATA / "scripts" / name, folder)
     (folder / "results").mkdir()
@@ -143,6 +149,14 @@ def test_public_scripts(name: str, tmp_path: Path) -> None:
         for part, lines in (("train", 60), ("valid", 12), ("test", 12)):
             text = "".join(f"a b c {n % 7} d e {n % 5} f g h\n" for n in range(lines * 20))
             (folder / "text" / f"{part}.txt").write_text(text)
+    return folder
+
+
+@pytest.mark.sweep
+@pytest.mark.skipif(not (DATA / "scripts").exists(), reason="the public scripts are not here")
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_scripts(name: str, tmp_path: Path) -> None:
+    folder = _folder_of(name, tmp_path)
     file, arguments, said = PUBLIC[name]
     done = port(file, "--observe-only", "--", *arguments, cwd=folder)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from safetensors.numpy import load_file
 
-from port.errors import FolderExists, ScriptFailed, UsageError
+from port.errors import FolderExists, NoPair, ScriptFailed, UsageError
 from port.scripts import Observation, Script, observe
 
 Watched = Callable[..., Observation]
@@ -224,6 +224,17 @@ def test_a_script_that_fails_shows_its_own_traceback(script: Make, tmp_path: Pat
         *bare.stderr.replace('"train.py"', f'"{tmp_path}/train.py"').splitlines(),
     ]
     assert failed.value.exit_code == 3 and not (tmp_path / "observed").exists()
+
+
+def test_a_fault_of_ours_is_not_the_scripts(script: Make, tmp_path: Path) -> None:
+    """What watches fails in the script's process, while the script itself is well."""
+    source = START + (
+        "import port.scripts.observing.calls as ours\n"
+        "ours.class_name = None\n"
+        "model(torch.ones(1, 2)).sum().backward(); optimizer.step()\n"
+    )
+    with pytest.raises(NoPair, match="a fault of port's: TypeError"):
+        observe(script(source), tmp_path / "observed")
 
 
 def test_the_script_runs_as_its_user_runs_it(script: Make, tmp_path: Path) -> None:
