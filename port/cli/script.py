@@ -29,7 +29,7 @@ class Arguments:
     What comes after -- are the script's own arguments. It runs in a process of its own, in its own folder; what it
     saves goes beside the account, not over your files. The written update is made on the script's own batches beside
     the original's, in float64. Exits 0 if they are the same, 1 if not or where it cannot be written yet, 2 where there
-    is nothing to watch, 3 if the script itself failed.
+    is nothing to watch, 3 if the script itself failed, 4 if the model draws random numbers that JAX draws otherwise.
     """
 
     script: Annotated[Positional[str], arg(metavar="FILE")] = ""
@@ -91,7 +91,10 @@ def _written(given: Arguments, script: Script, out: Path, progress: _Progress) -
     if given.json:
         print((out / ACCOUNT / "observation.json").read_text("utf-8"), end="")
     else:
-        print_written(written, out, _console())
+        console = _console()
+        print_observation(written.observation, console)
+        console.print()
+        print_written(written, out, console)
     return Status.DIFFER.exit_code if written.status is None else written.status.exit_code
 
 

@@ -30,6 +30,7 @@ class WrittenUpdate:
         loss: their largest relative difference.
         weights: the largest of a parameter or a running statistic behind the last one.
         status: whether both sides train the same; None where nothing is written.
+        call: of train_step, as one writes it.
     """
 
     observation: Observation
@@ -39,6 +40,7 @@ class WrittenUpdate:
     loss: float = 0.0
     weights: float = 0.0
     status: Status | None = None
+    call: str = ""
 
 
 def write_script(
@@ -92,8 +94,7 @@ def readme(written: WrittenUpdate) -> str:
             "    from train_step import create, load, train_step",
             "",
             "    graphdef, state = create(load())",
-            "    for batch in batches:",
-            "        state, loss = train_step(graphdef, state, *batch)",
+            f"    {written.call}        # once a batch",
             "",
             *_taken_over(written.observation),
             "",
@@ -117,7 +118,15 @@ def _taken_over(observation: Observation) -> list[str]:
     for event in [*observation.steps[0], *observation.epoch]:
         if event["event"] in taken:
             found.setdefault(taken[event["event"]], f"{taken[event['event']]}: {place_of(event['where'])}")
-    return ["Taken over:", "", *[f"- {line}" for line in found.values()]]
+    lines = [f"- {line}" for line in found.values()]
+    for one in observation.differences:
+        if one["kind"] == "option" and one["set_at"]:
+            lines.append(
+                f"- changed: `lr` is an argument of train_step, as the script sets it at {', '.join(one['set_at'])}"
+            )
+        if one["kind"] == "number":
+            lines.append(f"- changed: a number that differs from step to step is an argument: {place_of(one['where'])}")
+    return ["Taken over:", "", *dict.fromkeys(lines)]
 
 
 def _read(observation: Observation, path: Path) -> WrittenUpdate:
@@ -129,4 +138,5 @@ def _read(observation: Observation, path: Path) -> WrittenUpdate:
     if proof is None:
         return WrittenUpdate(observation, reasons, remarks)
     losses = tuple((a, b) for a, b in proof["losses"])
-    return WrittenUpdate(observation, (), remarks, losses, proof["loss"], proof["weights"], Status(proof["status"]))
+    status = Status(proof["status"])
+    return WrittenUpdate(observation, (), remarks, losses, proof["loss"], proof["weights"], status, told["call"])

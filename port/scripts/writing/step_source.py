@@ -10,7 +10,7 @@ MODULE = Template('''\
 """One update of $script in JAX: a batch's loss, its gradients, and the optimizer's step.
 
     graphdef, state = create(load())                        # the original's first weights
-    state, loss = train_step(graphdef, state, $called$inputs)
+    $call
 
 The same in PyTorch, up to the loss, is in torch_loss.py.
 """
@@ -111,7 +111,7 @@ def step_source(facts: StepFacts) -> str:
     about += " The optimizer's rate is 1, and ``lr`` this update's." if facts.takes_rate else ""
     return MODULE.substitute(
         script=facts.script,
-        called="lr, " if facts.takes_rate else "",
+        call=call_of(facts),
         inputs=inputs,
         imports="\n".join(imports),
         optimizer=facts.optimizer,
@@ -123,6 +123,12 @@ def step_source(facts: StepFacts) -> str:
         scaled="    updates = jax.tree.map(lambda update: lr * update, updates)\n" if facts.takes_rate else "",
         gradients=(SEVERAL if several else ONE).substitute(inputs=inputs),
     )
+
+
+def call_of(facts: StepFacts) -> str:
+    """A call of train_step, as one writes it."""
+    rate = ["lr"] if facts.takes_rate else []
+    return f"state, loss = train_step(graphdef, {', '.join(['state', *rate, *facts.inputs])})"
 
 
 def _optimizer(source: str) -> tuple[list[str], list[str]]:

@@ -20,7 +20,7 @@ from port.scripts.wording import group_options, place_of
 from port.scripts.writing.capture import Capture, Copies, LossPath
 from port.scripts.writing.loss_source import CLASS, LossSource, inputs_of, loss_source, varying_numbers
 from port.scripts.writing.proof import StepProof, TorchUpdates, prove
-from port.scripts.writing.step_source import StepFacts, step_source
+from port.scripts.writing.step_source import StepFacts, call_of, step_source
 from port.scripts.writing.unwritten import rate_is_given, reasons_against, remarks_beside
 
 FOLDER, RESULT = "written", "written.json"
@@ -37,11 +37,11 @@ def write_update(work: Path, script: str, capture: Capture) -> None:
         capture: what was kept of its steps.
     """
     observation = Observation.of(read_events(work / "events.jsonl"), {})
-    result: dict[str, Any] = {"remarks": remarks_beside(observation), "proof": None}
+    result: dict[str, Any] = {"remarks": remarks_beside(observation), "proof": None, "call": ""}
     result["reasons"] = [capture.failure] if capture.failure else reasons_against(observation, capture.paths)
     if not result["reasons"] and capture.copies is not None:
         try:
-            proof = _written(work / FOLDER, script, observation, capture.paths, capture.copies)
+            proof, result["call"] = _written(work / FOLDER, script, observation, capture.paths, capture.copies)
             result["proof"] = {
                 "losses": proof.losses,
                 "loss": proof.loss,
@@ -60,7 +60,8 @@ def write_update(work: Path, script: str, capture: Capture) -> None:
 
 def _written(
     folder: Path, script: str, observation: Observation, paths: Sequence[LossPath], copies: Copies
-) -> StepProof:
+) -> tuple[StepProof, str]:
+    """Writes all; returns the proof, and how train_step is called."""
     from port.translation.codegen.emit import formatted
     from port.translation.folder import write_folder
 
@@ -97,7 +98,7 @@ def _written(
     in_step = [copies.schedulers[name] for name in _stepped(observation.steps[0])]
     side = TorchUpdates(_in_float64(module, optimizer), optimizer, in_step, clip)
     batches = [[_double(inputs_of(path, varying)) for path in one] for one in updates]
-    return prove(side, batches, rates, folder, translation)
+    return prove(side, batches, rates, folder, translation), call_of(facts)
 
 
 def _module(source: LossSource, copies: Copies, file: Path) -> torch.nn.Module:
