@@ -222,7 +222,8 @@ class _Progress:
             self._say("the updates are seen; waiting for an evaluation")
         elif b'"event": "end"' in line[:40]:
             self._evaluated = True
-            self._say("the script is seen")
+            if b'"reason": "fa' not in line:  # failed, or a fault: its own words come next
+                self._say("the script is seen")
         elif b'"event": "call"' in line[:40] and self._watched is not None and b'"grad": false' in line:
             self._evaluated = True
             self._say("evaluating")
