@@ -71,6 +71,7 @@ _ROOMS = (
     "random",
     "records",
     "report",
+    "scripts",
     "training",
     "translation",
     "transforms",

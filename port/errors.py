@@ -97,3 +97,18 @@ class TrainerDied(PortError):
     def __init__(self, message: str, *, code: int | None = None) -> None:
         super().__init__(message)
         self.exit_code = 2 if code == 2 else 3
+
+
+class ScriptFailed(PortError):
+    """A user's script that was run under observation failed by itself.
+
+    Attributes:
+        printed: what it had printed, its own traceback at the end.
+    """
+
+    exit_code = 3
+
+    def __init__(self, printed: str, code: int, command: str, folder: Path) -> None:
+        self.printed = printed
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        super().__init__(f"the script failed by itself ({how}), run as `{command}` in {folder}")

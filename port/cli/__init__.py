@@ -17,6 +17,7 @@ COMMANDS = {
     "check": "two modules side by side: where and why a Flax module is not the PyTorch one",
     "match": "the mapping between two models that were written apart, proposed and proved",
     "train": "run both trainers and say whether they are the same, step by step",
+    "script": "watch a PyTorch training script, unchanged: what it does, line by line, and its update in JAX",
     "compare": "compare two records that are already there",
     "diff": "read a lesson, or any two files, side by side: PyTorch and JAX",
 }

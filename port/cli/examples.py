@@ -38,6 +38,13 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "scripts of yours, which record with port.Recorder": "port train --torch-script mine_torch.py "
         "--jax-script mine_jax.py -- --steps 100",
     },
+    "script": {
+        "what a script does, and its update in JAX": "port script train.py -- --epochs 2 --lr 1e-3",
+        "only the account, line by line": "port script train.py --observe-only -- --epochs 2 --lr 1e-3",
+        "one that runs as a module, where you stand": "port script -m my_pkg.train --observe-only -o seen "
+        "-- --config c.yml",
+        "more updates, as data": "port script train.py --observe-only --watch 12 --json",
+    },
     "compare": {
         "two runs": "port compare torch.jsonl jax.jsonl",
         "in float32, beside torch from weights moved in their last places": "port compare torch.jsonl jax.jsonl "

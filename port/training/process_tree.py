@@ -40,8 +40,14 @@ class ProcessTree:
         self._mark = f"PORT_JOB_{uuid.uuid4().hex.upper()}"  # upper case: Windows keeps no other
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        """Start ``command``, adding what it prints to ``log``; raises OSError where it cannot be started."""
+    def start(
+        self, command: Sequence[str], environment: Mapping[str, str], log: Path, *, folder: Path | None = None
+    ) -> None:
+        """Start ``command``, in ``folder`` if one is given, adding what it prints to ``log``.
+
+        Raises:
+            OSError: it cannot be started.
+        """
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             self.log_begin = output.tell()
@@ -52,6 +58,7 @@ class ProcessTree:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**environment, self._mark: "1"},
+                cwd=folder,
                 **_own_group(),
             )
         with suppress(psutil.Error):  # on Windows it may be gone by now

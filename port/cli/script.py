@@ -1,0 +1,138 @@
+"""`port script FILE [options] -- ARGUMENTS`"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from tyro.conf import Positional, arg
+
+from port.errors import ScriptFailed, UsageError
+from port.judging import Status
+from port.scripts import Script, observe
+from port.scripts.observing_process import check_free
+from port.scripts.terminal import WIDTH, print_observation, print_written
+from port.scripts.writing_process import ACCOUNT, write_script
+from port.training import terminate_on_signal
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Watch a PyTorch training script, unchanged, for a few updates and one evaluation; say what it does, line by line,
+    and write its update in JAX: the model, the loss, clipping, the optimizer and its schedule.
+
+    What comes after -- are the script's own arguments. It runs in a process of its own, in its own folder; what it
+    saves goes beside the account, not over your files. The written update is made on the script's own batches beside
+    the original's, in float64. Exits 0 if they are the same, 1 if not or where it cannot be written yet, 2 where there
+    is nothing to watch, 3 if the script itself failed, 4 if the model draws random numbers that JAX draws otherwise.
+    """
+
+    script: Annotated[Positional[str], arg(metavar="FILE")] = ""
+    """the script, or with -m a module"""
+    module: Annotated[bool, arg(aliases=("-m",))] = False
+    """FILE is the name of a module, as in python -m my_pkg.train; it runs where you stand"""
+    observe_only: bool = False
+    """only give the account, line by line; write no JAX"""
+    out: Annotated[Path | None, arg(aliases=("-o",), metavar="FOLDER")] = None
+    """where it goes: train_jax/ if not given, or observed/ of an account alone, which is observation.json, the weights
+    before the first update, what the models were given, and what the script printed and saved"""
+    watch: int = 4
+    """updates that are watched, of each optimizer"""
+    working_folder: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """where the script runs; its own folder if not given"""
+    torch_python: Annotated[str, arg(metavar="PATH")] = sys.executable
+    """the Python that has the script's packages"""
+    time_limit: Annotated[float, arg(metavar="SECONDS")] = 600.0
+    """that it may take"""
+    json: bool = False
+    """print the account as JSON, for programs"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    given, own = _given(list(arguments))
+    out = given.out or Path("observed" if given.observe_only else "train_jax")
+    check_free(out)
+    script = Script(given.script, tuple(own), given.module, given.working_folder, given.torch_python)
+    script.check()
+    progress = _Progress(Console(stderr=True))
+    run = _observed if given.observe_only else _written
+    try:
+        with terminate_on_signal():
+            return run(given, script, out, progress)
+    except ScriptFailed as failure:
+        sys.stderr.write(failure.printed)
+        hint = "" if script.working_folder() == Path.cwd() else "; --working-folder . runs it here"
+        print(f"port: {failure}{hint}", file=sys.stderr)
+        return failure.exit_code
+
+
+def _observed(given: Arguments, script: Script, out: Path, progress: _Progress) -> int:
+    with progress:
+        observation = observe(script, out, steps=given.watch, time_limit=given.time_limit, tell=progress.say)
+    if given.json:
+        print((out / "observation.json").read_text("utf-8"), end="")
+        return 0
+    console = _console()
+    print_observation(observation, console)
+    beside = "weights, inputs and what it printed are beside it"
+    console.print(f"\n[dim]as data:[/] {out / 'observation.json'}[dim]; {beside}[/]", soft_wrap=True)
+    return 0
+
+
+def _written(given: Arguments, script: Script, out: Path, progress: _Progress) -> int:
+    with progress:
+        written = write_script(script, out, steps=given.watch, time_limit=given.time_limit, tell=progress.say)
+    if given.json:
+        print((out / ACCOUNT / "observation.json").read_text("utf-8"), end="")
+    else:
+        console = _console()
+        print_observation(written.observation, console)
+        console.print()
+        print_written(written, out, console)
+    return Status.DIFFER.exit_code if written.status is None else written.status.exit_code
+
+
+def _console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=WIDTH)
+
+
+class _Progress:
+    """A line that says how far the script is."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status = console.status("starting the script …")
+
+    def say(self, what: str) -> None:
+        if self._console.is_terminal:
+            self._status.update(f"{what} …")
+        else:
+            print(f"{what} …", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> _Progress:
+        if self._console.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._console.is_terminal:
+            self._status.stop()
+
+
+def _given(arguments: list[str]) -> tuple[Arguments, list[str]]:
+    """Ours, and the script's own behind the dashes.
+
+    Raises:
+        UsageError: no script is named.
+    """
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    given = tyro.cli(Arguments, prog="port script", args=arguments[:place])
+    if not given.script:
+        raise UsageError("name the script: port script train.py --observe-only -- --its-own arguments")
+    return given, arguments[place + 1 :]

@@ -1,0 +1,69 @@
+"""The numbers beside the account: the weights before the first update, and what the models were given in each step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from port.scripts.observing.described import tensors_in
+from port.scripts.observing.known_models import KnownModels
+
+MOST_BYTES = 1 << 30
+"""Of each file: what is larger is left out, and the account says so."""
+
+
+class Arrays:
+    """Copies of tensors, kept until the watched steps are over and then written: safetensors, never pickles.
+
+    Attributes:
+        left_out: the files that would have been too large.
+
+    Args:
+        folder: where they go: ``initial.safetensors``, a model's parameters and buffers by the names of the account;
+            and ``inputs.safetensors``, ``STEP.CALL.MODEL.ARGUMENT``, by the numbers of the account's steps and calls.
+        models: the script's.
+    """
+
+    def __init__(self, folder: Path, models: KnownModels) -> None:
+        self._folder = folder
+        self._models = models
+        self._files: dict[str, dict[str, torch.Tensor]] = {}
+        self._sizes: dict[str, int] = {}
+        self._is_written = False
+        self.left_out: list[str] = []
+
+    def take_weights(self) -> None:
+        """The weights of all models as they are before the first update; later calls change nothing."""
+        if "initial" not in self._files and not self._is_written:
+            self._files["initial"] = {}
+            for name, tensor in self._models.weights():
+                self._keep("initial", name, tensor)
+
+    def take_inputs(self, step: int, call: int, name: str, given: Any) -> None:
+        """What a model was given."""
+        if not self._is_written:
+            for path, tensor in tensors_in(given):
+                self._keep("inputs", f"{step}.{call}.{name}.{path}", tensor)
+
+    def write(self) -> None:
+        """Write the files, once."""
+        if self._is_written:
+            return
+        from safetensors.torch import save_file
+
+        self._is_written = True
+        for name, tensors in self._files.items():
+            if tensors and name not in self.left_out:
+                save_file(tensors, self._folder / f"{name}.safetensors")
+        self._files.clear()
+
+    def _keep(self, file: str, name: str, tensor: torch.Tensor) -> None:
+        self._sizes[file] = self._sizes.get(file, 0) + tensor.numel() * tensor.element_size()
+        if self._sizes[file] > MOST_BYTES or tensor.layout != torch.strided or tensor.is_meta:
+            self._files[file] = {}
+            if file not in self.left_out:
+                self.left_out.append(file)
+        elif file not in self.left_out:
+            self._files.setdefault(file, {})[name] = tensor.detach().to("cpu", copy=True).contiguous()

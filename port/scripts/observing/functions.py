@@ -1,0 +1,207 @@
+"""What the script computes between its modules: every function of torch's that its own code calls."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from port.scripts.observing.described import class_name, described, number_of, tensors_in
+from port.scripts.observing.known_models import KnownModels
+from port.scripts.observing.lines import caller, here, is_called_by_us, owner
+from port.scripts.observing.session import Session, is_grad_on
+
+COMPOSED = ("torch/distributions/", "torch/functional.py", "torch/nn/functional.py", "torch/linalg/", "torch/fft/")
+"""Code of torch's that is made of functions which are looked at one by one."""
+NUMBERS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__", "__complex__"}
+"""Methods by which a value leaves torch."""
+NO_CALLS = {"__bool__", "__len__", "__repr__", "__format__", "__hash__", "__contains__", "__iter__", "register_hook"}
+META = {"requires_grad_", "retain_grad", "share_memory_", "rename_"}
+"""They end as functions do that write, and write nothing."""
+IN_PLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__"}
+BACKWARD = {"torch.Tensor.backward", "torch.autograd.backward"}
+
+
+class Functions(TorchFunctionMode):
+    """Sees every function of torch's, also operators and methods of tensors."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._updated_by_hand = False  # since the last backward
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call it, and note what it was given and what it gave."""
+        kwargs = kwargs or {}
+        session = self._session
+        if not session.is_looking or is_called_by_us():
+            return func(*args, **kwargs)
+        name = name_of_function(func)
+        if name in BACKWARD:
+            return self._backward(func, args, kwargs)
+        if name.startswith("torch.nn.init."):
+            return self._initialised(func, name, args, kwargs)
+        method = name.rpartition(".")[2]
+        if not session.is_recording or not _is_scripts() or (method in NO_CALLS and method != "register_hook"):
+            return func(*args, **kwargs)
+        if method == "register_hook":
+            session.tell("gradient hook", hook=described(args[1]) if len(args) > 1 else None)
+            return func(*args, **kwargs)
+        if method in NUMBERS:
+            return self._leaves(func, args, kwargs)
+        if method == "__set__":
+            return self._set(func, name, args, kwargs)
+        session.move()
+        result = func(*args, **kwargs)
+        if method == "__get__":
+            self._got(name, args[0], result)
+        else:
+            self._computed(name, args, kwargs, result)
+        return result
+
+    def _computed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        computations = self._session.computations
+        written = _written(name, args, kwargs)
+        parameter = computations.parameter(written) if written is not None else None
+        if parameter is not None:
+            self._wrote(name, parameter, args, kwargs)
+        elif name == "torch.Tensor.detach" and computations.parameter(args[0]) is not None:
+            computations.follow(result, args[0])
+        elif written is not None or tensors_in(result):
+            gave = written if name.endswith("__setitem__") else result
+            computations.note(name, "function", args, kwargs, gave, here(), grad=is_grad_on())
+
+    def _got(self, name: str, of: Any, result: Any) -> None:
+        """A tensor's data is the tensor; its gradient is its own."""
+        computations = self._session.computations
+        if name == "torch.Tensor.data.__get__":
+            computations.follow(result, of)
+        elif name == "torch.Tensor.grad.__get__" and isinstance(result, torch.Tensor):
+            parameter = computations.parameter(of)
+            if parameter is not None:
+                computations.name(result, {"gradient": parameter})
+
+    def _backward(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        session = self._session
+        self._updated_by_hand = False
+        session.move()
+        session.models.tell_all()
+        session.arrays.take_weights()
+        losses = [tensor for _, tensor in tensors_in((args[:1], kwargs.get("tensors")))]
+        calls, what = session.computations.path_to(losses[0]) if losses else ([], None)
+        session.tell(
+            "backward",
+            loss=number_of(losses[0]) if losses else None,
+            tensor=what,
+            path=[call.as_data() for call in calls],
+            reaches=any(_reached(loss, session.models) for loss in losses),
+        )
+        with session.inside():
+            if losses:
+                session.at_backward(calls, losses[0])
+            return func(*args, **kwargs)
+
+    def _initialised(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _is_scripts() and (where := here()) is not None:
+            self._session.tell("initialised", where=where, function=name, arguments=described(args[1:]))
+        with self._session.inside():
+            return func(*args, **kwargs)
+
+    def _leaves(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = func(*args, **kwargs)
+        session = self._session
+        calls = session.computations.path_to(args[0])[0]
+        parameter = session.computations.parameter(args[0])
+        path = [call.as_data() for call in calls] if parameter is None and not is_grad_on() else []
+        session.tell("number", value=number_of(result), parameter=parameter, grad=is_grad_on(), path=path)
+        return result
+
+    def _set(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        attribute = name.split(".")[-2]
+        parameter = self._session.computations.parameter(args[0])
+        if parameter is not None and attribute == "data":
+            self._wrote("torch.Tensor.data =", parameter, args, kwargs)
+        elif parameter is not None and attribute == "grad" and args[1] is None:
+            self._session.tell("zero_grad", by_hand=True, of=parameter.partition(".")[0])
+        return func(*args, **kwargs)
+
+    def _wrote(self, name: str, parameter: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A parameter is written by the script itself: an optimizer of its own, an average, a clamp."""
+        session = self._session
+        given = [tensor for _, tensor in tensors_in((args[1:], kwargs))]
+        is_update = any(session.computations.is_of_gradient(tensor) for tensor in given)
+        if is_update and not self._updated_by_hand:
+            self._updated_by_hand = True
+            session.tell("update", by_hand=True, function=name, parameter=parameter)
+            session.updated()
+        if not is_update:
+            sources = sorted({of for tensor in given if (of := session.computations.parameter(tensor)) is not None})
+            told = described(args[1:]), {key: described(value) for key, value in kwargs.items()}
+            session.tell("written", function=name, parameter=parameter, sources=sources, arguments=told)
+
+
+def watch_autograd_functions(session: Session) -> None:
+    """See calls of the script's own torch.autograd.Function, which are no functions of torch's."""
+    found = vars(torch.autograd.Function)["apply"]
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        original = found.__get__(None, cls)
+        if not (session.is_looking and session.is_recording and _is_scripts()):
+            return original(*args, **kwargs)
+        with session.inside():
+            result = original(*args, **kwargs)
+        session.computations.note(f"{class_name(cls)}.apply", "function", args, kwargs, result, here())
+        return result
+
+    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
+
+
+def _reached(loss: torch.Tensor, models: KnownModels) -> bool:
+    """Whether autograd leads from a loss to a parameter of a model."""
+    pending, seen = [loss.grad_fn], set[Any]()
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None and models.parameter_name(variable) is not None:
+            return True
+        pending += [before for before, _ in node.next_functions]
+    return False
+
+
+@cache
+def name_of_function(function: Any) -> str:
+    """A function's full name, as people write it: "torch.nn.functional.nll_loss", "torch.Tensor.add_"."""
+    name = resolve_name(function)
+    if name is None:
+        home = getattr(function, "__module__", None) or "torch"
+        name = f"{home}.{getattr(function, '__name__', function)}"
+    return name.replace("torch._C._nn.", "torch.nn.functional.")
+
+
+def _is_scripts() -> bool:
+    """Whether the script's own code calls, or a package that it uses; not torch's own code."""
+    frame = caller()
+    if frame is None:
+        return False
+    file = frame.f_code.co_filename
+    whose = owner(file)
+    return whose == "user" or (whose == "library" and not file.startswith("<")) or any(one in file for one in COMPOSED)
+
+
+def _written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """The tensor that a function writes into, if it does."""
+    if isinstance(out := kwargs.get("out"), torch.Tensor):
+        return out
+    method = name.rpartition(".")[2]
+    is_in_place = method in IN_PLACE or (method.endswith("_") and not method.endswith("__") and method not in META)
+    if not args or not is_in_place:
+        return None
+    first = args[0][0] if isinstance(args[0], list | tuple) and args[0] else args[0]  # a list: torch._foreach_…
+    return first if isinstance(first, torch.Tensor) else None

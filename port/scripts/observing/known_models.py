@@ -1,0 +1,194 @@
+"""The script's modules: which there are, how each was constructed, and by which name the script knows it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.weak import WeakIdKeyDictionary
+
+from port.scripts.observing.described import class_name, described, tensor_kind
+from port.scripts.observing.lines import here, name_of, user_frames
+
+WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod"}
+"""Modules around a model, and under which name they hold it."""
+
+
+class KnownModels:
+    """Modules by name; each of the script's own is told once, when it is first needed.
+
+    Args:
+        tell: is given what a model is.
+    """
+
+    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        self._tell = tell
+        self._constructed: Any = WeakIdKeyDictionary()
+        self._names: dict[int, tuple[nn.Module, str, str]] = {}  # id → module, its root's name, its path there
+        self._roots: dict[str, nn.Module] = {}
+        self._parameters: dict[int, tuple[torch.Tensor, str]] = {}
+        self._told: set[str] = set()
+        self._unnamed: set[str] = set()  # roots that no variable held when they were first needed
+
+    def constructed(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A module is being constructed, with these arguments."""
+        given = {
+            "positional": [described(value) for value in args],
+            "named": {key: described(value) for key, value in kwargs.items()},
+        }
+        self._constructed[module] = {"where": here(), "arguments": given}
+
+    def name(self, module: nn.Module) -> str:
+        """A module by the script's name for it: "model", "model.fc1"; tells its root where that is new."""
+        root, path = self.place(module)
+        return f"{root}.{path}" if path else root
+
+    def place(self, module: nn.Module) -> tuple[str, str]:
+        """The name of the script's module that a module belongs to, and its path in it."""
+        if id(module) not in self._names or self._names[id(module)][0] is not module:
+            self._find(module)
+        _, root, path = self._names[id(module)]
+        if root in self._unnamed and (name := name_of(self._roots[root], user_frames())) is not None:
+            self._rename(root, name.removeprefix("self."))
+            _, root, path = self._names[id(module)]
+        self._tell_once(root)
+        return root, path
+
+    def parameter_name(self, tensor: torch.Tensor) -> str | None:
+        """A parameter's or buffer's name; None for any other tensor."""
+        found = self._parameters.get(id(tensor))
+        if found is None and isinstance(tensor, nn.Parameter):
+            self._find_all()
+            found = self._parameters.get(id(tensor))
+        return found[1] if found is not None and found[0] is tensor else None
+
+    def is_module_of(self, name: str) -> bool:
+        """Whether a parameter's name belongs to a model that is known."""
+        return name.partition(".")[0] in self._roots
+
+    def roots(self) -> Iterator[tuple[str, nn.Module]]:
+        """The script's modules that are no part of another, by name."""
+        yield from self._roots.items()
+
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Every parameter and buffer of all models, by name."""
+        for tensor, name in self._parameters.values():
+            if name.partition(".")[0] in self._roots:
+                yield name, tensor
+
+    def tell_all(self) -> None:
+        """Tell of every module with parameters that there is."""
+        self._find_all()
+        for name, module in list(self._roots.items()):
+            if any(True for _ in module.parameters()):
+                self._tell_once(name)
+
+    def _find(self, module: nn.Module) -> None:
+        self._find_all()
+        if id(module) not in self._names or self._names[id(module)][0] is not module:
+            self._take(module)  # made in another way than by its class
+
+    def _find_all(self) -> None:
+        modules = [module for module in self._constructed if "_modules" in vars(module)]
+        inner = {id(child) for module in modules for child in module.children()}
+        for module in modules:
+            if id(module) not in inner:
+                self._take(module)
+
+    def _take(self, module: nn.Module) -> None:
+        """Give a module that is no part of another its name, and what is in it."""
+        known = self._names.get(id(module))
+        if known is not None and known[0] is module and known[2] == "":
+            root = known[1]
+        else:
+            inner = [module, *held(module)]
+            frames = user_frames()
+            root = next((name for one in inner if (name := name_of(one, frames)) is not None), None) or next(
+                (self._names[id(one)][1] for one in inner if id(one) in self._names and self._names[id(one)][0] is one),
+                type(module).__name__,
+            )
+            root = root.removeprefix("self.")
+            taken = self._roots.get(root)
+            is_stateless = not any(True for one in (*module.parameters(), *module.buffers()))
+            if taken is not None and not is_stateless and not any(one is taken for one in inner):
+                number = 2
+                while f"{root}{number}" in self._roots:
+                    number += 1
+                root = f"{root}{number}"
+            if root.startswith(type(module).__name__) and not is_stateless:
+                self._unnamed.add(root)
+        if self._roots.get(root) is not module:
+            self._told.discard(root)
+        self._roots[root] = module
+        for path, one in module.named_modules(remove_duplicate=True):
+            self._names[id(one)] = (one, root, _unwrapped(module, path))
+        for path, tensor in (*module.named_parameters(), *module.named_buffers()):
+            self._parameters[id(tensor)] = (tensor, f"{root}.{_unwrapped(module, path)}")
+
+    def _rename(self, root: str, name: str) -> None:
+        """A module has got a variable since: teacher = nn.Sequential(…).eval()."""
+        self._unnamed.discard(root)
+        if name in self._roots:
+            return
+        module = self._roots.pop(root)
+        for one in [module, *module.modules()]:
+            self._names.pop(id(one), None)
+        if root in self._told:
+            self._told.discard(root)
+            self._tell({"name": root, "renamed": name})
+        self._take(module)
+
+    def _tell_once(self, root: str) -> None:
+        module = self._roots[root]
+        if root in self._told:
+            return
+        self._told.add(root)
+        wrapped = [module, *held(module)]
+        core = wrapped[-1]
+        cls = type(core)
+        self._tell(
+            {
+                "name": root,
+                "class": class_name(core),
+                "defined": _definition(cls),
+                "wrapped": [class_name(one) for one in wrapped[:-1]],
+                "constructed": self._constructed.get(core),
+                "training": core.training,
+                "parameters": [
+                    {"name": path, "kind": tensor_kind(tensor), "size": tensor.numel(), "trained": tensor.requires_grad}
+                    for path, tensor in core.named_parameters()
+                ],
+                "buffers": [{"name": path, "kind": tensor_kind(tensor)} for path, tensor in core.named_buffers()],
+                "layers": {path: class_name(one) for path, one in core.named_modules() if path},
+                "device": str(next((tensor.device for tensor in core.parameters()), "cpu")),
+            }
+        )
+
+
+def held(module: nn.Module) -> list[nn.Module]:
+    """The modules that a wrapper is around, the outermost first."""
+    held: list[nn.Module] = []
+    while (inside := WRAPPERS.get(type(module).__name__)) is not None and inside in module._modules:
+        module = getattr(module, inside)
+        held.append(module)
+    return held
+
+
+def _unwrapped(module: nn.Module, path: str) -> str:
+    """A path without the wrappers' own names."""
+    while (inside := WRAPPERS.get(type(module).__name__)) is not None and (
+        path == inside or path.startswith(f"{inside}.")
+    ):
+        path, module = path[len(inside) + 1 :], getattr(module, inside)
+    return path
+
+
+def _definition(cls: type) -> dict[str, Any] | None:
+    try:
+        return {"file": os.path.abspath(inspect.getsourcefile(cls) or ""), "line": inspect.getsourcelines(cls)[1]}
+    except (OSError, TypeError):
+        return None

@@ -1,0 +1,147 @@
+"""DataLoaders: what each gives, in which order, and its batches."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils.data import DataLoader
+from torch.utils.data import dataloader as module_of_loaders
+from torch.utils.weak import WeakIdKeyDictionary
+
+from port.scripts.observing.described import class_name, described, tensor_kind, tensors_in
+from port.scripts.observing.lines import here, name_of, user_frames
+from port.scripts.observing.session import Session, is_grad_on, replace_method
+
+WAITED_FOR = 10.0
+"""Seconds that the rest of a pass may take to be waited for: what counts its batches then goes on as it would."""
+
+
+class Loading:
+    """What a session knows of the DataLoaders.
+
+    Args:
+        session: the script's.
+        ends_early: asked before each batch but the first of a pass; True ends the pass there.
+    """
+
+    def __init__(self, session: Session, ends_early: Callable[[str, int], bool]) -> None:
+        self._session = session
+        self._ends_early = ends_early
+        self._constructed: Any = WeakIdKeyDictionary()
+        self._names: Any = WeakIdKeyDictionary()
+        self._of: Any = WeakIdKeyDictionary()  # iterator → its loader's name
+        self._given: Any = WeakIdKeyDictionary()  # iterator → batches so far, and since when
+
+    def watch(self) -> None:
+        """See every loader, every pass over one, and every batch."""
+        replace_method(DataLoader, "__init__", self._around_construction)
+        replace_method(DataLoader, "__iter__", self._around_pass)
+        replace_method(module_of_loaders._BaseDataLoaderIter, "__next__", self._around_batch)
+
+    def _around_construction(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def construct(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if this not in self._constructed:
+                self._constructed[this] = {"where": here()}
+            return original(this, *args, **kwargs)
+
+        return construct
+
+    def _around_pass(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def begin(this: Any) -> Any:
+            if not self._session.is_looking:
+                return original(this)
+            self._session.is_recording = True
+            name = self._name(this)
+            self._session.tell("pass", name=name)
+            with self._session.inside():
+                iterator = original(this)
+            self._of[iterator] = name
+            self._given[iterator] = (0, time.monotonic())
+            return iterator
+
+        return begin
+
+    def _around_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def following(this: Any) -> Any:
+            session = self._session
+            if not session.is_looking or this not in self._of:
+                return original(this)
+            name, (given, began) = self._of[this], self._given[this]
+            if given and self._ends_early(name, given) and _seconds_left(this, given, began) > WAITED_FOR:
+                session.tell("ended early", name=name, batches=given)
+                raise StopIteration
+            with session.inside():
+                try:
+                    batch = original(this)
+                except StopIteration:
+                    session.tell("pass ended", name=name, batches=given)
+                    raise
+            self._given[this] = (given + 1, began)
+            tensors = tensors_in(batch)
+            for path, tensor in tensors:
+                session.computations.name(tensor, {"batch": name, "part": path})
+            parts = {path: tensor_kind(tensor) for path, tensor in tensors}
+            session.tell("batch", name=name, parts=parts, grad=is_grad_on())
+            return batch
+
+        return following
+
+    def _name(self, loader: Any) -> str:
+        known = self._names.get(loader)
+        if known is not None:
+            return str(known)
+        name = (name_of(loader, user_frames()) or "loader").removeprefix("self.")
+        taken = set(self._names.values())
+        name = next(n for n in (name, *(f"{name}{i}" for i in range(2, 1000))) if n not in taken)
+        self._names[loader] = name
+        self._session.tell("loader", moves=False, name=name, **self._told(loader))
+        return name
+
+    def _told(self, loader: Any) -> dict[str, Any]:
+        dataset = loader.dataset
+        inner = dataset
+        inside: list[str] = []
+        while (held := getattr(inner, "dataset", None)) is not None and len(inside) < 5:
+            inner = held
+            inside.append(class_name(inner))
+        sampler = loader.batch_sampler if loader.batch_size is None else loader.sampler
+        generator = getattr(loader, "generator", None)
+        return {
+            "constructed": self._constructed.get(loader),
+            "dataset": class_name(dataset),
+            "of": inside,
+            "length": _length(dataset),
+            "batches": _length(loader),
+            "transform": _text(getattr(inner, "transform", None)),
+            "target_transform": _text(getattr(inner, "target_transform", None)),
+            "batch_size": loader.batch_size,
+            "sampler": class_name(sampler) if sampler is not None else None,
+            "shuffle": class_name(sampler).endswith(".RandomSampler") if sampler is not None else False,
+            "drop_last": loader.drop_last,
+            "workers": loader.num_workers,
+            "collate": described(loader.collate_fn),
+            "seeded": generator is not None,
+        }
+
+
+def _seconds_left(iterator: Any, given: int, began: float) -> float:
+    """How long the rest of a pass will take, as its batches so far have; endless where its length is not known."""
+    length = _length(iterator)
+    return math.inf if length is None else (length - given) * (time.monotonic() - began) / given
+
+
+def _length(thing: Any) -> int | None:
+    try:
+        return len(thing)
+    except TypeError:
+        return None
+
+
+def _text(transform: Any) -> str | None:
+    if transform is None:
+        return None
+    said = " ".join(str(transform).split())
+    return class_name(transform) if " at 0x" in said else said

@@ -1,0 +1,91 @@
+"""Runs the user's script as Python itself would: as ``__main__``, with its own arguments, its own traceback alone."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+from port.scripts.observing.lines import owner
+
+FAULT = 70
+"""The exit code of a script that failed in our own code: EX_SOFTWARE of sysexits.h."""
+
+
+def run_file(path: str, arguments: list[str]) -> None:
+    """What ``python FILE ARGUMENTS`` does."""
+    file = Path(path)
+    sys.argv = [path, *arguments]
+    sys.path[0] = str(file.resolve().parent)
+    loader = SourceFileLoader("__main__", path)
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=path, __loader__=loader, __builtins__=__builtins__, __spec__=None, __cached__=None)
+    sys.modules["__main__"] = main
+    code = compile(file.read_bytes(), os.path.abspath(path), "exec")
+    exec(code, main.__dict__)
+
+
+def run_module(name: str, arguments: list[str]) -> None:
+    """What ``python -m NAME ARGUMENTS`` does."""
+    sys.argv = [name, *arguments]
+    sys.path[0] = os.getcwd()
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def as_a_script(run: Callable[[], object]) -> int:
+    """Run it; returns its exit code. What it raises is printed as Python prints it, without our frames above it."""
+    try:
+        run()
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    except BaseException as error:
+        if _is_a_fault_of_ours(error):
+            sys.excepthook(type(error), error, error.__traceback__)
+            return FAULT
+        _hide_ours(error)
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _is_a_fault_of_ours(error: BaseException) -> bool:
+    """Whether what watches has failed, and not what is watched."""
+    trace, last = error.__traceback__, ""
+    while trace is not None:
+        last, trace = trace.tb_frame.f_code.co_filename, trace.tb_next
+    return owner(last) == "ours" and not isinstance(error, KeyboardInterrupt | StopIteration)
+
+
+def _hide_ours(error: BaseException) -> None:
+    """Take our frames, and those of runpy above the script's first, out of an error's traceback and of its causes'."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        one = pending.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = _without_ours(one.__traceback__)
+            pending += [one.__cause__, one.__context__]
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        is_above = not kept and ("runpy" in file or file.startswith("<frozen importlib"))
+        if file.endswith("torch/overrides.py") and kept and owner(kept[-1].tb_frame.f_code.co_filename) == "torch":
+            kept.pop()  # the function itself, on its way to us
+        elif owner(file) != "ours" and not is_above and not file.endswith("torch/overrides.py"):
+            kept.append(trace)
+        trace = trace.tb_next
+    rest = None
+    for one in reversed(kept):
+        rest = TracebackType(rest, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return rest

@@ -1,0 +1,157 @@
+"""What all observers share: the journal, how each tensor was computed, the models' names, and how far the script is."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from port.scripts.observing.arrays import Arrays
+from port.scripts.observing.graph import Computation, Computations
+from port.scripts.observing.journal import Journal
+from port.scripts.observing.known_models import KnownModels
+from port.scripts.observing.lines import Position, adopt_the_loop, here, position, user_frames, went_back
+
+OF_A_LOOP = {"switch", "zero_grad", "backward", "clip", "update", "schedule"}
+"""Events by which a package shows that it trains in the script's place."""
+
+
+class Session:
+    """One script under observation.
+
+    An *iteration* is what the script does once for each update, or each group of updates in turn: from where its loop
+    begins to where it has gone back there behind an update.
+
+    Attributes:
+        folder: where what is seen is written.
+        journal: events.
+        computations: how each tensor was computed.
+        arrays: the weights and inputs that are kept beside the account.
+        models: the names of the script's modules.
+        iteration: which one it is in, from 0; before the first update it is 0.
+        updates: how many updates it has made, by an optimizer or by hand.
+        hidden: how deep it is in calls whose inside is not looked at: a module, an optimizer, a loader's fetch.
+        is_recording: whether functions are looked at; not before there is a model, an optimizer or a batch.
+        watch: is told of every event; ends the script when enough was seen.
+        at_backward: is given the path to each loss, and the loss.
+        at_end: is called when all is seen, before the script is ended.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.journal = Journal(folder / "events.jsonl")
+        self.models = KnownModels(self.tell_model)
+        self.computations = Computations(self.models)
+        self.arrays = Arrays(folder, self.models)
+        self.iteration = 0
+        self.updates = 0
+        self.hidden = 0
+        self.is_recording = False
+        self.watch: Callable[[str, dict[str, Any]], object] = lambda kind, details: None
+        self.at_backward: Callable[[list[Computation], Any], object] = lambda path, loss: None
+        self.at_end: Callable[[], object] = lambda: None
+        self._began = time.monotonic()
+        self._updated_at: Position = ()
+        self._thread = threading.get_ident()
+        self._updated = False
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether what happens now is the script's own doing, in the process and thread that are watched."""
+        return not (self.hidden or self.journal.muted)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this is another thread than the script's first."""
+        return threading.get_ident() != self._thread
+
+    def tell(self, kind: str, /, *, where: dict[str, Any] | None = None, moves: bool = True, **details: Any) -> None:
+        """Write an event with the user's line and the iteration.
+
+        Args:
+            kind: what it is.
+            where: the line; the one that is being executed, if not given.
+            moves: whether it may begin an iteration.
+            details: more of it.
+        """
+        if self.journal.muted:
+            return
+        if kind in OF_A_LOOP:
+            adopt_the_loop()
+        if moves:
+            self.move()
+        where = where if where is not None else here()
+        seconds = round(time.monotonic() - self._began, 4)
+        count = self.computations.count
+        self.journal.write(kind, iteration=self.iteration, seconds=seconds, calls=count, where=where, **details)
+        self.watch(kind, details)
+
+    def tell_model(self, details: dict[str, Any]) -> None:
+        """Write what one of the script's modules is."""
+        self.tell("model", moves=False, **details)
+
+    def move(self) -> None:
+        """See how far the script is: whether its loop has begun anew since its last update."""
+        if self._updated and went_back(self._updated_at, position(user_frames())):
+            self._updated = False
+            self.iteration += 1
+            self.computations.begin_iteration(self.iteration)
+
+    def updated(self) -> None:
+        """The script has made an update."""
+        self.updates += 1
+        self._updated = True
+        self._updated_at = position(user_frames())
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Within it nothing is looked at."""
+        self.hidden += 1
+        try:
+            yield
+        finally:
+            self.hidden -= 1
+
+    def finish(self, reason: str, **details: Any) -> None:
+        """Write what is left to write."""
+        self.hidden += 1
+        self.arrays.write()
+        seconds = round(time.monotonic() - self._began, 4)
+        self.journal.write("end", reason=reason, seconds=seconds, left_out=self.arrays.left_out, **details)
+        self.journal.muted = True
+        if not details.get("code"):
+            self.at_end()
+
+    def end(self, reason: str) -> None:
+        """End the script here: it has shown enough."""
+        self.finish(reason)
+        flush()
+        os._exit(0)
+
+
+def flush() -> None:
+    """See that what the script printed is out."""
+    import sys
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+
+
+def replace_method(cls: Any, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Put a function around a method or a module's function, under its own name and documentation."""
+    import functools
+
+    original = vars(cls)[name] if isinstance(cls, type) else getattr(cls, name)
+    setattr(cls, name, functools.wraps(original)(around(original)))
+
+
+def is_grad_on() -> bool:
+    """Whether gradients are recorded."""
+    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()

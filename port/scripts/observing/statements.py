@@ -1,0 +1,48 @@
+"""The statement that a line of source belongs to: an expression over several lines is run up and down."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import tokenize
+from functools import cache
+
+
+def statement_line(file: str, line: int) -> int:
+    """The first line of the statement."""
+    return _statements(file).get(line, (line, line))[0]
+
+
+def statement_text(file: str, line: int) -> str:
+    """The statement on one line, without comments; of one that has a body, its head."""
+    begin, end = _statements(file).get(line, (line, line))
+    rows = [linecache.getline(file, number) for number in range(begin, end + 1)]
+    return " ".join(text for row in _without_comments(rows) if (text := row.strip()))
+
+
+def _without_comments(rows: list[str]) -> list[str]:
+    kept = list(rows)
+    try:
+        for token in tokenize.generate_tokens(iter(rows).__next__):
+            if token.type == tokenize.COMMENT:
+                number, column = token.start
+                kept[number - 1] = rows[number - 1][:column]
+    except (tokenize.TokenError, IndentationError, StopIteration):
+        pass  # the head of a statement is no whole program; what was read of it is enough
+    return kept
+
+
+@cache
+def _statements(file: str) -> dict[int, tuple[int, int]]:
+    """Line → the first and last line of its statement, or of its head."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[int, tuple[int, int]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            end = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
+            found.update((line, (node.lineno, end)) for line in range(node.lineno, end + 1))
+    return found

@@ -1,0 +1,268 @@
+"""Runs a script under observation in a process of its own, shows how far it is, and ends it with all its children."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from port.errors import FolderExists, NoPair, ScriptFailed, UsageError
+from port.scripts.events import Event, read_events
+from port.scripts.observation import FILE, Observation
+from port.scripts.refusals import refuse
+from port.training.folder import write_json
+from port.training.process_tree import ProcessTree
+
+PATIENCE = 5.0
+"""How many times as long as the watched steps have taken the evaluation is waited for."""
+LEAST_PATIENCE = 30.0
+POLL_SECONDS = 0.05
+ENTRY = Path(__file__).with_name("observing") / "__main__.py"
+
+
+@dataclass(frozen=True)
+class Script:
+    """A training script as its user runs it.
+
+    Attributes:
+        target: a file, or with ``is_module`` the name behind ``python -m``.
+        arguments: its own.
+        is_module: whether it is run by ``-m``.
+        folder: the working folder; None is the script's own, or for a module the present one.
+        python: the interpreter that has its packages.
+    """
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    is_module: bool = False
+    folder: Path | None = None
+    python: str = field(default=sys.executable)
+
+    def working_folder(self) -> Path:
+        """Where it runs."""
+        if self.folder is not None:
+            return self.folder.resolve()
+        return Path.cwd() if self.is_module else Path(self.target).resolve().parent
+
+    def command(self) -> list[str]:
+        """As one types it, behind ``python``, in its working folder."""
+        if self.is_module:
+            return ["-m", self.target, *self.arguments]
+        return [os.path.relpath(Path(self.target).resolve(), self.working_folder()), *self.arguments]
+
+    def check(self) -> None:
+        """Whether it can be run.
+
+        Raises:
+            UsageError: there is no such file or folder, or no such interpreter.
+        """
+        if not self.is_module and not Path(self.target).is_file():
+            hint = "; a module is named behind -m" if "." in self.target and "/" not in self.target else ""
+            raise UsageError(f"there is no script {self.target}{hint}")
+        if not self.working_folder().is_dir():
+            raise UsageError(f"there is no folder {self.working_folder()} to run the script in")
+        if shutil.which(self.python) is None:
+            raise UsageError(f"there is no Python {self.python} that may be run")
+
+
+def observe(
+    script: Script,
+    folder: Path,
+    *,
+    steps: int = 4,
+    time_limit: float = 600.0,
+    tell: Callable[[str], object] = lambda line: None,
+    entry: Path = ENTRY,
+    put: Callable[[Observation, Path, Path], object] | None = None,
+) -> Observation:
+    """Run a script for some steps and one evaluation, and write what it does into a folder.
+
+    Args:
+        script: the user's.
+        folder: where ``observation.json`` goes; must not be there, or be empty.
+        steps: updates that are watched, of each optimizer.
+        time_limit: seconds that it may take in all.
+        tell: is called with a line whenever the script has come further.
+        entry: the program that watches it.
+        put: in place of writing the account alone, is given it, what lies beside the journal, and the folder that
+            becomes ``folder``.
+
+    Raises:
+        FolderExists: there is something at ``folder``.
+        ScriptFailed: the script failed by itself; what it printed has its own traceback.
+        UsageError: it trains nothing that could be watched; says why, and what to do.
+    """
+    script.check()
+    if steps < 1:
+        raise UsageError(f"--watch says how many updates are watched: 1 or more, got {steps}")
+    check_free(folder)
+    work = Path(tempfile.mkdtemp(prefix="port-script-"))
+    try:
+        log = work / "printed.log"
+        how = _run(script, work, log, steps, time_limit, tell, entry)
+        events = read_events(work / "events.jsonl")
+        told = {
+            "target": script.target,
+            "is_module": script.is_module,
+            "arguments": list(script.arguments),
+            "command": script.command(),
+            "folder": str(script.working_folder()),
+            "interpreter": script.python,
+            "watched": steps,
+            "stopped": how.stopped,
+        }
+        if how.code not in (0, None) and not events:
+            last = _printed(log).strip().splitlines()[-1:]
+            raise UsageError(
+                f"the script could not be watched by {script.python}: {''.join(last)}. That Python needs torch and "
+                "what port is installed with; --torch-python PATH names another"
+            )
+        if events and events[-1].get("reason") == "fault":
+            said = "".join(_printed(log).strip().splitlines()[-1:])
+            raise NoPair(f"watching the script failed, and that is a fault of port's: {said}; please report it")
+        if how.code not in (0, None):
+            raise ScriptFailed(
+                _printed(log), how.code, " ".join(["python", *script.command()]), script.working_folder()
+            )
+        observation = Observation.of(events, told) if events else Observation(told)
+        refuse(events, observation)
+        _write(observation, work, folder, put or put_account)
+        return observation
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def check_free(folder: Path) -> None:
+    """Whether a folder can be written.
+
+    Raises:
+        FolderExists: there is something there.
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise FolderExists(f"there is something at {folder} already: name another folder with -o, or take it away")
+
+
+@dataclass
+class _How:
+    """How a watched script came to its end: its exit code, or why it was stopped."""
+
+    code: int | None = None
+    stopped: str | None = None
+
+
+def _run(
+    script: Script, work: Path, log: Path, steps: int, limit: float, tell: Callable[[str], object], entry: Path
+) -> _How:
+    tree = ProcessTree()
+    environment = {"PYTHONUNBUFFERED": "1", **os.environ}
+    command = [script.python, str(entry), str(work), str(steps), *script.command()]
+    journal = work / "events.jsonl"
+    began = time.monotonic()
+    progress = _Progress(steps, tell)
+    try:
+        tree.start(command, environment, log, folder=script.working_folder())
+        while True:
+            code = tree.exit_code()
+            progress.read(journal)
+            now = time.monotonic()
+            if code is not None:
+                return _How(code)
+            if now - began > limit:
+                return _How(stopped=f"it had run for {limit:g} s, its --time-limit")
+            if progress.waits_in_vain(now - began):
+                return _How(stopped="it made no evaluation in the time that was waited for one")
+            time.sleep(POLL_SECONDS)
+    except OSError as error:
+        raise UsageError(f"the script cannot be started: {error}") from error
+    finally:
+        ProcessTree.end([tree])
+
+
+class _Progress:
+    """Reads the journal as it grows, and says how far the script is."""
+
+    def __init__(self, steps: int, tell: Callable[[str], object]) -> None:
+        self._steps, self._tell = steps, tell
+        self._read = 0
+        self._updates = 0
+        self._watched: float | None = None
+        self._evaluated = False
+        self._said = ""
+
+    def read(self, journal: Path) -> None:
+        """Take in what was written since the last call."""
+        if not journal.exists():
+            return
+        with journal.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.split(b"\n"):
+            self._take(line)
+
+    def waits_in_vain(self, seconds: float) -> bool:
+        """Whether the steps were seen, and the evaluation is not coming."""
+        if self._watched is None or self._evaluated:
+            return False
+        return seconds - self._watched > max(LEAST_PATIENCE, PATIENCE * self._watched)
+
+    def _take(self, line: bytes) -> None:
+        if b'"event": "update"' in line[:40]:
+            self._updates += 1
+            self._say(f"update {self._updates}")
+        elif b'"event": "watched"' in line[:40]:
+            self._watched = _seconds(line)
+            self._say("the updates are seen; waiting for an evaluation")
+        elif b'"event": "end"' in line[:40]:
+            self._evaluated = True
+            if b'"reason": "fa' not in line:  # failed, or a fault: its own words come next
+                self._say("the script is seen")
+        elif b'"event": "call"' in line[:40] and self._watched is not None and b'"grad": false' in line:
+            self._evaluated = True
+            self._say("evaluating")
+
+    def _say(self, what: str) -> None:
+        if what != self._said:
+            self._said = what
+            self._tell(what)
+
+
+def _seconds(line: bytes) -> float:
+    event: Event = json.loads(line)
+    return float(event["seconds"])
+
+
+def _printed(log: Path) -> str:
+    return log.read_text("utf-8", errors="replace") if log.exists() else ""
+
+
+def put_account(observation: Observation, work: Path, folder: Path) -> None:
+    """The account as data, and beside it weights, inputs, what the script printed and what it saved."""
+    write_json(folder / FILE, observation.as_data())
+    for name in ("printed.log", "saved", "initial.safetensors", "inputs.safetensors"):
+        if (work / name).exists():
+            shutil.move(str(work / name), str(folder / name))
+
+
+def _write(
+    observation: Observation, work: Path, folder: Path, put: Callable[[Observation, Path, Path], object]
+) -> None:
+    """Whole or not at all: the folder is made beside its place, and put there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        put(observation, work, beside)
+        if folder.exists():
+            folder.rmdir()
+        beside.chmod(0o755)
+        os.replace(beside, folder)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise

@@ -1,0 +1,142 @@
+"""The update in JAX, as source: the optimizer, the gradients of a batch's loss, and what stands between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from string import Template
+
+MODULE = Template('''\
+"""One update of $script in JAX: a batch's loss, its gradients, and the optimizer's step.
+
+    graphdef, state = create(load())                        # the original's first weights
+    $call
+
+The same in PyTorch, up to the loss, is in torch_loss.py.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+$imports
+
+from model import load
+
+__all__ = ["State", "create", "load", "make_optimizer", "train_step"]
+
+
+class State(NamedTuple):
+    """What an update changes: trained parameters; running statistics and random streams; the optimizer's state."""
+
+    params: Any
+    rest: Any
+    opt_state: Any
+
+
+def make_optimizer() -> optax.GradientTransformation:
+    """$optimizer
+
+    As at $made.
+    """
+$body
+
+
+def create(model: nnx.Module) -> tuple[Any, State]:
+    """The model's structure, and the state before the first update."""
+    model.train()
+    graphdef, params, rest = nnx.split(model, nnx.Param, ...)
+    return graphdef, State(params, rest, make_optimizer().init(params))
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def train_step(graphdef: Any, state: State, $rate$parameters) -> tuple[State, jax.Array]:
+    """One update: the state behind it, and the loss before it.$about"""
+
+    def loss_fn(params: Any, rest: Any, $parameters) -> Any:
+        model = nnx.merge(graphdef, params, rest, copy=True)
+        loss = model($inputs)
+        return loss, nnx.state(model, nnx.Not(nnx.Param))
+
+$gradients
+    updates, opt_state = make_optimizer().update(gradients, state.opt_state, state.params)
+$scaled    return State(optax.apply_updates(state.params, updates), rest, opt_state), loss
+''')
+ONE = Template("""\
+    loss_and_grad = jax.value_and_grad(loss_fn, has_aux=True)
+    (loss, rest), gradients = loss_and_grad(state.params, state.rest, $inputs)""")
+SEVERAL = Template("""\
+    def add(carry: Any, microbatch: Any) -> Any:
+        gradients, rest = carry
+        (loss, rest), more = jax.value_and_grad(loss_fn, has_aux=True)(state.params, rest, *microbatch)
+        return (jax.tree.map(jax.numpy.add, gradients, more), rest), loss
+
+    zeros = jax.tree.map(jax.numpy.zeros_like, state.params)
+    (gradients, rest), losses = jax.lax.scan(add, (zeros, state.rest), ($inputs,))
+    loss = losses.sum()""")
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """What the source says.
+
+    Attributes:
+        script: the original's name.
+        inputs: names of what a batch consists of.
+        microbatches: how many make an update.
+        optax: what `port.optax_source` gives.
+        optimizer: what it is, for a docstring.
+        made: the original's line.
+        takes_rate: whether each update is given its learning rate.
+    """
+
+    script: str
+    inputs: Sequence[str]
+    microbatches: int
+    optax: str
+    optimizer: str
+    made: str
+    takes_rate: bool = False
+
+
+def step_source(facts: StepFacts) -> str:
+    """The source of train_step.py, to be formatted."""
+    imports, body = _optimizer(facts.optax)
+    inputs = ", ".join(facts.inputs)
+    several = facts.microbatches > 1
+    about = f" Inputs have an axis of {facts.microbatches} microbatches in front." if several else ""
+    about += " The optimizer's rate is 1, and ``lr`` this update's." if facts.takes_rate else ""
+    return MODULE.substitute(
+        script=facts.script,
+        call=call_of(facts),
+        inputs=inputs,
+        imports="\n".join(imports),
+        optimizer=facts.optimizer,
+        made=facts.made,
+        body="\n".join(f"    {line}" if line else "" for line in body),
+        parameters=", ".join(f"{name}: jax.Array" for name in facts.inputs),
+        about=about,
+        rate="lr: jax.Array | float, " if facts.takes_rate else "",
+        scaled="    updates = jax.tree.map(lambda update: lr * update, updates)\n" if facts.takes_rate else "",
+        gradients=(SEVERAL if several else ONE).substitute(inputs=inputs),
+    )
+
+
+def call_of(facts: StepFacts) -> str:
+    """A call of train_step, as one writes it."""
+    rate = ["lr"] if facts.takes_rate else []
+    return f"state, loss = train_step(graphdef, {', '.join(['state', *rate, *facts.inputs])})"
+
+
+def _optimizer(source: str) -> tuple[list[str], list[str]]:
+    """The imports, and the lines of a function that returns it."""
+    lines = source.strip().splitlines()
+    imports = [line for line in lines if line.startswith(("import ", "from "))]
+    rest = [line for line in lines if line not in imports and line]
+    body = [line.replace("optimizer = ", "return ", 1) if line.startswith("optimizer = ") else line for line in rest]
+    body = [line.replace('"mapping.toml"', 'Path(__file__).with_name("model.mapping.toml")') for line in body]
+    needed = {"import optax", "from flax import nnx"}
+    return sorted({*imports, *needed}, key=lambda line: (line.startswith("from port"), line)), body

@@ -1,0 +1,227 @@
+"""Writes the update of an observed script, where it can be written, and proves it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import port
+from port.errors import PortError, UsageError
+from port.scripts.events import Event, read_events
+from port.scripts.observation import Observation
+from port.scripts.wording import group_options, place_of
+from port.scripts.writing.capture import Capture, Copies, LossPath
+from port.scripts.writing.loss_source import CLASS, LossSource, inputs_of, loss_source, varying_numbers
+from port.scripts.writing.proof import StepProof, TorchUpdates, prove
+from port.scripts.writing.step_source import StepFacts, call_of, step_source
+from port.scripts.writing.unwritten import rate_is_given, reasons_against, remarks_beside
+
+FOLDER, RESULT = "written", "written.json"
+REPLAY_LIMIT = 1e-4
+"""By how much a float32 loss that is computed again may differ from the observed one, relatively."""
+
+
+def write_update(work: Path, script: str, capture: Capture) -> None:
+    """Write what can be written into ``work/written``, and what came of it into ``work/written.json``.
+
+    Args:
+        work: holds the journal.
+        script: the script's name.
+        capture: what was kept of its steps.
+    """
+    observation = Observation.of(read_events(work / "events.jsonl"), {})
+    result: dict[str, Any] = {"remarks": remarks_beside(observation), "proof": None, "call": ""}
+    result["reasons"] = [capture.failure] if capture.failure else reasons_against(observation, capture.paths)
+    if not result["reasons"] and capture.copies is not None:
+        try:
+            proof, result["call"] = _written(work / FOLDER, script, observation, capture.paths, capture.copies)
+            result["proof"] = {
+                "losses": proof.losses,
+                "loss": proof.loss,
+                "weights": proof.weights,
+                "status": str(proof.status),
+            }
+        except PortError as error:
+            result["reasons"].append(str(error))
+        except ModuleNotFoundError as error:
+            result["reasons"].append(f"the Python that runs the script has no {error.name}, and that is needed here")
+        except Exception as error:
+            first = (str(error).splitlines() or ["no message"])[0][:300]
+            result["reasons"].append(f"a fault of port's, please report it: {type(error).__name__}: {first}")
+    (work / RESULT).write_text(json.dumps(result), "utf-8")
+
+
+def _written(
+    folder: Path, script: str, observation: Observation, paths: Sequence[LossPath], copies: Copies
+) -> tuple[StepProof, str]:
+    """Writes all; returns the proof, and how train_step is called."""
+    from port.translation.codegen.emit import formatted
+    from port.translation.folder import write_folder
+
+    updates = _updates(paths)
+    varying = varying_numbers(paths)
+    source = loss_source(paths[0], script, varying)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    module = _module(source, copies, folder.parent / "torch_loss.py")
+    example = inputs_of(paths[0], varying)
+    _freeze_the_others(module, observation, copies)
+    _check_replayed(module, example, paths[0].value)
+    translation = port.translate(module, tuple(example.values()), name="model")
+    if translation.unwritten:
+        raise UsageError(f"the model has what no pair speaks of: {', '.join(map(str, translation.unwritten))}")
+    write_folder(translation, folder, name="model")
+    (folder / "torch_loss.py").write_text((folder.parent / "torch_loss.py").read_text("utf-8"), "utf-8")
+    optimizer = _optimizer(observation, copies)
+    options, clip = _around(observation, module)
+    schedulers = _schedulers(observation, copies)
+    rates = _rates(observation) if rate_is_given(observation) else []
+    for group in optimizer.param_groups if rates else ():
+        group["lr"] = 1.0  # train_step multiplies by the rate that it is given
+    optax_source = port.optax_source(
+        optimizer,
+        scheduler=schedulers or None,
+        steps_per_epoch=_updates_per_epoch(observation, len(updates[0])) if schedulers else None,
+        mapping=translation.mapping if len(optimizer.param_groups) > 1 else None,
+        model=module if len(optimizer.param_groups) > 1 else None,
+        **options,
+    )
+    words = _optimizer_words(observation)
+    facts = StepFacts(script, source.inputs, len(updates[0]), optax_source, *words, bool(rates))
+    (folder / "train_step.py").write_text(formatted(step_source(facts)), "utf-8")
+    in_step = [copies.schedulers[name] for name in _stepped(observation.steps[0])]
+    side = TorchUpdates(_in_float64(module, optimizer), optimizer, in_step, clip)
+    batches = [[_double(inputs_of(path, varying)) for path in one] for one in updates]
+    return prove(side, batches, rates, folder, translation), call_of(facts)
+
+
+def _module(source: LossSource, copies: Copies, file: Path) -> torch.nn.Module:
+    """The torch module from a batch to its loss, with copies of the script's models in it."""
+    file.write_text(source.text, "utf-8")
+    spec = spec_from_file_location("torch_loss", file)
+    assert spec is not None and spec.loader is not None
+    made = module_from_spec(spec)
+    spec.loader.exec_module(made)
+    module: torch.nn.Module = getattr(made, CLASS)(*(copies.models[name] for name in source.modules))
+    return module
+
+
+def _optimizer(observation: Observation, copies: Copies) -> torch.optim.Optimizer:
+    (found,) = [one for name, one in copies.optimizers.items() if name in _stepping(observation)]
+    return found
+
+
+def _freeze_the_others(module: torch.nn.Module, observation: Observation, copies: Copies) -> None:
+    """Parameters that the optimizer does not have are not trained: a teacher's, a trunk's."""
+    trained = {id(one) for group in _optimizer(observation, copies).param_groups for one in group["params"]}
+    for parameter in module.parameters():
+        if id(parameter) not in trained:
+            parameter.requires_grad_(False)
+
+
+def _check_replayed(module: torch.nn.Module, example: dict[str, torch.Tensor], observed: float) -> None:
+    """Whether the written path gives the loss that the script had; where a model draws, two runs differ anyway.
+
+    Raises:
+        UsageError: it gives another.
+    """
+    first, second = (float(copy.deepcopy(module)(**example).detach()) for _ in range(2))
+    if first == second and abs(first - observed) > REPLAY_LIMIT * max(1.0, abs(observed)):
+        raise UsageError(f"the path that was seen gives the loss {first:.6g}, and the script's was {observed:.6g}")
+
+
+def _updates(paths: Sequence[LossPath]) -> list[list[LossPath]]:
+    """The paths by update, those of whole ones."""
+    by_iteration: dict[int, list[LossPath]] = {}
+    for path in paths:
+        by_iteration.setdefault(path.iteration, []).append(path)
+    updates = list(by_iteration.values())
+    return [one for one in updates if len(one) == len(updates[0])]
+
+
+def _rates(observation: Observation) -> list[float]:
+    """The learning rate of each update, where the script sets it by hand."""
+    events = [next(e for e in step if e["event"] == "update") for step in observation.steps]
+    return [event["groups"][0]["lr"] for event in events]
+
+
+def _around(observation: Observation, module: torch.nn.Module) -> tuple[dict[str, Any], Callable[[], object]]:
+    """The options of `port.optax_source` that clip, and the same in torch.
+
+    Raises:
+        UsageError: gradients are clipped twice, or of a part of the model.
+    """
+    clips = [event for event in observation.steps[0] if event["event"] == "clip"]
+    if not clips:
+        return {}, lambda: None
+    if len(clips) > 1:
+        raise UsageError(f"gradients are clipped {len(clips)} times in an update, at {place_of(clips[1]['where'])}")
+    (event,) = clips
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    if event["count"] < len(trained):
+        raise UsageError(f"{place_of(event['where'])} clips a part of the gradients: optax.masked around the clipping")
+    given = [*event["arguments"], *event["named"].values()]
+    if event["function"] == "clip_grad_value_":
+        return {"clip_value": given[0]}, partial(torch.nn.utils.clip_grad_value_, trained, *given)
+    norm_type = float(given[1]) if len(given) > 1 and isinstance(given[1], int | float) else 2.0
+    options = {"clip_norm": given[0]} if norm_type == 2.0 else {"clip_norm": given[0], "norm_type": norm_type}
+    return options, partial(torch.nn.utils.clip_grad_norm_, trained, given[0], norm_type)
+
+
+def _schedulers(observation: Observation, copies: Copies) -> list[Any]:
+    names = [*_stepped(observation.steps[0]), *_stepped(observation.epoch)]
+    return [copies.schedulers[name] for name in dict.fromkeys(names)]
+
+
+def _stepped(events: Sequence[Event]) -> list[str]:
+    return [event["name"] for event in events if event["event"] == "schedule"]
+
+
+def _stepping(observation: Observation) -> set[str]:
+    return {event["name"] for event in observation.steps[0] if event["event"] == "update"}
+
+
+def _updates_per_epoch(observation: Observation, microbatches: int) -> int | None:
+    """Between two steps of the scheduler; None where it is stepped with every update.
+
+    Raises:
+        UsageError: it is stepped at other times, and how long an epoch is is not known.
+    """
+    if _stepped(observation.steps[0]):
+        return None
+    names = {event["name"] for event in observation.steps[0] if event["event"] == "batch"}
+    lengths = [loader["batches"] for loader in observation.loaders if loader["name"] in names and loader["batches"]]
+    if not lengths:
+        where = next(place_of(event["where"]) for event in observation.epoch if event["event"] == "schedule")
+        raise UsageError(f"{where} steps a scheduler behind an epoch, and how many updates that has is not seen")
+    return int(lengths[0]) // microbatches
+
+
+def _optimizer_words(observation: Observation) -> tuple[str, str]:
+    """What the optimizer is, and the line that makes it."""
+    (event,) = [one for one in observation.optimizers if one["name"] in _stepping(observation)]
+    groups = " | ".join(dict.fromkeys(group_options(group["options"]) for group in event["groups"]))
+    where = (event["constructed"] or {}).get("where")
+    made = f"{Path(where['file']).name}:{where['line']}" if where else "no line of the script's own"
+    return f"{event['kind'].rpartition('.')[2]}, {groups}.", made
+
+
+def _in_float64(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> torch.nn.Module:
+    """The module in float64 and without dropout, whose masks the two sides do not share; the optimizer's state too."""
+    module.double()
+    for one in module.modules():
+        if isinstance(one, torch.nn.modules.dropout._DropoutNd):
+            one.p = 0.0
+    for state in optimizer.state.values():
+        state.update({k: v.double() for k, v in state.items() if isinstance(v, torch.Tensor) and v.is_floating_point()})
+    return module
+
+
+def _double(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: one.double() if one.is_floating_point() else one for name, one in batch.items()}

@@ -1,0 +1,142 @@
+"""An observed script's update in JAX, in a folder: written in the script's own process, and told of beside it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from port.judging import Status
+from port.scripts.observation import Observation
+from port.scripts.observing_process import Script, observe, put_account
+from port.scripts.wording import place_of
+
+ENTRY = Path(__file__).with_name("writing") / "__main__.py"
+ACCOUNT = "observed"
+
+
+@dataclass(frozen=True)
+class WrittenUpdate:
+    """What came of writing a script's update in JAX.
+
+    Attributes:
+        observation: what was seen of the script.
+        reasons: why it is not written; none where it is.
+        remarks: what of the script is not part of it, with the line and what to write.
+        losses: of each watched update, PyTorch's and JAX's in float64.
+        loss: their largest relative difference.
+        weights: the largest of a parameter or a running statistic behind the last one.
+        status: whether both sides train the same; None where nothing is written.
+        call: of train_step, as one writes it.
+    """
+
+    observation: Observation
+    reasons: tuple[str, ...]
+    remarks: tuple[str, ...]
+    losses: tuple[tuple[float, float], ...] = ()
+    loss: float = 0.0
+    weights: float = 0.0
+    status: Status | None = None
+    call: str = ""
+
+
+def write_script(
+    script: Script,
+    folder: Path,
+    *,
+    steps: int = 4,
+    time_limit: float = 600.0,
+    tell: Callable[[str], object] = lambda line: None,
+) -> WrittenUpdate:
+    """Observe a script, and write its update in JAX beside the account of it.
+
+    Args:
+        script: the user's.
+        folder: where all goes: ``train_step.py``, ``model.py`` with its weights and mapping, ``torch_loss.py``, a
+            ``README.md``, and in ``observed/`` the account. Where it cannot be written, README and account alone.
+        steps: updates that are watched, and made again on both sides.
+        time_limit: seconds that it may take in all.
+        tell: is called with a line whenever the script has come further.
+
+    Raises:
+        FolderExists, ScriptFailed, UsageError: as `observe`.
+    """
+    found: list[WrittenUpdate] = []
+
+    def put(observation: Observation, work: Path, beside: Path) -> None:
+        (beside / ACCOUNT).mkdir()
+        put_account(observation, work, beside / ACCOUNT)
+        written = _read(observation, work / "written.json")
+        if written.status is not None:
+            shutil.copytree(work / "written", beside, dirs_exist_ok=True)
+        (beside / "README.md").write_text(readme(written), "utf-8")
+        found.append(written)
+
+    observe(script, folder, steps=steps, time_limit=time_limit, tell=tell, entry=ENTRY, put=put)
+    return found[0]
+
+
+def readme(written: WrittenUpdate) -> str:
+    """What is there, what is proved, and what is left to write."""
+    command = " ".join(["python", *written.observation.script["command"]])
+    lines = [f"# `{command}` in JAX", ""]
+    if written.status is None:
+        lines += ["Its update is not written, as it has what cannot be written yet:", ""]
+        lines += [f"- {reason}" for reason in written.reasons]
+    else:
+        lines += [
+            "One update, from a batch to the new weights, with the original's model, loss, clipping, optimizer and",
+            "schedule. It is used so, in this folder:",
+            "",
+            "    from train_step import create, load, train_step",
+            "",
+            "    graphdef, state = create(load())",
+            f"    {written.call}        # once a batch",
+            "",
+            *_taken_over(written.observation),
+            "",
+            f"Both sides have made {len(written.losses)} updates on the script's own batches, in float64 and without "
+            f"dropout: **{written.status}**.",
+            "",
+            "| update | PyTorch | JAX |",
+            "|---|---|---|",
+            *[f"| {n} | {a:.12g} | {b:.12g} |" for n, (a, b) in enumerate(written.losses)],
+            "",
+            f"The losses differ by {written.loss:.1e} at most, the weights behind them by {written.weights:.1e}.",
+        ]
+    if written.remarks and written.status is not None:
+        lines += ["", "## Not taken over, to be written around it", "", *[f"- {remark}" for remark in written.remarks]]
+    return "\n".join([*lines, "", f"What was seen of the original is in {ACCOUNT}/.", ""])
+
+
+def _taken_over(observation: Observation) -> list[str]:
+    taken = {"backward": "the loss", "clip": "clipping", "update": "the optimizer", "schedule": "its schedule"}
+    found: dict[str, str] = {}
+    for event in [*observation.steps[0], *observation.epoch]:
+        if event["event"] in taken:
+            found.setdefault(taken[event["event"]], f"{taken[event['event']]}: {place_of(event['where'])}")
+    lines = [f"- {line}" for line in found.values()]
+    for one in observation.differences:
+        if one["kind"] == "option" and one["set_at"]:
+            lines.append(
+                f"- changed: `lr` is an argument of train_step, as the script sets it at {', '.join(one['set_at'])}"
+            )
+        if one["kind"] == "number":
+            lines.append(f"- changed: a number that differs from step to step is an argument: {place_of(one['where'])}")
+    return ["Taken over:", "", *dict.fromkeys(lines)]
+
+
+def _read(observation: Observation, path: Path) -> WrittenUpdate:
+    if not path.exists():
+        return WrittenUpdate(observation, ("the script was ended before its update was written",), ())
+    told: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    reasons, remarks = tuple(told["reasons"]), tuple(told["remarks"])
+    proof = told["proof"]
+    if proof is None:
+        return WrittenUpdate(observation, reasons, remarks)
+    losses = tuple((a, b) for a, b in proof["losses"])
+    status = Status(proof["status"])
+    return WrittenUpdate(observation, (), remarks, losses, proof["loss"], proof["weights"], status, told["call"])

@@ -1,0 +1,56 @@
+"""Scripts whose update is written in JAX and proved on their own batches, and such as are refused with their lines."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from port.judging import Status
+from port.scripts import Script
+from port.scripts.writing_process import WrittenUpdate, write_script
+
+TRAINERS = Path(__file__).parents[1] / "trainers"
+
+
+def written(name: str, folder: Path) -> WrittenUpdate:
+    shutil.copy(TRAINERS / f"{name}.py", folder)
+    return write_script(Script(str(folder / f"{name}.py")), folder / "train_jax")
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gpt", ["jax.lax.scan", "clip_by_torch_norm(1.0)", "lr: jax.Array | float", "lambda update: lr * update"]),
+        ("resnet", ["piecewise_constant_schedule", "images: jax.Array, labels: jax.Array"]),
+        ("frozen", ["x: jax.Array, y: jax.Array", "optax.partition"]),
+        ("distillation", ["number: jax.Array"]),
+    ],
+)
+def test_an_update_that_agrees(name: str, said: list[str], tmp_path: Path) -> None:
+    done = written(name, tmp_path)
+    assert done.status is Status.AGREE, done
+    assert len(done.losses) == 4 and len({loss for loss, _ in done.losses}) == 4
+    source = (tmp_path / "train_jax" / "train_step.py").read_text()
+    assert all(words in source for words in said), source
+    readme = (tmp_path / "train_jax" / "README.md").read_text()
+    assert f"{name}.py" in readme and "**agree**" in readme and "Not taken over" in readme
+    assert (tmp_path / "train_jax" / "observed" / "observation.json").exists()
+    assert (tmp_path / "train_jax" / "model.safetensors").exists()
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("name", "reasons"),
+    [
+        ("mixed", ["autocast at mixed.py:21"]),
+        ("gan", ["2 optimizers step in turn (opt_d, opt_g)"]),
+    ],
+)
+def test_an_update_that_is_not_written_yet(name: str, reasons: list[str], tmp_path: Path) -> None:
+    done = written(name, tmp_path)
+    assert done.status is None
+    assert all(any(words in reason for reason in done.reasons) for words in reasons), done.reasons
+    assert sorted(path.name for path in (tmp_path / "train_jax").iterdir()) == ["README.md", "observed"]
