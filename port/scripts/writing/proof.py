@@ -106,24 +106,24 @@ def prove(
     import jax
     from flax import nnx
 
-    jax.config.update("jax_enable_x64", True)
-    written = _imported(folder)
-    draws = torch_side.draws(updates[0][0])
-    model = written.load(param_dtype="float64")
-    for _, one in nnx.iter_modules(model):
-        if isinstance(one, nnx.Dropout):
-            one.rate = 0.0
-    graphdef, state = written.create(model)
-    losses = []
-    for number, microbatches in enumerate(updates):
-        rate = rates[number : number + 1]
-        of_torch = torch_side.update(microbatches, rate[0] if rate else None)
-        batches = [translation.to_flax(tuple(batch.values())) for batch in microbatches]
-        given = batches[0] if len(batches) == 1 else [np.stack(parts) for parts in zip(*batches, strict=True)]
-        state, loss = written.train_step(graphdef, state, *rate, *given)
-        losses.append((of_torch, float(loss)))
-    model = nnx.merge(graphdef, state.params, state.rest)
-    params = port.to_torch(model, like=torch_side.module, rename=translation.mapping)
+    with jax.enable_x64(True):
+        written = _imported(folder)
+        draws = torch_side.draws(updates[0][0])
+        model = written.load(param_dtype="float64")
+        for _, one in nnx.iter_modules(model):
+            if isinstance(one, nnx.Dropout):
+                one.rate = 0.0
+        graphdef, state = written.create(model)
+        losses = []
+        for number, microbatches in enumerate(updates):
+            rate = rates[number : number + 1]
+            of_torch = torch_side.update(microbatches, rate[0] if rate else None)
+            batches = [translation.to_flax(tuple(batch.values())) for batch in microbatches]
+            given = batches[0] if len(batches) == 1 else [np.stack(parts) for parts in zip(*batches, strict=True)]
+            state, loss = written.train_step(graphdef, state, *rate, *given)
+            losses.append((of_torch, float(loss)))
+        model = nnx.merge(graphdef, state.params, state.rest)
+        params = port.to_torch(model, like=torch_side.module, rename=translation.mapping)
     return StepProof(tuple(losses), _furthest(torch_side.module.state_dict(), params), draws)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from port.translation.ir import syntax
 from port.translation.structure.anti_unify import Differ, Holes, numbered, unified
@@ -37,12 +37,22 @@ def rolled(
     while number < len(statements):
         found = _repeat(statements, number, lengths) or _single(statements[number], lengths, counted)
         if found is None:
-            made.append(statements[number])
+            made.append(_with_loops_inside(statements[number], lengths, taken, counted))
             number += 1
             continue
         made.append(_loop(found, lengths, taken))
         number += len(found.block) * found.rounds
     return made
+
+
+def _with_loops_inside(
+    statement: syntax.Stmt, lengths: Lengths, taken: set[str], counted: Collection[syntax.Expr]
+) -> syntax.Stmt:
+    """A statement with the loops in its branches."""
+    if not isinstance(statement, syntax.If):
+        return statement
+    body, orelse = (tuple(rolled(part, lengths, taken, counted)) for part in (statement.body, statement.orelse))
+    return replace(statement, body=body, orelse=orelse)
 
 
 @dataclass(frozen=True)

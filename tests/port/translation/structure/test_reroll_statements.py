@@ -32,6 +32,10 @@ def loops(text: str, taken: tuple[str, ...] = ()) -> str:
             "x = self.layers[0](x)\nx = self.layers[1](x)\nx = self.layers[2](x)",
             "for layer in self.layers:\n    x = layer(x)",
         ),
+        (
+            "if wide:\n    x = self.layers[0](x)\n    x = self.layers[1](x)\nelse:\n    x = self.layers[1](x)",
+            "if wide:\n    for layer in self.layers[:2]:\n        x = layer(x)\nelse:\n    x = self.layers[1](x)",
+        ),
         ("x = self.layers[0](x)\nx = self.layers[1](x)", "for layer in self.layers[:2]:\n    x = layer(x)"),
         (
             "x = self.parts['blocks'][0](x)\nx = self.parts['blocks'][1](x)",
