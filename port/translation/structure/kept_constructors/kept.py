@@ -12,14 +12,13 @@ from typing import Any
 import torch
 
 from port.translation.frontend.construction.construction_calls import (
-    INHERITED,
     ConstructionCalls,
     inherits_a_layers_constructor,
     is_own,
 )
 from port.translation.frontend.construction.function_trees import definition_of
 from port.translation.ir import syntax
-from port.translation.ir.expr import NoSource, code, literal, names_in, worth
+from port.translation.ir.expr import code, names_in, worth
 from port.translation.ir.number import is_same
 from port.translation.ir.origin_numbers import plain
 from port.translation.structure.argument import Argument
@@ -31,11 +30,13 @@ from port.translation.structure.kept_constructors.call_forms import CallForms
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.class_values import ClassValues
 from port.translation.structure.kept_constructors.function_writer import body_of
+from port.translation.structure.kept_constructors.inherited import inherited_constructor
 from port.translation.structure.kept_constructors.known import Known, Owner
 from port.translation.structure.kept_constructors.names import Names
 from port.translation.structure.kept_constructors.original_classes import class_definition
+from port.translation.structure.kept_constructors.reads import attributes_of_any, attributes_read, texts_in
 from port.translation.structure.kept_constructors.signatures import parameters_of, refusal
-from port.translation.structure.kept_constructors.statement_writer import NO_MODULE, StatementWriter, base_of
+from port.translation.structure.kept_constructors.statement_writer import NO_MODULE, base_of
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,7 @@ class Keeping:
         bases_first = sorted(self._found.classes, key=lambda cls: len(cls.__mro__))
         others = [KeptDefinition(each, class_definition(each, self._lookup, self._read)) for each in bases_first]
         constructors = [each for made in classes if made.kept is not None for each in made.kept.functions]
-        for lines in _lines([*constructors, *(made.statement for made in (*functions, *others))]):
-            self._read |= _attributes_of_any(ast.parse(lines))
+        self._read |= attributes_of_any([*constructors, *(made.statement for made in (*functions, *others))])
         return Kept(tuple(_bases_first(classes)), (*others, *functions), frozenset(self._found.imports))
 
     def _check_names(self, kept: Kept) -> None:
@@ -153,7 +153,7 @@ class Keeping:
         if not is_own(made.original):
             return made  # a layer that Flax has none of
         held = self._held[made.original]
-        self._read |= _attributes_read(made)
+        self._read |= attributes_read(made)
         # What other constructors read of its modules has to be there, but for modules of which nothing is left.
         needed = {*held.written, *(self._read - held.modules)}
         owner = Owner(made.original, needed, held.modules, held.written, held.tensors, made.is_sequential)
@@ -161,7 +161,7 @@ class Keeping:
         construct: Any = made.original.__init__  # type: ignore[misc]
         functions = self._functions(construct, owner, made, held, fixed)
         base = base_of(made.original, construct) if construct is not torch.nn.Module.__init__ else torch.nn.Module
-        own_base = is_own(base) and "super().__init__" in "\n".join(_lines(functions))
+        own_base = is_own(base) and "super().__init__" in "\n".join(texts_in(functions))
         if own_base:
             if base not in self._names:
                 self._add_base(base, made)
@@ -187,7 +187,7 @@ class Keeping:
         """
         modules = [self._calls.modules[path] for path in made.members]
         held = self._held[made.original]
-        for name in _attributes_read(made) - held.written - {"deterministic"}:
+        for name in attributes_read(made) - held.written - {"deterministic"}:
             if not all(hasattr(module, name) for module in modules):
                 raise CannotKeep(f"{made.name} reads {name}, which its constructor does not make")
         for argument in made.arguments:
@@ -206,7 +206,8 @@ class Keeping:
         fixed: Mapping[str, syntax.Expr],
     ) -> tuple[syntax.FunctionDef, ...]:
         if inherits_a_layers_constructor(made.original):
-            return (self._inherited(construct, owner, made),)
+            modules = [self._calls.modules[path] for path in made.members]
+            return (inherited_constructor(construct, self._known, owner, made, modules),)
         known = -1
         while known != len(owner.attributes):  # methods read what the constructor makes, and the other way round
             known = len(owner.attributes)
@@ -232,21 +233,6 @@ class Keeping:
             for function, is_static, written in methods
         )
         return (constructor, *(replace(definition, decorators=decorators) for definition, decorators in made_so))
-
-    def _inherited(self, construct: FunctionType, owner: Owner, made: FoldedClass) -> syntax.FunctionDef:
-        """The constructor of a class that is constructed as the layer is that it derives from."""
-        own = [each for each in parameters_of(construct, self._values) if each.name not in ("device", "dtype")]
-        place = construct, INHERITED
-        writing = StatementWriter(self._known, construct, None, owner)
-        body = [own_attribute(name, writing.tensor(name, starts)) for name, starts in owner.tensors.items()]
-        for name in sorted(_attributes_read(made) - owner.modules - {"deterministic"}):
-            values = (vars(self._calls.modules[path]).get(name) for path in made.members)
-            said = {writing.said(self._known.forms.said(place, _plainly(value))) for value in values}
-            if len(said) > 1:
-                raise CannotKeep(f"{made.name} reads {name}, which is none of its arguments")
-            body.append(own_attribute(name, said.pop()))
-        given = (*own, *common_parameters())
-        return syntax.FunctionDef("__init__", given, tuple(body) or (syntax.Pass(),), returns=syntax.Const(None))
 
     def _function(self, function: FunctionType) -> syntax.FunctionDef:
         return self._definition(function, body_of(function, self._known))
@@ -300,36 +286,6 @@ def _bases_first(classes: Sequence[FoldedClass]) -> list[FoldedClass]:
         waiting.remove(ready)
         ordered.append(ready)
     return ordered
-
-
-def _plainly(value: Any) -> syntax.Expr:
-    """A number, or several, as an expression that knows where they come from.
-
-    Raises:
-        CannotKeep: source cannot say it.
-    """
-    try:
-        return literal(value)
-    except NoSource:
-        raise CannotKeep(f"source cannot say a {type(value).__name__}") from None
-
-
-def _attributes_of_any(tree: ast.AST) -> set[str]:
-    """The names of the attributes that are read."""
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-    return {node.attr for node in nodes if isinstance(node.ctx, ast.Load)}
-
-
-def _attributes_read(made: FoldedClass) -> set[str]:
-    """The attributes of ``self`` that a call reads."""
-    body = made.body
-    nodes = () if body is None else syntax.walk(*body.statements, body.returns)
-    return {node.attr for node in nodes if isinstance(node, syntax.Attribute) and node.value == syntax.Name("self")}
-
-
-def _lines(trees: Sequence[syntax.Node]) -> list[str]:
-    """The texts in some statements."""
-    return [node.text for node in syntax.walk(*trees) if isinstance(node, syntax.Lines)]
 
 
 def _mentions_options(lines: syntax.Lines) -> bool:

@@ -1,0 +1,27 @@
+"""Which attributes the written source reads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from port.translation.ir import syntax
+from port.translation.structure.class_merge import FoldedClass
+
+
+def attributes_read(made: FoldedClass) -> set[str]:
+    """The attributes of ``self`` that a class's call reads."""
+    body = made.body
+    nodes = () if body is None else syntax.walk(*body.statements, body.returns)
+    return {node.attr for node in nodes if isinstance(node, syntax.Attribute) and node.value == syntax.Name("self")}
+
+
+def attributes_of_any(trees: Sequence[syntax.Node]) -> set[str]:
+    """The names of the attributes, of whatever, that the original's statements among some read."""
+    nodes = (node for text in texts_in(trees) for node in ast.walk(ast.parse(text)))
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+
+
+def texts_in(trees: Sequence[syntax.Node]) -> list[str]:
+    """The original's statements among some, as text."""
+    return [node.text for node in syntax.walk(*trees) if isinstance(node, syntax.Lines)]
