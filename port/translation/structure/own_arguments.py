@@ -130,6 +130,8 @@ class OwnArguments:
         made: dict[str, syntax.Expr] = {}
 
         def said(node: syntax.Node) -> syntax.Node:
+            if isinstance(node, syntax.UnaryOp):
+                return without_double_minus(node)
             if not isinstance(node, syntax.Const) or node.origin is None:
                 return node
             literals = [each for each in leaves_of(node.origin) if isinstance(each, LiteralAt)]
@@ -295,3 +297,11 @@ class OwnArguments:
 
 def _first_name(argument: str) -> str:
     return re.split(r"[.\[]", argument, maxsplit=1)[0]
+
+
+def without_double_minus(node: syntax.UnaryOp) -> syntax.Expr:
+    """``x`` for ``--x``: a number below zero is written with a sign, and what it is said with may have one."""
+    match node:
+        case syntax.UnaryOp("-", syntax.UnaryOp("-", inner)):
+            return inner
+    return node

@@ -19,6 +19,7 @@ from port.translation.folder import write_folder
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
 from tests.port.translation.kept_constructor_nets import (
     Dropping,
+    Filled,
     Frozen,
     Outer,
     Plain,
@@ -171,3 +172,13 @@ def test_a_choice_of_which_one_half_was_never_made_refuses_that(is_deep: bool) -
     assert distance(translation, Switched(6, is_deep), torch.randn(2, 3), width=6) < 1e-5
     with pytest.raises(UsageError, match="has no argument 'is_deep'"):
         translation.build(arguments={"is_deep": not is_deep}, weights=Switched(4, not is_deep))
+
+
+def test_numbers_that_are_changed_and_names_of_pythons() -> None:
+    translation = port.translate(Filled(3), torch.randint(7, (2, 4)))
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    assert "self.turn = math.cos(math.pi - width)" in translation.source
+    assert "> self.turn" in translation.source
+    assert "fill_" not in translation.source
+    assert "self.mask" not in translation.source

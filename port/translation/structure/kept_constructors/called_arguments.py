@@ -16,7 +16,7 @@ from port.translation.ir.origin import AttributeOf, LiteralAt, NamedLength, Orig
 from port.translation.ir.origin_expression import expression_of, leaves_of, read_length
 from port.translation.ir.origin_numbers import plain
 from port.translation.structure.body import Body
-from port.translation.structure.own_arguments import OwnArguments
+from port.translation.structure.own_arguments import OwnArguments, without_double_minus
 
 _ITEM = re.compile(r"\w+(\[[^\[\]]+\])*")
 """An attribute, or an item of what it is: ``window[0]``."""
@@ -53,6 +53,8 @@ class CalledArguments(OwnArguments):
             return None
 
         def said(node: syntax.Node) -> syntax.Node:
+            if isinstance(node, syntax.UnaryOp):
+                return without_double_minus(node)
             if not isinstance(node, syntax.Const) or node.origin is None:
                 return node
             leaves = list(leaves_of(node.origin))

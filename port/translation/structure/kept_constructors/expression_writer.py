@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import operator
 from functools import cached_property, partial
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -11,6 +12,7 @@ from typing import Any, TypeVar, cast
 import torch
 
 from port.translation.ir import syntax
+from port.translation.ir.expr import literal
 from port.translation.structure.constructors import OPTIONS, function_form
 from port.translation.structure.kept_constructors.also_written import is_own_function
 from port.translation.structure.kept_constructors.call_forms import Container, MadeFunction, MadeLayer, Own
@@ -159,7 +161,7 @@ class ExpressionWriter(ast.NodeTransformer):
         thing = self.known.names.stands_for(node, self.function, self.own)
         if thing is NOTHING or not isinstance(node.ctx, ast.Load):
             return node
-        made = self.known.names.written(node, thing)
+        made = self.known.names.written(node, thing, self.function, self.own)
         return node if made is None else self.part(made)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
@@ -179,6 +181,9 @@ class ExpressionWriter(ast.NodeTransformer):
             return False
         thing = self.known.names.stands_for(node.func, self.function, self.own)
         if thing is NOTHING:
+            match node.func:
+                case ast.Attribute(value=ast.Name(id="self"), attr="register_buffer" | "register_parameter"):
+                    return True
             method = self._method(node)
             return isinstance(node.func, ast.Name) or self.known.takes_options(method)
         if isinstance(thing, type):
@@ -243,13 +248,16 @@ def options_given() -> ast.keyword:
     return ast.keyword(None, ast.Name(OPTIONS, ast.Load()))
 
 
+_WORKED = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv}
+
+
 def _worked_out(node: syntax.Node) -> syntax.Node:
-    """A product or a quotient of constants as its value; one of 1 as the other factor; an item of a tuple as itself."""
+    """Whole numbers worked out; a product or a quotient of 1 as the other factor; an item of a tuple as itself."""
     match node:
         case syntax.Subscript(syntax.Tuple(items), syntax.Const(int() as place)) if place < len(items):
             return items[place]
-        case syntax.BinOp(syntax.Const(int() as left), "*" | "//" as operator, syntax.Const(int() as right)) if right:
-            return syntax.Const(left * right if operator == "*" else left // right)
+        case syntax.BinOp(syntax.Const(int() as left), str() as sign, syntax.Const(int() as right)) if sign in _WORKED:
+            return literal(_WORKED[sign](left, right)) if right or sign != "//" else node
         case syntax.BinOp(other, "*" | "//", syntax.Const(1)) | syntax.BinOp(syntax.Const(1), "*", other):
             return other
     return node

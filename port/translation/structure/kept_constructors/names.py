@@ -50,8 +50,19 @@ class Names:
                 return getattr(owner, name, NOTHING) if isinstance(owner, ModuleType) else NOTHING
         return NOTHING
 
-    def written(self, node: ast.Name | ast.Attribute, thing: Any) -> syntax.Expr | None:
+    def _is_pythons(self, node: ast.expr, function: Any, own: set[str]) -> bool:
+        """Whether an expression is a module of Python's own."""
+        thing = self.stands_for(node, function, own)
+        return isinstance(thing, ModuleType) and thing.__name__.partition(".")[0] in sys.stdlib_module_names
+
+    def written(self, node: ast.Name | ast.Attribute, thing: Any, function: Any, own: set[str]) -> syntax.Expr | None:
         """What is written for a name, by what it stands for; None where it stays as it is.
+
+        Args:
+            node: the name, or a chain of names.
+            thing: that it stands for.
+            function: around it, and
+            own: the function's own names, as in `stands_for`.
 
         Raises:
             CannotKeep: source cannot say it.
@@ -64,6 +75,9 @@ class Names:
             return syntax.Name(self._written[thing])
         if thing is partial:
             return syntax.Name("partial")
+        if isinstance(node, ast.Attribute) and self._is_pythons(node.value, function, own):
+            self._take_import(node, thing, "")  # math.pi
+            return None
         home = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", None) or ""
         if home.partition(".")[0] in sys.stdlib_module_names and not isinstance(thing, _PLAIN):
             self._take_import(node, thing, home)

@@ -58,6 +58,8 @@ def _is_needed(statement: ast.stmt, names: set[str], attributes: set[str], metho
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method)) as call):
             if _is_super(owner):
                 return True
+            if method.endswith("_") and not method.startswith("_"):
+                return False  # of a tensor's numbers: how these start, the construction has shown
             if _is_self(owner):
                 if method in ("register_buffer", "register_parameter"):
                     return any(isinstance(each, ast.Constant) and each.value in attributes for each in call.args[:1])
@@ -83,6 +85,8 @@ def _is_any(target: ast.expr, names: set[str], attributes: set[str]) -> bool:
             return name in names
         case ast.Attribute(value=owner, attr=name) if _is_self(owner):
             return name in attributes
+        case ast.Attribute(attr="data"):
+            return False  # a tensor's numbers
         case ast.Attribute(value=inside) | ast.Subscript(value=inside) | ast.Starred(value=inside):
             return _is_any(inside, names, attributes)
         case ast.Call(func=function):

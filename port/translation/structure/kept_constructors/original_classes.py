@@ -79,7 +79,7 @@ class _Writing(ast.NodeTransformer):
         thing = self.names.stands_for(node, self.cls, self.own)
         if thing is NOTHING or not isinstance(node.ctx, ast.Load):
             return node
-        made = self.names.written(node, thing)
+        made = self.names.written(node, thing, self.cls, self.own)
         if made is None or made == syntax.Name(getattr(node, "id", "")):
             return node
         self.parts.append(made)
