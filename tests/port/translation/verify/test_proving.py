@@ -56,8 +56,8 @@ FAULTS = {
     "order of norm and activation": Fault(
         Small, "nnx.relu(self.norm(self.conv(x)))", "self.norm(nnx.relu(self.conv(x)))", IN_EVALUATION
     ),
-    "axis of softmax": Fault(Attention, "* 0.5)", "* 0.5, axis=-2)", IN_EVALUATION),
-    "scale forgotten": Fault(Attention, " * 0.5)", ")", IN_EVALUATION),
+    "axis of softmax": Fault(Attention, "* self.scale)", "* self.scale, axis=-2)", IN_EVALUATION),
+    "scale forgotten": Fault(Attention, " * self.scale)", ")", IN_EVALUATION),
     "residual forgotten": Fault(Attention, "return x + self.out(y)", "return self.out(y)", IN_EVALUATION),
     "norm forgotten": Fault(Attention, "self.qkv(self.norm(x))", "self.qkv(x)", IN_EVALUATION),
     "queries and keys swapped": Fault(Attention, "q, k, v = ", "k, q, v = ", IN_EVALUATION),
@@ -71,8 +71,10 @@ FAULTS = {
     # Another number.
     "eps": Fault(Small, "BatchNorm(4, ", "BatchNorm(4, eps=1e-6, ", IN_EVALUATION),
     "eps of LayerNorm": Fault(Attention, "epsilon=1e-05", "epsilon=1e-06", IN_EVALUATION),
-    "scale a little off": Fault(Attention, "* 0.5)", "* 0.500001)", IN_EVALUATION),
-    "heads": Fault(Attention, "3, 2, -1)", "3, 4, -1)", IN_EVALUATION),
+    "scale a little off": Fault(Attention, "* self.scale)", "* self.scale * 1.000002)", IN_EVALUATION),
+    "heads": Fault(
+        Attention, "3, self.heads, d // self.heads)", "3, 2 * self.heads, d // self.heads // 2)", IN_EVALUATION
+    ),
     "constant of one instance": Fault(Blocks, "Block(6, scale=0.5, ", "Block(6, ", IN_EVALUATION),
     # Statistics.
     "momentum": Fault(Small, "BatchNorm(4, ", "BatchNorm(4, momentum=0.2, ", BUFFERS),
