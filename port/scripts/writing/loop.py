@@ -52,9 +52,9 @@ class EpochLoop:
         whole = _uses(self.tree, option)
         kept = [*self.taken.definitions, *self.taken.body, self.epochs, *([self.every] if self.every else [])]
         lines = {id(node) for one in kept for node in _uses(one, option)}
-        return all(id(node) in lines for node in whole) and not self._hands_options_on()
+        return all(id(node) in lines for node in whole) and not self.hands_options_on()
 
-    def _hands_options_on(self) -> bool:
+    def hands_options_on(self) -> bool:
         """Whether all options go to what is not in this file."""
         own = {one.name for one in ast.walk(self.tree) if isinstance(one, Function | ast.ClassDef)}
         return any(

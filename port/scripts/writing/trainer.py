@@ -66,7 +66,7 @@ def write_trainer(
     _check_name(loop)
     if evaluation is not None and "evaluation" not in loop.loaders:
         evaluation = None
-    written_for = _written_for(loop, observation)
+    written_for = _written_for(loop, observation, step.rate_option)
     original = formatted(original_source(loop, step.script, observation.options))
     facts = TrainerFacts(
         script=step.script,
@@ -80,6 +80,7 @@ def write_trainer(
         every=_every(loop),
         evaluation=place_of(observation.evaluation[0]["where"]) if evaluation is not None else None,
         batches=batches,
+        rate=step.rate_option if step.rate_option not in written_for else None,
         forks=any(one["workers"] for one in observation.loaders),
     )
     (folder / "original.py").write_text(original, "utf-8")
@@ -156,11 +157,12 @@ def _imports_its_own(loop: EpochLoop) -> bool:
     return any(root.is_dir() or root.with_suffix(".py").is_file() for root in roots)
 
 
-def _written_for(loop: EpochLoop, observation: Observation) -> dict[str, Any]:
+def _written_for(loop: EpochLoop, observation: Observation, rate: str | None) -> dict[str, Any]:
     """The options that are used elsewhere than in what is taken over, with their values."""
     found = {}
     for option in observation.options:
-        if not loop.is_free(option["name"]):
+        is_rate = option["name"] == rate and not loop.hands_options_on()
+        if not is_rate and not loop.is_free(option["name"]):
             found[option["name"]] = option["given"]
     return found
 

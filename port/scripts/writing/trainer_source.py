@@ -88,7 +88,7 @@ $length    graphdef, state = create(load(param_dtype=dtype))
             if number <= done:
                 continue
             for batch_number, batch in enumerate(training):
-                state, loss = train_step(graphdef, state, *arrays(batch, dtype))
+                state, loss = train_step(graphdef, state, *arrays(batch, dtype)$rate)
                 record(step, loss=loss)
                 step += 1
                 if batch_number % $every == 0:
@@ -164,6 +164,7 @@ class TrainerFacts:
         every: between two lines about the loss.
         evaluation: the original's line that evaluates; None where there is no evaluation.
         batches: an epoch's updates, where a schedule counts them.
+        rate: the option that is the learning rate, if train_step takes it.
         forks: whether the loaders have workers.
     """
 
@@ -178,6 +179,7 @@ class TrainerFacts:
     every: str = "10"
     evaluation: str | None = None
     batches: int | None = None
+    rate: str | None = None
     forks: bool = False
 
 
@@ -207,6 +209,7 @@ def trainer_source(facts: TrainerFacts) -> str:
         partial="from functools import partial\n" if evaluate else "",
         nnx="from flax import nnx\n" if evaluate else "",
         length=LENGTH.substitute(batches=facts.batches) if facts.batches is not None else "",
+        rate=f", lr=args.{facts.rate}" if facts.rate else "",
         forks=FORKS if facts.forks else "",
         multiprocessing="import multiprocessing\n" if facts.forks else "",
         epoch=facts.epoch,

@@ -19,6 +19,7 @@ from port.scripts.events import Event, read_events
 from port.scripts.observation import Observation
 from port.scripts.wording import group_options, place_of
 from port.scripts.writing.capture import Capture, Copies, LossPath
+from port.scripts.writing.free_rate import free_rate
 from port.scripts.writing.loss_source import CLASS, LossSource, inputs_of, loss_source, varying_numbers
 from port.scripts.writing.proof import StepProof, TorchUpdates, prove
 from port.scripts.writing.step_source import StepFacts, call_of, step_source
@@ -89,23 +90,35 @@ def _written(
     rates = _rates(observation) if rate_is_given(observation) else []
     for group in optimizer.param_groups if rates else ():
         group["lr"] = 1.0  # train_step multiplies by the rate that it is given
-    optax_source = port.optax_source(
+    per_epoch = _updates_per_epoch(observation, len(updates[0])) if schedulers else None
+    write = partial(
+        port.optax_source,
         optimizer,
         scheduler=schedulers or None,
-        steps_per_epoch=_updates_per_epoch(observation, len(updates[0])) if schedulers else None,
+        steps_per_epoch=per_epoch,
         mapping=translation.mapping if len(optimizer.param_groups) > 1 else None,
         model=module if len(optimizer.param_groups) > 1 else None,
         **options,
     )
-    words = _optimizer_words(observation)
-    facts = StepFacts(script, source.inputs, len(updates[0]), optax_source, *words, bool(rates))
+    free = None
+    if not rates and "lr" not in source.inputs:
+        free = free_rate(observation, _optimizer_event(observation), optimizer, schedulers, write)
+    facts = StepFacts(
+        script,
+        source.inputs,
+        len(updates[0]),
+        free.optax if free else write(),
+        *_optimizer_words(observation),
+        takes_rate=bool(rates),
+        rate=free.value if free else None,
+        rate_option=free.option if free else None,
+    )
     (folder / "train_step.py").write_text(formatted(step_source(facts)), "utf-8")
     in_step = [copies.schedulers[name] for name in _stepped(observation.steps[0])]
     side = TorchUpdates(_in_float64(module, optimizer), optimizer, in_step, clip)
     batches = [[_double(inputs_of(path, varying)) for path in one] for one in updates]
     proof = prove(side, batches, rates, folder, translation)
     orders = {name: layouts[0].order for name, layouts in translation.boundary.layouts.items() if layouts}
-    per_epoch = _updates_per_epoch(observation, len(updates[0])) if schedulers else None
     return proof, _Written(facts, source, orders, per_epoch)
 
 
@@ -238,9 +251,14 @@ def _updates_per_epoch(observation: Observation, microbatches: int) -> int | Non
     return int(lengths[0]) // microbatches
 
 
+def _optimizer_event(observation: Observation) -> Event:
+    (event,) = [one for one in observation.optimizers if one["name"] in _stepping(observation)]
+    return event
+
+
 def _optimizer_words(observation: Observation) -> tuple[str, str]:
     """What the optimizer is, and the line that makes it."""
-    (event,) = [one for one in observation.optimizers if one["name"] in _stepping(observation)]
+    event = _optimizer_event(observation)
     groups = " | ".join(dict.fromkeys(group_options(group["options"]) for group in event["groups"]))
     where = (event["constructed"] or {}).get("where")
     made = f"{Path(where['file']).name}:{where['line']}" if where else "no line of the script's own"

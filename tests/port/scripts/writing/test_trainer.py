@@ -88,6 +88,16 @@ def test_one_goes_on_from_its_checkpoint(images: tuple[Path, str], tmp_path: Pat
 
 
 @pytest.mark.sweep
+def test_another_rate_is_the_originals_at_it(images: tuple[Path, str], tmp_path: Path) -> None:
+    shutil.copytree(images[0] / "train_jax", tmp_path / "train_jax")
+    theirs = numbers(run(images[0], "images.py", "--double", "--lr", "0.03").stdout, ": loss")
+    done = run(tmp_path, "train_jax/train.py", "--lr", "0.03", "--float64", "--record", "record.jsonl")
+    assert not done.returncode, done.stderr
+    assert losses(tmp_path / "record.jsonl") == pytest.approx(theirs, rel=TIGHT)
+    assert theirs[1:] != pytest.approx(numbers(images[1], ": loss")[1:12], rel=1e-3)
+
+
+@pytest.mark.sweep
 def test_options_are_the_originals(images: tuple[Path, str]) -> None:
     folder, _ = images
     told = run(folder, "train_jax/train.py", "--help").stdout
