@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ class WrittenUpdate:
         weights: the largest of a parameter or a running statistic behind the last one.
         status: whether both sides train the same; None where nothing is written.
         call: of train_step, as one writes it.
+        no_trainer: why there is no train.py around it; empty where there is one.
     """
 
     observation: Observation
@@ -41,6 +44,7 @@ class WrittenUpdate:
     weights: float = 0.0
     status: Status | None = None
     call: str = ""
+    no_trainer: str = ""
 
 
 def write_script(
@@ -55,8 +59,9 @@ def write_script(
 
     Args:
         script: the user's.
-        folder: where all goes: ``train_step.py``, ``model.py`` with its weights and mapping, ``torch_loss.py``, a
-            ``README.md``, and in ``observed/`` the account. Where it cannot be written, README and account alone.
+        folder: where all goes: ``train.py`` and ``original.py`` where its loop is plain, ``train_step.py``,
+            ``model.py`` with its weights and mapping, ``torch_loss.py``, a ``README.md``, and in ``observed/`` the
+            account. Where the update cannot be written, README and account alone.
         steps: updates that are watched, and made again on both sides.
         time_limit: seconds that it may take in all.
         tell: is called with a line whenever the script has come further.
@@ -72,15 +77,20 @@ def write_script(
         written = _read(observation, work / "written.json")
         if written.status is not None:
             shutil.copytree(work / "written", beside, dirs_exist_ok=True)
-        (beside / "README.md").write_text(readme(written), "utf-8")
+        (beside / "README.md").write_text(readme(written, folder), "utf-8")
         found.append(written)
 
     observe(script, folder, steps=steps, time_limit=time_limit, tell=tell, entry=ENTRY, put=put)
     return found[0]
 
 
-def readme(written: WrittenUpdate) -> str:
-    """What is there, what is proved, and what is left to write."""
+def readme(written: WrittenUpdate, folder: Path) -> str:
+    """What is there, how to run it, what is proved, and what is left to write.
+
+    Args:
+        written: what came of it.
+        folder: where it goes.
+    """
     command = " ".join(["python", *written.observation.script["command"]])
     lines = [f"# `{command}` in JAX", ""]
     if written.status is None:
@@ -88,8 +98,12 @@ def readme(written: WrittenUpdate) -> str:
         lines += [f"- {reason}" for reason in written.reasons]
     else:
         lines += [
-            "One update, from a batch to the new weights, with the original's model, loss, clipping, optimizer and",
-            "schedule. It is used so, in this folder:",
+            *_how_to_run(written, folder),
+            "",
+            *_files(written),
+            "",
+            "train_step is one update, from a batch to the new weights, with the original's model, loss, clipping,",
+            "optimizer and schedule. In a loop of your own, in this folder:",
             "",
             "    from train_step import create, load, train_step",
             "",
@@ -108,8 +122,45 @@ def readme(written: WrittenUpdate) -> str:
             f"The losses differ by {written.loss:.1e} at most, the weights behind them by {written.weights:.1e}.",
         ]
     if written.remarks and written.status is not None:
-        lines += ["", "## Not taken over, to be written around it", "", *[f"- {remark}" for remark in written.remarks]]
+        lines += [
+            "",
+            "## Not taken over, or otherwise than in the original",
+            "",
+            *[f"- {remark}" for remark in written.remarks],
+        ]
     return "\n".join([*lines, "", f"What was seen of the original is in {ACCOUNT}/.", ""])
+
+
+def _how_to_run(written: WrittenUpdate, folder: Path) -> list[str]:
+    script = written.observation.script
+    if written.no_trainer:
+        return [f"There is no train.py yet: {written.no_trainer}."]
+    arguments = script["command"][2 if script["is_module"] else 1 :]
+    path = os.path.relpath(folder.resolve() / "train.py", script["folder"])
+    command = " ".join(["python", path, *map(shlex.quote, arguments)])
+    return [
+        f"Run it in {script['folder']}, with the original's options:",
+        "",
+        f"    {command}",
+        f"    {command} --resume                # goes on from the last checkpoint",
+        f"    {command} --float64 --record record.jsonl",
+        "",
+        "It begins with the weights that the original had, whatever the seed; checkpoints (Orbax, one an epoch) go",
+        "into checkpoints/ here, or where --checkpoints says.",
+    ]
+
+
+def _files(written: WrittenUpdate) -> list[str]:
+    trainer = [
+        "- `train.py`: the loop over epochs, the evaluation, checkpoints, the record",
+        "- `original.py`: the original's options and data, in its own lines",
+    ]
+    return [
+        *([] if written.no_trainer else trainer),
+        "- `train_step.py`: the optimizer and one jitted update",
+        "- `model.py`: the model and the path to its loss, with `model.safetensors` and `model.mapping.toml`",
+        "- `torch_loss.py`: that path in PyTorch, from which it is translated",
+    ]
 
 
 def _taken_over(observation: Observation) -> list[str]:
@@ -139,4 +190,5 @@ def _read(observation: Observation, path: Path) -> WrittenUpdate:
         return WrittenUpdate(observation, reasons, remarks)
     losses = tuple((a, b) for a, b in proof["losses"])
     status = Status(proof["status"])
-    return WrittenUpdate(observation, (), remarks, losses, proof["loss"], proof["weights"], status, told["call"])
+    told_of = proof["loss"], proof["weights"], status, told["call"], told["no_trainer"]
+    return WrittenUpdate(observation, (), remarks, losses, *told_of)

@@ -41,6 +41,8 @@ def _watch_calls(session: Session) -> None:
         if is_scripts:
             session.is_recording = True
             session.move()
+            with session.inside():
+                session.before_call(module, session.computations.count + 1)
         outer.append((module, is_scripts, here() if is_scripts else None))
         session.hidden += 1
 

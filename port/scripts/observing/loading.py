@@ -98,6 +98,7 @@ class Loading:
         name = next(n for n in (name, *(f"{name}{i}" for i in range(2, 1000))) if n not in taken)
         self._names[loader] = name
         self._session.tell("loader", moves=False, name=name, **self._told(loader))
+        self._session.at_loader(name, loader)
         return name
 
     def _told(self, loader: Any) -> dict[str, Any]:

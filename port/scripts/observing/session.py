@@ -40,6 +40,8 @@ class Session:
         is_recording: whether functions are looked at; not before there is a model, an optimizer or a batch.
         watch: is told of every event; ends the script when enough was seen.
         at_backward: is given the path to each loss, and the loss.
+        before_call: is given each module that the script calls, and the call's number.
+        at_loader: is given each DataLoader that is gone through, by its name.
         at_end: is called when all is seen, before the script is ended.
     """
 
@@ -55,6 +57,8 @@ class Session:
         self.is_recording = False
         self.watch: Callable[[str, dict[str, Any]], object] = lambda kind, details: None
         self.at_backward: Callable[[list[Computation], Any], object] = lambda path, loss: None
+        self.before_call: Callable[[Any, int], object] = lambda module, number: None
+        self.at_loader: Callable[[str, Any], object] = lambda name, loader: None
         self.at_end: Callable[[], object] = lambda: None
         self._began = time.monotonic()
         self._updated_at: Position = ()

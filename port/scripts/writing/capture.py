@@ -50,6 +50,10 @@ class LossPath:
     value: float
 
 
+MOST_CALLS = 64
+"""Calls in training, before the first update, whose running statistics are kept."""
+
+
 @dataclass
 class Copies:
     """The script's modules, optimizers and schedulers as they were before the first update, copied together."""
@@ -62,6 +66,12 @@ class Copies:
 class Capture:
     """Keeps them while the script runs.
 
+    Attributes:
+        paths: to the losses of the first steps.
+        copies: of what is trained; None before the first update.
+        failure: why there are none.
+        loaders: the DataLoaders that the script went through, by name.
+
     Args:
         session: the script's.
         updates: what it knows of optimizers.
@@ -73,13 +83,17 @@ class Capture:
         self.paths: list[LossPath] = []
         self.copies: Copies | None = None
         self.failure = ""  # why there are no copies
+        self.loaders: dict[str, Any] = {}
+        self._buffers: dict[int, dict[int, torch.Tensor]] = {}  # call → a buffer's id → its value before it
         session.computations.keeps = True
+        session.before_call = self._before_call
+        session.at_loader = self.loaders.__setitem__
         session.at_backward = self._at_backward
 
     def _at_backward(self, calls: list[Computation], loss: Any) -> None:
         if self.copies is None and not self.failure:
             try:
-                self.copies = self._copied()
+                self.copies = self._copied([call.number for call in calls])
             except Exception as error:  # deepcopy runs the user's code
                 self.failure = f"its models cannot be copied: {type(error).__name__}: {error}"
         if self._session.iteration >= self._steps:
@@ -93,7 +107,26 @@ class Capture:
             kept.append(one)
         self.paths.append(LossPath(self._session.iteration, kept, float(loss.detach())))
 
-    def _copied(self) -> Copies:
+    def _before_call(self, module: nn.Module, number: int) -> None:
+        """Keep running statistics: the first update's own calls change them, and it begins with what they were."""
+        if self.copies is None and not self.failure and module.training:
+            self._buffers[number] = {id(one): one.detach().clone() for one in module.buffers()}
+            if len(self._buffers) > MOST_CALLS:
+                del self._buffers[next(iter(self._buffers))]
+
+    def _copied(self, calls: list[int]) -> Copies:
+        copies = self._copied_now()
+        before: dict[int, torch.Tensor] = {}
+        for number in calls:
+            before = {**self._buffers.get(number, {}), **before}  # the first call's
+        for name, model in self._session.models.roots():
+            for buffer, twin in zip(model.buffers(), copies.models[name].buffers(), strict=True):
+                if id(buffer) in before:
+                    twin.copy_(before[id(buffer)])
+        self._buffers.clear()
+        return copies
+
+    def _copied_now(self) -> Copies:
         models = dict(self._session.models.roots())
         optimizers = {self._updates.name(one): one for one in self._updates.of(Optimizer)}
         schedulers = {self._updates.name(one): one for one in self._updates.of(lr_scheduler.LRScheduler)}

@@ -39,11 +39,13 @@ class LossSource:
         text: the source.
         inputs: the names of its inputs.
         modules: the names of the script's modules that its constructor takes.
+        told: where each input is from, as the account says it.
     """
 
     text: str
     inputs: tuple[str, ...]
     modules: tuple[str, ...]
+    told: tuple[dict[str, Any], ...]
 
 
 def loss_source(path: LossPath, script: str, varying: Varying = frozenset()) -> LossSource:
@@ -83,7 +85,7 @@ def loss_source(path: LossPath, script: str, varying: Varying = frozenset()) -> 
             "",
         ]
     )
-    return LossSource(text, inputs, modules)
+    return LossSource(text, inputs, modules, tuple(writer.told.get(name, {}) for name in inputs))
 
 
 def inputs_of(path: LossPath, varying: Varying = frozenset()) -> dict[str, torch.Tensor]:
@@ -136,6 +138,7 @@ class _Writer:
         needed = _needed(path.calls, self._outside)
         self.calls = [call for call in path.calls if call.number in needed and call.name not in MOVES]
         self.inputs: dict[str, torch.Tensor] = {}
+        self.told: dict[str, dict[str, Any]] = {}
         self.modules: list[str] = []
         self._names: dict[int, str] = {}
         self._input_names: dict[Any, str] = {}
@@ -226,6 +229,7 @@ class _Writer:
             self._input_names[key] = self._free(name if name.isidentifier() else f"batch_{len(self.inputs)}")
             assert given.value is not None
             self.inputs[self._input_names[key]] = given.value
+            self.told[self._input_names[key]] = given.told
         return self._input_names[key]
 
     def _free(self, name: str) -> str:

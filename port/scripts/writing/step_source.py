@@ -37,7 +37,7 @@ class State(NamedTuple):
     opt_state: Any
 
 
-def make_optimizer() -> optax.GradientTransformation:
+def make_optimizer($parameter) -> optax.GradientTransformation:
     """$optimizer
 
     As at $made.
@@ -52,8 +52,8 @@ def create(model: nnx.Module) -> tuple[Any, State]:
     return graphdef, State(params, rest, make_optimizer().init(params))
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=1)
-def train_step(graphdef: Any, state: State, $rate$parameters) -> tuple[State, jax.Array]:
+@partial(jax.jit, static_argnums=0, ${static}donate_argnums=1)
+def train_step(graphdef: Any, state: State, $rate$parameters$option) -> tuple[State, jax.Array]:
     """One update: the state behind it, and the loss before it.$about"""
 
     def loss_fn(params: Any, rest: Any, $parameters) -> Any:
@@ -62,7 +62,7 @@ def train_step(graphdef: Any, state: State, $rate$parameters) -> tuple[State, ja
         return loss, nnx.state(model, nnx.Not(nnx.Param))
 
 $gradients
-    updates, opt_state = make_optimizer().update(gradients, state.opt_state, state.params)
+    updates, opt_state = make_optimizer($given).update(gradients, state.opt_state, state.params)
 $scaled    return State(optax.apply_updates(state.params, updates), rest, opt_state), loss
 ''')
 ONE = Template("""\
@@ -91,6 +91,8 @@ class StepFacts:
         optimizer: what it is, for a docstring.
         made: the original's line.
         takes_rate: whether each update is given its learning rate.
+        rate: the learning rate, if an option of the script is it: ``optax`` has ``lr`` in its place.
+        rate_option: that option's name.
     """
 
     script: str
@@ -100,6 +102,8 @@ class StepFacts:
     optimizer: str
     made: str
     takes_rate: bool = False
+    rate: float | None = None
+    rate_option: str | None = None
 
 
 def step_source(facts: StepFacts) -> str:
@@ -109,7 +113,12 @@ def step_source(facts: StepFacts) -> str:
     several = facts.microbatches > 1
     about = f" Inputs have an axis of {facts.microbatches} microbatches in front." if several else ""
     about += " The optimizer's rate is 1, and ``lr`` this update's." if facts.takes_rate else ""
+    has_option = facts.rate is not None
     return MODULE.substitute(
+        parameter=f"lr: float = {facts.rate!r}" if has_option else "",
+        static='static_argnames="lr", ' if has_option else "",
+        option=f", *, lr: float = {facts.rate!r}" if has_option else "",
+        given="lr" if has_option else "",
         script=facts.script,
         call=call_of(facts),
         inputs=inputs,

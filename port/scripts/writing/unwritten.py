@@ -18,11 +18,17 @@ def reasons_against(observation: Observation, paths: list[LossPath]) -> list[str
 
 
 def remarks_beside(observation: Observation) -> list[str]:
-    """What is not part of a written update, and is written by hand around it."""
+    """What an update does besides, and is written by hand."""
+    return [
+        f"{place_of(event['where'])} keeps an average of the weights: optax.incremental_update, or "
+        "port.optim.averaged_state"
+        for event in _first_of_each(observation.steps, "average", "written")
+    ]
+
+
+def remarks_around(observation: Observation) -> list[str]:
+    """What is written by hand around an update, where no trainer is written."""
     found = []
-    for event in _first_of_each(observation.steps, "average", "written"):
-        what = "keeps an average of the weights"
-        found.append(f"{place_of(event['where'])} {what}: optax.incremental_update, or port.optim.averaged_state")
     for loader in observation.loaders:
         made = (loader.get("constructed") or {}).get("where")
         found.append(

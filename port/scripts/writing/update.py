@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -18,10 +19,12 @@ from port.scripts.events import Event, read_events
 from port.scripts.observation import Observation
 from port.scripts.wording import group_options, place_of
 from port.scripts.writing.capture import Capture, Copies, LossPath
+from port.scripts.writing.free_rate import free_rate
 from port.scripts.writing.loss_source import CLASS, LossSource, inputs_of, loss_source, varying_numbers
 from port.scripts.writing.proof import StepProof, TorchUpdates, prove
 from port.scripts.writing.step_source import StepFacts, call_of, step_source
-from port.scripts.writing.unwritten import rate_is_given, reasons_against, remarks_beside
+from port.scripts.writing.trainer import write_trainer
+from port.scripts.writing.unwritten import rate_is_given, reasons_against, remarks_around, remarks_beside
 
 FOLDER, RESULT = "written", "written.json"
 REPLAY_LIMIT = 1e-4
@@ -37,11 +40,14 @@ def write_update(work: Path, script: str, capture: Capture) -> None:
         capture: what was kept of its steps.
     """
     observation = Observation.of(read_events(work / "events.jsonl"), {})
-    result: dict[str, Any] = {"remarks": remarks_beside(observation), "proof": None, "call": ""}
+    result: dict[str, Any] = {"remarks": remarks_beside(observation), "proof": None, "call": "", "no_trainer": ""}
     result["reasons"] = [capture.failure] if capture.failure else reasons_against(observation, capture.paths)
     if not result["reasons"] and capture.copies is not None:
         try:
-            proof, result["call"] = _written(work / FOLDER, script, observation, capture.paths, capture.copies)
+            proof, written = _written(work / FOLDER, script, observation, capture.paths, capture.copies)
+            result["call"] = call_of(written.facts)
+            trainer = _trainer(work / FOLDER, observation, capture, written)
+            result["no_trainer"], result["remarks"] = trainer["reason"], [*result["remarks"], *trainer["remarks"]]
             result["proof"] = {
                 "losses": proof.losses,
                 "loss": proof.loss,
@@ -60,8 +66,8 @@ def write_update(work: Path, script: str, capture: Capture) -> None:
 
 def _written(
     folder: Path, script: str, observation: Observation, paths: Sequence[LossPath], copies: Copies
-) -> tuple[StepProof, str]:
-    """Writes all; returns the proof, and how train_step is called."""
+) -> tuple[StepProof, _Written]:
+    """Writes the update; returns the proof, and what was written."""
     from port.translation.codegen.emit import formatted
     from port.translation.folder import write_folder
 
@@ -84,21 +90,63 @@ def _written(
     rates = _rates(observation) if rate_is_given(observation) else []
     for group in optimizer.param_groups if rates else ():
         group["lr"] = 1.0  # train_step multiplies by the rate that it is given
-    optax_source = port.optax_source(
+    per_epoch = _updates_per_epoch(observation, len(updates[0])) if schedulers else None
+    write = partial(
+        port.optax_source,
         optimizer,
         scheduler=schedulers or None,
-        steps_per_epoch=_updates_per_epoch(observation, len(updates[0])) if schedulers else None,
+        steps_per_epoch=per_epoch,
         mapping=translation.mapping if len(optimizer.param_groups) > 1 else None,
         model=module if len(optimizer.param_groups) > 1 else None,
         **options,
     )
-    words = _optimizer_words(observation)
-    facts = StepFacts(script, source.inputs, len(updates[0]), optax_source, *words, bool(rates))
+    free = None
+    if not rates and "lr" not in source.inputs:
+        free = free_rate(observation, _optimizer_event(observation), optimizer, schedulers, write)
+    facts = StepFacts(
+        script,
+        source.inputs,
+        len(updates[0]),
+        free.optax if free else write(),
+        *_optimizer_words(observation),
+        takes_rate=bool(rates),
+        rate=free.value if free else None,
+        rate_option=free.option if free else None,
+    )
     (folder / "train_step.py").write_text(formatted(step_source(facts)), "utf-8")
     in_step = [copies.schedulers[name] for name in _stepped(observation.steps[0])]
     side = TorchUpdates(_in_float64(module, optimizer), optimizer, in_step, clip)
     batches = [[_double(inputs_of(path, varying)) for path in one] for one in updates]
-    return prove(side, batches, rates, folder, translation), call_of(facts)
+    proof = prove(side, batches, rates, folder, translation)
+    orders = {name: layouts[0].order for name, layouts in translation.boundary.layouts.items() if layouts}
+    return proof, _Written(facts, source, orders, per_epoch)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """An update, for the trainer around it: what train_step.py says, the path, axes of inputs, updates of an epoch."""
+
+    facts: StepFacts
+    source: LossSource
+    orders: Mapping[str, Sequence[int]]
+    updates_per_epoch: int | None
+
+
+def _trainer(folder: Path, observation: Observation, capture: Capture, written: _Written) -> dict[str, Any]:
+    """Writes train.py; returns why there is none, if so, and what is left to a person."""
+    try:
+        remarks = write_trainer(
+            folder,
+            observation,
+            written.source,
+            written.facts,
+            written.orders,
+            capture.loaders,
+            written.updates_per_epoch,
+        )
+        return {"reason": "", "remarks": remarks}
+    except UsageError as error:
+        return {"reason": str(error), "remarks": remarks_around(observation)}
 
 
 def _module(source: LossSource, copies: Copies, file: Path) -> torch.nn.Module:
@@ -203,9 +251,14 @@ def _updates_per_epoch(observation: Observation, microbatches: int) -> int | Non
     return int(lengths[0]) // microbatches
 
 
+def _optimizer_event(observation: Observation) -> Event:
+    (event,) = [one for one in observation.optimizers if one["name"] in _stepping(observation)]
+    return event
+
+
 def _optimizer_words(observation: Observation) -> tuple[str, str]:
     """What the optimizer is, and the line that makes it."""
-    (event,) = [one for one in observation.optimizers if one["name"] in _stepping(observation)]
+    event = _optimizer_event(observation)
     groups = " | ".join(dict.fromkeys(group_options(group["options"]) for group in event["groups"]))
     where = (event["constructed"] or {}).get("where")
     made = f"{Path(where['file']).name}:{where['line']}" if where else "no line of the script's own"

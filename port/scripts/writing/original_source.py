@@ -1,0 +1,118 @@
+"""What a written trainer takes from a script as it is, as a file: its options, its data, its epochs."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Sequence
+from string import Template
+from typing import Any
+
+from port.errors import UsageError
+from port.scripts.wording import place_of
+from port.scripts.writing.loop import EpochLoop
+
+TEXT = Template('''\
+"""The options, the data and the epochs of $script: its own lines."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+$definitions
+
+
+def options() -> argparse.ArgumentParser:
+    """Those of $script."""
+    parser = argparse.ArgumentParser()
+$options
+    return parser
+
+
+def data($args: argparse.Namespace) -> tuple[dict[str, Any], Iterable[int]]:
+    """Its DataLoaders, and its epochs: each is a pass over $training."""
+$body
+    return {$loaders}, $epochs
+''')
+TYPES = ("int", "float", "str")
+PLAIN = {"Store", "StoreTrue", "StoreFalse", "Append", "Count"}
+SWITCHES = {"StoreTrue": "store_true", "StoreFalse": "store_false", "Append": "append", "Count": "count"}
+
+
+def original_source(loop: EpochLoop, script: str, options: Sequence[dict[str, Any]]) -> str:
+    """The file's text, to be formatted.
+
+    Args:
+        loop: of the script.
+        script: its name.
+        options: that were observed.
+
+    Raises:
+        UsageError: an option cannot be said.
+    """
+    rows = loop.file.read_text("utf-8").splitlines()
+    definitions = "\n".join(_text(one, rows) for one in loop.taken.definitions)
+    body = "\n".join(_text(one, rows) for one in loop.taken.body)
+    loaders = ", ".join(f'"{role}": {name}' for role, name in loop.loaders.items())
+    return TEXT.substitute(
+        script=script,
+        args=loop.taken.options or "args",
+        definitions=definitions,
+        options="\n".join(f"    {option_line(one)}" for one in options),
+        body=textwrap.indent(body, "    "),
+        loaders=loaders,
+        training=loop.loaders["training"],
+        epochs=ast.unparse(loop.epochs),
+    )
+
+
+def option_line(option: dict[str, Any]) -> str:
+    """``parser.add_argument("--lr", type=float, default=0.1, help="…")``
+
+    Raises:
+        UsageError: its type or its action is of the script's own.
+    """
+    kind, action = option["type"], option["action"]
+    if kind not in (None, *TYPES) or action not in PLAIN or isinstance(option["default"], dict):
+        what = f"type {kind}, action {action}, default {option['default']}"
+        raise UsageError(
+            f"{place_of(option['where'])}: the option {option['name']} ({what}) is not written: say it by hand, and "
+            "write the loop around train_step"
+        )
+    flags = option["flags"] or [option["name"]]
+    said = [repr(flag) for flag in flags]
+    if option["flags"] and option["name"] != _destination(option["flags"]):
+        said.append(f"dest={option['name']!r}")
+    if action in SWITCHES:
+        said.append(f"action={SWITCHES[action]!r}")
+    if kind is not None:
+        said.append(f"type={kind}")
+    switches = {"StoreTrue": False, "StoreFalse": True}
+    if option["default"] != switches.get(action):
+        said.append(f"default={option['default']!r}")
+    needs = option["required"] and bool(option["flags"])
+    said += [f"{name}={option[name]!r}" for name in ("choices", "metavar", "help") if option[name] is not None]
+    if option["nargs"] is not None and action == "Store":
+        said.append(f"nargs={option['nargs']!r}")
+    return f"parser.add_argument({', '.join([*said, *(['required=True'] if needs else [])])})"
+
+
+def _destination(flags: Sequence[str]) -> str:
+    """The name that argparse makes of flags."""
+    long = [flag for flag in flags if flag.startswith("--")] or list(flags)
+    return long[0].lstrip("-").replace("-", "_")
+
+
+def _text(statement: ast.stmt, rows: Sequence[str]) -> str:
+    """A statement as the script has it, with the comment in front of it, at the left margin."""
+    decorators = getattr(statement, "decorator_list", [])
+    begin = min([statement.lineno, *(one.lineno for one in decorators)]) - 1
+    end = statement.end_lineno or statement.lineno
+    behind = rows[end - 1].encode()[statement.end_col_offset :].decode().strip()
+    if rows[begin].encode()[: statement.col_offset].strip() or (behind and not behind.startswith("#")):
+        return ast.unparse(statement)  # it shares its line with another
+    while begin and rows[begin - 1].strip().startswith("#") and not rows[begin - 1].startswith("#!"):
+        begin -= 1
+    return textwrap.dedent("\n".join(rows[begin:end]))

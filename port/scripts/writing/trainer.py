@@ -1,0 +1,260 @@
+"""Writes train.py and original.py around a written update, where the script's loop is plain; or says why not."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from port.errors import UsageError
+from port.scripts.events import Event
+from port.scripts.observation import Observation
+from port.scripts.wording import place_of
+from port.scripts.writing.loop import EpochLoop, loop_of
+from port.scripts.writing.loss_source import LossSource
+from port.scripts.writing.original_source import original_source
+from port.scripts.writing.step_source import StepFacts
+from port.scripts.writing.trainer_source import TrainerFacts, trainer_source
+
+OWN_NAMES = {
+    *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
+    *("keeper", "kept", "loaders", "loss", "main", "np", "number", "record", "recorder", "snapshot", "state", "step"),
+    *("torch", "training"),
+}
+"""Names in train.py that a script's own must not take."""
+
+
+def write_trainer(
+    folder: Path,
+    observation: Observation,
+    source: LossSource,
+    step: StepFacts,
+    orders: Mapping[str, Sequence[int]],
+    loaders: Mapping[str, Any],
+    batches: int | None,
+) -> list[str]:
+    """Write them, and see that they give the script's own data; returns what a person has to know of them.
+
+    Args:
+        folder: where train_step.py is.
+        observation: of the script.
+        source: of the path from a batch to its loss.
+        step: what train_step.py says.
+        orders: of each input's axes in JAX.
+        loaders: the script's DataLoaders, by name.
+        batches: an epoch's updates, where a schedule counts them.
+
+    Raises:
+        UsageError: the script's loop is not plain; says the line, and what to write.
+    """
+    from port.translation.codegen.emit import formatted
+
+    if step.microbatches > 1:
+        raise UsageError(f"an update is of {step.microbatches} microbatches: stack as many for each call of train_step")
+    if step.takes_rate:
+        raise UsageError("the script sets the learning rate by hand: compute it before each call of train_step")
+    parts = _parts(source, observation)
+    training = _loader(observation, next(iter({told["batch"] for told in source.told})))
+    evaluation, remarks = _evaluation(observation, source)
+    loop = loop_of(observation, training, evaluation)
+    _check_name(loop)
+    if evaluation is not None and "evaluation" not in loop.loaders:
+        evaluation = None
+    written_for = _written_for(loop, observation, step.rate_option)
+    original = formatted(original_source(loop, step.script, observation.options))
+    facts = TrainerFacts(
+        script=step.script,
+        command="python train_jax/train.py",
+        folder=str(loop.file.parent) if _imports_its_own(loop) else None,
+        parts=parts,
+        orders=orders,
+        flags=[flag for option in observation.options for flag in option["flags"]],
+        written_for=written_for,
+        epoch=loop.epoch if loop.epoch not in OWN_NAMES else "epoch",
+        every=_every(loop),
+        evaluation=place_of(observation.evaluation[0]["where"]) if evaluation is not None else None,
+        batches=batches,
+        rate=step.rate_option if step.rate_option not in written_for else None,
+        forks=any(one["workers"] for one in observation.loaders),
+    )
+    (folder / "original.py").write_text(original, "utf-8")
+    try:
+        _check_data(folder / "original.py", loop, loaders, training, evaluation)
+    except UsageError:
+        (folder / "original.py").unlink()
+        raise
+    (folder / "train.py").write_text(formatted(trainer_source(facts)), "utf-8")
+    return [*remarks, *_remarks(loop, written_for, observation)]
+
+
+def _parts(source: LossSource, observation: Observation) -> dict[str, str]:
+    """Where in a batch each input of train_step is."""
+    for name, told in zip(source.inputs, source.told, strict=True):
+        if "batch" not in told:
+            begun = place_of(observation.steps[0][0]["where"])
+            raise UsageError(
+                f"{name}, which train_step is given, is no part of a DataLoader's batch but made in the loop (that "
+                f"begins at {begun}): write its making, and call train_step with arrays"
+            )
+    if len({told["batch"] for told in source.told}) > 1:
+        raise UsageError("an update takes batches of several loaders: write the loop over both")
+    return {name: told["part"] for name, told in zip(source.inputs, source.told, strict=True)}
+
+
+def _loader(observation: Observation, name: str) -> Event:
+    return next(one for one in observation.loaders if one["name"] == name)
+
+
+def _evaluation(observation: Observation, source: LossSource) -> tuple[Event | None, list[str]]:
+    """The loader of the evaluation, and what of it is not taken over."""
+    events = observation.evaluation
+    if not events:
+        return None, []
+    where = place_of(events[0]["where"])
+    batch = next((event for event in events if event["event"] == "batch"), None)
+    if batch is None:
+        return None, [f"{where}: the evaluation's batches are from no DataLoader: model.eval(), and the loss of arrays"]
+    called = {
+        event["name"].partition(".")[0] for event in events if event["event"] == "call" and event["has_parameters"]
+    }
+    others = called - set(source.modules)
+    if others:
+        return None, [f"{where}: the evaluation is of {', '.join(sorted(others))}, which train_step does not train"]
+    if not all(told["part"] in batch["parts"] for told in source.told):
+        return None, [f"{where}: the evaluation's batches have other parts than training's: write it with model.eval()"]
+    remark = f"{where}: train.py's evaluation, behind each epoch, is the mean over examples of training's loss"
+    lines = list(dict.fromkeys(place_of(event["where"]) for event in events if event["event"] == "number"))
+    if lines:
+        remark += f"; numbers that the original makes there besides are to be written: {', '.join(lines)}"
+    return _loader(observation, batch["name"]), [remark]
+
+
+def _check_name(loop: EpochLoop) -> None:
+    for one in [*loop.taken.definitions, *loop.taken.body]:
+        names = [one.module or ""] if isinstance(one, ast.ImportFrom) else []
+        names += [name.name for name in one.names] if isinstance(one, ast.Import) else []
+        for name in names:
+            if name.partition(".")[0] in ("model", "train_step", "original"):
+                raise UsageError(
+                    f"{loop.file.name}:{one.lineno} imports {name}, which is also the name of a written file: give the "
+                    "script's own another name, or write the loop around train_step"
+                )
+
+
+def _imports_its_own(loop: EpochLoop) -> bool:
+    """Whether what is taken over imports a module that lies beside the script."""
+    names = set()
+    for one in [*loop.taken.definitions, *loop.taken.body]:
+        names |= {one.module or ""} if isinstance(one, ast.ImportFrom) else set()
+        names |= {name.name for name in one.names} if isinstance(one, ast.Import) else set()
+    roots = [loop.file.parent / name.partition(".")[0] for name in names if name]
+    return any(root.is_dir() or root.with_suffix(".py").is_file() for root in roots)
+
+
+def _written_for(loop: EpochLoop, observation: Observation, rate: str | None) -> dict[str, Any]:
+    """The options that are used elsewhere than in what is taken over, with their values."""
+    found = {}
+    for option in observation.options:
+        is_rate = option["name"] == rate and not loop.hands_options_on()
+        if not is_rate and not loop.is_free(option["name"]):
+            found[option["name"]] = option["given"]
+    return found
+
+
+def _every(loop: EpochLoop) -> str:
+    match loop.every:
+        case ast.Attribute(attr=name):
+            return f"args.{name}"
+        case ast.Constant(value=int() as value) if value > 0:
+            return str(value)
+    return "10"
+
+
+def _check_data(
+    file: Path, loop: EpochLoop, loaders: Mapping[str, Any], training: Event, evaluation: Event | None
+) -> None:
+    """Whether original.py gives the loaders that the script had.
+
+    Raises:
+        UsageError: it does not, or fails.
+    """
+    line = place_of((training["constructed"] or training)["where"])
+    try:
+        spec = spec_from_file_location("written_original", file)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules["written_original"] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        made, _ = module.data(module.options().parse_args(sys.argv[1:]))
+        pairs = {"training": loaders[training["name"]]}
+        if evaluation is not None:
+            pairs["evaluation"] = loaders[evaluation["name"]]
+        found = {role: difference_of(theirs, made[role]) for role, theirs in pairs.items()}
+    except (Exception, SystemExit) as error:
+        first = (str(error).splitlines() or [""])[0][:200]
+        raise UsageError(
+            f"{line}: the data cannot be made by the lines before it alone ({type(error).__name__}: {first}): write "
+            "the loop around train_step, with the DataLoader as it is"
+        ) from error
+    finally:
+        sys.modules.pop("written_original", None)
+    for role, difference in found.items():
+        if difference:
+            raise UsageError(
+                f"{line}: made by its own lines alone, the data of {loop.loaders[role]} is another ({difference}), as "
+                "where it is drawn behind other draws: seed a generator of its own, or save it, and observe it again"
+            )
+
+
+def difference_of(ours: Any, theirs: Any) -> str:
+    """What two DataLoaders have not in common; empty where nothing is seen: settings, length, and some examples."""
+    for name in ("batch_size", "drop_last"):
+        if getattr(ours, name) != getattr(theirs, name):
+            return f"{name} {getattr(ours, name)} and {getattr(theirs, name)}"
+    for name in ("sampler", "dataset"):
+        if type(getattr(ours, name)).__qualname__ != type(getattr(theirs, name)).__qualname__:
+            return f"another {name}"
+    if not hasattr(ours.dataset, "__getitem__") or len(ours.dataset) != len(theirs.dataset):
+        return "no examples by number, or another length"
+    for index in sorted({0, len(ours.dataset) // 2, len(ours.dataset) - 1}):
+        one, other = (_example(loader.dataset, index) for loader in (ours, theirs))
+        if len(one) != len(other) or not all(map(_is_same, one, other)):
+            return f"example {index}"
+    return ""
+
+
+def _example(dataset: Any, index: int) -> list[Any]:
+    torch.manual_seed(0)  # transforms draw
+    return list(pytree.tree_leaves(dataset[index]))
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    return bool(one == other) if isinstance(one, bool | int | float | str) else repr(one) == repr(other)
+
+
+def _remarks(loop: EpochLoop, written_for: dict[str, Any], observation: Observation) -> list[str]:
+    found = []
+    for jump in loop.jumps:
+        word = "break" if isinstance(jump, ast.Break) else "continue"
+        found.append(f"{loop.file.name}:{jump.lineno} has a {word} among the batches: train.py takes every batch")
+    for event in observation.saved:
+        found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, once an epoch")
+    for event in observation.printed:
+        found.append(f"{place_of(event['where'])} prints: train.py prints the loss every {_every(loop)} updates")
+    if written_for:
+        names = ", ".join(f"{name} {value!r}" for name, value in written_for.items())
+        found.append(f"options that keep their values, as they are used where train_step.py was written: {names}")
+    shuffled = [one["name"] for one in observation.loaders if one["shuffle"]]
+    if shuffled:
+        found.append(
+            f"{', '.join(shuffled)} is shuffled by torch's generator, from which the original also draws its weights "
+            "and its dropout: the order is another one than the original's"
+        )
+    return found
