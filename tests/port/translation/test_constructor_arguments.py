@@ -104,7 +104,14 @@ SMALL = {
     ),
     "at least": Case(AtLeast, {"dim": 4}, _floats(2, 4), {"dim": 24}, _floats(2, 24), {"AtLeast": {"dim": ...}}),
     "shared": Case(ReadsShared, {"dim": 4}, _floats(2, 4), {"dim": 7}, _floats(2, 7), {"ReadsShared": {"dim": ...}}),
-    "flags": Case(Flagged, {"dim": 4}, _floats(2, 4), {"dim": 7}, _floats(2, 7), {"Flagged": {"dim": ...}}),
+    "flags": Case(
+        Flagged,
+        {"dim": 4},
+        _floats(2, 4),
+        {"dim": 7},
+        _floats(2, 7),
+        {"Flagged": {"dim": ..., "normed": True, "bias": True}},
+    ),
 }
 LARGE = {
     "names": Case(
@@ -133,7 +140,10 @@ LARGE = {
         _floats(2, 3, 6, 7),
         {"width": 6, "classes": 5},
         _floats(2, 3, 5, 6),
-        {"Stages": {"width": ..., "classes": 4}, "ConvNorm": {"inside": ..., "outside": ..., "kernel": 3}},
+        {
+            "Stages": {"width": ..., "depths": (2, 3), "classes": 4},
+            "ConvNorm": {"inside": ..., "outside": ..., "kernel": 3},
+        },
     ),
 }
 
