@@ -12,8 +12,8 @@ from torch.utils.data import dataloader as module_of_loaders
 from torch.utils.weak import WeakIdKeyDictionary
 
 from port.scripts.observing.described import class_name, described, tensor_kind, tensors_in
-from port.scripts.observing.lines import here, name_of, user_frames
-from port.scripts.observing.session import Session, is_grad_on, replace_method
+from port.scripts.observing.lines import name_of, user_frames
+from port.scripts.observing.session import Session, is_grad_on, noting_construction, replace_method
 
 WAITED_FOR = 10.0
 """Seconds that the rest of a pass may take to be waited for: what counts its batches then goes on as it would."""
@@ -37,17 +37,9 @@ class Loading:
 
     def watch(self) -> None:
         """See every loader, every pass over one, and every batch."""
-        replace_method(DataLoader, "__init__", self._around_construction)
+        replace_method(DataLoader, "__init__", noting_construction(self._constructed))
         replace_method(DataLoader, "__iter__", self._around_pass)
         replace_method(module_of_loaders._BaseDataLoaderIter, "__next__", self._around_batch)
-
-    def _around_construction(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def construct(this: Any, *args: Any, **kwargs: Any) -> Any:
-            if this not in self._constructed:
-                self._constructed[this] = {"where": here()}
-            return original(this, *args, **kwargs)
-
-        return construct
 
     def _around_pass(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def begin(this: Any) -> Any:

@@ -159,3 +159,21 @@ def replace_method(cls: Any, name: str, around: Callable[[Callable[..., Any]], C
 def is_grad_on() -> bool:
     """Whether gradients are recorded."""
     return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def noting_construction(places: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What `replace_method` puts around an ``__init__``: it notes the line at which each object is made.
+
+    Args:
+        places: is filled: object → ``{"where": its line}``.
+    """
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def construct(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if this not in places:
+                places[this] = {"where": here()}
+            return original(this, *args, **kwargs)
+
+        return construct
+
+    return around

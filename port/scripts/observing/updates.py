@@ -12,7 +12,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from port.scripts.observing.described import class_name, described, number_of
 from port.scripts.observing.lines import caller, here, name_of, owner, user_frames
-from port.scripts.observing.session import Session, replace_method
+from port.scripts.observing.session import Session, noting_construction, replace_method
 
 
 class Updates:
@@ -28,11 +28,11 @@ class Updates:
         """See all of it, by torch's hooks where there are any."""
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
-        replace_method(Optimizer, "__init__", self._around_construction)
+        replace_method(Optimizer, "__init__", noting_construction(self._constructed))
         replace_method(Optimizer, "zero_grad", self._around_zero_grad)
         replace_method(torch.nn.Module, "zero_grad", self._around_zero_grad)
-        replace_method(lr_scheduler.LRScheduler, "__init__", self._around_construction)
-        replace_method(lr_scheduler.ReduceLROnPlateau, "__init__", self._around_construction)
+        replace_method(lr_scheduler.LRScheduler, "__init__", noting_construction(self._constructed))
+        replace_method(lr_scheduler.ReduceLROnPlateau, "__init__", noting_construction(self._constructed))
         for cls in vars(lr_scheduler).values():
             is_scheduler = isinstance(cls, type) and issubclass(cls, lr_scheduler.LRScheduler)
             if is_scheduler and "step" in vars(cls):
@@ -130,14 +130,6 @@ class Updates:
             self._session.hidden -= 1
         self._session.updated()
         self._session.tell("updated", name=self.name(optimizer), moves=False)
-
-    def _around_construction(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def construct(this: Any, *args: Any, **kwargs: Any) -> Any:
-            if this not in self._constructed:
-                self._constructed[this] = {"where": here()}
-            return original(this, *args, **kwargs)
-
-        return construct
 
     def _around_zero_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def zero(this: Any, *args: Any, **kwargs: Any) -> Any:

@@ -25,22 +25,24 @@ def filled(construct: Callable[[], nnx.Module], values: Mapping[str, np.ndarray]
         WeightsMismatch: an array has another shape than what is constructed.
     """
     import jax
+    import jax.numpy as jnp
     from flax import nnx
 
     graph, state = nnx.split(nnx.eval_shape(construct))
-    given: dict[Any, Any] = {}
-    for path, variable in nnx.to_flat_state(state):
-        array = None if isinstance(variable, nnx.RngState) else values.get(".".join(map(str, path)))
-        if array is not None:
-            given[path] = _taken(array, variable, ".".join(map(str, path)), name)
+    variables = dict(nnx.to_flat_state(state))
+    # Copies: `jnp.asarray` might let the module share memory with `values`.
+    given = {
+        path: jnp.array(array, dtype=_dtype(variables[path], array))
+        for path, array in _checked(variables, values, name).items()
+    }
 
     @jax.jit
     def others() -> dict[Any, Any]:
         drawn = nnx.to_flat_state(nnx.state(construct()))
         return {path: variable.get_value() for path, variable in drawn if path not in given}
 
-    arrays = {**given, **(others() if len(given) < len(nnx.to_flat_state(state)) else {})}
-    made = [(path, variable.replace(arrays[path])) for path, variable in nnx.to_flat_state(state)]
+    arrays = given if given.keys() == variables.keys() else {**given, **others()}
+    made = [(path, variable.replace(arrays[path])) for path, variable in variables.items()]
     return nnx.merge(graph, nnx.from_flat_state(made))
 
 
@@ -52,26 +54,25 @@ def check_filled(construct: Callable[[], nnx.Module], values: Mapping[str, np.nd
     """
     from flax import nnx
 
-    for path, variable in nnx.to_flat_state(nnx.state(nnx.eval_shape(construct), nnx.Not(nnx.RngState))):
-        array = values.get(".".join(map(str, path)))
-        if array is not None:
-            _check_shape(array, variable, ".".join(map(str, path)), name)
+    _checked(dict(nnx.to_flat_state(nnx.state(nnx.eval_shape(construct)))), values, name)
 
 
-def _taken(array: np.ndarray, variable: Any, path: str, name: str) -> Any:
-    import jax.numpy as jnp
+def _checked(variables: Mapping[Any, Any], values: Mapping[str, np.ndarray], name: str) -> dict[Any, np.ndarray]:
+    """The values of those variables that have one, each of the variable's shape."""
+    from flax import nnx
 
-    _check_shape(array, variable, path, name)
-    # Copies: `jnp.asarray` might let the module share memory with `values`.
-    return jnp.array(array, dtype=_dtype(variable, array))
-
-
-def _check_shape(array: np.ndarray, variable: Any, path: str, name: str) -> None:
-    if tuple(variable.shape) != array.shape:
-        raise WeightsMismatch(
-            f"the source of {name} constructs {path} with the shape {tuple(variable.shape)}, and its weights have "
-            f"{array.shape}"
-        )
+    found = {}
+    for path, variable in variables.items():
+        dotted = ".".join(map(str, path))
+        if dotted not in values or isinstance(variable, nnx.RngState):
+            continue
+        found[path] = values[dotted]
+        if tuple(variable.shape) != values[dotted].shape:
+            raise WeightsMismatch(
+                f"the source of {name} constructs {dotted} with the shape {tuple(variable.shape)}, and its weights "
+                f"have {values[dotted].shape}"
+            )
+    return found
 
 
 def _dtype(variable: Any, array: np.ndarray) -> Any:

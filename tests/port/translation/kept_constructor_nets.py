@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from functools import partial
 from typing import Any
 
@@ -145,3 +146,44 @@ class Filled(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.where(self.embedding(x) > self.turn, self.turn, 1.0)
+
+
+class Pair(nn.Sequential):
+    """Its modules have names."""
+
+    def __init__(self, width_in: int, width: int) -> None:
+        layers: OrderedDict[str, nn.Module] = OrderedDict()
+        layers["linear"] = nn.Linear(width_in, width)
+        layers["tanh"] = nn.Tanh()
+        super().__init__(layers)
+
+
+class Stem(Pair):
+    """Comes before another instance of the class that it derives from."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(3, width)
+
+
+class Skipping(nn.Module):
+    """Has a module, or none."""
+
+    def __init__(self, width_in: int, width: int) -> None:
+        super().__init__()
+        self.past = None
+        if width_in != width:
+            self.past = nn.Linear(width_in, width)
+        self.pair = Pair(width_in, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.pair(x) + (x if self.past is None else self.past(x))
+
+
+class Deriving(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.stem = Stem(width)
+        self.blocks = nn.Sequential(Skipping(width, width), Skipping(width, 2 * width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.blocks(self.stem(x))

@@ -18,6 +18,7 @@ from port.errors import UsageError, WeightsMismatch
 from port.translation.folder import write_folder
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
 from tests.port.translation.kept_constructor_nets import (
+    Deriving,
     Dropping,
     Filled,
     Frozen,
@@ -182,3 +183,14 @@ def test_numbers_that_are_changed_and_names_of_pythons() -> None:
     assert "> self.turn" in translation.source
     assert "fill_" not in translation.source
     assert "self.mask" not in translation.source
+
+
+def test_a_class_comes_behind_its_base_and_a_module_may_be_none() -> None:
+    translation = port.translate(Deriving(4), torch.randn(2, 3))
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    source = translation.source
+    assert source.index("class Pair(nnx.Sequential)") < source.index("class Stem(Pair)")
+    assert "super().__init__(*layers.values())" in source
+    assert "self.past = nnx.data(None)" in source
+    assert distance(translation, Deriving(6), torch.randn(2, 3), width=6) < 1e-5
