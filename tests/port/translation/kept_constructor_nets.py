@@ -97,17 +97,6 @@ class Outer(nn.Module):
         return self.inner(x)
 
 
-class Dropping(nn.Module):
-    """Draws in its call: the written class holds a random stream, which no constructor of the original's makes."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(width, 2 * width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.dropout(self.linear(x), 0.25, self.training)
-
-
 class Frozen(nn.Module):
     """Holds what torch does not train."""
 

@@ -19,7 +19,6 @@ from port.translation.folder import write_folder
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
 from tests.port.translation.kept_constructor_nets import (
     Deriving,
-    Dropping,
     Filled,
     Frozen,
     Outer,
@@ -115,7 +114,7 @@ def test_a_class_of_layers_among_the_arguments_is_its_twins(package: bool) -> No
     assert "norm=partial(nnx.LayerNorm, epsilon=0.01" in translation.source
 
 
-@pytest.mark.parametrize("block", [Wider, Dropping, Frozen])
+@pytest.mark.parametrize("block", [Wider, Frozen])
 def test_what_cannot_be_kept_is_written_from_what_it_makes(block: type[nn.Module]) -> None:
     translation = port.translate(Outer(block, 3), torch.randn(2, 3), construct=lambda: Outer(block, 3))
     assert translation.proof is not None

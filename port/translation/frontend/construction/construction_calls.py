@@ -33,15 +33,15 @@ INHERITED = -1
 
 @dataclass(frozen=True)
 class ConstructionCall:
-    """A call that gave a module.
+    """A call that gave a module, or a parameter.
 
     Attributes:
-        called: a class of modules, a partial of one, or a function that gives one.
+        called: a class of modules, a partial of one, or a function that gives one; ``nn.Parameter``.
         module: that it gave.
     """
 
     called: Any
-    module: torch.nn.Module
+    module: torch.nn.Module | torch.nn.Parameter
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ConstructionCalls:
         modules: path → the module; its numbers remember the arguments of the call that made it.
         given: path of a layer of torch's → what its constructor is given.
         sizes: names of parameters and buffers → their lengths.
-        calls: place → the calls there that gave modules.
+        calls: place → the calls there that gave modules, or parameters.
         reached: the calls that were carried out.
         root: what the root's class is given.
         numbers: a call's number, which is the ``constructor`` of its arguments' origins → its place.
@@ -205,9 +205,9 @@ class _Seeing:
         if is_layer or _is_torchs(inside):
             args, kwargs = self._known(self._texts[where], number, args, kwargs)
         result = self._watched(called)(*args, **kwargs)
-        if isinstance(result, torch.nn.Module):
-            if is_layer:
-                self._note(result, called, args, kwargs)
+        if isinstance(result, torch.nn.Module) and is_layer:
+            self._note(result, called, args, kwargs)
+        if isinstance(result, torch.nn.Module) or (called is torch.nn.Parameter and isinstance(result, called)):
             self._held.append(result)
             self.calls[where].append(ConstructionCall(called, result))
         return result

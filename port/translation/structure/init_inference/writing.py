@@ -20,7 +20,7 @@ from port.translation.structure.init_inference.regions import boxes_of, index_of
 from port.translation.structure.init_inference.stories import Draw, Elementwise, Fixed, Number, Story, Unsaid, is_matrix
 
 # Scale and mode of jax's variance_scaling, and the gains of torch.nn.init's that they stand for.
-_BY_FANS = ((1.0, "fan_in"), (2.0, "fan_in"), (2.0, "fan_out"), (1.0, "fan_avg"), (1.0, "fan_out"), (1 / 3, "fan_in"))
+_BY_FANS = ((1.0, "fan_in"), (2.0, "fan_in"), (2.0, "fan_out"), (1.0, "fan_avg"), (1.0, "fan_out"))
 
 
 class Writer:
@@ -127,8 +127,10 @@ class Writer:
 
 def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[syntax.Expr]:
     """The initializers that draw just so, the plainest first."""
+    of_layers = list[syntax.Expr]()
     match draw.kind, draw.numbers:
         case "uniform", (low, high):
+            of_layers = list(_of_layers(high / math.sqrt(3), shape)) if low == -high else []
             by_fans = list(_by_fans(high / math.sqrt(3), shape, "uniform")) if low == -high else []
             plain = (
                 code("nnx.initializers.uniform(scale=high)", high=high)
@@ -145,7 +147,7 @@ def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[syntax.Expr]:
             plain = _shifted(called("nnx.initializers.truncated_normal", std, **given), mean)
         case _:
             return []
-    return [plain, *by_fans] if is_short(draw.numbers[1]) else [*by_fans, plain]
+    return [*of_layers, plain, *by_fans] if is_short(draw.numbers[1]) else [*of_layers, *by_fans, plain]
 
 
 def called(function: str, *arguments: Any, **options: Any) -> syntax.Expr:
@@ -168,18 +170,31 @@ def _shifted(drawn: syntax.Expr, mean: float) -> syntax.Expr:
 
 def _by_fans(std: float, shape: tuple[int, ...], kind: str) -> Iterator[syntax.Expr]:
     """Variance scalings that give a weight of this shape such a spread."""
+    fans = _fans(shape)
+    for scale, mode in _BY_FANS:
+        if mode in fans and math.isclose(math.sqrt(scale / fans[mode]), std, rel_tol=1e-9):
+            yield code("nnx.initializers.variance_scaling(s, m, k)", s=scale, m=mode, k=kind)
+
+
+def _of_layers(std: float, shape: tuple[int, ...]) -> Iterator[syntax.Expr]:
+    """How torch's layers start, if a weight of this shape has such a spread: by what comes in.
+
+    A table that is shared with a layer lies the other way round.
+    """
+    fans = _fans(shape)
+    if fans and math.isclose(math.sqrt(1 / 3 / fans["fan_in"]), std, rel_tol=1e-9):
+        yield code("port.nn.torch_kernel()")
+    if fans and math.isclose(math.sqrt(1 / 3 / fans["fan_out"]), std, rel_tol=1e-9):
+        yield code("nnx.initializers.variance_scaling(1 / 3, 'fan_out', 'uniform')")
+
+
+def _fans(shape: tuple[int, ...]) -> dict[str, float]:
+    """The lengths by which jax's variance_scaling scales; none for a bias."""
     if len(shape) < 2 or not math.prod(shape):
-        return
+        return {}
     window = math.prod(shape[:-2])
     fan_in, fan_out = shape[-2] * window, shape[-1] * window
-    for scale, mode in _BY_FANS:
-        fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
-        if math.isclose(math.sqrt(scale / fan), std, rel_tol=1e-9):
-            if (scale, mode) == (1 / 3, "fan_in"):
-                if kind == "uniform":
-                    yield code("port.nn.torch_kernel()")
-            else:
-                yield code("nnx.initializers.variance_scaling(s, m, k)", s=scale, m=mode, k=kind)
+    return {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}
 
 
 # %% Functions of what is drawn

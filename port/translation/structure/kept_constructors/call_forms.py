@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import FunctionType
+
+import torch
 
 from port.translation.frontend.construction.construction_calls import (
+    INHERITED,
     ConstructionCall,
     ConstructionCalls,
     Place,
@@ -34,6 +38,13 @@ class MadeFunction:
 
 
 @dataclass(frozen=True)
+class MadeParameter:
+    """A parameter that is one of a list or a dict."""
+
+    expression: syntax.Expr
+
+
+@dataclass(frozen=True)
 class Own:
     """A module of a class that is written."""
 
@@ -48,9 +59,9 @@ class Container:
     is_named: bool = False
 
 
-CallForm = MadeLayer | MadeFunction | Own | Container
+CallForm = MadeLayer | MadeFunction | MadeParameter | Own | Container
 MadeForm = Callable[[str], syntax.Expr | None]
-"""The construction of the layer at a path, or the function that it is; its numbers know where they come from."""
+"""What is written for a layer or a parameter at a path; its numbers know where they come from."""
 
 
 class CallForms:
@@ -65,8 +76,8 @@ class CallForms:
     def __init__(self, calls: ConstructionCalls, tree: ModuleTree, made: MadeForm) -> None:
         self._calls, self._tree, self._made = calls, tree, made
         self._paths: dict[int, str] = {}
-        for path, module in calls.modules.items():
-            self._paths.setdefault(id(module), path)
+        for path, made_there in (*calls.modules.items(), *calls.modules[""].named_parameters()):
+            self._paths.setdefault(id(made_there), path)
         self._known: dict[Place, CallForm | None] = {}
 
     def of(self, place: Place) -> CallForm | None:
@@ -95,6 +106,13 @@ class CallForms:
 
         return syntax.transformed(tree, of)
 
+    def said_in(self, function: FunctionType, tree: syntax.Expr) -> syntax.Expr:
+        """An expression whose numbers are said with what stands around any call in a function."""
+        for place in {*self._calls.reached, (function, INHERITED)}:
+            if place[0] is function:
+                tree = self.said(place, tree)
+        return tree
+
     def _found(self, place: Place) -> CallForm | None:
         calls = self._calls.calls.get(place, ())
         forms = [form for call in calls if (form := self._of_call(place, call)) is not None]
@@ -112,6 +130,8 @@ class CallForms:
         inside = call.called.func if isinstance(call.called, partial) else call.called
         if not isinstance(inside, type):
             return None  # a function that gives a module: the call in it is the one that made it
+        if isinstance(call.module, torch.nn.Parameter):
+            return self._of_parameter(place, path)
         path = self._tree.first_path(path)
         match self._tree.kind(path):
             case "layer":
@@ -135,6 +155,14 @@ class CallForms:
                     raise CannotKeep(f"nothing is written for {path}")
                 return MadeLayer(self.said(place, made))  # type: ignore[arg-type]
         return Own(frozenset({type(call.module)}))
+
+    def _of_parameter(self, place: Place, path: str) -> MadeParameter | None:
+        """One that a list or a dict holds; what an attribute is made of is written there."""
+        owner = path.rpartition(".")[0]
+        if not owner or self._tree.kind(self._tree.first_path(owner)) not in ("list", "dict"):
+            return None
+        made = self._made(path)
+        return None if made is None else MadeParameter(self.said_in(place[0], made))
 
 
 def _joined(one: CallForm, other: CallForm) -> CallForm:
@@ -173,7 +201,7 @@ def _is_construction(made: syntax.Call) -> bool:
 
 def _text(form: CallForm) -> str:
     match form:
-        case MadeLayer(made) | MadeFunction(syntax.Expr() as made):
+        case MadeLayer(made) | MadeParameter(made) | MadeFunction(syntax.Expr() as made):
             return syntax.source(made)
         case MadeFunction():
             return "several functions"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from port.translation.frontend.construction.construction_calls import ConstructionCalls, is_own
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
+from port.translation.ir.layout import Layout
 from port.translation.ir.module_tree import ModuleTree, attribute_held
 from port.translation.ir.number import is_same
-from port.translation.ir.origin import AttributeOf, LiteralAt, NamedLength, Origin, ShapeRead
+from port.translation.ir.origin import AttributeOf, LengthOf, LiteralAt, NamedLength, Origin, ShapeRead
 from port.translation.ir.origin_expression import expression_of, leaves_of, read_length
 from port.translation.ir.origin_numbers import plain
 from port.translation.structure.body import Body
@@ -20,6 +21,7 @@ from port.translation.structure.own_arguments import OwnArguments, without_doubl
 
 _ITEM = re.compile(r"\w+(\[[^\[\]]+\])*")
 """An attribute, or an item of what it is: ``window[0]``."""
+_SELF = syntax.Name("self")
 N = TypeVar("N", bound=syntax.Node)
 
 
@@ -29,17 +31,24 @@ class CalledArguments(OwnArguments):
     Args:
         calls: of the construction.
         tree: of its modules.
+        layout: in which the written module at a path holds a parameter or a buffer, by its name.
     """
 
-    def __init__(self, calls: ConstructionCalls, tree: ModuleTree) -> None:
+    def __init__(self, calls: ConstructionCalls, tree: ModuleTree, layout: Callable[[str, str], Layout]) -> None:
         super().__init__(None, tree)
-        self._calls = calls
+        self._calls, self._layout = calls, layout
 
     def in_body(self, path: str, body: Body, taken: Mapping[str, Any]) -> tuple[Body, dict[str, syntax.Expr]]:
         """A body whose numbers are attributes, which the constructor makes by itself."""
         if not is_own(type(self._tree.modules[path])):
             return super().in_body(path, body, taken)
 
+        statements = tuple(self.said_by_attributes(path, statement) for statement in body.statements)
+        returns = None if body.returns is None else self.said_by_attributes(path, body.returns)
+        return replace(body, statements=statements, returns=returns), {}
+
+    def said_by_attributes(self, path: str, tree: N) -> N:
+        """A statement or an expression of a module's whose numbers are attributes of that."""
         held, made = self._tree.modules, self._calls.modules
 
         def leaf(origin: Origin) -> syntax.Expr | None:
@@ -50,9 +59,13 @@ class CalledArguments(OwnArguments):
                     now, anew = (self._held_in(modules[path], attribute) for modules in (held, made))
                     known = isinstance(now, bool | int | float | str) and is_same(plain(anew), now)
                     return code(f"self.{attribute}") if known else None
+                case LengthOf(tensor, axis):
+                    return self._length_held(path, tensor.removeprefix("self."), axis)
             return None
 
         def said(node: syntax.Node) -> syntax.Node:
+            if isinstance(node, syntax.Tuple):
+                return self._whole_shape(path, node)
             if isinstance(node, syntax.UnaryOp):
                 return without_double_minus(node)
             if not isinstance(node, syntax.Const) or node.origin is None:
@@ -63,9 +76,27 @@ class CalledArguments(OwnArguments):
                 return node
             return expression_of(node.origin, leaf) or node
 
-        statements = tuple(syntax.transformed(statement, said) for statement in body.statements)
-        returns = None if body.returns is None else syntax.transformed(body.returns, said)
-        return replace(body, statements=statements, returns=returns), {}
+        return syntax.transformed(tree, said)
+
+    def _length_held(self, path: str, name: str, axis: int) -> syntax.Expr | None:
+        """``self.weight.shape[0]``, of a parameter or a buffer that the module at a path holds itself."""
+        module = self._tree.modules[path]
+        tensor = module._parameters.get(name, module._buffers.get(name))
+        layout = self._layout(path, name)
+        if tensor is None or layout.rank != tensor.dim() or layout.folded is not None:
+            return None
+        return code(f"self.{name}.shape[{layout.axis(axis)}]")
+
+    def _whole_shape(self, path: str, node: syntax.Tuple) -> syntax.Expr:
+        """``self.weight.shape`` for all of its lengths, one by one."""
+        match node.elts:
+            case (
+                syntax.Subscript(syntax.Attribute(syntax.Attribute(syntax.Name("self"), name), "shape") as whole),
+                *_,
+            ):
+                lengths = tuple(code(f"x[{axis}]", x=whole) for axis in range(self._layout(path, name).rank))
+                return whole if node.elts == lengths else node
+        return node
 
     @staticmethod
     def _held_in(module: Any, attribute: str) -> Any:

@@ -15,7 +15,13 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import literal
 from port.translation.structure.constructors import OPTIONS, function_form
 from port.translation.structure.kept_constructors.also_written import is_own_function
-from port.translation.structure.kept_constructors.call_forms import Container, MadeFunction, MadeLayer, Own
+from port.translation.structure.kept_constructors.call_forms import (
+    Container,
+    MadeFunction,
+    MadeLayer,
+    MadeParameter,
+    Own,
+)
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.known import Known, Owner
 from port.translation.structure.kept_constructors.names import NOTHING
@@ -62,6 +68,8 @@ class ExpressionWriter(ast.NodeTransformer):
                 if any(function_form(call.module) != self.known.values.expression(call.called) for call in calls):
                     raise CannotKeep(f"{ast.unparse(node)} gives functions that its arguments tell apart")
                 return self.visit(node.func)  # type: ignore[no-any-return]
+            case MadeParameter(unsaid):
+                return self.part(self.with_random_streams(self.said(unsaid)))
             case Container(function, is_named):
                 return self._container(node, function, is_named)
             case Own(_):
@@ -187,7 +195,7 @@ class ExpressionWriter(ast.NodeTransformer):
             method = self._method(node)
             return isinstance(node.func, ast.Name) or self.known.takes_options(method)
         if isinstance(thing, type):
-            return issubclass(thing, torch.nn.Module)
+            return issubclass(thing, torch.nn.Module | torch.nn.Parameter)
         return isinstance(thing, FunctionType) and self.known.takes_options(thing)
 
     def said(self, tree: E) -> E:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Iterable
 from types import FunctionType
 
 from port.translation.frontend.construction.function_trees import calls_of, definition_of
@@ -12,7 +13,7 @@ from port.translation.structure.kept_constructors.also_written import is_own_fun
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.comments import take_comments
 from port.translation.structure.kept_constructors.known import Known, Owner
-from port.translation.structure.kept_constructors.needed_statements import attributes_assigned, with_needed
+from port.translation.structure.kept_constructors.needed_statements import Reads, attributes_assigned, with_needed
 from port.translation.structure.kept_constructors.statement_writer import StatementWriter
 
 
@@ -32,7 +33,8 @@ def body_of(function: FunctionType, known: Known, owner: Owner | None = None) ->
     if isinstance(own.body[0], ast.Expr) and isinstance(own.body[0].value, ast.Constant):
         del own.body[0]
     if owner is not None:
-        own = with_needed(own, owner.attributes, _methods_that_make(owner, known))
+        tensors = {name: _read_by(starts, function, known) for name, starts in owner.tensors.items()}
+        own = with_needed(own, owner.attributes, _methods_that_make(owner, known), tensors, owner.instances)
     writing = StatementWriter(known, function, own, owner)
     statements = writing.block(own.body)
     if not statements:
@@ -74,6 +76,16 @@ def _bare_tuple(value: ast.expr) -> ast.expr:
     if not isinstance(value, ast.Tuple) or len(value.elts) < 2:
         return value
     return ast.Name(", ".join(map(ast.unparse, value.elts)), ast.Load())
+
+
+def _read_by(starts: Iterable[syntax.Expr], function: FunctionType, known: Known) -> Reads:
+    """What a function reads where it makes a tensor as the written one has it."""
+    reads = Reads()
+    for start in starts:
+        for node in syntax.walk(known.forms.said_in(function, start)):
+            if isinstance(node, syntax.Hole):
+                reads.take(ast.parse(node.name, mode="eval"))
+    return reads
 
 
 def _methods_that_make(owner: Owner, known: Known) -> set[str]:

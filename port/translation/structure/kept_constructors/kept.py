@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
@@ -34,7 +34,12 @@ from port.translation.structure.kept_constructors.inherited import inherited_con
 from port.translation.structure.kept_constructors.known import Known, Owner
 from port.translation.structure.kept_constructors.names import Names
 from port.translation.structure.kept_constructors.original_classes import class_definition
-from port.translation.structure.kept_constructors.reads import attributes_of_any, attributes_read, texts_in
+from port.translation.structure.kept_constructors.reads import (
+    attributes_in,
+    attributes_of_any,
+    attributes_read,
+    texts_in,
+)
 from port.translation.structure.kept_constructors.signatures import parameters_of, refusal
 from port.translation.structure.kept_constructors.statement_writer import NO_MODULE, base_of
 
@@ -48,12 +53,14 @@ class HeldNames:
         written: those of them that the written ones hold.
         lacking: those that some do not have.
         tensors: names → what they start as in each instance.
+        added: names of what the written ones have in JAX alone (dropouts, random streams) → what makes it.
     """
 
     modules: frozenset[str]
     written: frozenset[str]
     lacking: frozenset[str]
     tensors: Mapping[str, tuple[syntax.Expr, ...]]
+    added: Mapping[str, syntax.Expr] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -153,10 +160,11 @@ class Keeping:
         if not is_own(made.original):
             return made  # a layer that Flax has none of
         held = self._held[made.original]
-        self._read |= attributes_read(made)
+        self._read |= attributes_read(made) | attributes_in(held.added.values())
         # What other constructors read of its modules has to be there, but for modules of which nothing is left.
         needed = {*held.written, *(self._read - held.modules)}
         owner = Owner(made.original, needed, held.modules, held.written, held.tensors, made.is_sequential)
+        owner.instances = tuple(self._calls.modules[path] for path in made.members)
         self._check_made_by_itself(made)
         construct: Any = made.original.__init__  # type: ignore[misc]
         functions = self._functions(construct, owner, made, held, fixed)
@@ -187,7 +195,7 @@ class Keeping:
         """
         modules = [self._calls.modules[path] for path in made.members]
         held = self._held[made.original]
-        for name in attributes_read(made) - held.written - {"deterministic"}:
+        for name in (attributes_read(made) | attributes_in(held.added.values())) - held.written - {"deterministic"}:
             if not all(hasattr(module, name) for module in modules):
                 raise CannotKeep(f"{made.name} reads {name}, which its constructor does not make")
         for argument in made.arguments:
@@ -223,7 +231,8 @@ class Keeping:
             head.append(options_gathered())
         head += [refusal(made.name, name, value) for name, value in fixed.items()]
         head += [own_attribute(name, NO_MODULE) for name in sorted(held.lacking & held.written)]
-        body = (*head, *([] if lines is None else [lines])) or (syntax.Pass(),)
+        tail = [own_attribute(name, added) for name, added in held.added.items()] if made.members else []
+        body = (*head, *([] if lines is None else [lines]), *tail) or (syntax.Pass(),)
         own = (syntax.Parameter("self"),) if lines is None else parameters_of(construct, self._values)
         # What gathers those by name is last.
         given = sorted((*own, *common_parameters()), key=lambda each: each.kind == "**")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from port.translation.frontend.construction.construction_calls import (
@@ -18,7 +19,7 @@ from port.translation.ir.module_tree import ModuleTree, identifier
 from port.translation.structure.class_building import ClassBuilding
 from port.translation.structure.class_merge import ClassForm
 from port.translation.structure.constructors import function_form, is_function
-from port.translation.structure.held_tensors import AllRuns
+from port.translation.structure.held_tensors import AllRuns, layout_held
 from port.translation.structure.init_inference import Initial
 from port.translation.structure.kept_constructors.call_forms import CallForms
 from port.translation.structure.kept_constructors.called_arguments import CalledArguments
@@ -47,9 +48,11 @@ class KeptBuilding(ClassBuilding):
         made: ConstructionCalls,
         fixed: frozenset[str],
     ) -> None:
-        super().__init__(runs, calls, tree, initial, CalledArguments(made, tree))
+        self._numbers = CalledArguments(made, tree, partial(layout_held, runs))
+        super().__init__(runs, calls, tree, initial, self._numbers)
         self._made_calls, self._fixed = made, fixed
         self._forms: dict[type, list[ClassForm]] = defaultdict(list)
+        self._added: dict[type, list[dict[str, syntax.Expr]]] = defaultdict(list)
         self._tensors: dict[type, dict[str, tuple[syntax.Expr, ...]]] = defaultdict(dict)
 
     def program(self) -> Program:
@@ -72,14 +75,41 @@ class KeptBuilding(ClassBuilding):
         form = super()._form(path)
         if not is_own(type(form.module)):
             return form
-        own = {identifier(name): name for name in _names(form.module)}
-        if others := sorted(form.attributes.keys() - own.keys()):
-            raise CannotKeep(f"{type(form.module).__name__} holds {others[0]}, which the original does not")
+        own = {identifier(name) for name in _names(form.module)}
+        added = {name: made for name, made in form.attributes.items() if name not in own}
+        form, added = self._with_names_of_their_own(form, added)
+        self._added[type(form.module)].append(added)
         tensors = self._tensors[type(form.module)]
         for name in (*form.module._parameters, *form.module._buffers):
             if identifier(name) in form.attributes:
                 tensors[name] = (*tensors.get(name, ()), form.attributes[identifier(name)])
         return self._taken(form, dict.fromkeys(form.attributes, _THERE))
+
+    def _with_names_of_their_own(
+        self, form: ClassForm, added: Mapping[str, syntax.Expr]
+    ) -> tuple[ClassForm, dict[str, syntax.Expr]]:
+        """An instance, and what it has in JAX alone, under names of which the original has nothing.
+
+        The original may hold a rate as ``dropout``: the layer that drops is ``dropout_layer`` then.
+        """
+        names = {name: f"{name}_layer" if hasattr(form.module, name) else name for name in added}
+
+        def of(node: syntax.Node) -> syntax.Node:
+            match node:
+                case syntax.Call(func=syntax.Attribute(value=syntax.Name("self"), attr=name)) if name in names:
+                    return replace(node, func=syntax.Attribute(syntax.Name("self"), names[name]))
+            return node
+
+        body = form.body
+        if body is not None:
+            statements = tuple(syntax.transformed(each, of) for each in body.statements)
+            body = replace(body, statements=statements, returns=body.returns and syntax.transformed(body.returns, of))
+        attributes = {names.get(name, name): made for name, made in form.attributes.items()}
+        said = self._numbers.said_by_attributes
+        return (
+            replace(form, attributes=attributes, body=body),
+            {names[name]: said(form.path, made) for name, made in added.items()},
+        )
 
     def _sequential_form(self, path: str) -> ClassForm:
         return self._taken(super()._sequential_form(path), {})
@@ -101,10 +131,17 @@ class KeptBuilding(ClassBuilding):
         lacking = {
             name for name in written for form in forms if name not in form.attributes and not hasattr(form.module, name)
         }
-        return HeldNames(frozenset(modules), frozenset(written), frozenset(lacking), self._tensors[cls])
+        added, *others = self._added[cls]
+        for other in others:
+            if other != added:
+                raise CannotKeep(f"the instances of {cls.__name__} differ in what they have in JAX alone")
+        return HeldNames(frozenset(modules), frozenset(written), frozenset(lacking), self._tensors[cls], added)
 
     def _layer(self, path: str) -> syntax.Expr | None:
-        """What is written for a layer."""
+        """What is written for a layer, or for a parameter of a list's or a dict's."""
+        if path not in self.tree.modules:
+            owner, _, name = path.rpartition(".")
+            return self._own(owner, name)
         module = self.tree.modules[path]
         if not is_function(module):
             return self._made(path)

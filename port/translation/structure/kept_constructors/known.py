@@ -29,6 +29,7 @@ class Owner:
         is_sequential: whether what it holds are the items of a Sequential.
         methods: that are called → their functions; grows.
         static: names of those that take no instance; grows.
+        instances: of the original.
     """
 
     original: type
@@ -39,6 +40,7 @@ class Owner:
     is_sequential: bool = False
     methods: dict[str, FunctionType] = field(default_factory=dict)
     static: set[str] = field(default_factory=set)
+    instances: tuple[Any, ...] = ()
 
 
 class Known:

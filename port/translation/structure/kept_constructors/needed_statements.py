@@ -3,10 +3,36 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
 
 
-def with_needed(definition: ast.FunctionDef, attributes: set[str], methods: set[str]) -> ast.FunctionDef:
+@dataclass
+class Reads:
+    """What a function reads: names of its own, and attributes of ``self``."""
+
+    names: set[str] = field(default_factory=set)
+    attributes: set[str] = field(default_factory=set)
+
+    def take(self, tree: ast.AST) -> None:
+        """Take in what an expression or a statement reads."""
+        for node in ast.walk(tree):
+            match node:
+                case ast.Attribute(value=owner, attr=name) if _is_self(owner):
+                    self.attributes.add(name)
+                case ast.Name(id=name, ctx=ast.Load()) if name != "self":
+                    self.names.add(name)
+
+
+def with_needed(
+    definition: ast.FunctionDef,
+    attributes: set[str],
+    methods: set[str],
+    tensors: Mapping[str, Reads],
+    modules: Sequence[object] = (),
+) -> ast.FunctionDef:
     """A function without the statements that nothing needs.
 
     The order of statements is not looked at: what assigns a name that is read anywhere stays.
@@ -15,83 +41,154 @@ def with_needed(definition: ast.FunctionDef, attributes: set[str], methods: set[
         definition: of the function.
         attributes: those of ``self`` that are needed; what is read in the statements that stay is taken in.
         methods: those of ``self`` that make some of these.
+        tensors: attributes that are parameters or buffers → what is read where they are made as they are written.
+        modules: what ``self`` became.
     """
-    own = own_names(definition)
-    names: set[str] = set()
-    kept: set[ast.stmt] = set()
-    while True:
-        before = len(names), len(attributes), len(kept)
-        for statement in definition.body:
-            _look(statement, names, attributes, methods, kept)
-            names &= own
-        if before == (len(names), len(attributes), len(kept)):
-            break
-    definition.body = _only(definition.body, kept)
+    _Needed(definition, attributes, methods, tensors, modules).leave()
     return definition
 
 
-def _look(statement: ast.stmt, names: set[str], attributes: set[str], methods: set[str], kept: set[ast.stmt]) -> bool:
-    """Take in a statement if it is needed, and what it reads."""
-    inside = [part for block in blocks_of(statement) for part in block]
-    if inside:
-        looked = [_look(part, names, attributes, methods, kept) for part in inside]  # at all of them
-        needed = any(looked)
-        needed = needed or (isinstance(statement, ast.FunctionDef) and statement.name in names)
-    else:
-        needed = _is_needed(statement, names, attributes, methods)
-    if needed:
-        kept.add(statement)
-        if isinstance(statement, ast.FunctionDef):
-            kept.update(inside)
-        _take_reads(_head(statement), names, attributes)
-    return needed
+class _Needed:
+    """The statements of a function that are needed, as they are found."""
 
+    def __init__(
+        self,
+        definition: ast.FunctionDef,
+        attributes: set[str],
+        methods: set[str],
+        tensors: Mapping[str, Reads],
+        modules: Sequence[object],
+    ) -> None:
+        self.definition, self.methods, self.tensors, self.modules = definition, methods, tensors, modules
+        self.reads = Reads(attributes=attributes)
+        self.kept: set[ast.stmt] = set()
 
-def _is_needed(statement: ast.stmt, names: set[str], attributes: set[str], methods: set[str]) -> bool:
-    match statement:
-        case ast.Return(value=value):
-            return value is not None
-        case ast.Raise() | ast.Assert():
-            return True
-        case ast.Continue() | ast.Break() | ast.Global() | ast.Nonlocal():
-            return True
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method)) as call):
-            if _is_super(owner):
+    def leave(self) -> None:
+        """Leave these in the function."""
+        own, reads = own_names(self.definition), self.reads
+        while True:
+            before = len(reads.names), len(reads.attributes), len(self.kept)
+            for statement in self.definition.body:
+                self._look(statement)
+                reads.names &= own
+            if before == (len(reads.names), len(reads.attributes), len(self.kept)):
+                break
+        self.definition.body = _only(self.definition.body, self.kept)
+
+    def _look(self, statement: ast.stmt) -> bool:
+        """Take in a statement if it is needed, and what it reads."""
+        inside = [part for block in blocks_of(statement) for part in block]
+        if inside:
+            looked = [self._look(part) for part in inside]  # at all of them
+            needed = any(looked)
+            needed = needed or (isinstance(statement, ast.FunctionDef) and statement.name in self.reads.names)
+        else:
+            needed = self._is_needed(statement)
+        if needed:
+            self.kept.add(statement)
+            if isinstance(statement, ast.FunctionDef):
+                self.kept.update(inside)
+            self._take_reads(statement)
+        return needed
+
+    def _take_reads(self, statement: ast.stmt) -> None:
+        match _tensor_made(statement):
+            case str(name), made if name in self.tensors:
+                self.reads.names |= self.tensors[name].names
+                self.reads.attributes |= self.tensors[name].attributes
+                if isinstance(made, ast.IfExp):
+                    self.reads.take(made.test)
+                return
+        for tree in _head(statement):
+            self.reads.take(tree)
+
+    def _is_needed(self, statement: ast.stmt) -> bool:
+        match statement:
+            case ast.Return(value=value):
+                return value is not None
+            case ast.Raise() | ast.Assert():
                 return True
-            if method.endswith("_") and not method.startswith("_"):
-                return False  # of a tensor's numbers: how these start, the construction has shown
-            if _is_self(owner):
-                if method in ("register_buffer", "register_parameter"):
-                    return any(isinstance(each, ast.Constant) and each.value in attributes for each in call.args[:1])
-                return method in ("add_module", "append", "extend", "insert", "update") or method in methods
-            return _is_any(owner, names, attributes)
-        case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[owner, *_])):
-            return _is_self(owner) or _is_any(owner, names, attributes)
-        case ast.Assign(targets=targets):
-            return any(_is_any(target, names, attributes) for target in targets)
-        case ast.AnnAssign(target=target, value=value):
-            return value is not None and _is_any(target, names, attributes)
-        case ast.AugAssign(target=target):
-            return _is_any(target, names, attributes)
-    return False
+            case ast.Continue() | ast.Break() | ast.Global() | ast.Nonlocal():
+                return True
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method)) as call):
+                if _is_super(owner):
+                    return True
+                if method.endswith("_") and not method.startswith("_"):
+                    return False  # of a tensor's numbers: how these start, the construction has shown
+                if _is_self(owner):
+                    if method in _REGISTER:
+                        return any(
+                            isinstance(each, ast.Constant) and each.value in self.reads.attributes
+                            for each in call.args[:1]
+                        )
+                    return method in ("add_module", "append", "extend", "insert", "update") or method in self.methods
+                return self._is_any(owner)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[owner, *_])):
+                return _is_self(owner) or self._is_any(owner)
+            case ast.Assign(targets=targets):
+                return any(self._is_any(target) for target in targets)
+            case ast.AnnAssign(target=target, value=value):
+                return value is not None and self._is_any(target)
+            case ast.AugAssign(target=target):
+                return self._is_any(target)
+        return False
+
+    def _is_any(self, target: ast.expr) -> bool:
+        """Whether what is assigned, or changed, is needed."""
+        if isinstance(target, ast.Attribute) and not _is_self(target.value) and self._is_tensor(target):
+            return False  # its numbers; and which tensors are one, the translation has seen
+        match target:
+            case ast.Tuple(elts=items) | ast.List(elts=items):
+                return any(self._is_any(item) for item in items)
+            case ast.Name(id=name):
+                return name in self.reads.names
+            case ast.Attribute(value=owner, attr=name) if _is_self(owner):
+                return name in self.reads.attributes
+            case ast.Attribute(attr="data"):
+                return False  # a tensor's numbers
+            case ast.Attribute(value=inside) | ast.Subscript(value=inside) | ast.Starred(value=inside):
+                return self._is_any(inside)
+            case ast.Call(func=function):
+                return self._is_any(function)
+        return False
+
+    def _is_tensor(self, node: ast.expr) -> bool:
+        """Whether a chain of attributes, ``self.embed.weight``, became a tensor."""
+        return bool(self.modules) and all(isinstance(_followed(node, each), Tensor) for each in self.modules)
 
 
-def _is_any(target: ast.expr, names: set[str], attributes: set[str]) -> bool:
-    """Whether what is assigned, or changed, is needed."""
-    match target:
-        case ast.Tuple(elts=items) | ast.List(elts=items):
-            return any(_is_any(item, names, attributes) for item in items)
-        case ast.Name(id=name):
-            return name in names
-        case ast.Attribute(value=owner, attr=name) if _is_self(owner):
-            return name in attributes
-        case ast.Attribute(attr="data"):
-            return False  # a tensor's numbers
-        case ast.Attribute(value=inside) | ast.Subscript(value=inside) | ast.Starred(value=inside):
-            return _is_any(inside, names, attributes)
-        case ast.Call(func=function):
-            return _is_any(function, names, attributes)
-    return False
+_REGISTER = ("register_buffer", "register_parameter")
+
+
+def _tensor_made(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """The attribute of ``self`` that a statement makes, and of what."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(value=owner, attr=name)], value=value) if _is_self(owner):
+            return name, value
+        case ast.AnnAssign(target=ast.Attribute(value=owner, attr=name), value=ast.expr() as value) if _is_self(owner):
+            return name, value
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(value=owner, attr=method), args=[ast.Constant(value=str(name)), value, *_]
+            )
+        ) if _is_self(owner) and method in _REGISTER:
+            return name, value
+    return None
+
+
+def _followed(node: ast.expr, start: object) -> object:
+    """What a chain of attributes and of items leads to from ``self``; None where that cannot be told."""
+    match node:
+        case ast.Name(id="self"):
+            return start
+        case ast.Attribute(value=value, attr=name):
+            return getattr(_followed(value, start), name, None)
+        case ast.Subscript(value=value, slice=ast.Constant(value=str() | int() as key)):
+            try:
+                return _followed(value, start)[key]  # type: ignore[index]
+            except (TypeError, LookupError):
+                return None
+    return None
 
 
 def _head(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -105,16 +202,6 @@ def _head(statement: ast.stmt) -> Iterator[ast.AST]:
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, ast.AST):
                 yield part
-
-
-def _take_reads(trees: Iterable[ast.AST], names: set[str], attributes: set[str]) -> None:
-    for tree in trees:
-        for node in ast.walk(tree):
-            match node:
-                case ast.Attribute(value=owner, attr=name) if _is_self(owner):
-                    attributes.add(name)
-                case ast.Name(id=name, ctx=ast.Load()) if name != "self":
-                    names.add(name)
 
 
 def _only(statements: list[ast.stmt], kept: set[ast.stmt]) -> list[ast.stmt]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from port.translation.ir import syntax
 from port.translation.structure.class_merge import FoldedClass
@@ -12,7 +12,12 @@ from port.translation.structure.class_merge import FoldedClass
 def attributes_read(made: FoldedClass) -> set[str]:
     """The attributes of ``self`` that a class's call reads."""
     body = made.body
-    nodes = () if body is None else syntax.walk(*body.statements, body.returns)
+    return set() if body is None else attributes_in((*body.statements, body.returns))
+
+
+def attributes_in(trees: Iterable[syntax.Node | None]) -> set[str]:
+    """The attributes of ``self`` that statements and expressions read."""
+    nodes = syntax.walk(*trees)
     return {node.attr for node in nodes if isinstance(node, syntax.Attribute) and node.value == syntax.Name("self")}
 
 

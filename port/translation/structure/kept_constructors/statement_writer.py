@@ -8,7 +8,6 @@ from types import FunctionType
 
 import torch
 
-from port.translation.frontend.construction.construction_calls import INHERITED
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
@@ -94,10 +93,20 @@ class StatementWriter(ExpressionWriter):
             return [_appended(ast.Name("self", ast.Load()), self.visit(value))]
         target = ast.Attribute(ast.Name("self", ast.Load()), name, ast.Store())
         if owner is not None and name in owner.tensors:
-            return [ast.Assign([target], self.part(self.tensor(name, owner.tensors[name])))]
+            made = self.part(self.tensor(name, owner.tensors[name]))
+            return [ast.Assign([target], self._where_it_is_made(value, made))]
         if owner is not None and name in owner.modules and isinstance(value, ast.Constant) and value.value is None:
             return [ast.Assign([target], self.part(NO_MODULE))]
         return [ast.Assign([target], self.visit(value))]
+
+    def _where_it_is_made(self, value: ast.expr, made: ast.expr) -> ast.expr:
+        """A tensor, on the condition on which the original has one: ``nn.Parameter(…) if bias else None``."""
+        match value:
+            case ast.IfExp(test=test, orelse=ast.Constant(value=None) as nothing):
+                return ast.IfExp(self.visit(test), made, nothing)
+            case ast.IfExp(test=test, body=ast.Constant(value=None) as nothing):
+                return ast.IfExp(self.visit(test), nothing, made)
+        return made
 
     def tensor(self, name: str, starts: tuple[syntax.Expr, ...]) -> syntax.Expr:
         """What a parameter or a buffer starts as, in all instances.
@@ -105,12 +114,7 @@ class StatementWriter(ExpressionWriter):
         Raises:
             CannotKeep: it does not start alike in all of them.
         """
-        made = set()
-        for start in starts:
-            for place in {*self.known.calls.reached, (self.function, INHERITED)}:
-                if place[0] is self.function:
-                    start = self.known.forms.said(place, start)
-            made.add(self.said(start))
+        made = {self.said(self.known.forms.said_in(self.function, start)) for start in starts}
         if len(made) != 1:
             raise CannotKeep(f"{name} of {self.function.__qualname__} starts otherwise in other instances")
         return self.with_random_streams(made.pop())
