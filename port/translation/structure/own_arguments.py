@@ -30,6 +30,7 @@ from port.translation.ir.origin_expression import expression_of, leaves_of, read
 from port.translation.ir.origin_numbers import origin_of, plain
 from port.translation.structure.body import Body
 from port.translation.structure.ctor_args import OPTIONS
+from port.translation.structure.init_inference.table_formulas import worked_out_table
 from port.translation.structure.name_hints import is_reserved
 
 N = TypeVar("N", bound=syntax.Node)
@@ -163,6 +164,13 @@ class OwnArguments:
         """The lengths of a parameter or a buffer, with their origins where those are known."""
         known = None if self._known is None else self._known.sizes.get(name)
         return tuple(tensor.shape) if known is None or known != tuple(tensor.shape) else known
+
+    def table(self, name: str) -> syntax.Expr | None:
+        """How a buffer is worked out of numbers with origins; None where that is not known."""
+        known = None if self._known is None else self._known.tables.get(name)
+        if known is None or not known[0].is_open or known[1].is_meta:
+            return None
+        return worked_out_table(known[0], known[1].detach().numpy())
 
     def layer(self, path: str) -> tuple[Any, Mapping[str, Any]]:
         """The layer at a path, constructed anew, and what its constructor is given; (None, {}) if that is not known."""

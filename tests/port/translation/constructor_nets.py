@@ -247,3 +247,26 @@ class Flagged(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.fc(x))
+
+
+@dataclass
+class RotaryConfig:
+    """One of its fields is a dict."""
+
+    dim: int
+    rope: dict[str, float | str]
+
+
+class Rotary(nn.Module):
+    """Its frequencies are worked out of a count."""
+
+    frequencies: Tensor
+
+    def __init__(self, config: RotaryConfig) -> None:
+        super().__init__()
+        base, dim = config.rope["theta"], config.dim
+        self.register_buffer("frequencies", 1.0 / (base ** (torch.arange(0, dim, 2, dtype=torch.float) / dim)))
+        self.out = nn.Linear(dim // 2, dim)
+
+    def forward(self, position: Tensor) -> Tensor:
+        return self.out(torch.sin(position[..., None] * self.frequencies))

@@ -25,6 +25,8 @@ from .constructor_nets import (
     Gpt,
     MlpConfig,
     Nested,
+    Rotary,
+    RotaryConfig,
     Stages,
     Tuples,
     TwoScaled,
@@ -104,6 +106,14 @@ SMALL = {
     ),
     "at least": Case(AtLeast, {"dim": 4}, _floats(2, 4), {"dim": 24}, _floats(2, 24), {"AtLeast": {"dim": ...}}),
     "shared": Case(ReadsShared, {"dim": 4}, _floats(2, 4), {"dim": 7}, _floats(2, 7), {"ReadsShared": {"dim": ...}}),
+    "table": Case(
+        Rotary,
+        {"config": RotaryConfig(6, {"theta": 100.0, "kind": "plain"})},
+        _floats(2, 4),
+        {"config": RotaryConfig(8, {"theta": 50.0, "kind": "plain"})},
+        _floats(2, 4),
+        {"Rotary": {"config": ...}, "RotaryConfig": {"dim": ..., "rope": ...}},
+    ),
     "flags": Case(
         Flagged,
         {"dim": 4},

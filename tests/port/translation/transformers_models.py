@@ -42,9 +42,15 @@ class Architecture:
 
     def build(self) -> torch.nn.Module:
         """The small model, in evaluation, with weights of a seed."""
+        return self._built(self.small)
+
+    def build_larger(self) -> torch.nn.Module:
+        """The larger one."""
+        return self._built({**self.small, **self.larger})
+
+    def _built(self, fields: dict[str, Any]) -> torch.nn.Module:
         torch.manual_seed(0)
-        config = getattr(transformers, self.config)(**self.small)
-        module: torch.nn.Module = _class(self.name)(config)
+        module: torch.nn.Module = _class(self.name)(getattr(transformers, self.config)(**fields))
         return module.eval()
 
 
@@ -162,3 +168,5 @@ ARCHITECTURES = [
         open="hidden_size: a convolution whose weight is computed is written with its numbers",
     ),
 ]
+
+NAMED = {architecture.name: architecture for architecture in ARCHITECTURES}

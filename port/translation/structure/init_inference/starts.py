@@ -104,7 +104,13 @@ class Initial:
         return arguments, redrawn
 
     def value(
-        self, name: str, shown: str, tensor: Any, layout: Layout, sizes: tuple[int, ...] | None = None
+        self,
+        name: str,
+        shown: str,
+        tensor: Any,
+        layout: Layout,
+        sizes: tuple[int, ...] | None = None,
+        table: syntax.Expr | None = None,
     ) -> syntax.Expr:
         """The array that a module's own parameter or buffer starts with.
 
@@ -114,7 +120,10 @@ class Initial:
             tensor: torch's.
             layout: the one that the written module has it in.
             sizes: torch's lengths, which may know where they come from.
+            table: how its constructor works it out, if that is known.
         """
+        if table is not None and layout.order == tuple(range(tensor.dim())):
+            return code("table.astype(dtype)", table=table, dtype=_dtype(tensor))
         shape = tuple((sizes or tensor.shape)[dim] for dim in layout.order)
         dtype = _dtype(tensor)
         start = self._seen.starts.get(name)

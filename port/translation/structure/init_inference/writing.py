@@ -6,16 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from port.pairs.ops import elementwise, special
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
 from port.translation.structure.init_inference.constructions import Start
 from port.translation.structure.init_inference.numbers import is_short
+from port.translation.structure.init_inference.operator_expressions import operator_expression
 from port.translation.structure.init_inference.regions import boxes_of, index_of
 from port.translation.structure.init_inference.stories import Draw, Elementwise, Fixed, Number, Story, Unsaid, is_matrix
 
@@ -207,29 +206,9 @@ def _body(story: Any, drawn: list[Draw]) -> syntax.Expr | None:
             parts = [part for part in made if part is not None]
             if len(parts) < len(made):
                 return None
-            template = _TWO.get(name) or _expressions().get(f"aten.{name}")
             if name == "clamp":
                 return syntax.Call(code("jnp.clip"), tuple(parts))
-            if template is None:
-                return None
-            return code(template, **dict(zip(("input", "other"), parts, strict=False)))
+            return operator_expression(name, parts)
         case None:
             return syntax.Const(None)
     return literal(story)
-
-
-_TWO = {
-    "add": "input + other",
-    "sub": "input - other",
-    "mul": "input * other",
-    "div": "input / other",
-    "pow": "input**other",
-    "abs": "jnp.abs(input)",
-}
-
-
-@cache
-def _expressions() -> dict[str, str]:
-    """Operators of one tensor → what is written for them in JAX."""
-    pairs = (*elementwise.PAIRS, *special.PAIRS)
-    return {pair.aten: pair.jax for pair in pairs if pair.says == f"{pair.torch}(input)" and not pair.only_if}
