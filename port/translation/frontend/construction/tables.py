@@ -81,6 +81,9 @@ class Tables(TorchFunctionMode):
         if name == "arange":
             ends = args or tuple(kwargs[each] for each in ("start", "end", "step") if each in kwargs)
             return TableFormula(name, tuple(ends)) if ends and all(isinstance(end, int) for end in ends) else None
+        if name == "copy_":
+            is_whole = isinstance(args[1], torch.Tensor) and args[0].shape == args[1].shape
+            return self.of(args[1]) if is_whole else None
         if name in _SAME and args:
             return self.of(args[0]) if isinstance(args[0], torch.Tensor) else None
         if name in _UNARY and len(args) == 1:

@@ -38,6 +38,7 @@ def formula(make: Callable[[Any, Any], Tensor]) -> str | None:
         ),
         (lambda n, base: torch.exp(torch.arange(n) * -0.5).clone(), "exp(mul(arange(dim), -0.5))"),
         (lambda n, base: nn.Buffer(torch.arange(start=1, end=n) - 1), "sub(arange(1, dim), 1)"),
+        (lambda n, base: torch.empty(6).copy_(torch.arange(n)), "arange(dim)"),
         (lambda n, base: (1 - torch.arange(n).to(torch.float64)) // 2, "floor_divide(sub(1, arange(dim)), 2)"),
     ],
 )
@@ -50,6 +51,7 @@ def test_formulas_of_counts(make: Callable[[Any, Any], Tensor], expected: str) -
     [
         lambda n, base: torch.arange(n).float().mul_(2),
         lambda n, base: torch.arange(n) + torch.rand(n),
+        lambda n, base: torch.arange(n).copy_(torch.tensor([7])),
         lambda n, base: torch.linspace(0, 1, n),
         lambda n, base: torch.add(torch.arange(n), torch.arange(n), alpha=2),
         lambda n, base: torch.arange(0.0, base, 0.5),
