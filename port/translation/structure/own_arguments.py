@@ -80,6 +80,8 @@ class OwnArguments:
         self, construction: Construction | None, tree: ModuleTree, fixed: frozenset[OwnArgument] = frozenset()
     ) -> None:
         self._known, self._tree, self._fixed = construction, tree, fixed
+        numbers = {} if construction is None else construction.constructors
+        self._paths = {number: path for path, number in numbers.items()}
 
     def speaks_of(self, path: str) -> bool:
         """Whether the class of a module says its numbers with arguments."""
@@ -180,8 +182,6 @@ class OwnArguments:
 
     def _in_constructor(self, path: str, origin: Origin) -> syntax.Expr | None:
         """An origin as the constructor of a module says it; None where it has nothing to do with its arguments."""
-        assert self._known is not None
-        constructor = self._known.constructors[path]
         origin = with_leaves(origin, lambda each: self._kept(path, each) or each)
         if not any(isinstance(each, ConstructorArgument) for each in leaves_of(origin)):
             return None
@@ -189,19 +189,36 @@ class OwnArguments:
         free: list[str] = []
 
         def leaf(each: Origin) -> syntax.Expr | None:
-            if not isinstance(each, ConstructorArgument) or each.constructor != constructor:
+            argument = self._handed_down(path, each) if isinstance(each, ConstructorArgument) else None
+            if argument is None:
                 return None
-            owner, value = self._argument(path, each.argument)
-            name = _first_name(each.argument)
+            owner, value = self._argument(path, argument)
+            name = _first_name(argument)
             if name in OPTIONS or is_reserved(name):
                 return None
             if owner in self._fixed:
                 return literal(value)
-            free.append(each.argument)
-            return code(each.argument)
+            free.append(argument)
+            return code(argument)
 
         made = expression_of(origin, leaf)
         return made if free else None
+
+    def _handed_down(self, path: str, wanted: ConstructorArgument) -> str | None:
+        """An argument of this constructor's, or of one around it, as this one is given it; None where it is not."""
+        assert self._known is not None
+        number = self._known.constructors[path]
+        if wanted.constructor == number:
+            return wanted.argument
+        if wanted.constructor > number:
+            return None
+        for name, value in self._known.arguments[path].items():
+            given = self._known.objects(value) if is_configuration(value) else origin_of(value)
+            around = self._paths.get(given.constructor) if isinstance(given, ConstructorArgument) else None
+            above = None if around is None else self._handed_down(around, wanted)
+            if above is not None and f"{above}.".startswith(f"{given.argument}."):
+                return name + above.removeprefix(given.argument)
+        return None
 
     def _kept(self, path: str, origin: Origin) -> Origin | None:
         """What the constructor of a module has made an attribute of, ``self.rate = config.rate``."""

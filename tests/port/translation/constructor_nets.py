@@ -270,3 +270,41 @@ class Rotary(nn.Module):
 
     def forward(self, position: Tensor) -> Tensor:
         return self.out(torch.sin(position[..., None] * self.frequencies))
+
+
+@dataclass
+class DrawnConfig:
+    """With the spread of the weights that a model draws."""
+
+    dim: int
+    spread: float = 0.5
+
+
+class DrawnBlock(nn.Module):
+    """Drawn by the model around it."""
+
+    def __init__(self, config: DrawnConfig) -> None:
+        super().__init__()
+        self.fc = nn.Linear(config.dim, config.dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.fc(x))
+
+
+class Drawn(nn.Module):
+    """It draws its layers, and those within."""
+
+    def __init__(self, config: DrawnConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.inside = DrawnBlock(config)
+        self.out = nn.Linear(config.dim, 2)
+        self.apply(self._draw)
+
+    def _draw(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=self.config.spread * self.config.dim**-0.5)
+            nn.init.zeros_(module.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.inside(x))

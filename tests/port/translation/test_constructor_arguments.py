@@ -20,6 +20,8 @@ from .constructed_anew import apart, classes, taken
 from .constructor_nets import (
     Config,
     Derived,
+    Drawn,
+    DrawnConfig,
     Flagged,
     FromNamespace,
     Gpt,
@@ -208,6 +210,16 @@ def test_another_is_written_as_the_same_classes(name: str) -> None:
     one, two = (classes(translated(each, construct=True)).partition("F.expect") for each in (case, other))
     assert one[0] == two[0]
     assert one[2].partition("\n")[2] == two[2].partition("\n")[2]
+
+
+def test_weights_are_drawn_with_the_numbers_of_a_configuration() -> None:
+    """A model draws what lies in its parts, whose constructors are given the same configuration."""
+    takes = {"Drawn": {"config": ...}, "DrawnConfig": {"dim": ..., "spread": 0.5}}
+    given, others = {"config": DrawnConfig(6)}, {"config": DrawnConfig(5, 2.0)}
+    case = Case(Drawn, given, _floats(2, 6), others, _floats(2, 5), takes)
+    check(case, construct=True)
+    source = translated(case, construct=True).source
+    assert source.count("kernel_init=nnx.initializers.normal(config.spread * config.dim**-0.5)") == 2
 
 
 def test_it_takes_inputs_of_other_lengths() -> None:

@@ -15,8 +15,16 @@ _SAME = ("clone", "contiguous", "detach", "float", "double", "to", "type", "type
 """What leaves the numbers as they are, but for their precision."""
 _BINARY = {
     **{name: name for name in ("add", "sub", "mul", "div", "pow", "floor_divide")},
-    **{"__add__": "add", "__sub__": "sub", "__mul__": "mul", "__truediv__": "div", "__floordiv__": "floor_divide"},
-    **{"true_divide": "div", "multiply": "mul", "divide": "div", "subtract": "sub", "__pow__": "pow"},
+    "__add__": "add",
+    "__sub__": "sub",
+    "__mul__": "mul",
+    "__truediv__": "div",
+    "__floordiv__": "floor_divide",
+    "true_divide": "div",
+    "multiply": "mul",
+    "divide": "div",
+    "subtract": "sub",
+    "__pow__": "pow",
 }
 _REFLECTED = {
     "__radd__": "add",

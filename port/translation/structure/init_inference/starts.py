@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from port.errors import PortError, UsageError
+from port.translation.frontend.construction.draws import OpenDraw
 from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
@@ -41,6 +42,7 @@ class Initial:
         seen: how they start.
         layers: paths of the layers kept whole → the torch layer.
         folded: paths of the linear layers whose inputs are put in another order.
+        draws: names of parameters → how they are drawn, where a number of that knows its origin.
 
     Attributes:
         tables: names → the arrays that are kept whole.
@@ -53,9 +55,10 @@ class Initial:
         seen: Seen | None = None,
         layers: dict[str, Any] | None = None,
         folded: set[str] | None = None,
+        draws: Mapping[str, OpenDraw] | None = None,
     ) -> None:
         self._seen = seen or Seen()
-        self._writer = Writer()
+        self._writer = Writer(draws or {})
         self._layers: dict[str, dict[str, tuple[str, Start]]] = {}
         for path, layer in (layers or {}).items():
             own = {

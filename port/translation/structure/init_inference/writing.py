@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from port.translation.frontend.construction.draws import OpenDraw
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
 from port.translation.structure.init_inference.constructions import Start
@@ -25,12 +26,16 @@ _BY_FANS = ((1.0, "fan_in"), (2.0, "fan_in"), (2.0, "fan_out"), (1.0, "fan_avg")
 class Writer:
     """Writes initializers, and keeps what they need.
 
+    Args:
+        open_draws: names of parameters → how they are drawn, where a number of that knows its origin.
+
     Attributes:
         tables: names → the arrays that are kept whole.
         unsaid: names of parameters that no initializer is known for → why.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, open_draws: Mapping[str, OpenDraw] | None = None) -> None:
+        self._open = open_draws or {}
         self.tables: dict[str, np.ndarray] = {}
         self.unsaid: dict[str, str] = {}
         self.votes: Counter[syntax.Expr] = Counter()
@@ -117,34 +122,49 @@ class Writer:
                 return called("nnx.initializers.orthogonal", **given, **({"column_axis": axis} if axis != -1 else {}))
             case Draw("uniform" | "truncated") if start.values.dtype.kind == "c":
                 return None  # jax's draw real numbers alone
+            case Draw() if (drawn := self._with_origins(story, name)) is not None:
+                return next(_plain(drawn))
             case Draw():
                 return max(_candidates(story, shape), key=lambda made: self.votes[made], default=None)
             case Elementwise():
                 return _function(story)
         return None
 
+    def _with_origins(self, draw: Draw, name: str) -> Draw | None:
+        """The same draw with numbers that know where they come from; None where none does."""
+        known = self._open.get(name)
+        if known is None or known.kind != draw.kind or len(known.numbers) != len(draw.numbers):
+            return None
+        if not all(math.isclose(*both, rel_tol=1e-9) for both in zip(known.numbers, draw.numbers, strict=True)):
+            return None
+        return replace(draw, numbers=known.numbers)
+
 
 def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[syntax.Expr]:
     """The initializers that draw just so, the plainest first."""
+    plain = list(_plain(draw))
+    by_fans: list[syntax.Expr] = []
     match draw.kind, draw.numbers:
+        case "uniform", (low, high) if low == -high:
+            by_fans = list(_by_fans(high / math.sqrt(3), shape, "uniform"))
+        case "normal", (mean, std) if mean == 0:
+            by_fans = list(_by_fans(std, shape, "normal"))
+    return [*plain, *by_fans] if not plain or is_short(draw.numbers[1]) else [*by_fans, *plain]
+
+
+def _plain(draw: Draw) -> Iterator[syntax.Expr]:
+    """The initializer that says a draw's numbers."""
+    match draw.kind, draw.numbers:
+        case "uniform", (0, high):
+            yield code("nnx.initializers.uniform(scale=high)", high=high)
         case "uniform", (low, high):
-            by_fans = list(_by_fans(high / math.sqrt(3), shape, "uniform")) if low == -high else []
-            plain = (
-                code("nnx.initializers.uniform(scale=high)", high=high)
-                if low == 0
-                else code("port.nn.torch_uniform(low, high)", low=low, high=high)
-            )
+            yield code("port.nn.torch_uniform(low, high)", low=low, high=high)
         case "normal", (mean, std):
-            by_fans = list(_by_fans(std, shape, "normal")) if mean == 0 else []
-            plain = _shifted(code("nnx.initializers.normal(std)", std=std), mean)
+            yield _shifted(code("nnx.initializers.normal(std)", std=std), mean)
         case "truncated", (mean, std, low, high):
-            by_fans = []
             bounds = {"lower": _rounded((low - mean) / std), "upper": _rounded((high - mean) / std)}
             given = {} if bounds == {"lower": -2.0, "upper": 2.0} else bounds
-            plain = _shifted(called("nnx.initializers.truncated_normal", std, **given), mean)
-        case _:
-            return []
-    return [plain, *by_fans] if is_short(draw.numbers[1]) else [*by_fans, plain]
+            yield _shifted(called("nnx.initializers.truncated_normal", std, **given), mean)
 
 
 def called(function: str, *arguments: Any, **options: Any) -> syntax.Expr:
