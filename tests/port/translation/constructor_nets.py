@@ -250,6 +250,27 @@ class Flagged(nn.Module):
 
 
 @dataclass
+class WeightNormConfig:
+    """Of a layer within another."""
+
+    dim: int
+    kernel: int = 3
+
+
+class Masked(nn.Module):
+    """A parameter of an older way to make one, and a convolution whose weight is computed."""
+
+    def __init__(self, config: WeightNormConfig) -> None:
+        super().__init__()
+        self.mask = nn.Parameter(torch.Tensor(config.dim).uniform_())
+        conv = nn.Conv1d(config.dim, 2 * config.dim, config.kernel, padding=config.kernel // 2)
+        self.conv = nn.utils.parametrizations.weight_norm(conv)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv((x + self.mask).transpose(1, 2))
+
+
+@dataclass
 class RotaryConfig:
     """One of its fields is a dict."""
 

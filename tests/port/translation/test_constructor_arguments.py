@@ -25,6 +25,7 @@ from .constructor_nets import (
     Flagged,
     FromNamespace,
     Gpt,
+    Masked,
     MlpConfig,
     Nested,
     Rotary,
@@ -33,6 +34,7 @@ from .constructor_nets import (
     Tuples,
     TwoScaled,
     Vit,
+    WeightNormConfig,
 )
 from .odd_constructors import AtLeast, Branching, Looked, MadeUp, Once, ReadsShared, Stepped, Windows
 
@@ -108,6 +110,14 @@ SMALL = {
     ),
     "at least": Case(AtLeast, {"dim": 4}, _floats(2, 4), {"dim": 24}, _floats(2, 24), {"AtLeast": {"dim": ...}}),
     "shared": Case(ReadsShared, {"dim": 4}, _floats(2, 4), {"dim": 7}, _floats(2, 7), {"ReadsShared": {"dim": ...}}),
+    "layer within a layer": Case(
+        Masked,
+        {"config": WeightNormConfig(4)},
+        _floats(2, 7, 4),
+        {"config": WeightNormConfig(6, 5)},
+        _floats(2, 7, 6),
+        {"Masked": {"config": ...}, "WeightNormConfig": {"dim": ..., "kernel": 3}},
+    ),
     "table": Case(
         Rotary,
         {"config": RotaryConfig(6, {"theta": 100.0, "kind": "plain"})},

@@ -1,4 +1,4 @@
-"""Architectures of ``transformers``: what is written at two layers of 32 is constructed at three of 48, and proved there.
+"""Architectures of ``transformers``: what is written at two layers of 32 is constructed at three of 48, and proved.
 
     python -m tests.port.translation.transformers_table [NAME …] [--lines FILE] [--seconds 3000] [--table]
 

@@ -55,4 +55,4 @@ def test_as_the_original_reads_it() -> None:
     made = port.translate(Heads(Config(6, 2)), torch.randn(2, 6), construct=lambda: Heads(Config(6, 2)))
     assert made.proof is not None and made.proof.agrees
     assert "self.head_dim = config.dim // config.heads" in made.source
-    assert "nnx.Linear(config.dim, 3 * self.head_dim" in made.source
+    assert "config.dim, 3 * self.head_dim," in made.source
