@@ -30,6 +30,7 @@ from port.translation.ir.origin_expression import expression_of, leaves_of, read
 from port.translation.ir.origin_numbers import origin_of, plain
 from port.translation.structure.body import Body
 from port.translation.structure.ctor_args import OPTIONS
+from port.translation.structure.handed_arguments import HandedArguments
 from port.translation.structure.init_inference.table_formulas import worked_out_table
 from port.translation.structure.name_hints import is_reserved
 
@@ -80,8 +81,7 @@ class OwnArguments:
         self, construction: Construction | None, tree: ModuleTree, fixed: frozenset[OwnArgument] = frozenset()
     ) -> None:
         self._known, self._tree, self._fixed = construction, tree, fixed
-        numbers = {} if construction is None else construction.constructors
-        self._paths = {number: path for path, number in numbers.items()}
+        self._handed = None if construction is None else HandedArguments(construction)
 
     def speaks_of(self, path: str) -> bool:
         """Whether the class of a module says its numbers with arguments."""
@@ -189,7 +189,8 @@ class OwnArguments:
         free: list[str] = []
 
         def leaf(each: Origin) -> syntax.Expr | None:
-            argument = self._handed_down(path, each) if isinstance(each, ConstructorArgument) else None
+            assert self._handed is not None
+            argument = self._handed.as_given(path, each) if isinstance(each, ConstructorArgument) else None
             if argument is None:
                 return None
             owner, value = self._argument(path, argument)
@@ -203,22 +204,6 @@ class OwnArguments:
 
         made = expression_of(origin, leaf)
         return made if free else None
-
-    def _handed_down(self, path: str, wanted: ConstructorArgument) -> str | None:
-        """An argument of this constructor's, or of one around it, as this one is given it; None where it is not."""
-        assert self._known is not None
-        number = self._known.constructors[path]
-        if wanted.constructor == number:
-            return wanted.argument
-        if wanted.constructor > number:
-            return None
-        for name, value in self._known.arguments[path].items():
-            given = self._known.objects(value) if is_configuration(value) else origin_of(value)
-            around = self._paths.get(given.constructor) if isinstance(given, ConstructorArgument) else None
-            above = None if around is None else self._handed_down(around, wanted)
-            if above is not None and f"{above}.".startswith(f"{given.argument}."):
-                return name + above.removeprefix(given.argument)
-        return None
 
     def _kept(self, path: str, origin: Origin) -> Origin | None:
         """What the constructor of a module has made an attribute of, ``self.rate = config.rate``."""

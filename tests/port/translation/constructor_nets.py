@@ -312,6 +312,15 @@ class DrawnBlock(nn.Module):
         return torch.relu(self.fc(x))
 
 
+@dataclass
+class PatchConfig:
+    """Of images."""
+
+    dim: int
+    size: int
+    patch: int = 4
+
+
 class Drawn(nn.Module):
     """It draws its layers, and those within."""
 
@@ -329,3 +338,27 @@ class Drawn(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.out(self.inside(x))
+
+
+class Patches(nn.Module):
+    """It knows how many there are."""
+
+    def __init__(self, config: PatchConfig) -> None:
+        super().__init__()
+        self.number = (config.size // config.patch) ** 2
+        self.conv = nn.Conv2d(3, config.dim, config.patch, config.patch)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x).flatten(2).transpose(1, 2)
+
+
+class Positions(nn.Module):
+    """It has as many positions as a module within has patches."""
+
+    def __init__(self, config: PatchConfig) -> None:
+        super().__init__()
+        self.patches = Patches(config)
+        self.positions = nn.Parameter(torch.zeros(1, self.patches.number, config.dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.patches(x) + self.positions

@@ -28,6 +28,8 @@ from .constructor_nets import (
     Masked,
     MlpConfig,
     Nested,
+    PatchConfig,
+    Positions,
     Rotary,
     RotaryConfig,
     Stages,
@@ -117,6 +119,14 @@ SMALL = {
         {"config": WeightNormConfig(6, 5)},
         _floats(2, 7, 6),
         {"Masked": {"config": ...}, "WeightNormConfig": {"dim": ..., "kernel": 3}},
+    ),
+    "of a module within": Case(
+        Positions,
+        {"config": PatchConfig(6, 12)},
+        _floats(2, 3, 12, 12),
+        {"config": PatchConfig(8, 6, 3)},
+        _floats(2, 3, 6, 6),
+        {"Positions": {"config": ...}, "PatchConfig": {"dim": ..., "size": ..., "patch": 4}},
     ),
     "table": Case(
         Rotary,

@@ -70,8 +70,7 @@ def is_whole(row: Row) -> bool:
             of_call = f" in example call {call}" if call > 1 else ""
             if not all(f"{what}{of_call}" in rows for what in wanted):
                 return False
-            at_others = [what for what in rows if " at " in what and what.endswith(of_call)]
-            if row["other_lengths"] and not at_others:
+            if not any(" at " in what and what.endswith(of_call) for what in rows):
                 return False
     return True
 
