@@ -78,6 +78,12 @@ def sized(construction: Construction, module: Any, calls: Iterable[Given]) -> Si
     return found if is_alike(made, module) else None
 
 
+def modules_of(model: Sized) -> int:
+    """How many modules a model has."""
+    with again(0):
+        return sum(1 for _ in constructed_on_meta(model.construct)().modules())
+
+
 def constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
     """A model of the same class that another call constructs.
 
