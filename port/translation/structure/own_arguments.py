@@ -139,8 +139,10 @@ class OwnArguments:
                 return node
             literals = [each for each in leaves_of(node.origin) if isinstance(each, LiteralAt)]
             # A number without a place is a rule's own: a length that it has worked with.
-            if any(each.location is None for each in literals) or len(literals) == len(list(leaves_of(node.origin))):
+            if any(each.location is None for each in literals):
                 return node
+            if len(literals) == len(list(leaves_of(node.origin))):
+                return _of_literals(node)
             new: dict[str, syntax.Expr] = {}
 
             def leaf(origin: Origin) -> syntax.Expr | None:
@@ -303,6 +305,18 @@ class OwnArguments:
         loop = syntax.Comprehension(syntax.Name("_"), syntax.Call(syntax.Name("range"), (counts[0],)))
         many = syntax.ListComp(first, (loop,))
         return syntax.Call(node.func, (many,) if is_list else (syntax.Starred(many),))
+
+
+_LONG = 8
+"""Letters of a number that nobody has worked out by heart."""
+
+
+def _of_literals(node: syntax.Const) -> syntax.Expr:
+    """A long number as the original works it out: ``math.sqrt(2.0 / math.pi)``."""
+    assert node.origin is not None
+    if len(repr(node.value)) <= _LONG or not is_same(value_of(node.origin), node.value):
+        return node
+    return expression_of(node.origin, lambda _: None) or node
 
 
 def _first_name(argument: str) -> str:

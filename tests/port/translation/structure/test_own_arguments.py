@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -147,6 +148,17 @@ def test_what_a_body_reads_is_an_attribute() -> None:
     worked_out = WorkedOut("/", (LiteralAt(1, HERE), WorkedOut("math.sqrt", (ShapeRead("k", -1),))))
     assert body_of(arguments, worked_out, 0.5, "blocks.0") == ("return 1 / math.sqrt(k.shape[-1])", {})
     assert body_of(arguments, LengthOf("self.pos", 1, HERE), 5) == ("return self.tokens", {"tokens": "tokens"})
+
+
+def test_a_long_number_is_worked_out_as_the_original_does() -> None:
+    arguments, _ = own(Vit(8))
+    quotient = WorkedOut("/", (LiteralAt(2.0, HERE), LiteralAt(math.pi, HERE)))
+    root = WorkedOut("math.sqrt", (quotient,))
+    assert body_of(arguments, root, math.sqrt(2 / math.pi)) == ("return math.sqrt(2.0 / math.pi)", {})
+    assert body_of(arguments, LiteralAt(math.pi, HERE), math.pi) == ("return math.pi", {})
+    assert body_of(arguments, root, 0.7978845) == ("return 0.7978845", {})  # it was changed
+    half = WorkedOut("/", (LiteralAt(1, HERE), LiteralAt(2, HERE)))
+    assert body_of(arguments, half, 0.5) == ("return 0.5", {})
 
 
 def test_what_a_body_cannot_read_stays_a_number() -> None:
