@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
-TABLE = Path(__file__).with_name("transformers_table.json")
-ROOT = Path(__file__).parents[3]
-Row = dict[str, Any]
+from .kept_table import KeptTable, Row, rows_in
+
+TABLE = KeptTable(Path(__file__).with_suffix(".json"), "tests.port.translation.transformers_table")
 LIMIT = 600.0
 """Seconds for each proof."""
 
@@ -75,42 +73,6 @@ def is_whole(row: Row) -> bool:
     return True
 
 
-def alone(name: str, seconds: float) -> Row:
-    """`row_of` in a process of its own, which is ended when it takes too long."""
-    command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--one", name]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return {"name": name, "why": f"more than {seconds:g} seconds"}
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        return {"name": name, "why": f"exit {done.returncode}: {said[-1] if said else ''}"[:500]}
-    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
-
-
-def rows_in(lines: Path) -> dict[str, Row]:
-    """The rows that a file of lines holds, by name."""
-    rows = [json.loads(line) for line in lines.read_text().splitlines() if line] if lines.exists() else []
-    return {row["name"]: row for row in rows}
-
-
-def table() -> dict[str, Row]:
-    """The kept table, by name."""
-    return {row["name"]: row for row in json.loads(TABLE.read_text())} if TABLE.exists() else {}
-
-
-def keep(rows: dict[str, Row], names: list[str]) -> None:
-    """Write rows over those of the kept table, one a line.
-
-    Args:
-        rows: by name.
-        names: of all architectures, in the table's order.
-    """
-    known = table() | rows
-    lines = [json.dumps(known[name]) for name in names if name in known]
-    TABLE.write_text("[\n" + ",\n".join(lines) + "\n]\n")
-
-
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -127,12 +89,12 @@ def main() -> None:
 
     for name in given.names or NAMED:
         if name not in rows_in(given.lines):
-            row = alone(name, given.seconds)
+            row = TABLE.alone(name, given.seconds)
             with given.lines.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(name, "follows" if is_whole(row) else row.get("why"), row.get("seconds"), flush=True)
     if given.table:
-        keep(rows_in(given.lines), list(NAMED))
+        TABLE.keep(rows_in(given.lines), NAMED)
 
 
 if __name__ == "__main__":
