@@ -63,7 +63,7 @@ def _written(made: FoldedClass, program: Program, imports: Imports) -> syntax.Fu
     attributes = {
         name: imports.read(shortened_calls(readable(value), names)) for name, value in made.attributes.items()
     }
-    attributes = _read_again(attributes)
+    attributes = attributes if made.is_sequential else _read_again(attributes)
     statements: list[syntax.Stmt] = []
     if made.body is not None and made.body.modes:
         statements.append(own_attribute("deterministic", syntax.Const(False)))

@@ -33,6 +33,7 @@ from port.translation.structure.ctor_args import OPTIONS
 from port.translation.structure.handed_arguments import HandedArguments
 from port.translation.structure.init_inference.table_formulas import worked_out_table
 from port.translation.structure.name_hints import is_reserved
+from port.translation.structure.number_forms import of_literals, without_double_minus
 
 N = TypeVar("N", bound=syntax.Node)
 OwnArgument = tuple[type, str]
@@ -142,7 +143,7 @@ class OwnArguments:
             if any(each.location is None for each in literals):
                 return node
             if len(literals) == len(list(leaves_of(node.origin))):
-                return _of_literals(node)
+                return of_literals(node)
             new: dict[str, syntax.Expr] = {}
 
             def leaf(origin: Origin) -> syntax.Expr | None:
@@ -307,25 +308,5 @@ class OwnArguments:
         return syntax.Call(node.func, (many,) if is_list else (syntax.Starred(many),))
 
 
-_LONG = 8
-"""Letters of a number that nobody has worked out by heart."""
-
-
-def _of_literals(node: syntax.Const) -> syntax.Expr:
-    """A long number as the original works it out: ``math.sqrt(2.0 / math.pi)``."""
-    assert node.origin is not None
-    if len(repr(node.value)) <= _LONG or not is_same(value_of(node.origin), node.value):
-        return node
-    return expression_of(node.origin, lambda _: None) or node
-
-
 def _first_name(argument: str) -> str:
     return re.split(r"[.\[]", argument, maxsplit=1)[0]
-
-
-def without_double_minus(node: syntax.UnaryOp) -> syntax.Expr:
-    """``x`` for ``--x``: a number below zero is written with a sign, and what it is said with may have one."""
-    match node:
-        case syntax.UnaryOp("-", syntax.UnaryOp("-", inner)):
-            return inner
-    return node

@@ -13,7 +13,7 @@ from port.errors import PortError, UsageError
 from port.translation.frontend.construction.draws import OpenDraw
 from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta
 from port.translation.ir import syntax
-from port.translation.ir.expr import code
+from port.translation.ir.expr import code, dotted
 from port.translation.ir.layout import Layout
 from port.translation.structure.init_inference.constructions import Start, starts_of, unsaid
 from port.translation.structure.init_inference.formulas import formula
@@ -126,7 +126,7 @@ class Initial:
             table: how its constructor works it out, if that is known.
         """
         if table is not None and layout.order == tuple(range(tensor.dim())):
-            return code("table.astype(dtype)", table=table, dtype=_dtype(tensor))
+            return _of_dtype(table, _dtype(tensor))
         shape = tuple((sizes or tensor.shape)[dim] for dim in layout.order)
         dtype = _dtype(tensor)
         start = self._seen.starts.get(name)
@@ -185,6 +185,13 @@ def _takes_nothing(cls: type) -> bool:
 
 def _is_everywhere_alike(start: Start) -> bool:
     return start.only is not None and not isinstance(start.only, Fixed)
+
+
+def _of_dtype(table: syntax.Expr, dtype: syntax.Expr) -> syntax.Expr:
+    match table:
+        case syntax.Call(function, ends, ()) if dotted(function) == "jnp.arange":
+            return syntax.Call(function, ends, (syntax.Keyword("dtype", dtype),))
+    return code("table.astype(dtype)", table=table, dtype=dtype)
 
 
 def _dtype(tensor: Any) -> syntax.Expr:
