@@ -72,7 +72,7 @@ def borne_out(
             its settings are moved from these.
     """
     values = _values(program)
-    trying = _Trying(program, written, _MOST // max(1, steps))
+    trying = _Trying(program, written, max(1, steps))
     if model is not None and any(len(found) == 1 for found in values.values()):
         for other in trying.alike(model, near):
             for argument, found in _values(other).items():
@@ -99,8 +99,9 @@ class _Trying:
         left: how many times the model may still be translated at other settings.
     """
 
-    def __init__(self, program: Program, written: Written, left: int) -> None:
-        self.program, self.written, self.left = program, written, left
+    def __init__(self, program: Program, written: Written, steps: int) -> None:
+        self.program, self.written, self.left = program, written, _MOST // steps
+        self._steps = steps
         self.text = source_of(program)
         self.tried: list[Mapping[str, Any]] = []
         self.why: dict[Setting, str] = {}
@@ -118,11 +119,12 @@ class _Trying:
         """
         made = None if near is None else self._same(near)
         if near is None or made is None:
+            self.left = max(0, self.left)
             return self._moved(model)
-        self.tried = [near.named]
-        self.left *= max(1, _modules(self.program) // _modules(made))
-        smaller = replace(near, moved={})
-        found = [made, *self._moved(smaller)]
+        # So many steps has a run there, if they are as many as the modules.
+        steps = self._steps * _modules(made) // _modules(self.program)
+        self.left = _MOST // max(1, steps)
+        found = [made, *self._moved(replace(near, moved={}))]
         self.tried = [near.named, *({**near.named, **other} for other in self.tried)]
         return found
 
