@@ -90,8 +90,8 @@ def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Cons
         {number: tuple(found) for number, found in recording.repeats.items()},
         {path: recording.layers[id(each)] for path, each in named.items() if id(each) in recording.layers},
         {name: found for name, tensor in tensors if (found := sizes.of(tensor)) is not None},
-        {name: (found, tensor) for name, tensor in tensors if (found := tables.of(tensor)) is not None},
-        {name: found for name, tensor in tensors if (found := draws.of(tensor)) is not None},
+        {name: (table, tensor) for name, tensor in tensors if (table := tables.of(tensor)) is not None},
+        {name: draw for name, tensor in tensors if (draw := draws.of(tensor)) is not None},
         recording.arguments.origin_of_object,
     )
 
