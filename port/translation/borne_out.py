@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -55,7 +55,9 @@ class BorneOut:
     resized: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
-def borne_out(program: Program, model: Sized | None, written: Written, *, steps: int = 0) -> BorneOut:
+def borne_out(
+    program: Program, model: Sized | None, written: Written, *, steps: int = 0, near: Sized | None = None
+) -> BorneOut:
     """Try other settings: each is moved to a value beside it.
 
     What is written for the original there has to be the same source. So an argument holds that has several values:
@@ -66,11 +68,13 @@ def borne_out(program: Program, model: Sized | None, written: Written, *, steps:
         model: the original as it is given; None where it cannot be constructed at other settings.
         written: of the model at other settings.
         steps: of a run: a model of many is tried less often, or not at all.
+        near: the original at settings at which it is smaller, if there are such. Where it is the same source there,
+            its settings are moved from these.
     """
     values = _values(program)
-    trying = _Trying(program, written, _MOST // max(1, steps))
+    trying = _Trying(program, written, max(1, steps))
     if model is not None and any(len(found) == 1 for found in values.values()):
-        for other in trying.alike(model):
+        for other in trying.alike(model, near):
             for argument, found in _values(other).items():
                 values[argument] |= found
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
@@ -95,19 +99,36 @@ class _Trying:
         left: how many times the model may still be translated at other settings.
     """
 
-    def __init__(self, program: Program, written: Written, left: int) -> None:
-        self.program, self.written, self.left = program, written, left
+    def __init__(self, program: Program, written: Written, steps: int) -> None:
+        self.program, self.written, self.left = program, written, _MOST // steps
+        self._steps = steps
         self.text = source_of(program)
         self.tried: list[Mapping[str, Any]] = []
         self.why: dict[Setting, str] = {}
         self.resized: dict[tuple[int, int], str] = {}
 
-    def alike(self, model: Sized) -> list[Program]:
+    def alike(self, model: Sized, near: Sized | None = None) -> list[Program]:
         """The programs at other settings that are the same source: some moved at once, or else each by itself.
 
         Two settings that move together may make up for each other, as in ``dim // heads``. So of any two, one moves
         without the other.
+
+        Args:
+            model: whose settings are moved.
+            near: the same at a smaller size, from which they are moved where that is the same source.
         """
+        made = None if near is None else self._same(near)
+        if near is None or made is None:
+            self.left = max(0, self.left)
+            return self._moved(model)
+        # So many steps has a run there, if they are as many as the modules.
+        steps = self._steps * _modules(made) // _modules(self.program)
+        self.left = _MOST // max(1, steps)
+        found = [made, *self._moved(replace(near, moved={}))]
+        self.tried = [near.named, *({**near.named, **other} for other in self.tried)]
+        return found
+
+    def _moved(self, model: Sized) -> list[Program]:
         values = model.settings()
         settings = [setting for setting in settings_of(self.program) if setting in values]
         # A switch changes more than numbers do.
@@ -139,15 +160,26 @@ class _Trying:
         for other in islice(others if self.left else (), _VALUES):
             if not other.moved or not self.left:
                 break
-            self.left -= 1
-            made = self.written(other)
-            text = "" if made is None else source_of(made)
-            if made is not None and text == self.text:
+            made = self._same(other)
+            if made is not None:
                 return other, made
-            why, line = (_NOWHERE, "") if made is None else (_OTHERWISE, first_difference(self.text, text))
-            for setting, value in other.moved.items():
-                self.why[setting] = why.format(value=value, line=line)
         return None
+
+    def _same(self, other: Sized) -> Program | None:
+        """The program at other settings, where it is the same source."""
+        self.left -= 1
+        made = self.written(other)
+        text = "" if made is None else source_of(made)
+        if made is not None and text == self.text:
+            return made
+        why, line = (_NOWHERE, "") if made is None else (_OTHERWISE, first_difference(self.text, text))
+        for setting, value in other.moved.items():
+            self.why[setting] = why.format(value=value, line=line)
+        return None
+
+
+def _modules(program: Program) -> int:
+    return sum(1 for _ in program.tree.root.modules())
 
 
 def _groups(settings: list[Setting]) -> list[list[Setting]]:

@@ -82,7 +82,7 @@ def programmed(
         cases, functions = with_kept_functions(cases)
         tree = ModuleTree(cases[0].root, cases[0].layers)
         folded = {path for captured in cases for each in captured.runs.values() for path in each.folds}
-        initial = Initial(seen, cases[0].layers, folded)
+        initial = Initial(seen, cases[0].layers, folded, None if construction is None else construction.draws)
         check_same_layouts(cases)
         try:
             runs = [captured.runs for captured in cases]

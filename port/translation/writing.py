@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from port.errors import UsageError
 from port.translation.assembling import assembled, packaged
-from port.translation.borne_out import BorneOut, borne_out
+from port.translation.borne_out import BorneOut, borne_out, named_settings
 from port.translation.both_modes import BothRuns
 from port.translation.codegen.emit import formatted
 from port.translation.codegen.length_checks import expectations
@@ -23,7 +23,7 @@ from port.translation.frontend.construction import Construction
 from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.construction.constructed_values import with_constructed_values
 from port.translation.frontend.construction.construction_calls import ConstructionCalls
-from port.translation.frontend.construction.settings import Sized, sized
+from port.translation.frontend.construction.settings import Sized, constructed_by, fitted, modules_of, sized
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.ir import syntax
@@ -101,7 +101,7 @@ def written(original: CapturedModel, wanted: Wanted, *, keeps: bool = True) -> t
     root, check, remat = original.root, wanted.check, wanted.remat
     without_weights = is_on_meta(root)
     with _told_apart(root):
-        borne, model, kept = _borne(original, check=check, remat=remat, keeps=keeps)
+        borne, model, kept = _borne(original, wanted, keeps=keeps)
         settles = check and not without_weights
         said, made, source = _said(original, borne.fixed, kept=kept, name=wanted.name, remat=remat, settles=settles)
     if without_weights:
@@ -148,7 +148,7 @@ def _told_apart(root: Any) -> Iterator[None]:
 
 
 def _borne(
-    original: CapturedModel, *, check: bool, remat: Sequence[str] | str, keeps: bool
+    original: CapturedModel, wanted: Wanted, *, keeps: bool
 ) -> tuple[BorneOut, Sized | None, ConstructionCalls | None]:
     """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; and the
     calls of its constructors, if these are written as their source has them."""
@@ -156,16 +156,35 @@ def _borne(
     cls: Any = type(root)
     if original.construction is None:
         unknown = CONSTRUCTED_OTHERWISE if original.construct is not None else NOT_CONSTRUCTED
-        has_arguments = check and bool(parameters(cls))
+        has_arguments = wanted.check and bool(parameters(cls))
         return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None
     model = sized(original.construction, root, [(case.args, case.kwargs) for case in captured])
     if model is not None and original.construct is not None:
         model = replace(model, given=with_constructed_values(model.given, original.construct))
-    program = partial(programmed, captured, original.run, original.seen, original.construction, remat=bool(remat))
+    program = partial(
+        programmed, captured, original.run, original.seen, original.construction, remat=bool(wanted.remat)
+    )
     whole = _whole(captured, program, model if keeps else None) or program()
     steps = sum(len(case.graphs[True].steps) for case in captured)
-    borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps)
+    near = None if model is None else _near(whole, model, wanted.at)
+    borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps, near=near)
     return borne, model, whole.kept
+
+
+def _near(whole: Programmed, model: Sized, at: Sequence[OtherModel]) -> Sized | None:
+    """The smallest of the other sizes at which a model is to be proved, where the model itself is large."""
+    there = []
+    for settings in at:
+        try:
+            if callable(settings):
+                there.append(constructed_by(model, settings))
+            else:
+                names = named_settings(whole.program, settings)
+                there.append(fitted(model, {names[name]: value for name, value in settings.items()}))
+        except Exception:  # of a name, or of the original's own: it is told where it is proved
+            continue
+    near = min(there, key=modules_of, default=None)
+    return near if near is not None and 2 * modules_of(near) <= modules_of(model) else None
 
 
 def _whole(captured: Sequence[BothRuns], program: Callable[..., Programmed], model: Sized | None) -> Programmed | None:

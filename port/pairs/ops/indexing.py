@@ -14,7 +14,8 @@ PLACES = "(*jnp.indices(index.shape, sparse=True)[:dim], index, *jnp.indices(ind
 _BEFORE = "*(slice(None),) * (dim % input.ndim)"
 _PART = f"{_BEFORE}, start:end:step"
 _NO_MASK = 'all(not hasattr(index, "dtype") or index.dtype != bool for index in indices)'
-_ALIKE_BUT_FOR_DIM = "np.delete(index.shape, dim).tolist() == np.delete(input.shape, dim).tolist()"
+_WITHOUT_DIM = "({0}.shape[:dim], {0}.shape[dim:][1:])"
+_ALIKE_BUT_FOR_DIM = f"input.ndim and {_WITHOUT_DIM.format('index')} == {_WITHOUT_DIM.format('input')}"
 _ORDER = {"dim": -1, "descending": False}
 _MISSING = ("J3",)
 

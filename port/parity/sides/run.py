@@ -37,6 +37,7 @@ class Run:
         buffers: what they, and parameters that are not trained, hold afterwards, by the side's own names.
         trained: every parameter by the side's own names, and whether it is trained.
         no_gradient: why there is no gradient to compare; empty if there is.
+        refused_inputs: why the inputs have no gradient, where the module takes none that need one; empty if they have.
         silenced: layers whose dropout was off.
     """
 
@@ -50,6 +51,7 @@ class Run:
     buffers: Arrays = field(default_factory=dict)
     trained: dict[str, bool] = field(default_factory=dict)
     no_gradient: str = ""
+    refused_inputs: str = ""
     silenced: tuple[str, ...] = ()
 
     @property

@@ -24,6 +24,8 @@ def torch_pass(
     inputs: Mapping[str, torch.Tensor],
     cotangents: Cotangents | None,
     part: Collection[str] | None = None,
+    *,
+    by_inputs: bool = True,
 ) -> Run:
     """Run a module forward and backward; or forward alone.
 
@@ -36,6 +38,7 @@ def torch_pass(
         inputs: stay as they are.
         cotangents: from the outputs to what is pulled back through each; None of a run that is forward alone.
         part: names of the parameters whose gradients are kept, all by default; the others' are let go as they come.
+        by_inputs: whether the inputs have gradients, too.
 
     Raises:
         Exception: whatever the module raises without gradients, too.
@@ -50,9 +53,9 @@ def torch_pass(
             return _differentiated(fresh(), call, inputs, cotangents, by, part)
 
     try:
-        return run(lambda name: True)
+        return run(lambda name: by_inputs)
     except RuntimeError as error:  # NotImplementedError is one
-        if _CONSTANT not in str(error):
+        if _CONSTANT not in str(error) or not by_inputs:
             return _not_differentiated(fresh, call, inputs, cotangents, error)
 
     def is_smooth(name: str) -> bool:

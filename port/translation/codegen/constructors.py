@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from port.translation.codegen.imports import Imports
 from port.translation.codegen.shorter import runs_of, shortened_calls
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, names_in, worth
+from port.translation.ir.expr import code, dotted, names_in, worth
 from port.translation.structure.argument import Argument
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.constructors import OPTIONS, common_parameters, options_gathered, own_attribute
@@ -63,6 +63,7 @@ def _written(made: FoldedClass, program: Program, imports: Imports) -> syntax.Fu
     attributes = {
         name: imports.read(shortened_calls(readable(value), names)) for name, value in made.attributes.items()
     }
+    attributes = attributes if made.is_sequential else _read_again(attributes)
     statements: list[syntax.Stmt] = []
     if made.body is not None and made.body.modes:
         statements.append(own_attribute("deterministic", syntax.Const(False)))
@@ -84,6 +85,35 @@ def _written(made: FoldedClass, program: Program, imports: Imports) -> syntax.Fu
         *map(imports.read, common_parameters()),
     )
     return syntax.FunctionDef("__init__", parameters, or_pass(statements), returns=syntax.Const(None))
+
+
+def _read_again(attributes: dict[str, syntax.Expr]) -> dict[str, syntax.Expr]:
+    """What an attribute was worked out for, those behind it read off it: ``self.head_dim``, not ``dim // heads``."""
+    known: dict[syntax.Expr, syntax.Expr] = {}
+
+    def read(node: syntax.Node) -> syntax.Node:
+        return known.get(node, node) if isinstance(node, syntax.Expr) else node
+
+    found = {}
+    for name, value in attributes.items():
+        found[name] = syntax.transformed(value, read)
+        if _is_worked_out(value):
+            known.setdefault(found[name], syntax.Attribute(syntax.Name("self"), name))
+    return found
+
+
+def _is_worked_out(value: syntax.Expr) -> bool:
+    """Whether it is a number that is worked out of others."""
+    match value:
+        case syntax.Call(function, arguments, ()) if dotted(function) in _OF_NUMBERS:
+            return bool(names_in(*arguments))
+        case syntax.BinOp(left, _, right):
+            calls = (node for node in syntax.walk(value) if isinstance(node, syntax.Call))
+            return bool(names_in(left, right)) and all(dotted(call.func) in _OF_NUMBERS for call in calls)
+    return False
+
+
+_OF_NUMBERS = ("int", "float", "max", "min", "math.sqrt")
 
 
 def _parameter(argument: Argument, program: Program, imports: Imports) -> syntax.Parameter:

@@ -10,6 +10,7 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
 from port.translation.ir.origin import LiteralAt, NamedLength, Origin, ShapeRead, WorkedOut
 
+_CONSTANTS = {math.pi: "math.pi", math.e: "math.e"}
 Leaf = Callable[[Origin], syntax.Expr | None]
 
 
@@ -22,7 +23,7 @@ def expression_of(origin: Origin, leaf: Leaf) -> syntax.Expr | None:
     """
     match origin:
         case LiteralAt(value):
-            return literal(value)
+            return code(_CONSTANTS[value]) if type(value) is float and value in _CONSTANTS else literal(value)
         case WorkedOut(function, operands):
             made = [expression_of(operand, leaf) for operand in operands]
             parts = tuple(part for part in made if part is not None)

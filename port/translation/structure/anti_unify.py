@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from port.translation.ir import syntax
+from port.translation.ir.expr import dotted
+from port.translation.ir.origin_numbers import plain, with_origin
 
 N = TypeVar("N", bound=syntax.Node)
 
@@ -22,10 +24,12 @@ class Difference:
     Attributes:
         values: of each source, in their order.
         where: the attribute, and the keyword within it.
+        numbers: the values, each with its origin where that is known.
     """
 
     values: tuple[Any, ...]
     where: tuple[str, ...]
+    numbers: tuple[Any, ...] = field(default=(), compare=False)
 
 
 @dataclass
@@ -36,11 +40,10 @@ class Holes:
 
     def hole(self, values: tuple[Any, ...], where: tuple[str, ...]) -> syntax.Hole:
         """The hole that stands for these numbers."""
-        key = tuple((type(value), value) for value in values)
         for number, hole in enumerate(self.found):
-            if tuple((type(value), value) for value in hole.values) == key:
+            if _are_same(hole.values, values):
                 return numbered(number)
-        self.found.append(Difference(values, where))
+        self.found.append(Difference(tuple(map(plain, values)), where, values))
         return numbered(len(self.found) - 1)
 
 
@@ -58,11 +61,16 @@ class PartOfThem(Holes):
 
     def hole(self, values: tuple[Any, ...], where: tuple[str, ...]) -> syntax.Hole:
         for number, hole in enumerate(self.found):
-            known = [hole.values[place] for place in self.places]
-            if all(type(mine) is type(theirs) and mine == theirs for mine, theirs in zip(known, values, strict=True)):
+            if _are_same([hole.values[place] for place in self.places], values):
                 return numbered(number)
         given = dict(zip(self.places, values, strict=True))
         return super().hole(tuple(given.get(place) for place in range(self.count)), where)
+
+
+def _are_same(known: Sequence[Any], values: Sequence[Any]) -> bool:
+    """Whether two rows of numbers are one: 1 is not 1.0, and where they come from is of no account."""
+    numbers = map(plain, values)
+    return all(type(one) is type(other) and one == other for one, other in zip(known, numbers, strict=True))
 
 
 def unified(trees: Sequence[N], holes: Holes, where: tuple[str, ...] = ()) -> N:
@@ -91,6 +99,8 @@ def _unified(trees: Sequence[Any], holes: Holes, where: tuple[str, ...]) -> Any:
         raise Differ
     if isinstance(first, syntax.Keyword):
         where = (*where, first.arg) if first.arg else where
+    if isinstance(first, syntax.Call) and dotted(first.func) in _ONLY:
+        where = (*where, _ONLY[dotted(first.func)])
     return type(first)(
         *(_part([getattr(tree, name) for tree in trees], holes, where) for name in syntax.fields_of(first))
     )
@@ -109,16 +119,18 @@ def _part(parts: list[Any], holes: Holes, where: tuple[str, ...]) -> Any:
     return first
 
 
+_ONLY = {"nnx.initializers.normal": "std"}
+"""What the only argument of a function is called."""
 _NONE = object()
 
 
 def _number(tree: syntax.Node) -> Any:
-    """The number, string or None that a tree is."""
+    """The number, string or None that a tree is; a number remembers its origin."""
     match tree:
         case syntax.Const(value):
-            return value
-        case syntax.UnaryOp("-", syntax.Const(int() | float() as value)):
-            return -value
+            return with_origin(value, tree.origin)
+        case syntax.UnaryOp("-", syntax.Const(int() | float() as value) as number):
+            return -with_origin(value, number.origin)
     return _NONE
 
 

@@ -211,6 +211,11 @@ def negation(test: syntax.Expr) -> syntax.Expr:
     return syntax.UnaryOp("not", test)
 
 
+def is_absence(test: syntax.Expr) -> bool:
+    """Whether a test is that something is not given."""
+    return isinstance(test, syntax.Compare) and test.ops == ("is",) and test.comparators == (syntax.Const(None),)
+
+
 _OPPOSITES = {"is": "is not", "is not": "is", "==": "!=", "!=": "==", "in": "not in", "not in": "in"}
 _SIGNS: dict[str, Any] = {
     "==": operator.eq,

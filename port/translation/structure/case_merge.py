@@ -11,7 +11,7 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import names_in
 from port.translation.structure.body import Body
 from port.translation.structure.case_alignment import CaseAlignment, CaseRow, Cases, assigned_in
-from port.translation.structure.case_conditions import CaseConditions, negation
+from port.translation.structure.case_conditions import CaseConditions, is_absence, negation
 from port.translation.structure.cases import CaseBody, name_of
 
 _NONE = syntax.Const(None)
@@ -133,7 +133,7 @@ class _Merging:
         changed = sorted(names_in(test) & assigned)
         if not changed:
             return test
-        positive = test
+        positive = negation(test) if is_absence(test) else test
         for negative in (syntax.UnaryOp("not", test), negation(test)):
             positive = negative if negative in self.asked_first else positive
         if positive not in self.asked_first:

@@ -211,8 +211,8 @@ class ClassBuilding:
     def _start(self, path: str, name: str, tensor: Any) -> syntax.Expr:
         """The array that a parameter or a buffer of a module's own starts with."""
         key = f"{path}.{name}" if path else name
-        sizes = self.arguments.sizes(key, tensor)
-        return self.initial.value(key, self._shown(key), tensor, layout_held(self.runs, path, name), sizes)
+        sizes, table = self.arguments.sizes(key, tensor), self.arguments.table(key)
+        return self.initial.value(key, self._shown(key), tensor, layout_held(self.runs, path, name), sizes, table)
 
     def _shown(self, path: str) -> str:
         """What the source calls what a module holds: the module's class, and the attribute."""

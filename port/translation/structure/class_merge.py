@@ -149,7 +149,7 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
     arguments = list(said)
     for number, hole in enumerate(holes.found):
         if called[number].formula is None:
-            values = {form.path: literal(value) for form, value in zip(forms, hole.values, strict=True)}
+            values = {form.path: literal(value) for form, value in zip(forms, hole.numbers, strict=True)}
             arguments.append(Argument(called[number].name, values, False, number in kept_ones, called[number].default))
     filling = {numbered(number).name: one.written("") for number, one in enumerate(called)}
     kept = {numbered(number).name: one.written("self.") for number, one in enumerate(called)}

@@ -66,7 +66,8 @@ def layer_form(
     made = resolve(pair.flax)
     if not isinstance(made, type):
         return None
-    given = {name: _argument(value) for name, value in known_arguments(pair, module, *known).items()}
+    anew = {} if known[0] is None else pair.arguments(known[0])
+    given = {name: _argument(value, anew.get(name)) for name, value in known_arguments(pair, module, *known).items()}
     taken = inspect.signature(made.__init__).parameters  # type: ignore[misc]
     has_bias = getattr(module, "bias", None) is not None
     for name, initializer in pair.initializers(module).items():
@@ -112,11 +113,12 @@ def is_function(module: Any) -> bool:
     return not isinstance(resolve(twin_pair(module).flax), type)
 
 
-def _argument(value: Any) -> syntax.Expr:
+def _argument(value: Any, anew: Any = None) -> syntax.Expr:
+    """What a layer's twin is given: a number, or a layer within, which may have been constructed anew as well."""
     import torch
 
     if isinstance(value, torch.nn.Module):
-        form = layer_form(value)
+        form = layer_form(value, known=(anew, {}))
         return function_form(value) if form is None else form
     return literal(_plain(value))
 

@@ -30,7 +30,10 @@ from port.translation.ir.origin_expression import expression_of, leaves_of, read
 from port.translation.ir.origin_numbers import origin_of, plain
 from port.translation.structure.body import Body
 from port.translation.structure.ctor_args import OPTIONS
+from port.translation.structure.handed_arguments import HandedArguments
+from port.translation.structure.init_inference.table_formulas import worked_out_table
 from port.translation.structure.name_hints import is_reserved
+from port.translation.structure.number_forms import of_literals, without_double_minus
 
 N = TypeVar("N", bound=syntax.Node)
 OwnArgument = tuple[type, str]
@@ -79,6 +82,7 @@ class OwnArguments:
         self, construction: Construction | None, tree: ModuleTree, fixed: frozenset[OwnArgument] = frozenset()
     ) -> None:
         self._known, self._tree, self._fixed = construction, tree, fixed
+        self._handed = None if construction is None else HandedArguments(construction)
 
     def speaks_of(self, path: str) -> bool:
         """Whether the class of a module says its numbers with arguments."""
@@ -136,8 +140,10 @@ class OwnArguments:
                 return node
             literals = [each for each in leaves_of(node.origin) if isinstance(each, LiteralAt)]
             # A number without a place is a rule's own: a length that it has worked with.
-            if any(each.location is None for each in literals) or len(literals) == len(list(leaves_of(node.origin))):
+            if any(each.location is None for each in literals):
                 return node
+            if len(literals) == len(list(leaves_of(node.origin))):
+                return of_literals(node)
             new: dict[str, syntax.Expr] = {}
 
             def leaf(origin: Origin) -> syntax.Expr | None:
@@ -164,6 +170,13 @@ class OwnArguments:
         known = None if self._known is None else self._known.sizes.get(name)
         return tuple(tensor.shape) if known is None or known != tuple(tensor.shape) else known
 
+    def table(self, name: str) -> syntax.Expr | None:
+        """How a buffer is worked out of numbers with origins; None where that is not known."""
+        known = None if self._known is None else self._known.tables.get(name)
+        if known is None or not known[0].is_open or known[1].is_meta:
+            return None
+        return worked_out_table(known[0], known[1].detach().numpy())
+
     def layer(self, path: str) -> tuple[Any, Mapping[str, Any]]:
         """The layer at a path, constructed anew, and what its constructor is given; (None, {}) if that is not known."""
         if self._known is None or path not in self._known.modules:
@@ -172,8 +185,6 @@ class OwnArguments:
 
     def _in_constructor(self, path: str, origin: Origin) -> syntax.Expr | None:
         """An origin as the constructor of a module says it; None where it has nothing to do with its arguments."""
-        assert self._known is not None
-        constructor = self._known.constructors[path]
         origin = with_leaves(origin, lambda each: self._kept(path, each) or each)
         if not any(isinstance(each, ConstructorArgument) for each in leaves_of(origin)):
             return None
@@ -181,16 +192,18 @@ class OwnArguments:
         free: list[str] = []
 
         def leaf(each: Origin) -> syntax.Expr | None:
-            if not isinstance(each, ConstructorArgument) or each.constructor != constructor:
+            assert self._handed is not None
+            argument = self._handed.as_given(path, each) if isinstance(each, ConstructorArgument) else None
+            if argument is None:
                 return None
-            owner, value = self._argument(path, each.argument)
-            name = _first_name(each.argument)
+            owner, value = self._argument(path, argument)
+            name = _first_name(argument)
             if name in OPTIONS or is_reserved(name):
                 return None
             if owner in self._fixed:
                 return literal(value)
-            free.append(each.argument)
-            return code(each.argument)
+            free.append(argument)
+            return code(argument)
 
         made = expression_of(origin, leaf)
         return made if free else None
@@ -297,11 +310,3 @@ class OwnArguments:
 
 def _first_name(argument: str) -> str:
     return re.split(r"[.\[]", argument, maxsplit=1)[0]
-
-
-def without_double_minus(node: syntax.UnaryOp) -> syntax.Expr:
-    """``x`` for ``--x``: a number below zero is written with a sign, and what it is said with may have one."""
-    match node:
-        case syntax.UnaryOp("-", syntax.UnaryOp("-", inner)):
-            return inner
-    return node

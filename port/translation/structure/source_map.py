@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,20 @@ def _statements(file: str) -> dict[int, Statement]:
     found: dict[int, Statement] = {}
     lines = text.splitlines()
     _collect(tree, file, lines, False, _Names(), found)
-    return found
+    makers = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and _gives_a_function(node)}
+    calls = {node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assign) and _calls_one(node.value, makers)}
+    return {line: replace(each, targets=None) if each.place.line in calls else each for line, each in found.items()}
+
+
+def _gives_a_function(function: ast.FunctionDef) -> bool:
+    """Whether a function gives one that is defined within it: what is called for its arguments is not what it gives."""
+    within = {node.name for node in function.body if isinstance(node, ast.FunctionDef)}
+    returned = [node.value for node in function.body if isinstance(node, ast.Return)]
+    return bool(returned) and all(isinstance(each, ast.Name) and each.id in within for each in returned)
+
+
+def _calls_one(value: ast.expr, functions: set[str]) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in functions
 
 
 def _collect(

@@ -29,6 +29,7 @@ from port.translation.verify.wording import (
     LATE,
     NO_GRADIENT,
     OWN_BACKWARD,
+    REFUSED_INPUTS,
     TOO_LONG,
     UNFIT,
     UNREAD,
@@ -199,6 +200,8 @@ class _Proving:
                 self.remarks[f"gradients in {mode} were not compared, since torch has none: {theirs.no_gradient}"] = (
                     None
                 )
+            if theirs.refused_inputs:
+                self.remarks[REFUSED_INPUTS.format(mode, theirs.refused_inputs)] = None
             if training and theirs.silenced:
                 self.remarks[f"dropout was off inside {', '.join(theirs.silenced)}"] = None
             try:

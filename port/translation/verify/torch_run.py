@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +59,14 @@ def torch_run(
         results, silenced = _results(fresh, args, kwargs, seed)
         return numbered(OUTPUT, results)
 
-    run = torch_pass(lambda: _fresh(module, training), called, numbered(INPUT, tensors), RandomCotangents(seed), part)
+    fresh, inputs = partial(_fresh, module, training), numbered(INPUT, tensors)
+    differentiated = partial(torch_pass, fresh, called, inputs, RandomCotangents(seed), part)
+    run = differentiated()
+    if run.no_gradient:
+        # It may be the inputs that must not need one, as of a module that says itself what needs a gradient.
+        alone = differentiated(by_inputs=False)
+        if alone.cotangents and not alone.no_gradient:
+            alone.refused_inputs, run = run.no_gradient, alone
     run.silenced = silenced
     if not run.cotangents and not run.no_gradient:
         run.no_gradient = "no output of the original depends smoothly on anything"

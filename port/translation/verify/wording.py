@@ -46,6 +46,7 @@ def compared_at(translation: WrittenModule, ran_at: Lengths, others: list[Length
 UNFIT = f"the run {{}} did not fit into memory: translate with {SMALLER}, or a part alone (--submodule)"
 TOO_LONG = f"the run {{}} was left out: translate with {SMALLER}, a part alone (--submodule), or a longer --time-limit"
 LATE = "that would go beyond the time limit of {} (--time-limit)"
+REFUSED_INPUTS = "gradients of the inputs in {} were not compared, since the original takes no inputs that need one: {}"
 UNTRAINED = "training mode was not compared, since the original does not run in it: {}"
 NO_GRADIENT = (
     "the written module runs in {}, and JAX cannot differentiate it, where PyTorch differentiates the original: it can "

@@ -247,3 +247,118 @@ class Flagged(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.fc(x))
+
+
+@dataclass
+class WeightNormConfig:
+    """Of a layer within another."""
+
+    dim: int
+    kernel: int = 3
+
+
+class Masked(nn.Module):
+    """A parameter of an older way to make one, and a convolution whose weight is computed."""
+
+    def __init__(self, config: WeightNormConfig) -> None:
+        super().__init__()
+        self.mask = nn.Parameter(torch.Tensor(config.dim).uniform_())
+        conv = nn.Conv1d(config.dim, 2 * config.dim, config.kernel, padding=config.kernel // 2)
+        self.conv = nn.utils.parametrizations.weight_norm(conv)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv((x + self.mask).transpose(1, 2))
+
+
+@dataclass
+class RotaryConfig:
+    """One of its fields is a dict."""
+
+    dim: int
+    rope: dict[str, float | str]
+
+
+class Rotary(nn.Module):
+    """Its frequencies are worked out of a count."""
+
+    frequencies: Tensor
+
+    def __init__(self, config: RotaryConfig) -> None:
+        super().__init__()
+        base, dim = config.rope["theta"], config.dim
+        self.register_buffer("frequencies", 1.0 / (base ** (torch.arange(0, dim, 2, dtype=torch.float) / dim)))
+        self.out = nn.Linear(dim // 2, dim)
+
+    def forward(self, position: Tensor) -> Tensor:
+        return self.out(torch.sin(position[..., None] * self.frequencies))
+
+
+@dataclass
+class DrawnConfig:
+    """With the spread of the weights that a model draws."""
+
+    dim: int
+    spread: float = 0.5
+
+
+class DrawnBlock(nn.Module):
+    """Drawn by the model around it."""
+
+    def __init__(self, config: DrawnConfig) -> None:
+        super().__init__()
+        self.fc = nn.Linear(config.dim, config.dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.fc(x))
+
+
+@dataclass
+class PatchConfig:
+    """Of images."""
+
+    dim: int
+    size: int
+    patch: int = 4
+
+
+class Drawn(nn.Module):
+    """It draws its layers, and those within."""
+
+    def __init__(self, config: DrawnConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.inside = DrawnBlock(config)
+        self.out = nn.Linear(config.dim, 2)
+        self.apply(self._draw)
+
+    def _draw(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=self.config.spread * self.config.dim**-0.5)
+            nn.init.zeros_(module.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.inside(x))
+
+
+class Patches(nn.Module):
+    """It knows how many there are."""
+
+    def __init__(self, config: PatchConfig) -> None:
+        super().__init__()
+        self.number = (config.size // config.patch) ** 2
+        self.conv = nn.Conv2d(3, config.dim, config.patch, config.patch)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x).flatten(2).transpose(1, 2)
+
+
+class Positions(nn.Module):
+    """It has as many positions as a module within has patches."""
+
+    def __init__(self, config: PatchConfig) -> None:
+        super().__init__()
+        self.patches = Patches(config)
+        self.positions = nn.Parameter(torch.zeros(1, self.patches.number, config.dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.patches(x) + self.positions

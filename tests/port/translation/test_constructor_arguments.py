@@ -20,15 +20,23 @@ from .constructed_anew import apart, classes, taken
 from .constructor_nets import (
     Config,
     Derived,
+    Drawn,
+    DrawnConfig,
     Flagged,
     FromNamespace,
     Gpt,
+    Masked,
     MlpConfig,
     Nested,
+    PatchConfig,
+    Positions,
+    Rotary,
+    RotaryConfig,
     Stages,
     Tuples,
     TwoScaled,
     Vit,
+    WeightNormConfig,
 )
 from .odd_constructors import AtLeast, Branching, Looked, MadeUp, Once, ReadsShared, Stepped, Windows
 
@@ -104,6 +112,30 @@ SMALL = {
     ),
     "at least": Case(AtLeast, {"dim": 4}, _floats(2, 4), {"dim": 24}, _floats(2, 24), {"AtLeast": {"dim": ...}}),
     "shared": Case(ReadsShared, {"dim": 4}, _floats(2, 4), {"dim": 7}, _floats(2, 7), {"ReadsShared": {"dim": ...}}),
+    "layer within a layer": Case(
+        Masked,
+        {"config": WeightNormConfig(4)},
+        _floats(2, 7, 4),
+        {"config": WeightNormConfig(6, 5)},
+        _floats(2, 7, 6),
+        {"Masked": {"config": ...}, "WeightNormConfig": {"dim": ..., "kernel": 3}},
+    ),
+    "of a module within": Case(
+        Positions,
+        {"config": PatchConfig(6, 12)},
+        _floats(2, 3, 12, 12),
+        {"config": PatchConfig(8, 6, 3)},
+        _floats(2, 3, 6, 6),
+        {"Positions": {"config": ...}, "PatchConfig": {"dim": ..., "size": ..., "patch": 4}},
+    ),
+    "table": Case(
+        Rotary,
+        {"config": RotaryConfig(6, {"theta": 100.0, "kind": "plain"})},
+        _floats(2, 4),
+        {"config": RotaryConfig(8, {"theta": 50.0, "kind": "plain"})},
+        _floats(2, 4),
+        {"Rotary": {"config": ...}, "RotaryConfig": {"dim": ..., "rope": ...}},
+    ),
     "flags": Case(
         Flagged,
         {"dim": 4},
@@ -198,6 +230,16 @@ def test_another_is_written_as_the_same_classes(name: str) -> None:
     one, two = (classes(translated(each, construct=True)).partition("F.expect") for each in (case, other))
     assert one[0] == two[0]
     assert one[2].partition("\n")[2] == two[2].partition("\n")[2]
+
+
+def test_weights_are_drawn_with_the_numbers_of_a_configuration() -> None:
+    """A model draws what lies in its parts, whose constructors are given the same configuration."""
+    takes = {"Drawn": {"config": ...}, "DrawnConfig": {"dim": ..., "spread": 0.5}}
+    given, others = {"config": DrawnConfig(6)}, {"config": DrawnConfig(5, 2.0)}
+    case = Case(Drawn, given, _floats(2, 6), others, _floats(2, 5), takes)
+    check(case, construct=True)
+    source = translated(case, construct=True).source
+    assert source.count("kernel_init=nnx.initializers.normal(config.spread * config.dim**-0.5)") == 2
 
 
 def test_it_takes_inputs_of_other_lengths() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from torch import Tensor, nn
 
 import port
@@ -49,3 +50,23 @@ def test_an_image_that_ends_as_one_pixel_stays_free() -> None:
     assert translation.proof is not None
     assert translation.proof.agrees, str(translation.proof)
     assert not silently_wrong(module, translation, (x,), {})
+
+
+class TypesAtPositions(nn.Module):
+    """Reads a table at positions, as many as the input is long."""
+
+    types: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("types", torch.arange(9.0).reshape(1, 9))
+
+    def forward(self, x: Tensor) -> Tensor:
+        positions = torch.arange(x.size(1))[None]
+        return x + torch.gather(self.types, 1, positions)
+
+
+def test_a_table_is_read_at_places_of_a_free_length() -> None:
+    translation = port.translate(TypesAtPositions(), floats(2, 5))
+    assert "jnp.take_along_axis(self.types[...], positions)" in translation.source
+    assert translation.proof is not None and translation.proof.agrees

@@ -205,3 +205,21 @@ def test_a_constructor_that_asks_more_of_a_number_says_so() -> None:
     made = port.translate(Exact(), torch.randn(2, 3), construct=Exact)
     assert made.proof is not None and made.proof.agrees
     assert made.settings.lines == (CONSTRUCTED_OTHERWISE,)
+
+
+def test_what_is_proved_small_is_borne_out_small() -> None:
+    """Of a large model no other is captured: its settings are moved from the size at which it is proved."""
+    with torch.device("meta"):
+        module = encoder(width=8, depth=12)
+    made = port.translate(
+        module,
+        torch.empty(2, 4, 3, device="meta"),
+        construct=lambda: encoder(width=8, depth=12),
+        at={"config.depth": 2, "config.width": 12},
+    )
+    assert made.proof is not None and made.proof.agrees
+    first, *others = made.settings.tried
+    assert first == {"config.depth": 2, "config.width": 12}
+    assert others and all(each["config.depth"] < 5 for each in others)
+    assert "nnx.List([Block(config, **options) for _ in range(config.depth)])" in made.source
+    assert "config.width, 2 * config.width," in made.source

@@ -28,8 +28,6 @@ class Architecture:
         small: the configuration's fields.
         larger: those that are others at the larger size: three layers of 48, and another number of heads.
         inputs: makes the example calls.
-        is_told: whether it is said how it is constructed, which is found out for the others.
-        open: why the source is not one for both sizes; empty if it is.
     """
 
     name: str
@@ -37,14 +35,18 @@ class Architecture:
     small: dict[str, Any]
     larger: dict[str, Any]
     inputs: Callable[[], list[Call]]
-    is_told: bool = False
-    open: str = ""
 
     def build(self) -> torch.nn.Module:
         """The small model, in evaluation, with weights of a seed."""
+        return self._built(self.small)
+
+    def build_larger(self) -> torch.nn.Module:
+        """The larger one."""
+        return self._built({**self.small, **self.larger})
+
+    def _built(self, fields: dict[str, Any]) -> torch.nn.Module:
         torch.manual_seed(0)
-        config = getattr(transformers, self.config)(**self.small)
-        module: torch.nn.Module = _class(self.name)(config)
+        module: torch.nn.Module = _class(self.name)(getattr(transformers, self.config)(**fields))
         return module.eval()
 
 
@@ -115,9 +117,8 @@ ARCHITECTURES = [
         "T5EncoderModel",
         "T5Config",
         {"vocab_size": 60, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "use_cache": False},
-        {"d_model": 48, "num_heads": 3},
+        {"num_layers": 3, "d_model": 48, "num_heads": 3},
         _text,
-        open="num_layers: the first layer alone has a table of positions, and is a class of its own",
     ),
     Architecture("ViTModel", "ViTConfig", _VIT, _LARGER, _image),
     Architecture("CLIPVisionModel", "CLIPVisionConfig", _VIT, _LARGER, _image),
@@ -156,9 +157,9 @@ ARCHITECTURES = [
             "apply_spec_augment": False,
             "layerdrop": 0.0,
         },
-        {"num_hidden_layers": 3, "num_attention_heads": 8},
+        _LARGER,
         lambda: [{"input_values": torch.randn(2, 120)}],
-        is_told=True,
-        open="hidden_size: a convolution whose weight is computed is written with its numbers",
     ),
 ]
+
+NAMED = {architecture.name: architecture for architecture in ARCHITECTURES}

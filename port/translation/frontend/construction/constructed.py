@@ -17,9 +17,11 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from port.translation.frontend.construction.arguments import GivenArguments
+from port.translation.frontend.construction.draws import Draws, OpenDraw
 from port.translation.frontend.construction.python_functions import remembering
 from port.translation.frontend.construction.reconstruction import constructor_arguments
 from port.translation.frontend.construction.sizes import Sizes
+from port.translation.frontend.construction.tables import TableFormula, Tables
 from port.translation.frontend.meta_device import parameters_on_meta
 from port.translation.frontend.python_random import again
 from port.translation.ir.origin import ConstructorArgument
@@ -36,6 +38,8 @@ class Construction:
         repeats: number of a constructor → the ``n`` of each ``range(n)`` in it.
         layers: path of a layer of torch's → what its constructor is given.
         sizes: names of parameters and buffers → their lengths.
+        tables: names of buffers → how they are worked out, and their numbers.
+        draws: names of parameters → how they are drawn, where a number of that knows its origin.
         objects: says which argument a configuration is.
     """
 
@@ -45,6 +49,8 @@ class Construction:
     repeats: Mapping[int, tuple[int, ...]]
     layers: Mapping[str, Mapping[str, Any]]
     sizes: Mapping[str, tuple[int, ...]]
+    tables: Mapping[str, tuple[TableFormula, torch.Tensor]]
+    draws: Mapping[str, OpenDraw]
     objects: Callable[[Any], ConstructorArgument | None]
 
 
@@ -62,13 +68,13 @@ def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Cons
         given = arguments
         construct = lambda: type(module)(*copy.deepcopy(given.args), **copy.deepcopy(given.kwargs))  # noqa: E731
     recording = _Recording()
-    sizes = Sizes()
+    sizes, tables, draws = Sizes(), Tables(), Draws()
     classes = {cls for each in module.modules() for cls in type(each).__mro__ if issubclass(cls, torch.nn.Module)}
     own = {cls for cls in classes if not cls.__module__.startswith("torch.")}
     files = [sys.modules[name] for name in sorted({cls.__module__ for cls in own}) if name in sys.modules]
     try:
         watching = recording.watching(classes, own), remembering(files, recording.note_range)
-        with again(0), watching[0], watching[1], parameters_on_meta(), sizes:
+        with again(0), watching[0], watching[1], parameters_on_meta(), sizes, tables, draws:
             made = construct()
     except Exception:  # a constructor may ask more of a number than its value
         return None
@@ -84,6 +90,8 @@ def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Cons
         {number: tuple(found) for number, found in recording.repeats.items()},
         {path: recording.layers[id(each)] for path, each in named.items() if id(each) in recording.layers},
         {name: found for name, tensor in tensors if (found := sizes.of(tensor)) is not None},
+        {name: (table, tensor) for name, tensor in tensors if (table := tables.of(tensor)) is not None},
+        {name: draw for name, tensor in tensors if (draw := draws.of(tensor)) is not None},
         recording.arguments.origin_of_object,
     )
 

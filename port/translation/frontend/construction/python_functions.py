@@ -1,4 +1,4 @@
-"""Functions of Python's that would forget where a number comes from, as constructors call them."""
+"""Functions of Python's, and of torch's, that would forget where a number comes from, as constructors call them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 from unittest import mock
+
+import torch
 
 from port.translation.ir.origin_numbers import OriginFloat, OriginInt, origin_of, worked_out
 
@@ -47,6 +49,30 @@ class _Float(metaclass=_Remembering):
     own = float
 
 
+class _Sized(_Remembering):
+    """``torch.Tensor``, whose lengths no mode of torch's sees where it is called."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        are_lengths = args and not kwargs and all(isinstance(length, int) for length in args)
+        if are_lengths and any(origin_of(length) is not None for length in args):
+            return torch.zeros(*args)  # what is in it is not said
+        return cls.own(*args, **kwargs)
+
+
+class _Tensor(metaclass=_Sized):
+    own = torch.Tensor
+
+
+class _Torch(ModuleType):
+    """torch, but for that."""
+
+    Tensor = FloatTensor = _Tensor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+
+_TORCH = _Torch("torch")
 _SQRT = math.sqrt
 
 
@@ -89,5 +115,6 @@ def remembering(modules: Iterable[ModuleType], note_range: Callable[[int], Any])
         for module in modules:
             own = {name: function for name, function in replaced.items() if name not in vars(module)}
             own |= {name: _sqrt for name, value in vars(module).items() if value is _SQRT}
+            own |= {name: _TORCH for name, value in vars(module).items() if value is torch}
             stack.enter_context(mock.patch.dict(vars(module), own))
         yield

@@ -78,6 +78,12 @@ def sized(construction: Construction, module: Any, calls: Iterable[Given]) -> Si
     return found if is_alike(made, module) else None
 
 
+def modules_of(model: Sized) -> int:
+    """How many modules a model has."""
+    with again(0):
+        return sum(1 for _ in constructed_on_meta(model.construct)().modules())
+
+
 def constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
     """A model of the same class that another call constructs.
 
@@ -178,6 +184,10 @@ def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
 def _neighbours(value: Any) -> tuple[Any, ...]:
     if isinstance(value, tuple | list):
         return tuple(map(type(value), zip(*map(_neighbours, value), strict=False)))
+    if isinstance(value, dict):
+        numbers = {key: _neighbours(number) for key, number in value.items() if type(number) in (int, float)}
+        moves = zip(*numbers.values(), strict=False)
+        return tuple({**value, **dict(zip(numbers, move, strict=True))} for move in moves)
     if isinstance(value, bool):
         return (not value,)
     if isinstance(value, float):
@@ -257,4 +267,6 @@ def _with(held: Mapping[str, Any], setting: Setting, value: Any) -> dict[str, An
 def _is_setting(value: Any) -> bool:
     if type(value) in (tuple, list):
         return bool(value) and all(type(item) in (int, float) for item in value)
+    if type(value) is dict and all(isinstance(key, str) for key in value):
+        return any(type(item) in (int, float) for item in value.values())
     return type(value) in (bool, int, float)

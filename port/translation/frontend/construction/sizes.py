@@ -33,13 +33,13 @@ class Sizes(TorchFunctionMode):
         if isinstance(made, torch.Tensor):
             sizes = self._sizes(made, (args, kwargs or {}))
             if sizes is not None:
-                self._found.setdefault(_key(made), sizes)
+                self._found.setdefault(storage_of(made), sizes)
                 self._held.append(made)
         return made
 
     def of(self, tensor: Any) -> tuple[int, ...] | None:
         """A tensor's lengths, those whose origin is known with it; None where none is."""
-        return self._found.get(_key(tensor))
+        return self._found.get(storage_of(tensor))
 
     def _sizes(self, made: Any, arguments: Any) -> tuple[int, ...] | None:
         shape = tuple(made.shape)
@@ -58,7 +58,8 @@ class Sizes(TorchFunctionMode):
         return next((sizes for leaf, sizes in tensors if sizes is not None and tuple(leaf.shape) == shape), None)
 
 
-def _key(tensor: Any) -> tuple[int, tuple[int, ...]]:
+def storage_of(tensor: Any) -> tuple[int, tuple[int, ...]]:
+    """What a tensor is known by: where its numbers lie, and its shape."""
     try:
         return tensor.untyped_storage()._cdata, tuple(tensor.shape)
     except (NotImplementedError, RuntimeError):  # a sparse tensor, or one of an unusual kind

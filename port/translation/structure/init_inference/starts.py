@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from port.errors import PortError, UsageError
+from port.translation.frontend.construction.draws import OpenDraw
 from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta
 from port.translation.ir import syntax
-from port.translation.ir.expr import code
+from port.translation.ir.expr import code, dotted
 from port.translation.ir.layout import Layout
 from port.translation.structure.init_inference.constructions import Start, starts_of, unsaid
 from port.translation.structure.init_inference.formulas import formula
@@ -41,6 +42,7 @@ class Initial:
         seen: how they start.
         layers: paths of the layers kept whole → the torch layer.
         folded: paths of the linear layers whose inputs are put in another order.
+        draws: names of parameters → how they are drawn, where a number of that knows its origin.
 
     Attributes:
         tables: names → the arrays that are kept whole.
@@ -53,9 +55,10 @@ class Initial:
         seen: Seen | None = None,
         layers: dict[str, Any] | None = None,
         folded: set[str] | None = None,
+        draws: Mapping[str, OpenDraw] | None = None,
     ) -> None:
         self._seen = seen or Seen()
-        self._writer = Writer()
+        self._writer = Writer(draws or {})
         self._layers: dict[str, dict[str, tuple[str, Start]]] = {}
         for path, layer in (layers or {}).items():
             own = {
@@ -104,7 +107,13 @@ class Initial:
         return arguments, redrawn
 
     def value(
-        self, name: str, shown: str, tensor: Any, layout: Layout, sizes: tuple[int, ...] | None = None
+        self,
+        name: str,
+        shown: str,
+        tensor: Any,
+        layout: Layout,
+        sizes: tuple[int, ...] | None = None,
+        table: syntax.Expr | None = None,
     ) -> syntax.Expr:
         """The array that a module's own parameter or buffer starts with.
 
@@ -114,7 +123,10 @@ class Initial:
             tensor: torch's.
             layout: the one that the written module has it in.
             sizes: torch's lengths, which may know where they come from.
+            table: how its constructor works it out, if that is known.
         """
+        if table is not None and layout.order == tuple(range(tensor.dim())):
+            return _of_dtype(table, _dtype(tensor))
         shape = tuple((sizes or tensor.shape)[dim] for dim in layout.order)
         dtype = _dtype(tensor)
         start = self._seen.starts.get(name)
@@ -173,6 +185,13 @@ def _takes_nothing(cls: type) -> bool:
 
 def _is_everywhere_alike(start: Start) -> bool:
     return start.only is not None and not isinstance(start.only, Fixed)
+
+
+def _of_dtype(table: syntax.Expr, dtype: syntax.Expr) -> syntax.Expr:
+    match table:
+        case syntax.Call(function, ends, ()) if dotted(function) == "jnp.arange":
+            return syntax.Call(function, ends, (syntax.Keyword("dtype", dtype),))
+    return code("table.astype(dtype)", table=table, dtype=dtype)
 
 
 def _dtype(tensor: Any) -> syntax.Expr:

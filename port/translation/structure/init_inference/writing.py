@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from port.pairs.ops import elementwise, special
+from port.translation.frontend.construction.draws import OpenDraw
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
 from port.translation.structure.init_inference.constructions import Start
 from port.translation.structure.init_inference.numbers import is_short
+from port.translation.structure.init_inference.operator_expressions import operator_expression
 from port.translation.structure.init_inference.regions import boxes_of, index_of
 from port.translation.structure.init_inference.stories import Draw, Elementwise, Fixed, Number, Story, Unsaid, is_matrix
 
@@ -26,12 +26,16 @@ _BY_FANS = ((1.0, "fan_in"), (2.0, "fan_in"), (2.0, "fan_out"), (1.0, "fan_avg")
 class Writer:
     """Writes initializers, and keeps what they need.
 
+    Args:
+        open_draws: names of parameters → how they are drawn, where a number of that knows its origin.
+
     Attributes:
         tables: names → the arrays that are kept whole.
         unsaid: names of parameters that no initializer is known for → why.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, open_draws: Mapping[str, OpenDraw] | None = None) -> None:
+        self._open = open_draws or {}
         self.tables: dict[str, np.ndarray] = {}
         self.unsaid: dict[str, str] = {}
         self.votes: Counter[syntax.Expr] = Counter()
@@ -118,36 +122,52 @@ class Writer:
                 return called("nnx.initializers.orthogonal", **given, **({"column_axis": axis} if axis != -1 else {}))
             case Draw("uniform" | "truncated") if start.values.dtype.kind == "c":
                 return None  # jax's draw real numbers alone
+            case Draw() if (drawn := self._with_origins(story, name)) is not None:
+                return next(_plain(drawn))
             case Draw():
                 return max(_candidates(story, shape), key=lambda made: self.votes[made], default=None)
             case Elementwise():
                 return _function(story)
         return None
 
+    def _with_origins(self, draw: Draw, name: str) -> Draw | None:
+        """The same draw with numbers that know where they come from; None where none does."""
+        known = self._open.get(name)
+        if known is None or known.kind != draw.kind or len(known.numbers) != len(draw.numbers):
+            return None
+        if not all(math.isclose(*both, rel_tol=1e-9) for both in zip(known.numbers, draw.numbers, strict=True)):
+            return None
+        return replace(draw, numbers=known.numbers)
+
 
 def _candidates(draw: Draw, shape: tuple[int, ...]) -> list[syntax.Expr]:
     """The initializers that draw just so, the plainest first."""
-    of_layers = list[syntax.Expr]()
+    plain = list(_plain(draw))
+    of_layers: list[syntax.Expr] = []
+    by_fans: list[syntax.Expr] = []
     match draw.kind, draw.numbers:
+        case "uniform", (low, high) if low == -high:
+            of_layers = list(_of_layers(high / math.sqrt(3), shape))
+            by_fans = list(_by_fans(high / math.sqrt(3), shape, "uniform"))
+        case "normal", (mean, std) if mean == 0:
+            by_fans = list(_by_fans(std, shape, "normal"))
+    is_plain = not plain or is_short(draw.numbers[1])
+    return [*of_layers, *plain, *by_fans] if is_plain else [*of_layers, *by_fans, *plain]
+
+
+def _plain(draw: Draw) -> Iterator[syntax.Expr]:
+    """The initializer that says a draw's numbers."""
+    match draw.kind, draw.numbers:
+        case "uniform", (0, high):
+            yield code("nnx.initializers.uniform(scale=high)", high=high)
         case "uniform", (low, high):
-            of_layers = list(_of_layers(high / math.sqrt(3), shape)) if low == -high else []
-            by_fans = list(_by_fans(high / math.sqrt(3), shape, "uniform")) if low == -high else []
-            plain = (
-                code("nnx.initializers.uniform(scale=high)", high=high)
-                if low == 0
-                else code("port.nn.torch_uniform(low, high)", low=low, high=high)
-            )
+            yield code("port.nn.torch_uniform(low, high)", low=low, high=high)
         case "normal", (mean, std):
-            by_fans = list(_by_fans(std, shape, "normal")) if mean == 0 else []
-            plain = _shifted(code("nnx.initializers.normal(std)", std=std), mean)
+            yield _shifted(code("nnx.initializers.normal(std)", std=std), mean)
         case "truncated", (mean, std, low, high):
-            by_fans = []
             bounds = {"lower": _rounded((low - mean) / std), "upper": _rounded((high - mean) / std)}
             given = {} if bounds == {"lower": -2.0, "upper": 2.0} else bounds
-            plain = _shifted(called("nnx.initializers.truncated_normal", std, **given), mean)
-        case _:
-            return []
-    return [*of_layers, plain, *by_fans] if is_short(draw.numbers[1]) else [*of_layers, *by_fans, plain]
+            yield _shifted(called("nnx.initializers.truncated_normal", std, **given), mean)
 
 
 def called(function: str, *arguments: Any, **options: Any) -> syntax.Expr:
@@ -222,29 +242,9 @@ def _body(story: Any, drawn: list[Draw]) -> syntax.Expr | None:
             parts = [part for part in made if part is not None]
             if len(parts) < len(made):
                 return None
-            template = _TWO.get(name) or _expressions().get(f"aten.{name}")
             if name == "clamp":
                 return syntax.Call(code("jnp.clip"), tuple(parts))
-            if template is None:
-                return None
-            return code(template, **dict(zip(("input", "other"), parts, strict=False)))
+            return operator_expression(name, parts)
         case None:
             return syntax.Const(None)
     return literal(story)
-
-
-_TWO = {
-    "add": "input + other",
-    "sub": "input - other",
-    "mul": "input * other",
-    "div": "input / other",
-    "pow": "input**other",
-    "abs": "jnp.abs(input)",
-}
-
-
-@cache
-def _expressions() -> dict[str, str]:
-    """Operators of one tensor → what is written for them in JAX."""
-    pairs = (*elementwise.PAIRS, *special.PAIRS)
-    return {pair.aten: pair.jax for pair in pairs if pair.says == f"{pair.torch}(input)" and not pair.only_if}

@@ -17,7 +17,8 @@ from port.translation.ir.origin import AttributeOf, LengthOf, LiteralAt, NamedLe
 from port.translation.ir.origin_expression import expression_of, leaves_of, read_length
 from port.translation.ir.origin_numbers import plain
 from port.translation.structure.body import Body
-from port.translation.structure.own_arguments import OwnArguments, without_double_minus
+from port.translation.structure.number_forms import without_double_minus
+from port.translation.structure.own_arguments import OwnArguments
 
 _ITEM = re.compile(r"\w+(\[[^\[\]]+\])*")
 """An attribute, or an item of what it is: ``window[0]``."""

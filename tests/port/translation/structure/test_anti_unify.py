@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from port.translation.ir.expr import filled, literal
+from port.translation.ir.expr import code, filled, literal
+from port.translation.ir.origin import ConstructorArgument
+from port.translation.ir.origin_numbers import origin_of, with_origin
 from port.translation.ir.syntax import parsed, source
 from port.translation.structure.anti_unify import Differ, Difference, Holes, unified, without_numbers
 
@@ -77,3 +79,13 @@ def test_what_is_alike_but_for_numbers() -> None:
     assert not alike("f(1, 'a')", "f(1, 'b')")
     assert not alike("f(1, x)", "f(1, y)")
     assert not alike("f(None)", "f(3)", none_too=False)
+
+
+def test_a_number_remembers_where_it_comes_from() -> None:
+    numbers = [with_origin(each, ConstructorArgument(0, name)) for each, name in ((0.5, "std"), (0.25, "other"))]
+    holes = Holes()
+    made = unified([code("nnx.initializers.normal(std)", std=number) for number in numbers], holes, ("weight",))
+    assert source(made) == "nnx.initializers.normal(<0>)"
+    assert holes.found == [Difference((0.5, 0.25), ("weight", "std"))]
+    assert [type(value) for value in holes.found[0].values] == [float, float]
+    assert list(map(origin_of, holes.found[0].numbers)) == list(map(origin_of, numbers))

@@ -163,6 +163,7 @@ def test_an_argument_that_has_another_value_by_then_is_asked_first() -> None:
     module = DefaultMask()
     mask = kept().float()
     made = translated(module, [(batch(),), (batch(), mask)])
+    assert "with_mask = mask is not None" in root(made)
     check_runs_as(made, module, batch(5))
     check_runs_as(made, module, batch(5), kept(5).float())
 

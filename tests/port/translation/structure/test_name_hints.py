@@ -191,3 +191,29 @@ def test_each_part_of_a_tuple_has_its_name(tmp_path: Path) -> None:
     more = [Made(value, syntax.Call(syntax.Attr("q"), (syntax.Use("x"),)), statement) for value in values.values()]
     hints(more)
     assert all(not item.names for item in more)
+
+
+MAKER = """\
+def shifted(by):
+    def inner(x):
+        return x + by
+
+    return inner
+
+
+def moved(x, by):
+    return x + by
+
+
+def forward(x, by):
+    function = shifted(by.expand(3, -1))
+    y = moved(x, by.expand(3, -1))
+    return function(y)
+"""
+
+
+def test_what_a_function_is_made_with_is_not_the_function(tmp_path: Path) -> None:
+    path = tmp_path / "makes.py"
+    path.write_text(MAKER)
+    assert at(str(path), 13).targets is None
+    assert at(str(path), 14).targets == "y"

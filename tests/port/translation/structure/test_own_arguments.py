@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.body import Body
 from port.translation.structure.own_arguments import ALL, Configuration, OwnArguments
 
-from ..constructor_nets import Config, Derived, Gpt, GptBlock, MlpConfig, Vit, VitBlock
+from ..constructor_nets import Config, Derived, Gpt, GptBlock, MlpConfig, Stages, Vit, VitBlock
 
 HERE = SourceLocation(__file__, 1)
 GPT = Gpt(Config(8, 2, 2, MlpConfig(6)))
@@ -46,11 +47,18 @@ def test_numbers_of_a_constructor() -> None:
     assert said(arguments, "", construction.arguments["blocks.0"]["dim"]) == "dim"
 
 
-def test_a_number_of_another_constructor_stays_one() -> None:
+def test_what_a_constructor_hands_on_is_said_wherever_it_is_given() -> None:
     arguments, construction = own(Vit(8))
     number = construction.modules["blocks.1"].fc1.out_features
-    assert said(arguments, "", number) == said(arguments, "blocks.0", number) == "16"
+    assert said(arguments, "", number) == said(arguments, "blocks.0", number) == "int(dim * mlp_ratio)"
     assert said(arguments, "norm", number) == "16"  # a layer of torch's has no constructor of ours
+
+
+def test_a_number_that_another_constructor_is_not_given_stays_one() -> None:
+    arguments, construction = own(Stages(4))
+    conv = next(each for each in construction.modules["stages.1.0"].modules() if isinstance(each, nn.Conv2d))
+    assert said(arguments, "stages.1.0", conv.out_channels) == "outside"
+    assert said(arguments, "", conv.out_channels) == said(arguments, "stages.0.0", conv.out_channels) == "8"
 
 
 def test_fields_of_configurations() -> None:
@@ -140,6 +148,17 @@ def test_what_a_body_reads_is_an_attribute() -> None:
     worked_out = WorkedOut("/", (LiteralAt(1, HERE), WorkedOut("math.sqrt", (ShapeRead("k", -1),))))
     assert body_of(arguments, worked_out, 0.5, "blocks.0") == ("return 1 / math.sqrt(k.shape[-1])", {})
     assert body_of(arguments, LengthOf("self.pos", 1, HERE), 5) == ("return self.tokens", {"tokens": "tokens"})
+
+
+def test_a_long_number_is_worked_out_as_the_original_does() -> None:
+    arguments, _ = own(Vit(8))
+    quotient = WorkedOut("/", (LiteralAt(2.0, HERE), LiteralAt(math.pi, HERE)))
+    root = WorkedOut("math.sqrt", (quotient,))
+    assert body_of(arguments, root, math.sqrt(2 / math.pi)) == ("return math.sqrt(2.0 / math.pi)", {})
+    assert body_of(arguments, LiteralAt(math.pi, HERE), math.pi) == ("return math.pi", {})
+    assert body_of(arguments, root, 0.7978845) == ("return 0.7978845", {})  # it was changed
+    half = WorkedOut("/", (LiteralAt(1, HERE), LiteralAt(2, HERE)))
+    assert body_of(arguments, half, 0.5) == ("return 0.5", {})
 
 
 def test_what_a_body_cannot_read_stays_a_number() -> None:

@@ -289,3 +289,30 @@ def test_gradients_that_torch_has_not_are_told() -> None:
     proof = prove(module, replace(translation, values=_values(module)), (x,), {})
     assert not any("gradient" in row.what for row in proof.rows)
     assert "since torch has none: no way back" in str(proof)
+
+
+class SaysWhatNeedsAGradient(nn.Module):
+    """In training it sets on what it is given what only a tensor of no other one may have set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x[:, None]
+        if self.training:
+            x.requires_grad = True
+        return self.fc(x)
+
+
+def test_a_module_that_takes_no_inputs_that_need_a_gradient_is_trained_all_the_same() -> None:
+    module, x = SaysWhatNeedsAGradient(), torch.randn(2, 4)
+    translation = port.translate(module, x)
+    proof = translation.proof
+    assert proof is not None and proof.agrees
+    rows = {row.what for row in proof.rows}
+    assert {"gradients in training", "gradients of the inputs in evaluation"} <= rows
+    assert "gradients of the inputs in training" not in rows
+    assert any("takes no inputs that need one: you can only change requires_grad" in each for each in proof.remarks)
+    planted = replace(translation, source=translation.source.replace("self.fc(", "2 * self.fc("))
+    assert not prove(module, planted, (x,), {}).agrees

@@ -10,8 +10,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 from port.translation.frontend.construction.python_functions import remembering
+from port.translation.frontend.construction.sizes import Sizes
 from port.translation.ir.origin import ConstructorArgument, said
 from port.translation.ir.origin_numbers import origin_of, with_origin
 
@@ -97,3 +99,17 @@ def test_all_is_as_before_afterwards() -> None:
     assert math.sqrt is before
     assert vars(made) == whole
     assert builtins.int is int and builtins.max is max
+
+
+def test_the_lengths_of_an_empty_tensor(module: tuple[ModuleType, list[int]]) -> None:
+    vars(module[0])["torch"] = torch
+    with remembering([module[0]], module[1].append), Sizes() as sizes:
+        made = eval("torch.Tensor(2, dim)", vars(module[0]))
+        other = eval("torch.Tensor([2, 3])", vars(module[0]))
+        kinds = eval("isinstance(torch.ones(1), torch.Tensor), torch.nn.Linear", vars(module[0]))
+    found = sizes.of(made)
+    assert found is not None
+    assert [int(found[0]), said(origin_of(found[1]) or ConstructorArgument(0, ""))] == [2, "dim"]
+    assert other.tolist() == [2, 3]
+    assert kinds == (True, torch.nn.Linear)
+    assert vars(module[0])["torch"] is torch

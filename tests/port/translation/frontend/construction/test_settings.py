@@ -97,7 +97,7 @@ def test_values_beside(value: Any, other: Any) -> None:
     assert type(found) is type(other)
 
 
-@pytest.mark.parametrize("value", ["text", None, (), ("a", 2), {"a": 2}])
+@pytest.mark.parametrize("value", ["text", None, (), ("a", 2), {"a": "b"}, {1: 2}])
 def test_other_things_are_no_settings(value: Any) -> None:
     assert model(Numbers(value), torch.ones(3)).settings() == {}
 
@@ -122,3 +122,8 @@ def test_the_generators_are_left_as_they_are() -> None:
 def test_on_the_meta_device() -> None:
     module = TwoScaled(4).to("meta")
     assert after(module, [("dim",)], torch.ones(2, 4, device="meta")).calls[0][0][0].shape == (2, 5)
+
+
+def test_the_numbers_of_a_dict_are_moved_and_its_words_are_not() -> None:
+    found = after(Numbers({"a": 2, "b": "c"}), [("value",)], torch.ones(3))
+    assert found.moved == {("value",): {"a": 3, "b": "c"}}

@@ -19,8 +19,8 @@ import port
 from port.errors import NoInitialValue, UsageError
 from port.translation import Translation
 from port.translation.frontend.leaf_modules import kept_layers
-from port.translation.ir.layout import torchs
-from port.translation.ir.syntax import source
+from port.translation.ir.layout import Layout, torchs
+from port.translation.ir.syntax import parsed, source
 from port.translation.structure.init_inference.numbers import readable
 from port.translation.structure.init_inference.starts import Initial, watched
 
@@ -38,6 +38,20 @@ def expression(name: str, construct: Callable[[], nn.Module]) -> str:
     tensor = dict(construct().named_parameters()).get(name, dict(construct().named_buffers()).get(name))
     made = initial.value(name, name, tensor, torchs(tensor.ndim))  # type: ignore[union-attr]
     return source(readable(made))
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("jnp.arange(0, dim, 2)", "jnp.arange(0, dim, 2, dtype=param_dtype)"),
+        ("1 / jnp.arange(dim)", "(1 / jnp.arange(dim)).astype(param_dtype)"),
+    ],
+)
+def test_a_table_that_its_constructor_works_out(table: str, expected: str) -> None:
+    made = Initial().value("table", "Net.table", torch.ones(3), torchs(1), None, parsed(table))
+    assert source(made) == expected
+    turned = Initial().value("table", "Net.table", torch.ones(3, 3), Layout((1, 0)), None, parsed(table))
+    assert table not in source(turned)
 
 
 def drawn(source: str, seed: int) -> np.ndarray:

@@ -1,0 +1,57 @@
+"""How constructors draw their parameters: ``nn.init.normal_(weight, std=config.initializer_range)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from port.translation.frontend.construction.sizes import storage_of
+from port.translation.ir.origin_numbers import origin_of
+
+_KINDS = {"normal_": ("normal", {"mean": 0.0, "std": 1.0}), "uniform_": ("uniform", {"a": 0.0, "b": 1.0})}
+_SHORT = {"from": "a", "to": "b"}
+"""As the tensor's own method calls what `torch.nn.init` calls otherwise."""
+
+
+@dataclass(frozen=True)
+class OpenDraw:
+    """A draw of which a number knows where it comes from.
+
+    Attributes:
+        kind: ``normal``, of a mean and a spread; ``uniform``, of a lower and an upper end.
+        numbers: those.
+    """
+
+    kind: str
+    numbers: tuple[Any, ...]
+
+
+class Draws(TorchFunctionMode):
+    """Sees how parameters are drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[Any, OpenDraw] = {}
+        self._held: list[Any] = []  # a storage's address is its own only while it lives
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        kind, parameters = _KINDS.get(getattr(function, "__name__", ""), ("", {}))
+        given = {"tensor": args[0]} if args else dict(kwargs or {})
+        drawn = given.get("tensor")
+        if kind and isinstance(drawn, torch.Tensor):
+            named = {_SHORT.get(name, name): value for name, value in (kwargs or {}).items()}
+            numbers = parameters | dict(zip(parameters, args[1:], strict=False))
+            numbers |= {name: value for name, value in named.items() if name in parameters}
+            self._found.pop(storage_of(drawn), None)
+            if any(origin_of(number) is not None for number in numbers.values()):
+                self._found[storage_of(drawn)] = OpenDraw(kind, tuple(numbers.values()))
+                self._held.append(drawn)
+        return made
+
+    def of(self, tensor: Any) -> OpenDraw | None:
+        """How a tensor was drawn last; None where no number of it is known."""
+        return self._found.get(storage_of(tensor))

@@ -1,0 +1,38 @@
+"""What is written for operators that work element by element, as constructors call them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from port.pairs.ops import elementwise, special
+from port.translation.ir import syntax
+from port.translation.ir.expr import code
+
+_TWO = {
+    "add": "input + other",
+    "sub": "input - other",
+    "mul": "input * other",
+    "div": "input / other",
+    "floor_divide": "input // other",
+    "pow": "input**other",
+    "abs": "jnp.abs(input)",
+}
+
+
+def operator_expression(name: str, operands: Sequence[syntax.Expr]) -> syntax.Expr | None:
+    """An operator's expression; None where there is none so plain.
+
+    Args:
+        name: torch's, without ``aten.``.
+        operands: one or two.
+    """
+    template = _TWO.get(name) or _of_one().get(f"aten.{name}")
+    return None if template is None else code(template, **dict(zip(("input", "other"), operands, strict=False)))
+
+
+@cache
+def _of_one() -> dict[str, str]:
+    """Operators of one tensor → what is written for them in JAX."""
+    pairs = (*elementwise.PAIRS, *special.PAIRS)
+    return {pair.aten: pair.jax for pair in pairs if pair.says == f"{pair.torch}(input)" and not pair.only_if}
