@@ -18,6 +18,7 @@ from port.errors import UsageError
 from port.named import arguments as keywords
 from port.named import named
 from port.weights.checkpoint import open_checkpoint
+from port.weights.constructor_arguments import SaidArguments, said_arguments
 from port.weights.conversion import convert
 from port.weights.options import Options
 
@@ -118,11 +119,14 @@ def main(arguments: Sequence[str]) -> int:
     if given.pairs is not None:
         register_pairs(given.pairs)
     both = keywords(given.kwargs, "--kwargs")
-    torch, flax = None, None
+    torch, flax, arguments = None, None, SaidArguments()
     if given.torch is not None:
         torch = torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"))
     if given.flax is not None:
-        flax = flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"))
+        of_flax = both | keywords(given.flax_kwargs, "--flax-kwargs")
+        flax = flax_model(given.flax, of_flax)
+        made = named(given.flax, "--flax")
+        arguments = said_arguments(made, of_flax) if isinstance(made, type) else arguments
     _check_optimizer(given, torch)
     options = Options(
         torch=torch,
@@ -138,6 +142,7 @@ def main(arguments: Sequence[str]) -> int:
         max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
         overwrite=given.overwrite,
         save_mapping=given.save_mapping,
+        arguments=arguments,
     )
     with open_checkpoint(given.source, key=given.key) as checkpoint:
         moving = _optimizer(given, torch, checkpoint)

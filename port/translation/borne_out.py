@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, islice
 from typing import Any
 
 from port.translation.codegen.emit import render
@@ -15,6 +15,7 @@ from port.translation.frontend.construction.settings import (
     Sized,
     moved,
     moved_alone,
+    refusal,
     resized_axes,
 )
 from port.translation.ir import syntax
@@ -25,6 +26,8 @@ from port.translation.structure.program import Program
 
 Written = Callable[[Sized], "Program | None"]
 """The program for a model at other settings; None where there is none."""
+Alone = Callable[[str], "tuple[Program, Sized, Written] | None"]
+"""A part of the model by itself, by its path: its program, its construction, and what it is at other settings."""
 _REFUSED = "no other value was found that the original takes, with inputs like these"
 _NOWHERE = "it cannot be translated at {value}"
 _OTHERWISE = "at {value} the source is another: {line}"
@@ -55,7 +58,9 @@ class BorneOut:
     resized: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
-def borne_out(program: Program, model: Sized | None, written: Written, *, steps: int = 0) -> BorneOut:
+def borne_out(
+    program: Program, model: Sized | None, written: Written, *, alone: Alone | None = None, steps: int = 0
+) -> BorneOut:
     """Try other settings: each is moved to a value beside it.
 
     What is written for the original there has to be the same source. So an argument holds that has several values:
@@ -65,24 +70,85 @@ def borne_out(program: Program, model: Sized | None, written: Written, *, steps:
         program: with all arguments.
         model: the original as it is given; None where it cannot be constructed at other settings.
         written: of the model at other settings.
+        alone: a part of the model by itself.
         steps: of a run: a model of many is tried less often, or not at all.
     """
-    values = _values(program)
+    values, programs = _values(program), [program]
     trying = _Trying(program, written, _MOST // max(1, steps))
     if model is not None and any(len(found) == 1 for found in values.values()):
-        for other in trying.alike(model):
+        programs += trying.alike(model)
+        for other in programs[1:]:
             for argument, found in _values(other).items():
                 values[argument] |= found
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
+    for path, together in _together(programs, fixed).items():
+        fixed |= together & _not_alone(path, alone)
     said = settings_of(program)
     of_root = [setting for setting, argument in said.items() if argument in fixed]
     if model is None:
         reasons = {_said(setting): _UNKNOWN for setting in of_root}
     else:
-        reasons = {_said(setting): trying.why.get(setting, _ALONE) for setting in of_root}
+        reasons = {_said(setting): trying.reason(model, setting) for setting in of_root}
         unsaid = (setting for setting in model.settings() if setting not in said and len(setting) == 1)
         reasons |= {_said(setting): _UNSAID for setting in unsaid}
-    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons), trying.resized)
+    values = {} if model is None else {_said(setting): value for setting, value in model.settings().items()}
+    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons, values=values), trying.resized)
+
+
+def _together(programs: Sequence[Program], fixed: Collection[OwnArgument]) -> dict[str, frozenset[OwnArgument]]:
+    """Arguments of a class that move together in all of its instances, so that they may make up for each other there.
+
+    Returns:
+        the path of an instance → those of its class.
+    """
+    found = {}
+    for made in programs[0].classes[:-1]:
+        instances = [given for program in programs for given in _instances(program, made.original)]
+        names = [
+            name
+            for name in dict.fromkeys(name for given in instances for name in given)
+            if (made.original, name) not in fixed
+        ]
+        for one, other in combinations(names, 2):
+            pairs = {(given.get(one), given.get(other)) for given in instances}
+            if len(pairs) > 1 and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs}):
+                path = made.members[0]
+                found[path] = found.get(path, frozenset()) | {(made.original, one), (made.original, other)}
+    return found
+
+
+def _instances(program: Program, original: type) -> list[dict[str, str]]:
+    """What each instance of a class is given: its constants, as text."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for made in program.classes:
+        for argument in made.arguments if made.original is original else ():
+            for path, value in argument.values.items() if argument.is_said else ():
+                if configuration_of(value) is None and _is_constant(value):
+                    found[path][argument.name] = repr(worth(value))
+    return list(found.values())
+
+
+def _not_alone(path: str, alone: Alone | None) -> frozenset[OwnArgument]:
+    """The arguments of a part's class that do not hold where each is moved by itself; none if that cannot be tried."""
+    found = None if alone is None else alone(path)
+    if found is None:
+        return frozenset()
+    program, model, written = found
+    return borne_out(program, model, written).fixed
+
+
+def with_fixed(borne: BorneOut, program: Program, wrong: Mapping[Setting, str]) -> BorneOut:
+    """The same with settings that were seen not to hold.
+
+    Args:
+        borne: what came of trying other settings.
+        program: with all arguments.
+        wrong: settings → why.
+    """
+    own = settings_of(program)
+    fixed = {**borne.settings.fixed, **{_said(setting): why for setting, why in wrong.items()}}
+    settings = replace(borne.settings, fixed=fixed)
+    return replace(borne, fixed=borne.fixed | {own[setting] for setting in wrong}, settings=settings)
 
 
 class _Trying:
@@ -148,6 +214,12 @@ class _Trying:
             for setting, value in other.moved.items():
                 self.why[setting] = why.format(value=value, line=line)
         return None
+
+    def reason(self, model: Sized, setting: Setting) -> str:
+        """Why a setting does not hold; where the original takes no other value of it, with what it says of one."""
+        why = self.why.get(setting, _ALONE)
+        says = refusal(model, setting, self.program.tree.root) if why == _REFUSED else ""
+        return f"{why}: {says}" if says else why
 
 
 def _groups(settings: list[Setting]) -> list[list[Setting]]:
