@@ -15,7 +15,7 @@ from uuid import uuid4
 from port.errors import BrokenWeights, UsageError, WeightsMismatch
 from port.mapping.entry import Entry
 from port.mapping.mapping import Mapping, patterns_of
-from port.mapping.patterns import MOST, Numbers, Row, unrolled
+from port.mapping.patterns import MOST, Numbers, PatternRow, unrolled
 from port.mapping.rules import Rules, kept_from, names_from, rules_from
 from port.moves.move import Shapes
 from port.moves.spec import moves_from, spec_of
@@ -113,7 +113,7 @@ def mapping_from(tables: Any, where: str) -> Mapping:
         raise UsageError(f"{where}: {error}") from error
 
 
-def _of_row(row: Row[tuple[int, Entry]]) -> Entry:
+def _of_row(row: PatternRow[tuple[int, Entry]]) -> Entry:
     count, entry = row.rest
     return replace(entry, sources=row.names[:count], targets=row.names[count:])
 
@@ -157,7 +157,7 @@ def _short(names: tuple[str, ...]) -> str | list[str]:
     return names[0] if len(names) == 1 else list(names)
 
 
-def _row(table: Any, where: str) -> Row[tuple[int, Entry]]:
+def _row(table: Any, where: str) -> PatternRow[tuple[int, Entry]]:
     """A table as a row: the entry, and how many of the names are its sources."""
     try:
         if not isinstance(table, dict):
@@ -172,7 +172,7 @@ def _row(table: Any, where: str) -> Row[tuple[int, Entry]]:
         entry = Entry(sources, targets, moves_from(table.get("moves", []), shapes), collection, shapes, optional)
         if shapes is not None:
             entry.target_shapes()
-        return Row((*sources, *targets), (len(sources), entry), _each(table.get("each", {})))
+        return PatternRow((*sources, *targets), (len(sources), entry), _each(table.get("each", {})))
     except KeyError as error:
         raise UsageError(f"{where}: {error.args[0]} is missing") from error
     except (ValueError, WeightsMismatch) as error:

@@ -13,7 +13,7 @@ from port.errors import WeightsMismatch
 from port.mapping.accounting import complaints
 from port.mapping.composition import composed
 from port.mapping.entry import TORCH_ONLY, Entry, gather
-from port.mapping.patterns import Numbers, Row, counts, rolled
+from port.mapping.patterns import Numbers, PatternRow, counts, rolled
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def patterns_of(entries: Sequence[Entry]) -> list[tuple[Entry, Arrays[str, Numbe
         each with the numbers that its letters stand for.
     """
     rows = [
-        Row((*entry.sources, *entry.targets), (len(entry.sources), replace(entry, sources=(), targets=())))
+        PatternRow((*entry.sources, *entry.targets), (len(entry.sources), replace(entry, sources=(), targets=())))
         for entry in entries
     ]
     found = []

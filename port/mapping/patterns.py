@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"(?:^|(?<=[._]))(?:0|[1-9][0-9]*)(?=\.|$)")
 
 
 @dataclass(frozen=True)
-class Row(Generic[Rest]):
+class PatternRow(Generic[Rest]):
     """A row of a mapping.
 
     Attributes:
@@ -42,7 +42,7 @@ class Row(Generic[Rest]):
     each: Mapping[str, Numbers] = field(default_factory=dict)
 
 
-def rolled(rows: Sequence[Row[Rest]]) -> list[Row[Rest]]:
+def rolled(rows: Sequence[PatternRow[Rest]]) -> list[PatternRow[Rest]]:
     """Rows with those as one that repeat by an index, in the same order and with the same rest."""
     # Names with braces of their own stay as they are, and so do all beside them.
     if any("{" in name for row in rows for name in row.names):
@@ -50,7 +50,7 @@ def rolled(rows: Sequence[Row[Rest]]) -> list[Row[Rest]]:
     return list(_rolled(list(rows), LETTERS))
 
 
-def unrolled(rows: Sequence[Row[Rest]], most: int = MOST) -> list[Row[Rest]]:
+def unrolled(rows: Sequence[PatternRow[Rest]], most: int = MOST) -> list[PatternRow[Rest]]:
     """Each row by itself.
 
     Raises:
@@ -79,7 +79,7 @@ def counts(each: Mapping[str, Numbers]) -> str:
     return ", ".join(f"{letter} = {counted(numbers)}" for letter, numbers in each.items())
 
 
-def _unrolled(rows: list[Row[Rest]]) -> Iterator[Row[Rest]]:
+def _unrolled(rows: list[PatternRow[Rest]]) -> Iterator[PatternRow[Rest]]:
     start = 0
     while start < len(rows):
         if not rows[start].each:
@@ -94,16 +94,16 @@ def _unrolled(rows: list[Row[Rest]]) -> Iterator[Row[Rest]]:
         start = end
 
 
-def _outermost(row: Row[Rest]) -> tuple[str, Numbers]:
+def _outermost(row: PatternRow[Rest]) -> tuple[str, Numbers]:
     return next(iter(row.each.items()), ("", ()))
 
 
-def _at(row: Row[Rest], letter: str, number: int) -> Row[Rest]:
+def _at(row: PatternRow[Rest], letter: str, number: int) -> PatternRow[Rest]:
     names = tuple(name.replace(f"{{{letter}}}", str(number)) for name in row.names)
     return replace(row, names=names, each={other: told for other, told in row.each.items() if other != letter})
 
 
-def _rolled(rows: list[Row[Rest]], letters: str) -> Iterator[Row[Rest]]:
+def _rolled(rows: list[PatternRow[Rest]], letters: str) -> Iterator[PatternRow[Rest]]:
     shapes = [(tuple(tuple(_NUMBER.split(name)) for name in row.names), repr(row.rest)) for row in rows]
     alike: dict[Shape, list[int]] = defaultdict(list)
     for place, shape in enumerate(shapes):
@@ -174,7 +174,7 @@ def _repeated(shapes: list[Shape], numbers: list[list[int]], start: int, period:
     return _Repeat(period, tuple(counted), places) if len(counted) > 1 else None
 
 
-def _with(row: Row[Rest], places: set[int], letter: str) -> Row[Rest]:
+def _with(row: PatternRow[Rest], places: set[int], letter: str) -> PatternRow[Rest]:
     """A row with a letter in place of some of the numbers in its names."""
     count = iter(range(len("".join(row.names)) + 1))
     named = lambda match: f"{{{letter}}}" if next(count) in places else match[0]  # noqa: E731

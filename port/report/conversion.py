@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from port.mapping import Entry
-from port.mapping.patterns import Row, counts, rolled
+from port.mapping.patterns import PatternRow, counts, rolled
 from port.weights.conversion import Conversion
 
 SHOWN = 10
@@ -50,11 +50,11 @@ def _table(done: Conversion) -> Table:
     return table
 
 
-def _row(entry: Entry, done: Conversion) -> Row[tuple[int, str, str, str]]:
+def _row(entry: Entry, done: Conversion) -> PatternRow[tuple[int, str, str, str]]:
     """How many of the names are what is read; shapes, moves, dtype."""
     sources, targets = _named(entry.sources, entry, done.reverse), _named(entry.targets, entry, not done.reverse)
     moves = escape(", ".join(map(str, entry.moves))) or "–"
-    return Row((*sources, *targets), (len(sources), _shapes(entry), moves, _dtype(entry, done)))
+    return PatternRow((*sources, *targets), (len(sources), _shapes(entry), moves, _dtype(entry, done)))
 
 
 def _named(names: tuple[str, ...], entry: Entry, is_flax: bool) -> list[str]:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from port.mapping import TORCH_ONLY, Entry
-from port.mapping.patterns import Row, counts, rolled
+from port.mapping.patterns import PatternRow, counts, rolled
 from port.pairs.notes import note
 from port.report.frozen import frozen_count, frozen_places
 from port.report.original_places import nearest, place_of
@@ -84,7 +84,7 @@ def _modules(translation: Translation, root: Any) -> list[dict[str, Any]]:
             rows.setdefault(key, []).append(entry)
     parts = dict(root.named_modules(remove_duplicate=False))
     told = [
-        Row((path, target), (_class(parts.get(path)), twins.get(target, ""), "; ".join(map(_moved, entries))))
+        PatternRow((path, target), (_class(parts.get(path)), twins.get(target, ""), "; ".join(map(_moved, entries))))
         for (path, target), entries in rows.items()
     ]
     return [

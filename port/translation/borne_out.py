@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, islice
+from itertools import islice
 from typing import Any
 
 from port.translation.codegen.emit import render
@@ -18,8 +18,8 @@ from port.translation.frontend.construction.settings import (
     refusal,
     resized_axes,
 )
-from port.translation.ir import syntax
 from port.translation.ir.expr import worth
+from port.translation.moving_together import is_constant, moving_together
 from port.translation.other_settings import OtherSettings
 from port.translation.structure.own_arguments import OwnArgument, configuration_of
 from port.translation.structure.program import Program
@@ -81,8 +81,11 @@ def borne_out(
             for argument, found in _values(other).items():
                 values[argument] |= found
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
-    for path, together in _together(programs, fixed).items():
-        fixed |= together & _not_alone(path, alone)
+    entangled: dict[str, tuple[str, ...]] = {}
+    for path, together in moving_together(programs, fixed).items():
+        if found := together & _not_alone(path, alone):
+            fixed |= found
+            entangled[next(iter(found))[0].__qualname__] = tuple(sorted(name for _, name in found))
     said = settings_of(program)
     of_root = [setting for setting, argument in said.items() if argument in fixed]
     if model is None:
@@ -92,40 +95,7 @@ def borne_out(
         unsaid = (setting for setting in model.settings() if setting not in said and len(setting) == 1)
         reasons |= {_said(setting): _UNSAID for setting in unsaid}
     values = {} if model is None else {_said(setting): value for setting, value in model.settings().items()}
-    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons, values=values), trying.resized)
-
-
-def _together(programs: Sequence[Program], fixed: Collection[OwnArgument]) -> dict[str, frozenset[OwnArgument]]:
-    """Arguments of a class that move together in all of its instances, so that they may make up for each other there.
-
-    Returns:
-        the path of an instance → those of its class.
-    """
-    found = {}
-    for made in programs[0].classes[:-1]:
-        instances = [given for program in programs for given in _instances(program, made.original)]
-        names = [
-            name
-            for name in dict.fromkeys(name for given in instances for name in given)
-            if (made.original, name) not in fixed
-        ]
-        for one, other in combinations(names, 2):
-            pairs = {(given.get(one), given.get(other)) for given in instances}
-            if len(pairs) > 1 and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs}):
-                path = made.members[0]
-                found[path] = found.get(path, frozenset()) | {(made.original, one), (made.original, other)}
-    return found
-
-
-def _instances(program: Program, original: type) -> list[dict[str, str]]:
-    """What each instance of a class is given: its constants, as text."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    for made in program.classes:
-        for argument in made.arguments if made.original is original else ():
-            for path, value in argument.values.items() if argument.is_said else ():
-                if configuration_of(value) is None and _is_constant(value):
-                    found[path][argument.name] = repr(worth(value))
-    return list(found.values())
+    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons, entangled, values=values), trying.resized)
 
 
 def _not_alone(path: str, alone: Alone | None) -> frozenset[OwnArgument]:
@@ -271,22 +241,13 @@ def settings_of(program: Program) -> dict[Setting, OwnArgument]:
     return found
 
 
-def _is_constant(value: syntax.Expr) -> bool:
-    """Whether an expression is made of constants alone."""
-    try:
-        worth(value)
-    except ValueError:
-        return False
-    return True
-
-
 def _values(program: Program) -> dict[OwnArgument, set[str]]:
     """Each argument of the constructors' → the values that it is given anywhere, as text: True is not 1."""
     found: dict[OwnArgument, set[str]] = defaultdict(set)
     for made in program.classes:
         for argument in made.arguments:
             for value in argument.values.values() if argument.is_said else ():
-                if configuration_of(value) is None and _is_constant(value):
+                if configuration_of(value) is None and is_constant(value):
                     found[made.original, argument.name].add(repr(worth(value)))
     for configuration in program.configurations:
         for each in configuration.fields:

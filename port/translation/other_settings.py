@@ -47,7 +47,7 @@ class WrongAt:
 
 
 @dataclass(frozen=True)
-class Around:
+class OtherSizes:
     """What comparing both sides at other settings came to.
 
     Attributes:
@@ -90,16 +90,18 @@ class OtherSettings:
     Attributes:
         tried: settings at which the original is written as the same source.
         fixed: arguments that are written as their values → why.
+        entangled: classes whose instances differ in arguments that hold for these alone → those.
         unknown: why nothing is known of any; empty if something is.
         values: of the arguments.
-        around: what comparing both sides at other settings came to.
+        sizes: what comparing both sides at other settings came to.
     """
 
     tried: tuple[Settings, ...] = ()
     fixed: Mapping[str, str] = field(default_factory=dict)
+    entangled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unknown: str = ""
     values: Settings = field(default_factory=dict)
-    around: Around = field(default_factory=Around)
+    sizes: OtherSizes = field(default_factory=OtherSizes)
 
     def why_fixed(self, name: str) -> str | None:
         """Why an argument stays as it is; a field of a configuration may be named alone."""
@@ -108,9 +110,13 @@ class OtherSettings:
     @property
     def lines(self) -> tuple[str, ...]:
         """A sentence each."""
-        same = () if self.around.proved else tuple(f"the same source at {said(settings)}" for settings in self.tried)
+        same = () if self.sizes.proved else tuple(f"the same source at {said(settings)}" for settings in self.tried)
         none = (self.unknown,) if self.unknown else ()
-        return (*none, *self.around.lines, *same, *self.fixed_lines)
+        alone = (
+            f"{name} takes {', '.join(names)} as its instances have them: moved by itself, none is the original's"
+            for name, names in self.entangled.items()
+        )
+        return (*none, *self.sizes.lines, *same, *self.fixed_lines, *alone)
 
     @property
     def fixed_lines(self) -> tuple[str, ...]:
@@ -120,7 +126,7 @@ class OtherSettings:
     @property
     def sentence(self) -> str:
         """What a proof says of other settings; empty where both sides were compared at none."""
-        return "; ".join([self.around.sentence, *self.fixed_lines]) if self.around.sentence else ""
+        return "; ".join([self.sizes.sentence, *self.fixed_lines]) if self.sizes.sentence else ""
 
 
 def said(settings: Settings) -> str:

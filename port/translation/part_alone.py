@@ -10,6 +10,7 @@ from port.translation.frontend.construction import Construction, constructed
 from port.translation.frontend.construction.settings import Sized
 from port.translation.frontend.example_inputs import inside
 from port.translation.ir.instrumentation import unwatched
+from port.translation.ir.origin_numbers import plain
 from port.translation.programs import Programmed, constructed_at, programmed
 from port.translation.structure.init_inference import watched
 
@@ -32,7 +33,8 @@ def part_alone(path: str, captured: BothRuns, construction: Construction) -> Par
     """
     try:
         part, args, kwargs = inside(captured.root, path, captured.args, captured.kwargs)
-        model = Sized(type(part), construction.arguments[path], ((args, kwargs),))
+        given = {name: plain(value) for name, value in construction.arguments[path].items()}
+        model = Sized(type(part), given, ((args, kwargs),))
         with unwatched():
             run = partial(both_runs, constructed_at(model), check=False)
             cases = [run(args, kwargs, free=())]

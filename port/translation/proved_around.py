@@ -13,7 +13,7 @@ from port.errors import PortError
 from port.judging import Status
 from port.parity.sides.duration import LONG, duration
 from port.translation.frontend.construction.settings import Setting, Sized, moved_alone, moved_together
-from port.translation.other_settings import Around, WrongAt
+from port.translation.other_settings import OtherSizes, WrongAt
 from port.translation.proved_elsewhere import Elsewhere
 from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.verify import Proof
@@ -32,7 +32,7 @@ def proved_around(
     limit: float,
     expected: float = 0.0,
     tell: Callable[[str], Any] | None = None,
-) -> Around:
+) -> OtherSizes:
     """Compare both sides at other sizes, as many as the time allows; it ends with the first at which they differ.
 
     Args:
@@ -44,7 +44,7 @@ def proved_around(
         tell: is told beforehand how long it may take, if that is long.
     """
     began, longest = time.monotonic(), expected
-    made, pairs = Around(limit=limit), list(combinations(settings, 2))
+    made, pairs = OtherSizes(limit=limit), list(combinations(settings, 2))
     planned = min(MOST, len(settings) + min(len(pairs), len(settings)))
     if tell is not None and longest * planned > LONG:
         tell(f"comparing at other sizes takes up to {duration(limit)}")
@@ -78,7 +78,7 @@ def _others(elsewhere: Elsewhere, model: Sized, settings: Sequence[Setting]) -> 
             yield together
 
 
-def _with(made: Around, elsewhere: Elsewhere, other: Sized) -> Around:
+def _with(made: OtherSizes, elsewhere: Elsewhere, other: Sized) -> OtherSizes:
     try:
         proof = elsewhere.proof_around(other)
     except (PortError, AssertionError, CannotKeep) as error:  # that says nothing of what was written

@@ -69,7 +69,14 @@ class Translation(WrittenModule):
         """
         return self._elsewhere.proof_at(settings, module, **options)
 
-    def save(self, path: Path | str, *, arguments: OtherModel | None = None, weights: Any = None) -> None:
+    def save(
+        self,
+        path: Path | str,
+        *,
+        arguments: OtherModel | None = None,
+        weights: Any = None,
+        overwrite: bool = False,
+    ) -> None:
         """Write a weights file, which ``load`` of the written source reads, and constructs the model that it is of.
 
         Args:
@@ -77,9 +84,11 @@ class Translation(WrittenModule):
             arguments: of the original's constructor, as in `build`.
             weights: a torch module of the original's class, constructed with them, whose weights are written; by
                 default those of the module that was translated.
+            overwrite: whether the file may be there already.
 
         Raises:
             UsageError: the source does not take these arguments, or no file can say them; says why.
+            BrokenWeights: it cannot be written there.
         """
         if arguments is not None and weights is None:
             raise UsageError("a weights file has the numbers of a module: give it, weights=…, with its arguments")
@@ -90,7 +99,7 @@ class Translation(WrittenModule):
                 f"a weights file says the numbers and texts of a constructor's arguments, not {', '.join(other)}: "
                 "build the module with them, and give that its weights"
             )
-        write_weights(made, path)
+        write_weights(made, path, overwrite=overwrite)
 
     @property
     def _elsewhere(self) -> AtOtherSettings:

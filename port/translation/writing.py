@@ -145,7 +145,7 @@ def written(
                 # Of two that were moved together the second: each by itself was the same.
                 refuted = {} if kept is not None else {**(wrong or {}), around.wrong.moved[-1]: around.wrong.sentence}
                 return written(original, wanted, keeps=False, wrong=refuted)
-            made = replace(made, settings=replace(borne.settings, around=around))
+            made = replace(made, settings=replace(borne.settings, sizes=around))
             proof = replace(proof, sizes=made.settings.sentence)
     proofs = [(model.named, elsewhere.proof(model, time_limit=wanted.time_limit)) for model in there]
     return replace(made, proof=joined(proof, proofs), elsewhere=elsewhere), kept is not None

@@ -13,13 +13,13 @@ from port.weights.checkpoint import write_checkpoint
 from port.weights.tensors import Tensor
 
 
-def write_weights(made: WrittenModule, path: Path | str) -> None:
+def write_weights(made: WrittenModule, path: Path | str, *, overwrite: bool = False) -> None:
     """Write the weights of a written module, with all that is remembered of it.
 
     Raises:
         BrokenWeights: the file cannot be written there.
     """
-    _write_arrays(Path(path), made.values, metadata_of(made))
+    _write_arrays(Path(path), made.values, metadata_of(made), overwrite=overwrite)
 
 
 def write_tables(made: WrittenModule, path: Path | str) -> None:
@@ -31,9 +31,11 @@ def write_tables(made: WrittenModule, path: Path | str) -> None:
     _write_arrays(Path(path), made.tables, {"format": "flax"})
 
 
-def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: dict[str, str]) -> None:
+def _write_arrays(
+    path: Path, arrays: Mapping[str, np.ndarray], metadata: dict[str, str], *, overwrite: bool = False
+) -> None:
     tensors = [
         Tensor(name, array.shape, array.dtype, lambda array=array: array)  # type: ignore[misc]
         for name, array in arrays.items()
     ]
-    write_checkpoint(path, tensors, format="safetensors", metadata=metadata)
+    write_checkpoint(path, tensors, format="safetensors", metadata=metadata, overwrite=overwrite)

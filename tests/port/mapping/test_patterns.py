@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from port.mapping.patterns import Row, counts, rolled, unrolled
+from port.mapping.patterns import PatternRow, counts, rolled, unrolled
 
 
-def rows(*names: str) -> list[Row[int]]:
-    return [Row((name, f"{name}.target"), 0) for name in names]
+def rows(*names: str) -> list[PatternRow[int]]:
+    return [PatternRow((name, f"{name}.target"), 0) for name in names]
 
 
-def told(found: list[Row[int]]) -> list[tuple[str, str]]:
+def told(found: list[PatternRow[int]]) -> list[tuple[str, str]]:
     return [(row.names[0], counts(row.each)) for row in found]
 
 
@@ -48,13 +48,13 @@ def test_what_repeats_is_one(names: list[str], expected: list[tuple[str, str]]) 
 
 
 def test_what_says_something_else_does_not_repeat() -> None:
-    given = [Row((f"a.{i}",), i // 2) for i in range(4)]
+    given = [PatternRow((f"a.{i}",), i // 2) for i in range(4)]
     assert told(rolled(given)) == [("a.{i}", "i = 0, 1"), ("a.{i}", "i = 2, 3")]
     assert unrolled(rolled(given)) == given
 
 
 def test_targets_that_count_otherwise_do_not_repeat() -> None:
-    given = [Row((f"a.{i}", f"b.{i + 1}"), 0) for i in range(4)]
+    given = [PatternRow((f"a.{i}", f"b.{i + 1}"), 0) for i in range(4)]
     assert rolled(given) == given
 
 
@@ -75,4 +75,4 @@ def test_any_names_come_back() -> None:
 )
 def test_what_cannot_be_is_refused(each: Mapping[str, tuple[int, ...]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        unrolled([Row(("a.{i}",), 0, each)], most=10)
+        unrolled([PatternRow(("a.{i}",), 0, each)], most=10)

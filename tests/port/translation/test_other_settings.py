@@ -110,7 +110,7 @@ def test_a_weights_file_says_the_size_that_load_constructs(tmp_path: Path) -> No
         built = translated().code.load(given)
         np.testing.assert_allclose(built(jnp.asarray(x.numpy())), other(x).detach().numpy(), rtol=0, atol=1e-6)
         assert len(built.blocks) == 3
-    translated().save(path)
+    translated().save(path, overwrite=True)
     assert len(translated().code.load(path).blocks) == 2
     # The planted fault: nothing says that it is another size.
     save_file(load_file(tmp_path / "converted.safetensors"), path)

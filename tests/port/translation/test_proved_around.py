@@ -15,7 +15,7 @@ from port.errors import UsageError
 from port.judging.compared import Compared
 from port.translation import Translation
 from port.translation.frontend.construction.settings import Sized
-from port.translation.other_settings import Around
+from port.translation.other_settings import OtherSizes
 from port.translation.proved_around import proved_around
 from port.translation.verify import Proof
 
@@ -47,7 +47,7 @@ class Judge:
         return self.says(model)
 
 
-def around(judge: Judge, limit: float = 60.0, **options: Any) -> Around:
+def around(judge: Judge, limit: float = 60.0, **options: Any) -> OtherSizes:
     model = Sized(Three, {"dim": 8, "out": 3, "wide": False}, (((torch.zeros(2, 8),), {}),))
     return proved_around(judge, model, list(model.settings()), limit=limit, **options)  # type: ignore[arg-type]
 
@@ -92,7 +92,7 @@ def test_what_takes_too_long_is_left_and_counted() -> None:
 
 
 def test_what_is_left_after_some_is_counted() -> None:
-    found = Around(({"dim": 9},), left=2, limit=60.0)
+    found = OtherSizes(({"dim": 9},), left=2, limit=60.0)
     assert found.lines == (
         "the same at 1 other size: dim = 9; 2 more were left, for they take more than the 60 s that there are for it",
     )
@@ -169,11 +169,11 @@ def test_an_argument_that_does_not_hold_with_another_is_written_as_its_value(cls
     made = translated(cls, 3, 8)
     assert taken(made) == {"dim": 8}
     assert "with dim = 7, heads = 4 what was written is another model" in made.settings.fixed["heads"]
-    assert made.settings.around.proved == ({"dim": 9},)
+    assert made.settings.sizes.proved == ({"dim": 9},)
 
 
 @pytest.mark.sweep
 def test_where_the_constructors_own_source_is_kept_both_hold() -> None:
     made = translated(Scaled, 3, 8)
     assert taken(made) == {"dim": 8, "heads": 2}
-    assert [len(settings) for settings in made.settings.around.proved] == [1, 1, 2]
+    assert [len(settings) for settings in made.settings.sizes.proved] == [1, 1, 2]
