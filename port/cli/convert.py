@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.cli.models import example_inputs, flax_model, register_pairs, torch_model
+from port.cli.models import example_inputs, flax_arguments, flax_model, register_pairs, torch_model
 from port.cli.rules import fold_of, rules_from
 from port.errors import UsageError
 from port.named import arguments as keywords
 from port.named import named
 from port.weights.checkpoint import open_checkpoint
-from port.weights.constructor_arguments import SaidArguments, said_arguments
+from port.weights.constructor_arguments import SaidArguments
 from port.weights.conversion import convert
 from port.weights.options import Options
 
@@ -125,8 +125,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.flax is not None:
         of_flax = both | keywords(given.flax_kwargs, "--flax-kwargs")
         flax = flax_model(given.flax, of_flax)
-        made = named(given.flax, "--flax")
-        arguments = said_arguments(made, of_flax) if isinstance(made, type) else arguments
+        arguments = flax_arguments(given.flax, of_flax)
     _check_optimizer(given, torch)
     options = Options(
         torch=torch,
