@@ -119,13 +119,13 @@ def main(arguments: Sequence[str]) -> int:
     if given.pairs is not None:
         register_pairs(given.pairs)
     both = keywords(given.kwargs, "--kwargs")
-    torch, flax, arguments = None, None, SaidArguments()
+    torch, flax, said = None, None, SaidArguments()
     if given.torch is not None:
         torch = torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"))
     if given.flax is not None:
         of_flax = both | keywords(given.flax_kwargs, "--flax-kwargs")
         flax = flax_model(given.flax, of_flax)
-        arguments = flax_arguments(given.flax, of_flax)
+        said = flax_arguments(given.flax, of_flax)
     _check_optimizer(given, torch)
     options = Options(
         torch=torch,
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str]) -> int:
         max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
         overwrite=given.overwrite,
         save_mapping=given.save_mapping,
-        arguments=arguments,
+        arguments=said,
     )
     with open_checkpoint(given.source, key=given.key) as checkpoint:
         moving = _optimizer(given, torch, checkpoint)

@@ -83,9 +83,9 @@ def borne_out(
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
     entangled: dict[str, tuple[str, ...]] = {}
     for path, together in moving_together(programs, fixed).items():
-        if found := together & _not_alone(path, alone):
-            fixed |= found
-            entangled[next(iter(found))[0].__qualname__] = tuple(sorted(name for _, name in found))
+        if refuted := together & _not_alone(path, alone):
+            fixed |= refuted
+            entangled[next(iter(refuted))[0].__qualname__] = tuple(sorted(name for _, name in refuted))
     said = settings_of(program)
     of_root = [setting for setting, argument in said.items() if argument in fixed]
     if model is None:
@@ -94,8 +94,8 @@ def borne_out(
         reasons = {_said(setting): trying.reason(model, setting) for setting in of_root}
         unsaid = (setting for setting in model.settings() if setting not in said and len(setting) == 1)
         reasons |= {_said(setting): _UNSAID for setting in unsaid}
-    values = {} if model is None else {_said(setting): value for setting, value in model.settings().items()}
-    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons, entangled, values=values), trying.resized)
+    given = {} if model is None else {_said(setting): value for setting, value in model.settings().items()}
+    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons, entangled, values=given), trying.resized)
 
 
 def _not_alone(path: str, alone: Alone | None) -> frozenset[OwnArgument]:

@@ -22,7 +22,7 @@ def moving_together(programs: Sequence[Program], fixed: Collection[OwnArgument])
     Returns:
         the path of an instance → those of its class.
     """
-    found = {}
+    found: dict[str, frozenset[OwnArgument]] = {}
     for made in programs[0].classes[:-1]:
         instances = [given for program in programs for given in _instances(program, made.original)]
         names = [

@@ -208,7 +208,9 @@ def _alone(
 ) -> tuple[Program, Sized, Callable[[Sized], Program | None]] | None:
     """A part of the model by itself."""
     found = part_alone(path, captured, construction)
-    return found and (found.programmed.program, found.model, partial(written_at, base=found.programmed))
+    if found is None:
+        return None
+    return found.programmed.program, found.model, partial(written_at, base=found.programmed)
 
 
 def _whole(captured: Sequence[BothRuns], program: Callable[..., Programmed], model: Sized | None) -> Programmed | None:
