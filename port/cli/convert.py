@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from port.cli.models import example_inputs, flax_model, register_pairs, torch_model
+from port.cli.models import example_inputs, flax_arguments, flax_model, register_pairs, torch_model
 from port.cli.rules import fold_of, rules_from
 from port.errors import UsageError
 from port.named import arguments as keywords
 from port.named import named
 from port.weights.checkpoint import open_checkpoint
+from port.weights.constructor_arguments import SaidArguments
 from port.weights.conversion import convert
 from port.weights.options import Options
 
@@ -118,11 +119,13 @@ def main(arguments: Sequence[str]) -> int:
     if given.pairs is not None:
         register_pairs(given.pairs)
     both = keywords(given.kwargs, "--kwargs")
-    torch, flax = None, None
+    torch, flax, said = None, None, SaidArguments()
     if given.torch is not None:
         torch = torch_model(given.torch, both | keywords(given.torch_kwargs, "--torch-kwargs"))
     if given.flax is not None:
-        flax = flax_model(given.flax, both | keywords(given.flax_kwargs, "--flax-kwargs"))
+        of_flax = both | keywords(given.flax_kwargs, "--flax-kwargs")
+        flax = flax_model(given.flax, of_flax)
+        said = flax_arguments(given.flax, of_flax)
     _check_optimizer(given, torch)
     options = Options(
         torch=torch,
@@ -138,6 +141,7 @@ def main(arguments: Sequence[str]) -> int:
         max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
         overwrite=given.overwrite,
         save_mapping=given.save_mapping,
+        arguments=said,
     )
     with open_checkpoint(given.source, key=given.key) as checkpoint:
         moving = _optimizer(given, torch, checkpoint)

@@ -14,6 +14,7 @@ from typing import Any
 from port.errors import UsageError, described
 from port.named import advice, named, named_shape
 from port.pairs import register
+from port.weights.constructor_arguments import SaidArguments, said_arguments
 from port.weights.sources import is_torch
 
 
@@ -73,6 +74,16 @@ def flax_model(reference: str, arguments: dict[str, Any]) -> Any:
     if not isinstance(module, nnx.Module | linen.Module):
         raise UsageError(f"--flax: {reference} gives a {type(module).__qualname__}, no nnx or Linen module")
     return module
+
+
+def flax_arguments(reference: str, arguments: dict[str, Any]) -> SaidArguments:
+    """What an nnx module's constructor is given, for its weights file; nothing where something else makes it."""
+    from flax import nnx
+
+    made = named(reference, "--flax")
+    return (
+        said_arguments(made, arguments) if isinstance(made, type) and issubclass(made, nnx.Module) else SaidArguments()
+    )
 
 
 def built_torch_model(reference: str, arguments: dict[str, Any], option: str, *, files: bool = True) -> Any:

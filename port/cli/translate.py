@@ -16,7 +16,7 @@ from port.cli.guarding import Made, guarded, said_beforehand
 from port.cli.models import built_torch_model, called, register_pairs
 from port.errors import UnknownChoice, UsageError
 from port.judging import Status
-from port.judging.limits import TIME_LIMIT
+from port.judging.limits import SIZES_LIMIT, TIME_LIMIT
 from port.named import arguments as keywords
 from port.named import named, spelled_arguments
 from port.weights import load
@@ -71,6 +71,9 @@ class Arguments:
     large one is proved at a size that fits"""
     time_limit: Annotated[float, arg(metavar="SECONDS")] = TIME_LIMIT
     """that comparing both sides may take, as estimated: what would take longer is compared at smaller lengths"""
+    sizes_limit: Annotated[float, arg(metavar="SECONDS")] = SIZES_LIMIT
+    """that comparing both sides at other sizes may take: each argument of the constructor moved by itself to a value
+    beside its own, then two at a time, at random; 0 for none"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own pairs: of layers, losses, operators, optimizers, schedules"""
     dry_run: bool = False
@@ -164,6 +167,7 @@ def _translate(given: Arguments, module: Any, calls: list[Any], out: Path, name:
     options |= {
         "package": given.package,
         "time_limit": given.time_limit,
+        "sizes_limit": given.sizes_limit,
         "tell": said_beforehand,
         "at": [keywords(each, "--at") for each in given.at],
     }

@@ -112,5 +112,8 @@ EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 TIME_LIMIT = 900.0
 """Seconds that a comparison of two modules may take by its estimate, if nothing else is said."""
 
+SIZES_LIMIT = 60.0
+"""Seconds that comparing both sides at other sizes may take, if nothing else is said."""
+
 LONG = 60.0
 """Seconds from which on a command says beforehand how long a comparison takes."""

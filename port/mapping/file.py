@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Mapping as Arrays
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +14,21 @@ from uuid import uuid4
 
 from port.errors import BrokenWeights, UsageError, WeightsMismatch
 from port.mapping.entry import Entry
-from port.mapping.mapping import Mapping
+from port.mapping.mapping import Mapping, patterns_of
+from port.mapping.patterns import MOST, Numbers, PatternRow, unrolled
 from port.mapping.rules import Rules, kept_from, names_from, rules_from
 from port.moves.move import Shapes
 from port.moves.spec import moves_from, spec_of
 
-KEYS = ("source", "target", "moves", "collection", "shapes", "optional")
+KEYS = ("source", "target", "each", "moves", "collection", "shapes", "optional")
 """What an entry may say, in the order in which it is written."""
 
 
 def save_mapping(mapping: Mapping, path: Path | str) -> None:
     """Write a mapping, each entry a table; whole or not at all. `read_mapping` reads it back as it was.
+
+    Entries that repeat by an index are one table, ``source = "blocks.{i}.fc.weight"`` with ``each = { i = 12 }`` for
+    the numbers 0 to 11, or the numbers themselves, ``each = { i = [0, 2, 4] }``.
 
     Raises:
         BrokenWeights: the file cannot be written there.
@@ -85,8 +90,8 @@ def read_mapping(path: Path | str) -> Mapping | Rules:
 
 
 def tables_of(mapping: Mapping) -> list[dict[str, Any]]:
-    """A mapping as plain data, a table an entry."""
-    return [_table(entry) for entry in mapping.entries]
+    """A mapping as plain data: a table for an entry, or for all that repeat by an index."""
+    return [_table(entry, each) for entry, each in patterns_of(mapping.entries)]
 
 
 def mapping_from(tables: Any, where: str) -> Mapping:
@@ -101,15 +106,22 @@ def mapping_from(tables: Any, where: str) -> Mapping:
     """
     if not isinstance(tables, list):
         raise UsageError(f"{where}: entries are tables, each under [[entry]]")
-    entries = tuple(_entry(table, f"{where}, entry {number}") for number, table in enumerate(tables, 1))
+    rows = [_row(table, f"{where}, entry {number}") for number, table in enumerate(tables, 1)]
     try:
-        return Mapping(entries)
-    except WeightsMismatch as error:
+        return Mapping(tuple(_of_row(row) for row in unrolled(rows)))
+    except (WeightsMismatch, ValueError) as error:
         raise UsageError(f"{where}: {error}") from error
 
 
-def _table(entry: Entry) -> dict[str, Any]:
+def _of_row(row: PatternRow[tuple[int, Entry]]) -> Entry:
+    count, entry = row.rest
+    return replace(entry, sources=row.names[:count], targets=row.names[count:])
+
+
+def _table(entry: Entry, each: Arrays[str, Numbers]) -> dict[str, Any]:
     table: dict[str, Any] = {"source": _short(entry.sources), "target": _short(entry.targets)}
+    if each:
+        table["each"] = {letter: _counted(numbers) for letter, numbers in each.items()}
     if entry.moves:
         table["moves"] = [spec_of(move) for move in entry.moves]
     if entry.collection != "params":
@@ -137,11 +149,16 @@ def toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def _counted(numbers: Numbers) -> int | list[int]:
+    return len(numbers) if numbers == tuple(range(len(numbers))) else list(numbers)
+
+
 def _short(names: tuple[str, ...]) -> str | list[str]:
     return names[0] if len(names) == 1 else list(names)
 
 
-def _entry(table: Any, where: str) -> Entry:
+def _row(table: Any, where: str) -> PatternRow[tuple[int, Entry]]:
+    """A table as a row: the entry, and how many of the names are its sources."""
     try:
         if not isinstance(table, dict):
             raise ValueError("an entry is a table")
@@ -155,11 +172,24 @@ def _entry(table: Any, where: str) -> Entry:
         entry = Entry(sources, targets, moves_from(table.get("moves", []), shapes), collection, shapes, optional)
         if shapes is not None:
             entry.target_shapes()
+        return PatternRow((*sources, *targets), (len(sources), entry), _each(table.get("each", {})))
     except KeyError as error:
         raise UsageError(f"{where}: {error.args[0]} is missing") from error
     except (ValueError, WeightsMismatch) as error:
         raise UsageError(f"{where}: {error}") from error
-    return entry
+
+
+def _each(told: Any) -> dict[str, Numbers]:
+    """The letters of a pattern and the numbers that they stand for."""
+    if not isinstance(told, dict):
+        raise ValueError(f"each is a letter of the names and what it counts, as in {{ i = 12 }}; got {told!r}")
+    found = {}
+    for letter, given in told.items():
+        numbers = list(range(given)) if type(given) is int and 0 < given <= MOST else given
+        if not isinstance(numbers, list) or not numbers or not all(type(n) is int and n >= 0 for n in numbers):
+            raise ValueError(f"each: {letter} counts from 0 to below a number, or is a list of numbers; got {given!r}")
+        found[letter] = tuple(numbers)
+    return found
 
 
 def _shapes(value: Any, count: int) -> Shapes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Arrays
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from port.errors import WeightsMismatch
 from port.mapping.accounting import complaints
 from port.mapping.composition import composed
 from port.mapping.entry import TORCH_ONLY, Entry, gather
+from port.mapping.patterns import Numbers, PatternRow, counts, rolled
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,27 @@ class Mapping:
         return Mapping(tuple(composed(self.entries, following.entries)))
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.entries))
+        """An entry a line; those that repeat by an index are one."""
+        return "\n".join(
+            f"{entry}  ({counts(each)})" if each else str(entry) for entry, each in patterns_of(self.entries)
+        )
+
+
+def patterns_of(entries: Sequence[Entry]) -> list[tuple[Entry, Arrays[str, Numbers]]]:
+    """Entries, those that repeat by an index as one with patterns for names: ``layers.{i}.weight``.
+
+    Returns:
+        each with the numbers that its letters stand for.
+    """
+    rows = [
+        PatternRow((*entry.sources, *entry.targets), (len(entry.sources), replace(entry, sources=(), targets=())))
+        for entry in entries
+    ]
+    found = []
+    for row in rolled(rows):
+        count, entry = row.rest
+        found.append((replace(entry, sources=row.names[:count], targets=row.names[count:]), row.each))
+    return found
 
 
 __all__ = ["TORCH_ONLY", "Entry", "Mapping", "gather"]

@@ -21,6 +21,8 @@ from port.nn.prelu import PReLU
 from port.nn.recurrent import GRU, LSTM, RNN
 from port.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from port.nn.rrelu import RReLU
+from port.nn.saved_arguments import saved_arguments
+from port.nn.saved_weights import load_weights
 from port.nn.shared_dropout import DropoutMasks, SharedDropout
 from port.nn.shared_stream import shared_masks
 from port.nn.spectral_norm import SpectralNorm
@@ -71,9 +73,11 @@ __all__ = [
     "WeightNorm",
     "filled_later",
     "frozen",
+    "load_weights",
     "mapped",
     "patched",
     "redrawn",
+    "saved_arguments",
     "shared_masks",
     "torch_bias",
     "torch_kernel",

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from port.mapping import Entry
+from port.mapping.patterns import PatternRow, counts, rolled
 from port.weights.conversion import Conversion
 
 SHOWN = 10
@@ -22,7 +23,7 @@ def print_conversion(done: Conversion, source: Path, console: Console, *, table:
         done: what `port.weights.conversion.convert` gave.
         source: the file that it read.
         console: where to print.
-        table: the whole mapping, an entry a line; or how many tensors alone.
+        table: the whole mapping, an entry a line, those that repeat by an index in one; or how many tensors alone.
     """
     if table:
         console.print(_table(done))
@@ -37,18 +38,23 @@ def print_conversion(done: Conversion, source: Path, console: Console, *, table:
 
 
 def _table(done: Conversion) -> Table:
+    rows = rolled([_row(entry, done) for entry in done.moved])
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("from", "to", "shape", "moves", "dtype"):
+    for name in ("from", "to", *(["each"] if any(row.each for row in rows) else []), "shape", "moves", "dtype"):
         table.add_column(name, overflow="fold")
-    for entry in done.moved:
-        table.add_row(
-            escape("\n".join(_named(entry.sources, entry, done.reverse))),
-            escape("\n".join(_named(entry.targets, entry, not done.reverse))),
-            _shapes(entry),
-            escape(", ".join(map(str, entry.moves))) or "–",
-            _dtype(entry, done),
-        )
+    for row in rows:
+        count, *others = row.rest
+        names = [escape("\n".join(each)) for each in (row.names[:count], row.names[count:])]
+        counted = [counts(row.each)] if len(table.columns) > 5 else []
+        table.add_row(*names, *counted, *others)
     return table
+
+
+def _row(entry: Entry, done: Conversion) -> PatternRow[tuple[int, str, str, str]]:
+    """How many of the names are what is read; shapes, moves, dtype."""
+    sources, targets = _named(entry.sources, entry, done.reverse), _named(entry.targets, entry, not done.reverse)
+    moves = escape(", ".join(map(str, entry.moves))) or "–"
+    return PatternRow((*sources, *targets), (len(sources), _shapes(entry), moves, _dtype(entry, done)))
 
 
 def _named(names: tuple[str, ...], entry: Entry, is_flax: bool) -> list[str]:

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from port.mapping import TORCH_ONLY, Entry
+from port.mapping.patterns import PatternRow, counts, rolled
 from port.pairs.notes import note
 from port.report.frozen import frozen_count, frozen_places
 from port.report.original_places import nearest, place_of
@@ -82,15 +83,19 @@ def _modules(translation: Translation, root: Any) -> list[dict[str, Any]]:
             key = (entry.sources[0].rpartition(".")[0], entry.targets[0].rpartition(".")[0])
             rows.setdefault(key, []).append(entry)
     parts = dict(root.named_modules(remove_duplicate=False))
+    told = [
+        PatternRow((path, target), (_class(parts.get(path)), twins.get(target, ""), "; ".join(map(_moved, entries))))
+        for (path, target), entries in rows.items()
+    ]
     return [
         {
-            "path": path or "(the module itself)",
-            "cls": _class(parts.get(path)),
-            "target": target or "(the module itself)",
-            "twin": twins.get(target, ""),
-            "tensors": "; ".join(_moved(entry) for entry in entries),
+            "path": row.names[0] or "(the module itself)",
+            "cls": row.rest[0],
+            "target": row.names[1] or "(the module itself)",
+            "twin": row.rest[1],
+            "tensors": row.rest[2] + (f" (for each {counts(row.each)})" if row.each else ""),
         }
-        for (path, target), entries in rows.items()
+        for row in rolled(told)
     ]
 
 

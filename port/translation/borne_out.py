@@ -15,16 +15,19 @@ from port.translation.frontend.construction.settings import (
     Sized,
     moved,
     moved_alone,
+    refusal,
     resized_axes,
 )
-from port.translation.ir import syntax
 from port.translation.ir.expr import worth
+from port.translation.moving_together import is_constant, moving_together
 from port.translation.other_settings import OtherSettings
 from port.translation.structure.own_arguments import OwnArgument, configuration_of
 from port.translation.structure.program import Program
 
 Written = Callable[[Sized], "Program | None"]
 """The program for a model at other settings; None where there is none."""
+Alone = Callable[[str], "tuple[Program, Sized, Written] | None"]
+"""A part of the model by itself, by its path: its program, its construction, and what it is at other settings."""
 _REFUSED = "no other value was found that the original takes, with inputs like these"
 _NOWHERE = "it cannot be translated at {value}"
 _OTHERWISE = "at {value} the source is another: {line}"
@@ -56,7 +59,13 @@ class BorneOut:
 
 
 def borne_out(
-    program: Program, model: Sized | None, written: Written, *, steps: int = 0, near: Sized | None = None
+    program: Program,
+    model: Sized | None,
+    written: Written,
+    *,
+    alone: Alone | None = None,
+    steps: int = 0,
+    near: Sized | None = None,
 ) -> BorneOut:
     """Try other settings: each is moved to a value beside it.
 
@@ -67,26 +76,57 @@ def borne_out(
         program: with all arguments.
         model: the original as it is given; None where it cannot be constructed at other settings.
         written: of the model at other settings.
+        alone: a part of the model by itself.
         steps: of a run: a model of many is tried less often, or not at all.
         near: the original at settings at which it is smaller, if there are such. Where it is the same source there,
             its settings are moved from these.
     """
-    values = _values(program)
+    values, programs = _values(program), [program]
     trying = _Trying(program, written, max(1, steps))
     if model is not None and any(len(found) == 1 for found in values.values()):
-        for other in trying.alike(model, near):
+        programs += trying.alike(model, near)
+        for other in programs[1:]:
             for argument, found in _values(other).items():
                 values[argument] |= found
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
+    entangled: dict[str, tuple[str, ...]] = {}
+    for path, together in moving_together(programs, fixed).items():
+        if refuted := together & _not_alone(path, alone):
+            fixed |= refuted
+            entangled[next(iter(refuted))[0].__qualname__] = tuple(sorted(name for _, name in refuted))
     said = settings_of(program)
     of_root = [setting for setting, argument in said.items() if argument in fixed]
     if model is None:
         reasons = {_said(setting): _UNKNOWN for setting in of_root}
     else:
-        reasons = {_said(setting): trying.why.get(setting, _ALONE) for setting in of_root}
+        reasons = {_said(setting): trying.reason(model, setting) for setting in of_root}
         unsaid = (setting for setting in model.settings() if setting not in said and len(setting) == 1)
         reasons |= {_said(setting): _UNSAID for setting in unsaid}
-    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons), trying.resized)
+    given = {} if model is None else {_said(setting): value for setting, value in model.settings().items()}
+    return BorneOut(fixed, OtherSettings(tuple(trying.tried), reasons, entangled, values=given), trying.resized)
+
+
+def _not_alone(path: str, alone: Alone | None) -> frozenset[OwnArgument]:
+    """The arguments of a part's class that do not hold where each is moved by itself; none if that cannot be tried."""
+    found = None if alone is None else alone(path)
+    if found is None:
+        return frozenset()
+    program, model, written = found
+    return borne_out(program, model, written).fixed
+
+
+def with_fixed(borne: BorneOut, program: Program, wrong: Mapping[Setting, str]) -> BorneOut:
+    """The same with settings that were seen not to hold.
+
+    Args:
+        borne: what came of trying other settings.
+        program: with all arguments.
+        wrong: settings → why.
+    """
+    own = settings_of(program)
+    fixed = {**borne.settings.fixed, **{_said(setting): why for setting, why in wrong.items()}}
+    settings = replace(borne.settings, fixed=fixed)
+    return replace(borne, fixed=borne.fixed | {own[setting] for setting in wrong}, settings=settings)
 
 
 class _Trying:
@@ -177,6 +217,12 @@ class _Trying:
             self.why[setting] = why.format(value=value, line=line)
         return None
 
+    def reason(self, model: Sized, setting: Setting) -> str:
+        """Why a setting does not hold; where the original takes no other value of it, with what it says of one."""
+        why = self.why.get(setting, _ALONE)
+        says = refusal(model, setting, self.program.tree.root) if why == _REFUSED else ""
+        return f"{why}: {says}" if says else why
+
 
 def _modules(program: Program) -> int:
     return sum(1 for _ in program.tree.root.modules())
@@ -231,22 +277,13 @@ def settings_of(program: Program) -> dict[Setting, OwnArgument]:
     return found
 
 
-def _is_constant(value: syntax.Expr) -> bool:
-    """Whether an expression is made of constants alone."""
-    try:
-        worth(value)
-    except ValueError:
-        return False
-    return True
-
-
 def _values(program: Program) -> dict[OwnArgument, set[str]]:
     """Each argument of the constructors' → the values that it is given anywhere, as text: True is not 1."""
     found: dict[OwnArgument, set[str]] = defaultdict(set)
     for made in program.classes:
         for argument in made.arguments:
             for value in argument.values.values() if argument.is_said else ():
-                if configuration_of(value) is None and _is_constant(value):
+                if configuration_of(value) is None and is_constant(value):
                     found[made.original, argument.name].add(repr(worth(value)))
     for configuration in program.configurations:
         for each in configuration.fields:

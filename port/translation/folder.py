@@ -15,12 +15,10 @@ from typing import Any
 from port.errors import FolderExists, UsageError
 from port.mapping import save_mapping
 from port.named import SIGN
-from port.translation.artifact.metadata import metadata_of
 from port.translation.artifact.package_files import write_package
+from port.translation.artifact.weights_file import write_tables, write_weights
 from port.translation.codegen.emit import formatted
 from port.translation.result import Translation
-from port.weights.checkpoint import write_checkpoint
-from port.weights.tensors import Tensor
 from port.weights.whole import whole
 
 
@@ -147,18 +145,10 @@ def write_folder(
             write_package(translation.package, temporary)
         save_mapping(translation.mapping, temporary / f"{name}.mapping.toml")
         if translation.has_weights:
-            _write_arrays(temporary / f"{name}.safetensors", translation.values, metadata_of(translation))
+            write_weights(translation, temporary / f"{name}.safetensors")
         if translation.tables:
-            _write_arrays(temporary / f"{name}.tables.safetensors", translation.tables, {"format": "flax"})
+            write_tables(translation, temporary / f"{name}.tables.safetensors")
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _write_arrays(path: Path, arrays: dict[str, Any], metadata: dict[str, str]) -> None:
-    tensors = [
-        Tensor(name, array.shape, array.dtype, lambda array=array: array)  # type: ignore[misc]
-        for name, array in arrays.items()
-    ]
-    write_checkpoint(path, tensors, format="safetensors", metadata=metadata)
 
 
 def test_source(name: str, original: Original, *, package: bool = False) -> str:

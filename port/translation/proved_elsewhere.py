@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from port.errors import UsageError
@@ -42,6 +43,11 @@ class Elsewhere:
     ) -> None:
         self._base, self._model, self._fixed, self._made, self._remat = base, model, fixed, made, remat
 
+    @property
+    def original(self) -> Any:
+        """The module that was translated."""
+        return self._base.captured.root
+
     @output_sizes_at_calls()
     @same_numbers_afterwards()
     def at(self, settings: OtherModel, module: Any = None) -> Translation:
@@ -71,18 +77,29 @@ class Elsewhere:
                 f"at {said(model.named)} the constructors cannot be written as their source has them: {error}. "
                 "Translate by itself the model constructed so"
             ) from None
-        one, other = source_of(self._base.program), source_of(there.program)
+        one, other = self._text, source_of(there.program)
         if one != other:
             line = first_difference(one, other)
             raise UsageError(
                 f"at {said(model.named)} the source is another: {line}. Translate by itself the model constructed so"
             )
+        return self._with_source(there)
+
+    def _with_source(self, there: Programmed) -> Translation:
+        """The model of other settings as the source of what was written makes it."""
         made, _ = assembled(there, remat=self._remat)
-        _, source = assembled(self._base, remat=self._remat)  # what was written is what is run there
-        text = source()
         known = zip(made.others, self._made.others, strict=True)
-        others = tuple(replace(other, source=text, lengths=before.lengths) for other, before in known)
-        return replace(made, source=text, lengths=self._made.lengths, others=others)
+        others = tuple(replace(other, source=self._source, lengths=before.lengths) for other, before in known)
+        return replace(made, source=self._source, lengths=self._made.lengths, others=others)
+
+    @cached_property
+    def _text(self) -> str:
+        return source_of(self._base.program)
+
+    @cached_property
+    def _source(self) -> str:
+        """What was written, without checks of its inputs."""
+        return assembled(self._base, remat=self._remat)[1]()
 
     def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
         """Both sides compared at other settings.
@@ -101,6 +118,20 @@ class Elsewhere:
         """Both sides compared as a model is constructed elsewhere."""
         module = constructed_at(model) if module is None else module
         return proved(module, self._translated(model, module), model.calls, **options)
+
+    @output_sizes_at_calls()
+    @same_numbers_afterwards()
+    def proof_around(self, model: Sized) -> Proof:
+        """Both sides compared as a model is constructed elsewhere, whatever would be written for that one alone.
+
+        Raises:
+            CannotKeep: the constructors cannot be written there as their source has them.
+            PortError: it cannot be translated there.
+        """
+        module = constructed_at(model)
+        made = self._with_source(programmed_at(model, self._base, self._fixed, module=module))
+        others = [replace(each, lengths=replace(each.lengths, tried=())) for each in (made, *made.others)]
+        return proved(module, replace(others[0], others=tuple(others[1:])), model.calls)
 
     def model(self, settings: OtherModel) -> Sized:
         """The original's construction at other settings.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from port.errors import UsageError
+from port.translation.artifact.weights_file import write_weights
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.codegen.packages.original_files import OriginalDefinition
 from port.translation.ir.lowered import Unsupported
@@ -66,6 +68,38 @@ class Translation(WrittenModule):
             UsageError: the source does not take these settings, or the original does not; says why.
         """
         return self._elsewhere.proof_at(settings, module, **options)
+
+    def save(
+        self,
+        path: Path | str,
+        *,
+        arguments: OtherModel | None = None,
+        weights: Any = None,
+        overwrite: bool = False,
+    ) -> None:
+        """Write a weights file, which ``load`` of the written source reads, and constructs the model that it is of.
+
+        Args:
+            path: of a safetensors file.
+            arguments: of the original's constructor, as in `build`.
+            weights: a torch module of the original's class, constructed with them, whose weights are written; by
+                default those of the module that was translated.
+            overwrite: whether the file may be there already.
+
+        Raises:
+            UsageError: the source does not take these arguments, or no file can say them; says why.
+            BrokenWeights: it cannot be written there.
+        """
+        if arguments is not None and weights is None:
+            raise UsageError("a weights file has the numbers of a module: give it, weights=…, with its arguments")
+        made = self if weights is None else self._elsewhere.at(arguments or {}, weights)
+        said, own = made.said_arguments.unsaid, self.said_arguments.unsaid
+        if other := [f"{name} = {said.get(name)}" for name in {**said, **own} if said.get(name) != own.get(name)]:
+            raise UsageError(
+                f"a weights file says the numbers and texts of a constructor's arguments, not {', '.join(other)}: "
+                "build the module with them, and give that its weights"
+            )
+        write_weights(made, path, overwrite=overwrite)
 
     @property
     def _elsewhere(self) -> AtOtherSettings:

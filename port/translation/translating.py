@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from port.errors import UsageError
-from port.judging.limits import TIME_LIMIT
+from port.judging.limits import SIZES_LIMIT, TIME_LIMIT
 from port.judging.status import Status
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
-from port.parity.sides.duration import time_limit_of
+from port.parity.sides.duration import sizes_limit_of, time_limit_of
 from port.translation.both_modes import BothRuns, both_runs
 from port.translation.free_dimensions import (
     captured_with_free_lengths,
@@ -21,7 +21,7 @@ from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.frontend.single_layer import as_root
 from port.translation.other_settings import OtherModel
 from port.translation.result import Translation
-from port.translation.structure.init_inference import watched
+from port.translation.structure.init_inference import ConstructFails, Seen, watched
 from port.translation.writing import CapturedModel, Wanted, written
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def translate(
     package: bool = False,
     at: OtherModel | Sequence[OtherModel] = (),
     time_limit: float = TIME_LIMIT,
+    sizes_limit: float = SIZES_LIMIT,
     tell: Callable[[str], Any] | None = None,
 ) -> Translation:
     """Write the Flax module that a person would have written, and prove that it is the same.
@@ -79,6 +80,9 @@ def translate(
             So a model on the meta device is proved at a size that fits.
         time_limit: seconds that comparing both sides may take, as estimated beforehand; what would take longer is
             compared at smaller lengths, or not at all, and the proof says so.
+        sizes_limit: seconds that comparing both sides at other sizes may take: each argument of the constructor moved
+            by itself to a value beside its own that the original takes, then two at a time, at random; 0 for none. An
+            argument with another value of which both sides differ is written as its value.
         tell: is told beforehand how long that takes, if it is long.
 
     Returns:
@@ -99,12 +103,18 @@ def translate(
     captured = [_captured(partial(run, *call), static=static) for call in calls]
     root = captured[0].root
     made_anew = None if construct is None else lambda: as_root(construct())
+    unknown = ""
+    try:
+        seen = watched(root, made_anew)
+    except ConstructFails as error:
+        made_anew, unknown, seen = None, f"constructors keep no arguments: {error}", Seen(why=str(error))
     original = CapturedModel(
         captured,
         run,
-        seen=watched(root, made_anew),
+        seen=seen,
         construction=constructed(root, made_anew) if check else None,
         construct=made_anew,
+        unknown=unknown,
     )
     wanted = Wanted(
         name=name,
@@ -114,6 +124,7 @@ def translate(
         package=package,
         at=(at,) if isinstance(at, Mapping) or callable(at) else tuple(at),
         time_limit=time_limit,
+        sizes_limit=sizes_limit_of(sizes_limit),
         tell=tell,
     )
     made, is_kept = written(original, wanted)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from port.errors import UsageError
 from port.translation.assembling import assembled, packaged
-from port.translation.borne_out import BorneOut, borne_out, named_settings
+from port.translation.borne_out import BorneOut, borne_out, named_settings, settings_of, with_fixed
 from port.translation.both_modes import BothRuns
 from port.translation.codegen.emit import formatted
 from port.translation.codegen.length_checks import expectations
@@ -23,12 +24,21 @@ from port.translation.frontend.construction import Construction
 from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.construction.constructed_values import with_constructed_values
 from port.translation.frontend.construction.construction_calls import ConstructionCalls
-from port.translation.frontend.construction.settings import Sized, constructed_by, fitted, modules_of, sized
+from port.translation.frontend.construction.settings import (
+    Setting,
+    Sized,
+    constructed_by,
+    fitted,
+    modules_of,
+    sized,
+)
 from port.translation.frontend.long_formulas import LONGEST
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_found, is_on_meta
 from port.translation.ir import syntax
 from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherModel, OtherSettings
+from port.translation.part_alone import part_alone
 from port.translation.programs import Programmed, calls_of, programmed
+from port.translation.proved_around import proved_around
 from port.translation.proved_elsewhere import Elsewhere, joined, proved
 from port.translation.result import Translation
 from port.translation.structure.body import Body
@@ -39,6 +49,7 @@ from port.translation.structure.entangled import Entangled
 from port.translation.structure.init_inference import Seen
 from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.own_arguments import OwnArgument
+from port.translation.structure.program import Program
 from port.translation.structure.untaken import guards
 from port.translation.verify import OriginalAndWritten, Proof, settled
 from port.translation.verify.combinations import refused_combinations
@@ -58,6 +69,7 @@ class CapturedModel:
         seen: how parameters and buffers start.
         construction: how it is constructed, if that is known.
         construct: constructs it, where somebody said how.
+        unknown: why it cannot be constructed as somebody said; empty if it can.
     """
 
     captured: Sequence[BothRuns]
@@ -65,6 +77,7 @@ class CapturedModel:
     seen: Seen
     construction: Construction | None
     construct: Callable[[], Any] | None
+    unknown: str = ""
 
     @property
     def root(self) -> torch.nn.Module:
@@ -83,16 +96,21 @@ class Wanted:
     package: bool
     at: Sequence[OtherModel]
     time_limit: float
+    sizes_limit: float
     tell: Callable[[str], Any] | None
 
 
-def written(original: CapturedModel, wanted: Wanted, *, keeps: bool = True) -> tuple[Translation, bool]:
+def written(
+    original: CapturedModel, wanted: Wanted, *, keeps: bool = True, wrong: Mapping[Setting, str] | None = None
+) -> tuple[Translation, bool]:
     """The translation of a model, and whether its constructors are written as their source has them.
 
     Args:
         original: the model.
         wanted: of its translation.
         keeps: whether constructors may be written so.
+        wrong: arguments with others of which what was written was another model → how; they are written as their
+            values.
 
     Raises:
         UsageError: two example calls that no argument tells apart; in ``at``, what the original or the source does not
@@ -101,7 +119,7 @@ def written(original: CapturedModel, wanted: Wanted, *, keeps: bool = True) -> t
     root, check, remat = original.root, wanted.check, wanted.remat
     without_weights = is_on_meta(root)
     with _told_apart(root):
-        borne, model, kept = _borne(original, wanted, keeps=keeps)
+        borne, model, kept = _borne(original, wanted, keeps=keeps, wrong=wrong or {})
         settles = check and not without_weights
         said, made, source = _said(original, borne.fixed, kept=kept, name=wanted.name, remat=remat, settles=settles)
     if without_weights:
@@ -124,9 +142,26 @@ def written(original: CapturedModel, wanted: Wanted, *, keeps: bool = True) -> t
     if without_weights:
         proof = Proof((), unjudged=WITHOUT_WEIGHTS)
     else:
+        start = time.monotonic()
         proof = proved(root, made, given, time_limit=wanted.time_limit, tell=wanted.tell)
+        if proof.agrees and model is not None and wanted.sizes_limit:
+            settings = _free(said.program, model, borne)
+            times = {"limit": wanted.sizes_limit, "expected": time.monotonic() - start}
+            around = proved_around(elsewhere, model, settings, **times, tell=wanted.tell)
+            if around.wrong is not None:
+                # Of two that were moved together the second: each by itself was the same.
+                refuted = {} if kept is not None else {**(wrong or {}), around.wrong.moved[-1]: around.wrong.sentence}
+                return written(original, wanted, keeps=False, wrong=refuted)
+            made = replace(made, settings=replace(borne.settings, sizes=around))
+            proof = replace(proof, sizes=made.settings.sentence)
     proofs = [(model.named, elsewhere.proof(model, time_limit=wanted.time_limit)) for model in there]
     return replace(made, proof=joined(proof, proofs), elsewhere=elsewhere), kept is not None
+
+
+def _free(program: Program, model: Sized, borne: BorneOut) -> list[Setting]:
+    """The settings of the root that what was written takes other values of."""
+    there = model.settings()
+    return [each for each, own in settings_of(program).items() if each in there and own not in borne.fixed]
 
 
 @contextmanager
@@ -148,14 +183,14 @@ def _told_apart(root: Any) -> Iterator[None]:
 
 
 def _borne(
-    original: CapturedModel, wanted: Wanted, *, keeps: bool
+    original: CapturedModel, wanted: Wanted, *, keeps: bool, wrong: Mapping[Setting, str]
 ) -> tuple[BorneOut, Sized | None, ConstructionCalls | None]:
     """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; and the
     calls of its constructors, if these are written as their source has them."""
     captured, root = original.captured, original.root
     cls: Any = type(root)
     if original.construction is None:
-        unknown = CONSTRUCTED_OTHERWISE if original.construct is not None else NOT_CONSTRUCTED
+        unknown = original.unknown or (CONSTRUCTED_OTHERWISE if original.construct is not None else NOT_CONSTRUCTED)
         has_arguments = wanted.check and bool(parameters(cls))
         return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None
     model = sized(original.construction, root, [(case.args, case.kwargs) for case in captured])
@@ -167,8 +202,20 @@ def _borne(
     whole = _whole(captured, program, model if keeps else None) or program()
     steps = sum(len(case.graphs[True].steps) for case in captured)
     near = None if model is None else _near(whole, model, wanted.at)
-    borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps, near=near)
-    return borne, model, whole.kept
+    # Constructors that are written as their source has them need nothing that bears them out.
+    alone = partial(_alone, captured[0], original.construction) if whole.kept is None else None
+    borne = borne_out(whole.program, model, partial(written_at, base=whole), alone=alone, steps=steps, near=near)
+    return with_fixed(borne, whole.program, wrong), model, whole.kept
+
+
+def _alone(
+    captured: BothRuns, construction: Construction, path: str
+) -> tuple[Program, Sized, Callable[[Sized], Program | None]] | None:
+    """A part of the model by itself."""
+    found = part_alone(path, captured, construction)
+    if found is None:
+        return None
+    return found.programmed.program, found.model, partial(written_at, base=found.programmed)
 
 
 def _near(whole: Programmed, model: Sized, at: Sequence[OtherModel]) -> Sized | None:

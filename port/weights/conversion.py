@@ -16,6 +16,7 @@ from port.mapping.lacking import lacking
 from port.weights.accounts import Accounts
 from port.weights.carrying import floating
 from port.weights.checkpoint import write_checkpoint
+from port.weights.constructor_arguments import SaidArguments
 from port.weights.direction import wrong_way
 from port.weights.driver import Transfer, find, part_that_fits
 from port.weights.formats import format_of
@@ -113,7 +114,7 @@ def convert(
                     pending,
                     format=format,
                     max_shard_size=options.max_shard_size,
-                    metadata=_metadata(done, found.tensors, accounts, format),
+                    metadata=_metadata(done, found.tensors, accounts, format, options.arguments),
                     overwrite=options.overwrite,
                 )
             done.remarks += found.changed()
@@ -172,7 +173,9 @@ def _told(found: Transfer, accounts: Accounts) -> Conversion:
     )
 
 
-def _metadata(done: Conversion, tensors: Source, accounts: Accounts, format: str) -> Callable[[], dict[str, str]]:
+def _metadata(
+    done: Conversion, tensors: Source, accounts: Accounts, format: str, arguments: SaidArguments
+) -> Callable[[], dict[str, str]]:
     """What the result says of itself; the fingerprints are known when its tensors have been carried."""
     if done.reverse:
         return lambda: {"format": "pt"} if format == "safetensors" else {}
@@ -183,7 +186,8 @@ def _metadata(done: Conversion, tensors: Source, accounts: Accounts, format: str
         if done.dtype is not None and dtype in floating() and dtype != done.dtype
     }
     record = ConversionRecord(done.mapping, unknown, cast, done.left_out, tensors.unwrapped)
-    return lambda: {"format": "flax", **record.with_fingerprints(accounts.fingerprints).metadata()}
+    said = {"format": "flax", **arguments.metadata()}
+    return lambda: {**said, **record.with_fingerprints(accounts.fingerprints).metadata()}
 
 
 def _check_mapping_path(mapping: Path, source: Path, out: Path | str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Tree
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from port.errors import UnknownChoice
 from port.mapping import Guide, Mapping, Rules, guide_of_flax, guide_of_torch, rules_of
 from port.mapping.folding import folds
 from port.weights.carrying import floating
+from port.weights.constructor_arguments import SaidArguments
 
 Rename = Tree[str, str] | Rules | Mapping | Path | str | None
 Shapes = Tree[str, tuple[int, ...]]
@@ -34,6 +35,8 @@ class Options:
         max_shard_size: bytes of one file of the result, at most; safetensors only.
         overwrite: whether the result and ``save_mapping`` may be there already.
         save_mapping: where the mapping from torch to Flax is written, beside the result: both are, or neither.
+        arguments: what the Flax module's constructor is given, which the result remembers: the ``load`` of a source
+            that `port.translate` wrote constructs it so.
         inputs: an example input of a Linen module, or a tuple of its arguments.
 
     Raises:
@@ -53,6 +56,7 @@ class Options:
     max_shard_size: int | None = None
     overwrite: bool = False
     save_mapping: Path | str | None = None
+    arguments: SaidArguments = field(default_factory=SaidArguments)
     inputs: InitVar[Any] = None
 
     def __post_init__(self, inputs: Any) -> None:

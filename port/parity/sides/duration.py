@@ -60,6 +60,17 @@ def time_limit_of(seconds: float) -> float:
     return float(seconds)
 
 
+def sizes_limit_of(seconds: float) -> float:
+    """A time limit of what may be left out: 0 is one too.
+
+    Raises:
+        UsageError: it is below 0.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise UsageError(f"the time limit for other sizes is a number of seconds, 0 for none; got {seconds!r}")
+    return float(seconds)
+
+
 def duration(seconds: float) -> str:
     """``40 seconds``, ``4 minutes``, ``2 hours``; rounded."""
     count, unit = next(

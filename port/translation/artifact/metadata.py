@@ -77,10 +77,11 @@ class Remembered:
 
 
 def metadata_of(translation: WrittenModule) -> dict[str, str]:
-    """The metadata of a translation's weights file."""
+    """The metadata of a translation's weights file: what it is of, and what its model is constructed with."""
     told = {"class": translation.name, **_told(translation), "others": list(map(_told, translation.others))}
     record = ConversionRecord(translation.mapping, fingerprints(translation.mapping, translation.values))
-    return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False), **record.metadata()}
+    arguments = translation.said_arguments.metadata()
+    return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False), **arguments, **record.metadata()}
 
 
 def _told(translation: WrittenModule) -> dict[str, Any]:

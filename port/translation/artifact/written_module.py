@@ -22,6 +22,7 @@ from port.translation.codegen.packages import WrittenPackage
 from port.translation.codegen.packages.loading import loaded_package
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.ir.layout import Drawn
+from port.weights.constructor_arguments import SaidArguments, said_arguments
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,16 @@ class WrittenModule:
             return own[self.name](**given, **options)
 
         return construct
+
+    @property
+    def said_arguments(self) -> SaidArguments:
+        """What the constructor is given to make this model, as its weights file has it; defaults too."""
+        own = self.code.__dict__
+        modules = {name: text for name, text in self.arguments.items() if "**options" in text}
+        given = {name: eval(text, own) for name, text in self.arguments.items() if name not in modules}
+        made = said_arguments(own[self.name], given)
+        values = {name: value for name, value in made.values.items() if name not in modules}
+        return SaidArguments(values, {**made.unsaid, **modules})
 
     @cached_property
     def code(self) -> Any:

@@ -16,6 +16,7 @@ from port.translation.codegen.constructors import (
 )
 from port.translation.codegen.functions import definition
 from port.translation.codegen.imports import Imports
+from port.translation.codegen.load_function import load_function
 from port.translation.codegen.shorter import shortened_calls
 from port.translation.codegen.statements import text_of
 from port.translation.ir import syntax
@@ -24,6 +25,7 @@ from port.translation.ir.lowered import UNWRITTEN
 from port.translation.structure.call_tree import RETURN
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.configurations import ConfigurationClass
+from port.translation.structure.constructors import common_parameters
 from port.translation.structure.list_append import grown
 from port.translation.structure.program import Program
 from port.translation.structure.remat import Numbers, checkpointed
@@ -77,19 +79,8 @@ def render(
         imports.line("from pathlib import Path")
         imports.own("Tables")
     if weights is not None:
-        partly = {"TABLES", "unknown_start"} & read
-        given = "".join(f"{name}={text}, " for name, text in arguments.items())
-        # What makes a module among the arguments takes the options too.
-        loading = _LOAD.replace(_MADE, _WITH_OPTIONS + _MADE_SO) if "**options" in given else _LOAD
-        if partly:
-            loading = loading.replace("    model =", "    with filled_later():\n        model =")
-        text += "\n\n\n" + loading.format(root=root, weights=weights, arguments=given)
-        if partly:
-            imports.own("filled_later")
-        imports.line("from pathlib import Path")
-        imports.line("from safetensors.numpy import load_file")
-        imports.line("import jax.numpy as jnp")
-        imports.line("from typing import Any")
+        partly, takes = bool({"TABLES", "unknown_start"} & read), _takes_arguments(classes[-1])
+        text += "\n\n\n" + load_function(root, weights, arguments, imports, takes_arguments=takes, partly=partly)
     head = f'"""{title}"""\n\nfrom __future__ import annotations\n\n' + imports.text() + "\n\n"
     return formatted(head + text + "\n")
 
@@ -129,6 +120,13 @@ def _class(made: FoldedClass, program: Program, imports: Imports, remat: Mapping
     elif call is not None:
         body.append(call)
     return syntax.ClassDef(made.name, (imports.read(base_of(made)),), tuple(body))
+
+
+def _takes_arguments(root: syntax.ClassDef) -> bool:
+    """Whether the constructor of a class takes more than what all do; one that is inherited may."""
+    found = [each for each in root.body if isinstance(each, syntax.FunctionDef) and each.name == "__init__"]
+    common = {"self", *(parameter.name for parameter in common_parameters())}
+    return any(parameter.name not in common for made in found for parameter in made.parameters)
 
 
 def _with_checks(made: syntax.ClassDef, checks: Sequence[syntax.Stmt]) -> syntax.ClassDef:
@@ -219,20 +217,3 @@ class {name}:
 
 {fields}
 '''.strip()
-
-_LOAD = '''
-def load(
-    path: str | Path = Path(__file__).with_name("{weights}"), *, rngs: nnx.Rngs | None = None, **options: Any
-) -> {root}:
-    """The model with its weights; ``options`` are the constructor's."""
-    model = {root}({arguments}rngs=rngs or nnx.Rngs(0), **options)
-    arrays = load_file(path)
-    flat = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
-    filled = [(name, jnp.asarray(arrays[".".join(map(str, name))], variable.dtype)) for name, variable in flat]
-    nnx.update(model, nnx.from_flat_state(filled))
-    return model
-'''.strip()
-
-_WITH_OPTIONS = '    options = {{"rngs": rngs or nnx.Rngs(0), **options}}\n'
-_MADE_SO = "    model = {root}({arguments}**options)\n"
-_MADE = "    model = {root}({arguments}rngs=rngs or nnx.Rngs(0), **options)\n"

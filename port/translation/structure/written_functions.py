@@ -25,7 +25,10 @@ from port.translation.structure.settled_lengths import with_lengths_settled
 from port.translation.structure.unreachable import Unreachable
 from port.translation.structure.written_function import FunctionParameter, Functions, WrittenFunction
 
-_TAKEN = ("load", "load_file", "Path", "Any", "dataclass", "filled_later", "frozen", "unknown_start", "step")
+_TAKEN = (
+    *("load", "load_file", "load_weights", "saved_arguments", "filled_later", "unknown_start"),
+    *("Path", "Any", "dataclass", "frozen", "step"),
+)
 """Names that a source may have for something else."""
 
 

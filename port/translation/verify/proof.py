@@ -29,6 +29,7 @@ class Proof:
         remarks: what was not compared, or less closely, and why: a sentence each.
         lengths: the inputs' lengths at which both sides were compared, in words.
         unjudged: why nothing, or not enough, could be compared: what, and what to do; empty if it could.
+        sizes: at which other sizes of the model both sides were compared, and what stays as it is; in words.
         explanation: where two sides that differ part first, and why.
     """
 
@@ -38,6 +39,7 @@ class Proof:
     remarks: tuple[str, ...] = ()
     lengths: str = ""
     unjudged: str = ""
+    sizes: str = ""
     explanation: Explanation = NONE
 
     @property
@@ -57,7 +59,16 @@ class Proof:
     def __str__(self) -> str:
         head = f"{self.precision}: {HEADS[self.status]}"
         at = f"compared at {self.lengths}" if self.lengths else ""
-        lines = [head, self.failed, self.unjudged, *self.explanation.lines, *map(str, self.rows), *self.remarks, at]
+        lines = [
+            head,
+            self.failed,
+            self.unjudged,
+            *self.explanation.lines,
+            *map(str, self.rows),
+            *self.remarks,
+            at,
+            self.sizes,
+        ]
         return "\n  ".join(filter(None, lines))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from torch import nn
 
@@ -183,6 +184,28 @@ def test_a_constructor_that_takes_a_configuration(folder: Path, capsys: pytest.C
     said = capsys.readouterr().err
     assert "missing 1 required positional argument: 'config'" in said
     assert """--kwargs '{"config": {"@user_configured:Config": {"width": …}}}'""" in said
+
+
+def test_the_file_says_what_the_flax_module_is_constructed_with(folder: Path) -> None:
+    torch.save({"fc.weight": torch.ones(3, 4)}, "fc.pth")
+    Path("sized.py").write_text(
+        "from dataclasses import dataclass\nfrom flax import nnx\n"
+        "from port.nn import load_weights, saved_arguments\n\n\n"
+        "@dataclass\nclass Config:\n    width: int = 3\n\n\n"
+        "class Sized(nnx.Module):\n    def __init__(self, config, out=2, *, rngs):\n"
+        "        self.fc = nnx.Linear(config.width, out, use_bias=False, rngs=rngs)\n\n\n"
+        "def load(path):\n    model = Sized(**saved_arguments(path, Sized, {}, config=Config()), rngs=nnx.Rngs(0))\n"
+        "    load_weights(model, path)\n    return model\n"
+    )
+    arguments = '{"config": {"@sized:Config": {"width": 4}}, "out": 3}'
+    assert run("fc.pth", "--flax", "sized:Sized", "--flax-kwargs", arguments, "-o", "sized.safetensors") == 0
+    with safe_open("sized.safetensors", "numpy") as file:
+        assert json.loads(file.metadata()["port.arguments"]) == {"config": {"width": 4}, "out": 3}
+    import sized  # type: ignore[import-not-found]
+
+    np.testing.assert_array_equal(sized.load("sized.safetensors").fc.kernel[...], np.ones((4, 3)))
+    assert run("sized.safetensors", "--reverse", "-o", "back.safetensors") == 0
+    np.testing.assert_array_equal(load_file("back.safetensors")["fc.weight"], np.ones((3, 4)))
 
 
 def test_shards_and_back(folder: Path) -> None:

@@ -440,6 +440,11 @@ REFUSED = {
         "--prove-at builds a model without numbers: leave --weights away, or --prove-at",
     ),
     "a size that is none": ((NET, *SHAPE, "--prove-at", '{"wdth": 5}'), "has no argument 'wdth'"),
+    "a size that the original refuses": (
+        (NET, *SHAPE, "--at", '{"width": -3}'),
+        "the original refuses width = -3: RuntimeError: ",
+    ),
+    "no time": ((NET, *SHAPE, "--sizes-limit", "-1"), "a number of seconds, 0 for none; got -1.0"),
     "other weights": ((NET, *SHAPE, "--weights", "wide.pth"), "head.weight has shape (3, 16), needed is (3, 12)"),
     "no part": ((NET, *SHAPE, "--submodule", "tail"), "unknown part of Net 'tail'; there are: head"),
     "idle part": (("translated_models:Branches", "--input", "2,3", "--submodule", "idle"), "does not call its part"),

@@ -86,6 +86,38 @@ def test_a_person_can_read_it(tmp_path):
     )
 
 
+def test_what_repeats_by_an_index_is_one_table(tmp_path):
+    entries = [
+        Entry((f"blocks.{i}.{name}",), (f"blocks.{i}.{twin}",), moves, "params", ((3,) * rank,))
+        for i in range(4)
+        for name, twin, moves, rank in (("weight", "kernel", (Permute((1, 0)),), 2), ("bias", "bias", (), 1))
+    ]
+    mapping = Mapping((*entries, Entry(("head.0", "head.2"), ("head",), (Tie(2),))))
+    save_mapping(mapping, tmp_path / "m.toml")
+    text = (tmp_path / "m.toml").read_text()
+    assert text.startswith(
+        '[[entry]]\nsource = "blocks.{i}.weight"\ntarget = "blocks.{i}.kernel"\neach = { i = 4 }\n'
+        "moves = [{ permute = [1, 0] }]\nshapes = [[3, 3]]\n"
+    )
+    assert text.count("[[entry]]") == 3
+    assert read_mapping(tmp_path / "m.toml") == mapping
+    # The planted faults: one round less, and one number twice.
+    (tmp_path / "m.toml").write_text(text.replace("i = 4", "i = [0, 1, 3]"))
+    assert read_mapping(tmp_path / "m.toml") == Mapping((*entries[:4], *entries[6:], mapping.entries[-1]))
+    (tmp_path / "m.toml").write_text(text.replace("i = 4", "i = [0, 1, 1]"))
+    with pytest.raises(UsageError, match=r"twice: source blocks\.1\.weight, source blocks\.1\.bias, target"):
+        read_mapping(tmp_path / "m.toml")
+
+
+def test_the_unrolled_form_is_read_also_with_braces_in_its_names(tmp_path):
+    text = "".join(f"[[entry]]\nsource = 'a.{i}.{{i}}'\ntarget = 'b.{i}'\n" for i in range(3))
+    (tmp_path / "m.toml").write_text(text)
+    mapping = Mapping(tuple(Entry((f"a.{i}.{{i}}",), (f"b.{i}",)) for i in range(3)))
+    assert read_mapping(tmp_path / "m.toml") == mapping
+    save_mapping(mapping, tmp_path / "again.toml")
+    assert read_mapping(tmp_path / "again.toml") == mapping
+
+
 def test_it_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "deep" / "m.toml"
     save_mapping(Mapping((Entry(("a",), ("b",)),)), path)
@@ -160,7 +192,7 @@ def test_tables_that_make_no_sense_are_refused_by_the_file_s_name(kind, tables, 
         ("[[entry]]\nsource = []\ntarget = 'b'", "entry 1: source and target are"),
         (
             "[[entry]]\nsource = 'a'\ntarget = 'b'\nmove = 1",
-            "entry 1: there is no move; there are source, target, moves",
+            "entry 1: there is no move; there are source, target, each, moves",
         ),
         ("[[entry]]\nsource = 'a'\ntarget = 'b'\nmoves = [{permut = [1, 0]}]", "entry 1: unknown move 'permut'"),
         ("[[entry]]\nsource = 'a'\ntarget = 'b'\nmoves = {permute = [1, 0]}", "entry 1: moves are a list"),
@@ -175,6 +207,12 @@ def test_tables_that_make_no_sense_are_refused_by_the_file_s_name(kind, tables, 
             "entry 1: collection is a name, optional is true or",
         ),
         ("[[entry]]\nsource = 'a'\ntarget = 'b'\n[[entry]]\nsource = 'c'\ntarget = 'b'", "twice: target b"),
+        ("[[entry]]\nsource = 'a.{i}'\ntarget = 'b.{i}'\neach = 3", "entry 1: each is a letter of the names and what"),
+        ("[[entry]]\nsource = 'a.{i}'\ntarget = 'b.{i}'\neach = {i = 0}", "entry 1: each: i counts from 0 to below"),
+        ("[[entry]]\nsource = 'a.{i}'\ntarget = 'b.{i}'\neach = {i = [-1]}", "entry 1: each: i counts from 0"),
+        ("[[entry]]\nsource = 'a.{i}'\ntarget = 'b'\neach = {i = 2}", "twice: target b"),
+        ("[[entry]]\nsource = 'a'\ntarget = 'b'\neach = {i = 1}", "a, b: {i} stands in none of its names"),
+        ("[[entry]]\nsource = 'a.{i}'\ntarget = 'b.{i}'\neach = {i = 1000000000}", "i counts from 0 to below"),
         ("[[entry]]\nsource = 'a'\ntarget = 'b'\n[fold]\nfc = [1, 2, 3]", "which fold cannot be added to"),
         ("[renam]\na = 1", "there is no renam; there are rename, fold, rule, keep, and entry"),
         ("[[rename]]\nfrom = 'a'", "rename 1: to is missing"),

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 from torch import Tensor, nn
 
 import port
-from port.errors import UsageError
+from port.errors import UsageError, WeightsMismatch
 from port.translation import Translation
 from port.translation.borne_out import BorneOut
 from port.translation.other_settings import CONSTRUCTED_OTHERWISE
 from port.translation.structure.own_arguments import OwnArguments
+from port.weights.constructor_arguments import said_arguments
 
 
 @dataclass
@@ -77,7 +80,7 @@ def test_the_source_takes_what_the_original_takes() -> None:
         "for block in self.blocks:",
         "N, L, C = x.shape",
         "C // self.heads), (2, 0, 3, 1, 4))",
-        "model = Encoder(config=Config(width=6), rngs=",
+        "options = saved_arguments(path, Encoder, options, config=Config(width=6))",
     ):
         assert line in source, line
 
@@ -98,6 +101,43 @@ def test_it_is_built_at_other_settings_with_the_weights_of_a_module(settings: di
     other, x = encoder(**settings), torch.randn(3, 4, 3)
     built = translated().build(arguments=settings, weights=other)
     np.testing.assert_allclose(built(jnp.asarray(x.numpy())), other(x).detach().numpy(), rtol=0, atol=1e-6)
+
+
+def test_a_weights_file_says_the_size_that_load_constructs(tmp_path: Path) -> None:
+    other, x, path = encoder(width=10, depth=3, classes=2), torch.randn(3, 4, 3), tmp_path / "other.safetensors"
+    translated().save(path, arguments={"width": 10, "depth": 3, "classes": 2}, weights=other)
+    for given in (path, converted(path, tmp_path / "converted.safetensors")):
+        built = translated().code.load(given)
+        np.testing.assert_allclose(built(jnp.asarray(x.numpy())), other(x).detach().numpy(), rtol=0, atol=1e-6)
+        assert len(built.blocks) == 3
+    translated().save(path, overwrite=True)
+    assert len(translated().code.load(path).blocks) == 2
+    # The planted fault: nothing says that it is another size.
+    save_file(load_file(tmp_path / "converted.safetensors"), path)
+    with pytest.raises(WeightsMismatch, match=r"blocks.0.mix.bias has the shape \(20,\) in it, and \(12,\) in the"):
+        translated().code.load(path)
+
+
+def converted(path: Path, out: Path) -> Path:
+    """The same file as ``port convert`` writes it: behind each variable's kind, with what the constructor is given."""
+    own = translated().code
+    arguments = said_arguments(own.Encoder, {"config": own.Config(width=10, depth=3), "classes": 2})
+    save_file({f"params.{name}": array for name, array in load_file(path).items()}, out, arguments.metadata())
+    return out
+
+
+def test_what_no_file_can_say_is_refused(tmp_path: Path) -> None:
+    made = translated()
+
+    class Otherwise:
+        def at(self, *_: object) -> Translation:
+            return replace(made, arguments={**made.arguments, "classes": "abs"})
+
+    with pytest.raises(UsageError, match="says the numbers and texts of a constructor's arguments, not classes = abs"):
+        replace(made, elsewhere=Otherwise()).save(tmp_path / "a", arguments={"classes": 3}, weights=encoder())
+    with pytest.raises(UsageError, match="has the numbers of a module: give it"):
+        made.save(tmp_path / "a", arguments={"classes": 3})
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_new_one_starts_with_numbers_of_its_own() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import product
+from random import Random
 from typing import Any
 
 import torch
@@ -14,7 +16,7 @@ from torch.utils import _pytree as pytree
 from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.construction.constructed import Construction, constructed, is_alike
 from port.translation.frontend.construction.constructed_values import Call, made_anew, with_constructed_values
-from port.translation.frontend.example_inputs import Given, numbers_of
+from port.translation.frontend.example_inputs import Given, first_line, numbers_of
 from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta
 from port.translation.frontend.python_random import again
 from port.translation.frontend.resized_inputs import resized, tensors_of
@@ -23,6 +25,8 @@ from port.translation.frontend.shape_runs import ShapeRuns
 Setting = tuple[str, ...]
 """An argument's name; behind that of a configuration, the field's, and so on within that."""
 _SMALL, _LARGE = 8, 64
+_TOGETHER = 6
+"""Values of several settings at once that are tried."""
 _DEEPEST = 3
 """Configurations within configurations that are looked into."""
 
@@ -170,6 +174,44 @@ def moved_alone(model: Sized, setting: Setting, module: Any) -> Iterator[Sized]:
         if value not in seen and _tried(other, meta) is not None:
             seen.add(value)
             yield other
+
+
+def moved_together(model: Sized, settings: Sequence[Setting], module: Any, drawn: Random) -> Sized | None:
+    """A model with several settings moved at once to values beside them; None where the original takes none of few.
+
+    Args:
+        model: as it is.
+        settings: that are moved.
+        module: the original.
+        drawn: says where to.
+    """
+    meta, values = is_on_meta(module), model.settings()
+    choices = list(product(*(_neighbours(values[setting]) for setting in settings)))
+    drawn.shuffle(choices)
+    for chosen in choices[:_TOGETHER]:
+        there = longer = model
+        for setting, value in zip(settings, chosen, strict=True):
+            there, longer = there.at(setting, value), longer.at(setting, value)
+            if type(values[setting]) is int and values[setting] > 1:
+                longer = _resized(longer, values[setting], value)
+        for each in (there, longer):
+            if _tried(each, meta) is not None:
+                return each
+    return None
+
+
+def refusal(model: Sized, setting: Setting, module: Any) -> str:
+    """What the original says of a setting that is moved by itself, ``of 8 it says ValueError: …``; empty if nothing."""
+    says, value = "", None
+    for other in _beside(model, setting):
+        if value not in (None, other.moved[setting]):
+            break
+        value = other.moved[setting]
+        try:
+            _run(other, is_on_meta(module))
+        except Exception as error:  # with inputs of another length as well, that says more
+            says = f"of {value} it says {type(error).__name__}: {first_line(error)}"
+    return says
 
 
 def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:

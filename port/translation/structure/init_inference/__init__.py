@@ -5,6 +5,6 @@ came about (`stories`, `shadows`). `constructions` compares two, `layers` says w
 their usual start, `writing` writes jax's initializers.
 """
 
-from port.translation.structure.init_inference.starts import Initial, Seen, watched
+from port.translation.structure.init_inference.starts import ConstructFails, Initial, Seen, watched
 
-__all__ = ["Initial", "Seen", "watched"]
+__all__ = ["ConstructFails", "Initial", "Seen", "watched"]

@@ -22,6 +22,10 @@ from port.translation.structure.init_inference.stories import Fixed
 from port.translation.structure.init_inference.writing import Writer
 
 
+class ConstructFails(UsageError):
+    """What makes a model anew fails, as where it reads a file that is gone."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """How the parameters and buffers of a model start.
@@ -153,7 +157,7 @@ def watched(module: Any, construct: Callable[[], Any] | None) -> Seen:
         construct: makes one. Where nobody says how, a class is constructed whose constructor takes no arguments.
 
     Raises:
-        UsageError: ``construct`` fails.
+        ConstructFails: ``construct`` does.
     """
     if construct is not None:
         try:
@@ -161,7 +165,7 @@ def watched(module: Any, construct: Callable[[], Any] | None) -> Seen:
         except PortError:
             raise
         except Exception as error:
-            raise UsageError(f"construct fails: {type(error).__name__}: {error}") from error
+            raise ConstructFails(f"construct fails: {type(error).__name__}: {error}") from error
     if not _takes_nothing(type(module)):
         return Seen()
     try:

@@ -1,0 +1,50 @@
+"""A model filled with the arrays of a weights file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax.numpy as jnp
+from flax import nnx
+
+from port.errors import WeightsMismatch
+from port.nn.buffer import Buffer
+
+_TOLD = 5
+"""Variables that a message names."""
+
+
+def load_weights(model: nnx.Module, path: str | Path) -> None:
+    """Fill all variables of a model but its random streams.
+
+    Args:
+        model: stays as it is if something does not fit.
+        path: of a safetensors file. Its names are the variables' paths, ``blocks.0.norm.scale``; or their kinds stand
+            before these, as ``port convert`` writes them, ``params.blocks.0.norm.scale``: then a buffer that is not
+            in the file, for no state dict of PyTorch's holds it, is the one that the model starts with.
+
+    Raises:
+        WeightsMismatch: variables that are not in the file, or have another shape there.
+    """
+    from safetensors.numpy import load_file
+
+    arrays = load_file(path)
+    flat = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
+    variables = {".".join(map(str, place)): (place, variable) for place, variable in flat}
+    if not arrays.keys() & variables.keys():
+        arrays = {name.partition(".")[2]: array for name, array in arrays.items()}
+        own = {name for name, (_, variable) in variables.items() if isinstance(variable, Buffer)} - arrays.keys()
+        variables = {name: found for name, found in variables.items() if name not in own}
+    wrong = []
+    for name, (_, variable) in variables.items():
+        if name not in arrays:
+            wrong.append(f"{name} is not in it")
+        elif arrays[name].shape != variable.shape:
+            wrong.append(f"{name} has the shape {arrays[name].shape} in it, and {variable.shape} in the model")
+    if wrong:
+        more = f"; and {len(wrong) - _TOLD} more" if len(wrong) > _TOLD else ""
+        raise WeightsMismatch(
+            f"{path} does not hold the weights of this {type(model).__name__}: {'; '.join(wrong[:_TOLD])}{more}"
+        )
+    filled = [(place, jnp.asarray(arrays[name], variable.dtype)) for name, (place, variable) in variables.items()]
+    nnx.update(model, nnx.from_flat_state(filled))

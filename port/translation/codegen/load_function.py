@@ -1,0 +1,64 @@
+"""The function of a written source that gives the model with its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from port.translation.codegen.imports import Imports
+
+
+def load_function(
+    root: str, weights: str, arguments: Mapping[str, str], imports: Imports, *, takes_arguments: bool, partly: bool
+) -> str:
+    """The text of ``load``.
+
+    Args:
+        root: the class that it makes.
+        weights: name of the safetensors file that it reads.
+        arguments: what the constructor is given, but for defaults: names → expressions.
+        imports: take in what it needs.
+        takes_arguments: whether the constructor takes any: they are those that the file has then.
+        partly: whether a new model may not know how something starts.
+    """
+    given = "".join(f", {name}={text}" for name, text in arguments.items())
+    options = "rngs=rngs or nnx.Rngs(0), **options"
+    if "**options" in given:  # what makes a module among the arguments takes the options too
+        options = "**options"
+    made = f"model = {root}({options})"
+    lines = [f"    with filled_later():\n        {made}" if partly else f"    {made}"]
+    own = ["filled_later"] if partly else []
+    told = "The model with its weights"
+    if takes_arguments or arguments:
+        lines = [
+            f"    options = saved_arguments(path, {root}, options{given})",
+            *lines,
+            "    load_weights(model, path)",
+        ]
+        if options == "**options":
+            lines = ['    options = {"rngs": rngs or nnx.Rngs(0), **options}', *lines]
+        own += ["load_weights", "saved_arguments"]
+        told += ", constructed as the file says"
+    else:
+        lines += _FILLING
+        imports.line("from safetensors.numpy import load_file")
+        imports.line("import jax.numpy as jnp")
+    for name in own:
+        imports.own(name)
+    imports.line("from pathlib import Path")
+    imports.line("from typing import Any")
+    return _HEAD.format(root=root, weights=weights, told=told) + "\n".join([*lines, "    return model"])
+
+
+_HEAD = '''
+def load(
+    path: str | Path = Path(__file__).with_name("{weights}"), *, rngs: nnx.Rngs | None = None, **options: Any
+) -> {root}:
+    """{told}; ``options`` are the constructor's."""
+'''.lstrip()
+
+_FILLING = """
+    arrays = load_file(path)
+    flat = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
+    filled = [(name, jnp.asarray(arrays[".".join(map(str, name))], variable.dtype)) for name, variable in flat]
+    nnx.update(model, nnx.from_flat_state(filled))
+""".strip("\n").split("\n")

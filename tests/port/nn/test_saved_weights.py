@@ -1,0 +1,57 @@
+"""A model filled from a file: by its paths, or behind their kinds; everything that does not fit in one message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from safetensors.numpy import save_file
+
+from port.errors import WeightsMismatch
+from port.nn import Buffer, load_weights
+
+
+class Model(nnx.Module):
+    def __init__(self, width: int) -> None:
+        self.layer = nnx.Linear(2, width, rngs=nnx.Rngs(0))
+        self.mask = Buffer(jnp.ones(3))
+        self.dropout = nnx.Dropout(0.5, rngs=nnx.Rngs(0))
+
+
+KERNEL, BIAS, MASK = np.full((2, 4), 2.0), np.full(4, 3.0), np.full(3, 5.0)
+OWN = {"layer.kernel": KERNEL, "layer.bias": BIAS, "mask": MASK}
+CONVERTED = {"params.layer.kernel": KERNEL, "params.layer.bias": BIAS}
+
+
+def write(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
+    save_file(arrays, folder / "weights.safetensors")
+    return folder / "weights.safetensors"
+
+
+@pytest.mark.parametrize(("arrays", "mask"), [(OWN, 5.0), (CONVERTED, 1.0), ({**CONVERTED, "buffers.mask": MASK}, 5.0)])
+def test_it_is_filled(tmp_path: Path, arrays: dict[str, np.ndarray], mask: float) -> None:
+    model = Model(4)
+    load_weights(model, write(tmp_path, arrays))
+    assert float(model.layer.kernel[0, 0]) == 2 and float(model.layer.bias[0]) == 3 and float(model.mask[0]) == mask
+    assert model.layer.kernel.dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"layer.kernel": KERNEL, "layer.bias": BIAS}, "Model: mask is not in it$"),
+        ({"params.layer.bias": BIAS}, "layer.kernel is not in it$"),
+        ({**OWN, "layer.bias": np.zeros(6), "mask": np.zeros(2)}, r"layer.bias has the shape \(6,\) in it, .*; mask"),
+        ({}, "layer.bias is not in it; layer.kernel is not in it$"),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
+    model = Model(4)
+    before = jax.tree.leaves(nnx.state(model, nnx.Param))
+    with pytest.raises(WeightsMismatch, match=message):
+        load_weights(model, write(tmp_path, arrays))
+    assert all(one is other for one, other in zip(before, jax.tree.leaves(nnx.state(model, nnx.Param)), strict=True))
