@@ -22,6 +22,7 @@ from port.translation.ir.expr import worth
 from port.translation.other_settings import OtherSettings
 from port.translation.structure.own_arguments import OwnArgument, configuration_of
 from port.translation.structure.program import Program
+from port.translation.structure.union import united
 
 Written = Callable[[Sized], "Program | None"]
 """The program for a model at other settings; None where there is none."""
@@ -55,7 +56,14 @@ class BorneOut:
     resized: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
-def borne_out(program: Program, model: Sized | None, written: Written, *, steps: int = 0) -> BorneOut:
+def borne_out(
+    program: Program,
+    model: Sized | None,
+    written: Written,
+    *,
+    steps: int = 0,
+    asked: Sequence[tuple[Sized, Program]] = (),
+) -> BorneOut:
     """Try other settings: each is moved to a value beside it.
 
     What is written for the original there has to be the same source. So an argument holds that has several values:
@@ -66,11 +74,12 @@ def borne_out(program: Program, model: Sized | None, written: Written, *, steps:
         model: the original as it is given; None where it cannot be constructed at other settings.
         written: of the model at other settings.
         steps: of a run: a model of many is tried less often, or not at all.
+        asked: the original as somebody constructs it otherwise, and what is written for it: as good as what is tried.
     """
     values = _values(program)
     trying = _Trying(program, written, _MOST // max(1, steps))
     if model is not None and any(len(found) == 1 for found in values.values()):
-        for other in trying.alike(model):
+        for other in trying.alike(model, asked):
             for argument, found in _values(other).items():
                 values[argument] |= found
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
@@ -97,19 +106,25 @@ class _Trying:
 
     def __init__(self, program: Program, written: Written, left: int) -> None:
         self.program, self.written, self.left = program, written, left
-        self.text = source_of(program)
         self.tried: list[Mapping[str, Any]] = []
         self.why: dict[Setting, str] = {}
         self.resized: dict[tuple[int, int], str] = {}
 
-    def alike(self, model: Sized) -> list[Program]:
+    def alike(self, model: Sized, asked: Sequence[tuple[Sized, Program]] = ()) -> list[Program]:
         """The programs at other settings that are the same source: some moved at once, or else each by itself.
+
+        What those show that somebody asked for is not tried.
 
         Two settings that move together may make up for each other, as in ``dim // heads``. So of any two, one moves
         without the other.
         """
         values = model.settings()
-        settings = [setting for setting in settings_of(self.program) if setting in values]
+        shown = [(other, made) for other, made in asked if not difference(self.program, made)]
+        # A constructor that is the original's own says each number as the original does, whatever moves together.
+        if not self.program.is_kept and not _are_apart([set(other.moved) for other, _ in shown]):
+            shown = [each for each in shown if len(each[0].moved) == 1]
+        done = {setting for other, _ in shown for setting in other.moved}
+        settings = [setting for setting in settings_of(self.program) if setting in values and setting not in done]
         # A switch changes more than numbers do.
         numbers = [setting for setting in settings if not isinstance(values[setting], bool)]
         groups = _groups(numbers)
@@ -128,7 +143,7 @@ class _Trying:
         found += filter(None, [self._alike(model, [setting]) for setting in remaining if [setting] not in known])
         self.tried = [other.named for other, _ in found]
         self.resized = {axis: name for other, _ in found for axis, name in resized_axes(model, other).items()}
-        return [made for _, made in found]
+        return [made for _, made in (*shown, *found)]
 
     def _alike(self, model: Sized, settings: Sequence[Setting]) -> tuple[Sized, Program] | None:
         """A model with settings moved that is the same source; of one setting, several values are tried."""
@@ -141,10 +156,10 @@ class _Trying:
                 break
             self.left -= 1
             made = self.written(other)
-            text = "" if made is None else source_of(made)
-            if made is not None and text == self.text:
+            line = "" if made is None else difference(self.program, made)
+            if made is not None and not line:
                 return other, made
-            why, line = (_NOWHERE, "") if made is None else (_OTHERWISE, first_difference(self.text, text))
+            why = _NOWHERE if made is None else _OTHERWISE
             for setting, value in other.moved.items():
                 self.why[setting] = why.format(value=value, line=line)
         return None
@@ -162,6 +177,23 @@ def _are_apart(groups: list[set[Setting]]) -> bool:
     return len({tuple(setting in group for group in groups) for setting in every}) == len(every)
 
 
+def difference(program: Program, other: Program) -> str:
+    """The first line in which what another program writes is not in what a program does; empty where all of it is."""
+    one, theirs = source_of(program), source_of(other)
+    if one == theirs or not program.is_kept:
+        return first_difference(one, theirs)
+    both = _definitions(source_of(united(program, [other])))
+    if both != _definitions(one):
+        return first_difference("\n".join(_definitions(one)), "\n".join(both))
+    # What only this one has is there for other constructions.
+    return first_difference("\n".join(_definitions(source_of(united(other, [program])))), "\n".join(both))
+
+
+def _definitions(source: str) -> list[str]:
+    """The imports, functions and classes of a source, whatever their order."""
+    return sorted(source.split("\n\n\n"))
+
+
 def source_of(program: Program) -> str:
     """The classes of a program, without what loads weights into them."""
     return render(program, title="")
@@ -171,7 +203,7 @@ def first_difference(one: str, other: str) -> str:
     """The first line in which a source differs from another."""
     lines = difflib.unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=0)
     changed = [line[1:].strip() for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-    return changed[0] if changed else ""
+    return next(filter(None, changed), "")
 
 
 def _said(setting: Setting) -> str:

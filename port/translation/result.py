@@ -19,6 +19,9 @@ class AtOtherSettings(Protocol):
     def at(self, settings: OtherModel, module: Any = None) -> Translation:
         """What is written for the original there."""
 
+    def constructed_at(self, settings: OtherModel) -> Translation:
+        """What is written for the original there, whose weights have shapes alone."""
+
     def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
         """Both sides compared there."""
 
@@ -66,6 +69,23 @@ class Translation(WrittenModule):
             UsageError: the source does not take these settings, or the original does not; says why.
         """
         return self._elsewhere.proof_at(settings, module, **options)
+
+    def constructed_at(self, settings: OtherModel) -> Translation:
+        """The source at other settings of the original's constructor, on shapes alone: of a model that is never run.
+
+        It is the same source that is written there, and what it constructs has each of the weights, in its shape.
+
+        Args:
+            settings: as of `proof_at`.
+
+        Returns:
+            the translation there: its mapping takes the weights, ``port.load(model, CHECKPOINT, rename=…)``.
+
+        Raises:
+            UsageError: the source does not take these settings, or the original does not; says why.
+            WeightsMismatch: what the source constructs has not each of the weights, or one in another shape.
+        """
+        return self._elsewhere.constructed_at(settings)
 
     @property
     def _elsewhere(self) -> AtOtherSettings:

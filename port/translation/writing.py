@@ -29,7 +29,7 @@ from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, check_all_fou
 from port.translation.ir import syntax
 from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherModel, OtherSettings
 from port.translation.programs import Programmed, calls_of, programmed
-from port.translation.proved_elsewhere import Elsewhere, joined, proved
+from port.translation.proved_elsewhere import Elsewhere, joined, other_model, proved
 from port.translation.result import Translation
 from port.translation.structure.body import Body
 from port.translation.structure.case_merge import Indistinct, merged_cases
@@ -42,7 +42,7 @@ from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.untaken import guards
 from port.translation.verify import OriginalAndWritten, Proof, settled
 from port.translation.verify.combinations import refused_combinations
-from port.translation.written_elsewhere import is_built, written_at
+from port.translation.written_elsewhere import Asked, asked_for, is_built, with_asked, written_at
 
 if TYPE_CHECKING:
     import torch
@@ -101,9 +101,11 @@ def written(original: CapturedModel, wanted: Wanted, *, keeps: bool = True) -> t
     root, check, remat = original.root, wanted.check, wanted.remat
     without_weights = is_on_meta(root)
     with _told_apart(root):
-        borne, model, kept = _borne(original, check=check, remat=remat, keeps=keeps)
+        borne, model, kept, asked = _borne(original, wanted, keeps=keeps)
         settles = check and not without_weights
-        said, made, source = _said(original, borne.fixed, kept=kept, name=wanted.name, remat=remat, settles=settles)
+        said, made, source = _said(
+            original, borne.fixed, kept=kept, asked=asked, name=wanted.name, remat=remat, settles=settles
+        )
     if without_weights:
         check_all_found(root, made.without_start)
     given = [(case.args, case.kwargs) for case in said.cases]
@@ -119,7 +121,7 @@ def written(original: CapturedModel, wanted: Wanted, *, keeps: bool = True) -> t
     made = replace(made, others=tuple(others))
     if not check or made.unwritten:
         return made, kept is not None
-    elsewhere = Elsewhere(said, model, borne.fixed, made, remat)
+    elsewhere = Elsewhere(said, model, borne.fixed, made, remat, asked)
     there = [elsewhere.model(each) for each in wanted.at]  # refused before all else
     if without_weights:
         proof = Proof((), unjudged=WITHOUT_WEIGHTS)
@@ -148,24 +150,29 @@ def _told_apart(root: Any) -> Iterator[None]:
 
 
 def _borne(
-    original: CapturedModel, *, check: bool, remat: Sequence[str] | str, keeps: bool
-) -> tuple[BorneOut, Sized | None, ConstructionCalls | None]:
-    """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; and the
-    calls of its constructors, if these are written as their source has them."""
-    captured, root = original.captured, original.root
+    original: CapturedModel, wanted: Wanted, *, keeps: bool
+) -> tuple[BorneOut, Sized | None, ConstructionCalls | None, list[Asked]]:
+    """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; the calls
+    of its constructors, if these are written as their source has them; and what somebody asked for."""
+    captured, root, check, remat = original.captured, original.root, wanted.check, wanted.remat
     cls: Any = type(root)
     if original.construction is None:
         unknown = CONSTRUCTED_OTHERWISE if original.construct is not None else NOT_CONSTRUCTED
         has_arguments = check and bool(parameters(cls))
-        return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None
+        return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None, []
     model = sized(original.construction, root, [(case.args, case.kwargs) for case in captured])
     if model is not None and original.construct is not None:
         model = replace(model, given=with_constructed_values(model.given, original.construct))
     program = partial(programmed, captured, original.run, original.seen, original.construction, remat=bool(remat))
     whole = _whole(captured, program, model if keeps else None) or program()
+    asked = []
+    if model is not None:
+        asked = [asked_for(each, other_model(model, each), whole) for each in wanted.at if callable(each)]
+        whole = with_asked(whole, asked)
     steps = sum(len(case.graphs[True].steps) for case in captured)
-    borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps)
-    return borne, model, whole.kept
+    shown = [(each.model, each.program) for each in asked if each.program is not None]
+    borne = borne_out(whole.program, model, partial(written_at, base=whole), steps=steps, asked=shown)
+    return borne, model, whole.kept, asked
 
 
 def _whole(captured: Sequence[BothRuns], program: Callable[..., Programmed], model: Sized | None) -> Programmed | None:
@@ -184,6 +191,7 @@ def _said(
     fixed: frozenset[OwnArgument],
     *,
     kept: ConstructionCalls | None,
+    asked: Sequence[Asked],
     name: str | None,
     remat: Sequence[str] | str,
     settles: bool,
@@ -192,6 +200,7 @@ def _said(
     captured, run = original.captured, original.run
     while True:
         said = programmed(captured, run, original.seen, original.construction, fixed, remat=bool(remat), kept=kept)
+        said = with_asked(said, asked, fixed)
         made, source = assembled(said, name=name, remat=remat)
         made, fewer = _settle_all_lengths(said, made, run, check=settles)
         if fewer is None:
