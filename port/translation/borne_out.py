@@ -23,6 +23,7 @@ from port.translation.moving_together import is_constant, moving_together
 from port.translation.other_settings import OtherSettings
 from port.translation.structure.own_arguments import OwnArgument, configuration_of
 from port.translation.structure.program import Program
+from port.translation.structure.union import united
 
 Written = Callable[[Sized], "Program | None"]
 """The program for a model at other settings; None where there is none."""
@@ -66,6 +67,7 @@ def borne_out(
     alone: Alone | None = None,
     steps: int = 0,
     near: Sized | None = None,
+    asked: Sequence[tuple[Sized, Program]] = (),
 ) -> BorneOut:
     """Try other settings: each is moved to a value beside it.
 
@@ -80,11 +82,12 @@ def borne_out(
         steps: of a run: a model of many is tried less often, or not at all.
         near: the original at settings at which it is smaller, if there are such. Where it is the same source there,
             its settings are moved from these.
+        asked: the original as somebody constructs it otherwise, and what is written for it: as good as what is tried.
     """
     values, programs = _values(program), [program]
     trying = _Trying(program, written, max(1, steps))
     if model is not None and any(len(found) == 1 for found in values.values()):
-        programs += trying.alike(model, near)
+        programs += trying.alike(model, near, asked)
         for other in programs[1:]:
             for argument, found in _values(other).items():
                 values[argument] |= found
@@ -142,13 +145,16 @@ class _Trying:
     def __init__(self, program: Program, written: Written, steps: int) -> None:
         self.program, self.written, self.left = program, written, _MOST // steps
         self._steps = steps
-        self.text = source_of(program)
         self.tried: list[Mapping[str, Any]] = []
         self.why: dict[Setting, str] = {}
         self.resized: dict[tuple[int, int], str] = {}
 
-    def alike(self, model: Sized, near: Sized | None = None) -> list[Program]:
+    def alike(
+        self, model: Sized, near: Sized | None = None, asked: Sequence[tuple[Sized, Program]] = ()
+    ) -> list[Program]:
         """The programs at other settings that are the same source: some moved at once, or else each by itself.
+
+        What those show that somebody asked for is not tried.
 
         Two settings that move together may make up for each other, as in ``dim // heads``. So of any two, one moves
         without the other.
@@ -156,11 +162,12 @@ class _Trying:
         Args:
             model: whose settings are moved.
             near: the same at a smaller size, from which they are moved where that is the same source.
+            asked: constructions that somebody asked for, and what is written for them.
         """
         made = None if near is None else self._same(near)
         if near is None or made is None:
             self.left = max(0, self.left)
-            return self._moved(model)
+            return self._moved(model, asked)
         # So many steps has a run there, if they are as many as the modules.
         steps = self._steps * _modules(made) // _modules(self.program)
         self.left = _MOST // max(1, steps)
@@ -168,9 +175,14 @@ class _Trying:
         self.tried = [near.named, *({**near.named, **other} for other in self.tried)]
         return found
 
-    def _moved(self, model: Sized) -> list[Program]:
+    def _moved(self, model: Sized, asked: Sequence[tuple[Sized, Program]] = ()) -> list[Program]:
         values = model.settings()
-        settings = [setting for setting in settings_of(self.program) if setting in values]
+        shown = [(other, made) for other, made in asked if not difference(self.program, made)]
+        # A constructor that is the original's own says each number as the original does, whatever moves together.
+        if not self.program.is_kept and not _are_apart([set(other.moved) for other, _ in shown]):
+            shown = [each for each in shown if len(each[0].moved) == 1]
+        done = {setting for other, _ in shown for setting in other.moved}
+        settings = [setting for setting in settings_of(self.program) if setting in values and setting not in done]
         # A switch changes more than numbers do.
         numbers = [setting for setting in settings if not isinstance(values[setting], bool)]
         groups = _groups(numbers)
@@ -189,7 +201,7 @@ class _Trying:
         found += filter(None, [self._alike(model, [setting]) for setting in remaining if [setting] not in known])
         self.tried = [other.named for other, _ in found]
         self.resized = {axis: name for other, _ in found for axis, name in resized_axes(model, other).items()}
-        return [made for _, made in found]
+        return [made for _, made in (*shown, *found)]
 
     def _alike(self, model: Sized, settings: Sequence[Setting]) -> tuple[Sized, Program] | None:
         """A model with settings moved that is the same source; of one setting, several values are tried."""
@@ -209,10 +221,10 @@ class _Trying:
         """The program at other settings, where it is the same source."""
         self.left -= 1
         made = self.written(other)
-        text = "" if made is None else source_of(made)
-        if made is not None and text == self.text:
+        line = "" if made is None else difference(self.program, made)
+        if made is not None and not line:
             return made
-        why, line = (_NOWHERE, "") if made is None else (_OTHERWISE, first_difference(self.text, text))
+        why = _NOWHERE if made is None else _OTHERWISE
         for setting, value in other.moved.items():
             self.why[setting] = why.format(value=value, line=line)
         return None
@@ -240,6 +252,23 @@ def _are_apart(groups: list[set[Setting]]) -> bool:
     return len({tuple(setting in group for group in groups) for setting in every}) == len(every)
 
 
+def difference(program: Program, other: Program) -> str:
+    """The first line in which what another program writes is not in what a program does; empty where all of it is."""
+    one, theirs = source_of(program), source_of(other)
+    if one == theirs or not program.is_kept:
+        return first_difference(one, theirs)
+    both = _definitions(source_of(united(program, [other])))
+    if both != _definitions(one):
+        return first_difference("\n".join(_definitions(one)), "\n".join(both))
+    # What only this one has is there for other constructions.
+    return first_difference("\n".join(_definitions(source_of(united(other, [program])))), "\n".join(both))
+
+
+def _definitions(source: str) -> list[str]:
+    """The imports, functions and classes of a source, whatever their order."""
+    return sorted(source.split("\n\n\n"))
+
+
 def source_of(program: Program) -> str:
     """The classes of a program, without what loads weights into them."""
     return render(program, title="")
@@ -249,7 +278,7 @@ def first_difference(one: str, other: str) -> str:
     """The first line in which a source differs from another."""
     lines = difflib.unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=0)
     changed = [line[1:].strip() for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-    return changed[0] if changed else ""
+    return next(filter(None, changed), "")
 
 
 def _said(setting: Setting) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from port.translation.free_dimensions import without
 from port.translation.frontend.construction import Construction, constructed
 from port.translation.frontend.construction.construction_calls import ConstructionCalls, construction_calls
 from port.translation.frontend.construction.settings import Sized
-from port.translation.frontend.meta_device import is_on_meta
+from port.translation.frontend.meta_device import is_on_meta, on_meta_alone
 from port.translation.frontend.python_random import again
 from port.translation.ir.instrumentation import unwatched
 from port.translation.ir.module_tree import ModuleTree
@@ -118,36 +117,49 @@ def check_same_layouts(cases: Sequence[BothRuns]) -> None:
                     )
 
 
-def programmed_at(
-    model: Sized, base: Programmed, fixed: frozenset[OwnArgument] = frozenset(), *, module: Any = None
-) -> Programmed:
-    """Say a model at other settings.
+@dataclass(frozen=True)
+class RunsElsewhere:
+    """The runs of a model at other settings, which are said with any arguments fixed."""
+
+    cases: Sequence[BothRuns]
+    run: Callable[..., BothRuns]
+    seen: Seen
+    remat: bool
+    construction: Construction | None = None
+    kept: ConstructionCalls | None = None
+
+    def programmed(self, fixed: frozenset[OwnArgument] = frozenset()) -> Programmed:
+        """Say them, as `programmed` does."""
+        with unwatched():
+            return programmed(
+                self.cases, self.run, self.seen, self.construction, fixed, remat=self.remat, kept=self.kept
+            )
+
+
+def runs_at(model: Sized, base: Programmed, *, module: Any = None) -> RunsElsewhere:
+    """Run a model at other settings.
 
     Args:
         model: at the settings.
         base: the one that is translated; the same lengths are free.
-        fixed: arguments of constructors that are written as their values.
         module: at the settings, where there is one; otherwise it is constructed, on the meta device if the one is that
             is translated.
 
     Raises:
         PortError: it cannot be translated there.
+        CannotKeep: its constructors cannot be written as their source has them.
     """
-    import torch
-
     with unwatched():
         if module is None:
-            with torch.device("meta") if is_on_meta(base.captured.root) else nullcontext():
-                module = constructed_at(model)
+            module = constructed_at(model, is_on_meta(base.captured.root))
         run = partial(both_runs, module, remat=base.remat, check=False)
         calls = zip(model.calls, base.cases, strict=True)
         cases = [run(args, kwargs, free=captured.free) for (args, kwargs), captured in calls]
         root = cases[0].root
         seen = watched(root, model.construct if base.is_told else None)
         if base.kept is None:
-            return programmed(cases, run, seen, constructed(root, model.construct), fixed, remat=base.remat)
-        kept = calls_of(cases[0], model)
-        return programmed(cases, run, seen, None, fixed, remat=base.remat, kept=kept)
+            return RunsElsewhere(cases, run, seen, base.remat, construction=constructed(root, model.construct))
+        return RunsElsewhere(cases, run, seen, base.remat, kept=calls_of(cases[0], model))
 
 
 def calls_of(captured: BothRuns, model: Sized) -> ConstructionCalls:
@@ -160,10 +172,10 @@ def calls_of(captured: BothRuns, model: Sized) -> ConstructionCalls:
     calls = construction_calls(captured.root, model.construct, layers)
     if calls is None:
         raise CannotKeep("constructed once more, the original is another model, or fails")
-    return replace(calls, root={**calls.root, **model.given})
+    return replace(calls, root=model.given)
 
 
-def constructed_at(model: Sized) -> Any:
+def constructed_at(model: Sized, on_meta: bool = False) -> Any:
     """A model at other settings, constructed in silence."""
     with again(0):
-        return model.construct()
+        return on_meta_alone(model.construct) if on_meta else model.construct()

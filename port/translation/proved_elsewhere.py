@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from port.errors import UsageError
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.translation.assembling import assembled
-from port.translation.borne_out import first_difference, named_settings, settings_of, source_of
+from port.translation.borne_out import difference, named_settings, settings_of
 from port.translation.frontend.construction.settings import Setting, Sized, constructed_by, fitted
 from port.translation.frontend.example_inputs import Given
+from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, is_on_meta, on_meta_alone
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.other_settings import OtherModel, Settings, said
-from port.translation.programs import Programmed, constructed_at, programmed_at
+from port.translation.programs import Programmed, RunsElsewhere, constructed_at, runs_at
 from port.translation.result import Translation
 from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.verify import Proof, prove
+from port.translation.written_elsewhere import Asked
 
 
 class Elsewhere:
@@ -31,6 +33,7 @@ class Elsewhere:
         fixed: arguments of constructors that are written as their values.
         made: what was written.
         remat: names of the original's classes whose activations are computed again.
+        asked: what somebody asked for.
     """
 
     def __init__(
@@ -40,7 +43,9 @@ class Elsewhere:
         fixed: frozenset[OwnArgument],
         made: Translation,
         remat: Sequence[str] | str = (),
+        asked: Sequence[Asked] = (),
     ) -> None:
+        self._asked = {id(each.construct): each for each in asked}
         self._base, self._model, self._fixed, self._made, self._remat = base, model, fixed, made, remat
 
     @property
@@ -62,24 +67,44 @@ class Elsewhere:
         """
         model = self.model(settings)
         # Nothing moved: it is what was written.
-        made = self._translated(model, constructed_at(model)) if settings else self._made
+        made = self._translated(model, self._runs(model, constructed_at(model))) if settings else self._made
         if module is None:
             return made
         # Its numbers; the source is that of a new one, whatever precision this one is in.
-        given, _ = assembled(programmed_at(model, self._base, self._fixed, module=module))
+        given, _ = assembled(self._runs(model, module).programmed(self._fixed))
         return replace(made, values=given.values)
 
-    def _translated(self, model: Sized, module: Any) -> Translation:
+    @output_sizes_at_calls()
+    @same_numbers_afterwards()
+    def constructed_at(self, settings: OtherModel) -> Translation:
+        """What is written for the original at other settings, of which nothing is run: its weights have shapes alone.
+
+        Args:
+            settings: that are moved; or what constructs the original with others.
+
+        Raises:
+            UsageError: the source does not take them, or the original does not; names what is to be done.
+            WeightsMismatch: what the source constructs has not each of the weights, or one in another shape.
+        """
+        if callable(settings):
+            settings = partial(on_meta_alone, settings)
+        model = self.model(settings)
+        made = self._translated(model, self._runs(model, constructed_at(model, on_meta=True)))
+        made.check_built()
+        return made
+
+    def _runs(self, model: Sized, module: Any) -> RunsElsewhere:
         try:
-            there = programmed_at(model, self._base, self._fixed, module=module)
+            return runs_at(model, self._base, module=module)
         except CannotKeep as error:
-            raise UsageError(
-                f"at {said(model.named)} the constructors cannot be written as their source has them: {error}. "
-                "Translate by itself the model constructed so"
-            ) from None
-        one, other = self._text, source_of(there.program)
-        if one != other:
-            line = first_difference(one, other)
+            raise UsageError(_UNKEPT.format(at=said(model.named), why=error)) from None
+
+    def _translated(self, model: Sized, runs: RunsElsewhere) -> Translation:
+        try:
+            there = runs.programmed(self._fixed)
+        except CannotKeep as error:
+            raise UsageError(_UNKEPT.format(at=said(model.named), why=error)) from None
+        if line := difference(self._base.program, there.program):
             raise UsageError(
                 f"at {said(model.named)} the source is another: {line}. Translate by itself the model constructed so"
             )
@@ -91,10 +116,6 @@ class Elsewhere:
         known = zip(made.others, self._made.others, strict=True)
         others = tuple(replace(other, source=self._source, lengths=before.lengths) for other, before in known)
         return replace(made, source=self._source, lengths=self._made.lengths, others=others)
-
-    @cached_property
-    def _text(self) -> str:
-        return source_of(self._base.program)
 
     @cached_property
     def _source(self) -> str:
@@ -115,9 +136,18 @@ class Elsewhere:
         return self.proof(self.model(settings), module, **options)
 
     def proof(self, model: Sized, module: Any = None, **options: Any) -> Proof:
-        """Both sides compared as a model is constructed elsewhere."""
-        module = constructed_at(model) if module is None else module
-        return proved(module, self._translated(model, module), model.calls, **options)
+        """Both sides compared as a model is constructed elsewhere; of one on the meta device shapes alone are."""
+        known = next((each.runs for each in self._asked.values() if each.model is model), None)
+        if module is None and known is not None:
+            module, runs = known.cases[0].module, known
+        else:
+            module = constructed_at(model) if module is None else module
+            runs = self._runs(model, module)
+        made = self._translated(model, runs)
+        if is_on_meta(module):
+            made.check_built()
+            return Proof((), unjudged=WITHOUT_WEIGHTS)
+        return proved(module, made, model.calls, **options)
 
     @output_sizes_at_calls()
     @same_numbers_afterwards()
@@ -129,7 +159,7 @@ class Elsewhere:
             PortError: it cannot be translated there.
         """
         module = constructed_at(model)
-        made = self._with_source(programmed_at(model, self._base, self._fixed, module=module))
+        made = self._with_source(runs_at(model, self._base, module=module).programmed(self._fixed))
         others = [replace(each, lengths=replace(each.lengths, tried=())) for each in (made, *made.others)]
         return proved(module, replace(others[0], others=tuple(others[1:])), model.calls)
 
@@ -149,7 +179,8 @@ class Elsewhere:
                 "construct=lambda: …"
             )
         if callable(settings):
-            return self._constructed_by(self._model, settings)
+            asked = self._asked.get(id(settings))
+            return other_model(self._model, settings) if asked is None else asked.model
         try:
             known = named_settings(self._base.program, settings)
         except KeyError as error:
@@ -164,15 +195,26 @@ class Elsewhere:
         except Exception as error:
             raise UsageError(f"the original refuses {said(settings)}: {type(error).__name__}: {error}") from error
 
-    @staticmethod
-    def _constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
-        try:
-            return constructed_by(model, construct)
-        except Exception as error:
-            why = f"{type(error).__name__}: {error}"
-            raise UsageError(
-                f"the other original refuses the example inputs, or cannot be constructed anew: {why}"
-            ) from error
+
+_UNKEPT = (
+    "at {at} the constructors cannot be written as their source has them: {why}. Translate by itself the model "
+    "constructed so"
+)
+
+
+def other_model(model: Sized, construct: Callable[[], Any]) -> Sized:
+    """The original as somebody constructs it otherwise.
+
+    Raises:
+        UsageError: it refuses the inputs, or is another model each time.
+    """
+    try:
+        return constructed_by(model, construct)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise UsageError(
+            f"the other original refuses the example inputs, or cannot be constructed anew: {why}"
+        ) from error
 
 
 def _names(base: Programmed) -> str:

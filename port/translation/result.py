@@ -21,6 +21,9 @@ class AtOtherSettings(Protocol):
     def at(self, settings: OtherModel, module: Any = None) -> Translation:
         """What is written for the original there."""
 
+    def constructed_at(self, settings: OtherModel) -> Translation:
+        """What is written for the original there, whose weights have shapes alone."""
+
     def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
         """Both sides compared there."""
 
@@ -100,6 +103,23 @@ class Translation(WrittenModule):
                 "build the module with them, and give that its weights"
             )
         write_weights(made, path, overwrite=overwrite)
+
+    def constructed_at(self, settings: OtherModel) -> Translation:
+        """The source at other settings of the original's constructor, on shapes alone: of a model that is never run.
+
+        It is the same source that is written there, and what it constructs has each of the weights, in its shape.
+
+        Args:
+            settings: as of `proof_at`.
+
+        Returns:
+            the translation there: its mapping takes the weights, ``port.load(model, CHECKPOINT, rename=…)``.
+
+        Raises:
+            UsageError: the source does not take these settings, or the original does not; says why.
+            WeightsMismatch: what the source constructs has not each of the weights, or one in another shape.
+        """
+        return self._elsewhere.constructed_at(settings)
 
     @property
     def _elsewhere(self) -> AtOtherSettings:

@@ -77,7 +77,9 @@ def translate(
             defines something of it, with the same names in the same places. It is what is compared then.
         at: other settings of the original's constructor, ``{"depth": 4, "width": 48}``, or what constructs it with
             others, ``lambda: Net(depth=4)``, or several: both sides are constructed with them, and compared as well.
-            So a model on the meta device is proved at a size that fits.
+            So a model on the meta device is proved at a size that fits. Which arguments hold, what is constructed
+            shows, with the weights that it has; where constructors are written as the original has them, the classes
+            and the branches that only it uses stand in the source too.
         time_limit: seconds that comparing both sides may take, as estimated beforehand; what would take longer is
             compared at smaller lengths, or not at all, and the proof says so.
         sizes_limit: seconds that comparing both sides at other sizes may take: each argument of the constructor moved

@@ -39,7 +39,7 @@ from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCT
 from port.translation.part_alone import part_alone
 from port.translation.programs import Programmed, calls_of, programmed
 from port.translation.proved_around import proved_around
-from port.translation.proved_elsewhere import Elsewhere, joined, proved
+from port.translation.proved_elsewhere import Elsewhere, joined, other_model, proved
 from port.translation.result import Translation
 from port.translation.structure.body import Body
 from port.translation.structure.case_merge import Indistinct, merged_cases
@@ -53,7 +53,7 @@ from port.translation.structure.program import Program
 from port.translation.structure.untaken import guards
 from port.translation.verify import OriginalAndWritten, Proof, settled
 from port.translation.verify.combinations import refused_combinations
-from port.translation.written_elsewhere import is_built, written_at
+from port.translation.written_elsewhere import Asked, asked_for, is_built, with_asked, written_at
 
 if TYPE_CHECKING:
     import torch
@@ -119,9 +119,11 @@ def written(
     root, check, remat = original.root, wanted.check, wanted.remat
     without_weights = is_on_meta(root)
     with _told_apart(root):
-        borne, model, kept = _borne(original, wanted, keeps=keeps, wrong=wrong or {})
+        borne, model, kept, asked = _borne(original, wanted, keeps=keeps, wrong=wrong or {})
         settles = check and not without_weights
-        said, made, source = _said(original, borne.fixed, kept=kept, name=wanted.name, remat=remat, settles=settles)
+        said, made, source = _said(
+            original, borne.fixed, kept=kept, asked=asked, name=wanted.name, remat=remat, settles=settles
+        )
     if without_weights:
         check_all_found(root, made.without_start)
     given = [(case.args, case.kwargs) for case in said.cases]
@@ -137,7 +139,7 @@ def written(
     made = replace(made, others=tuple(others))
     if not check or made.unwritten:
         return made, kept is not None
-    elsewhere = Elsewhere(said, model, borne.fixed, made, remat)
+    elsewhere = Elsewhere(said, model, borne.fixed, made, remat, asked)
     there = [elsewhere.model(each) for each in wanted.at]  # refused before all else
     if without_weights:
         proof = Proof((), unjudged=WITHOUT_WEIGHTS)
@@ -184,15 +186,15 @@ def _told_apart(root: Any) -> Iterator[None]:
 
 def _borne(
     original: CapturedModel, wanted: Wanted, *, keeps: bool, wrong: Mapping[Setting, str]
-) -> tuple[BorneOut, Sized | None, ConstructionCalls | None]:
-    """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; and the
-    calls of its constructors, if these are written as their source has them."""
+) -> tuple[BorneOut, Sized | None, ConstructionCalls | None, list[Asked]]:
+    """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; the calls
+    of its constructors, if these are written as their source has them; and what somebody asked for."""
     captured, root = original.captured, original.root
     cls: Any = type(root)
     if original.construction is None:
         unknown = original.unknown or (CONSTRUCTED_OTHERWISE if original.construct is not None else NOT_CONSTRUCTED)
         has_arguments = wanted.check and bool(parameters(cls))
-        return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None
+        return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None, []
     model = sized(original.construction, root, [(case.args, case.kwargs) for case in captured])
     if model is not None and original.construct is not None:
         model = replace(model, given=with_constructed_values(model.given, original.construct))
@@ -200,12 +202,19 @@ def _borne(
         programmed, captured, original.run, original.seen, original.construction, remat=bool(wanted.remat)
     )
     whole = _whole(captured, program, model if keeps else None) or program()
+    asked = []
+    if model is not None:
+        asked = [asked_for(each, other_model(model, each), whole) for each in wanted.at if callable(each)]
+        whole = with_asked(whole, asked)
     steps = sum(len(case.graphs[True].steps) for case in captured)
     near = None if model is None else _near(whole, model, wanted.at)
     # Constructors that are written as their source has them need nothing that bears them out.
     alone = partial(_alone, captured[0], original.construction) if whole.kept is None else None
-    borne = borne_out(whole.program, model, partial(written_at, base=whole), alone=alone, steps=steps, near=near)
-    return with_fixed(borne, whole.program, wrong), model, whole.kept
+    shown = [(each.model, each.program) for each in asked if each.program is not None]
+    borne = borne_out(
+        whole.program, model, partial(written_at, base=whole), alone=alone, steps=steps, near=near, asked=shown
+    )
+    return with_fixed(borne, whole.program, wrong), model, whole.kept, asked
 
 
 def _alone(
@@ -250,6 +259,7 @@ def _said(
     fixed: frozenset[OwnArgument],
     *,
     kept: ConstructionCalls | None,
+    asked: Sequence[Asked],
     name: str | None,
     remat: Sequence[str] | str,
     settles: bool,
@@ -258,6 +268,7 @@ def _said(
     captured, run = original.captured, original.run
     while True:
         said = programmed(captured, run, original.seen, original.construction, fixed, remat=bool(remat), kept=kept)
+        said = with_asked(said, asked, fixed)
         made, source = assembled(said, name=name, remat=remat)
         made, fewer = _settle_all_lengths(said, made, run, check=settles)
         if fewer is None:

@@ -46,15 +46,30 @@ def filled(construct: Callable[[], nnx.Module], values: Mapping[str, np.ndarray]
     return nnx.merge(graph, nnx.from_flat_state(made))
 
 
-def check_filled(construct: Callable[[], nnx.Module], values: Mapping[str, np.ndarray], name: str) -> None:
-    """See that a module can be constructed, and that its arrays have the shapes of their values; none is made.
+def check_filled(construct: Callable[[], nnx.Module], shapes: Mapping[str, tuple[int, ...]], name: str) -> None:
+    """See that a module can be constructed, and that it has each weight, in its shape, and no other parameters.
+
+    No array is made.
+
+    Args:
+        construct: makes the module; it is traced.
+        shapes: dotted paths → the weights' shapes.
+        name: of the source, for a message.
 
     Raises:
-        WeightsMismatch: one has another.
+        WeightsMismatch: it has not.
     """
     from flax import nnx
 
-    _checked(dict(nnx.to_flat_state(nnx.state(nnx.eval_shape(construct)))), values, name)
+    variables = nnx.to_flat_state(nnx.state(nnx.eval_shape(construct)))
+    found = {".".join(map(str, path)): variable for path, variable in variables}
+    if lost := sorted(shapes.keys() - found.keys()):
+        raise WeightsMismatch(f"the source of {name} does not construct {lost[0]}, which is among its weights")
+    for path, variable in found.items():
+        if path in shapes:
+            _check_shape(path, variable, shapes[path], name)
+        elif isinstance(variable, nnx.Param):
+            raise WeightsMismatch(f"the source of {name} constructs {path}, which is not among its weights")
 
 
 def _checked(variables: Mapping[Any, Any], values: Mapping[str, np.ndarray], name: str) -> dict[Any, np.ndarray]:
@@ -67,12 +82,16 @@ def _checked(variables: Mapping[Any, Any], values: Mapping[str, np.ndarray], nam
         if dotted not in values or isinstance(variable, nnx.RngState):
             continue
         found[path] = values[dotted]
-        if tuple(variable.shape) != values[dotted].shape:
-            raise WeightsMismatch(
-                f"the source of {name} constructs {dotted} with the shape {tuple(variable.shape)}, and its weights "
-                f"have {values[dotted].shape}"
-            )
+        _check_shape(dotted, variable, values[dotted].shape, name)
     return found
+
+
+def _check_shape(path: str, variable: Any, shape: tuple[int, ...], name: str) -> None:
+    if tuple(variable.shape) != shape:
+        raise WeightsMismatch(
+            f"the source of {name} constructs {path} with the shape {tuple(variable.shape)}, and its weights "
+            f"have {shape}"
+        )
 
 
 def _dtype(variable: Any, array: np.ndarray) -> Any:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
 
@@ -115,16 +115,20 @@ class WrittenModule:
             return filling.filled(lambda: self.constructor(rngs=nnx.Rngs(seed), **options), self.values, self.name)
 
     def check_built(self) -> None:
-        """See that the module can be built; no array is made.
+        """See that the module can be built, and has each of the weights in its shape; no array is made.
 
         Raises:
-            WeightsMismatch: what the source constructs has other shapes than the weights.
+            WeightsMismatch: it has not.
             Exception: the source's own.
         """
         from flax import nnx
 
+        entries = [entry for entry in self.mapping.entries if entry.collection != TORCH_ONLY]
+        shapes = {
+            path: shape for entry in entries for path, shape in zip(entry.targets, entry.target_shapes(), strict=True)
+        }
         with self._filled_later():
-            filling.check_filled(lambda: self.constructor(rngs=nnx.Rngs(0)), self.values, self.name)
+            filling.check_filled(lambda: self.constructor(rngs=nnx.Rngs(0)), shapes, self.name)
 
     def _filled_later(self) -> AbstractContextManager[None]:
         from port.nn import filled_later
@@ -135,10 +139,16 @@ class WrittenModule:
     @property
     def constructor(self) -> Callable[..., Any]:
         """The root's class with the arguments of this model; it takes ``rngs``, ``dtype`` and ``param_dtype``."""
+        import jax.numpy as jnp
+        from flax import nnx
+
+        import port.nn
 
         def construct(**options: Any) -> Any:
             own = self.code.__dict__
-            given = {name: eval(text, own, {"options": options}) for name, text in self.arguments.items()}
+            # What the arguments alone name is imported where the source has a `load`.
+            names = {**vars(port.nn), "partial": partial, "nnx": nnx, "jnp": jnp, **own}
+            given = {name: eval(text, names, {"options": options}) for name, text in self.arguments.items()}
             return own[self.name](**given, **options)
 
         return construct

@@ -56,8 +56,8 @@ def render(
         checks: statements at the head of the root's ``__call__``.
     """
     imports = imports_of(program, doubled=doubled)
-    functions = [definition(made, imports) for made in program.functions]
-    classes = [_class(made, program, imports, remat or {}) for made in program.classes]
+    functions = [definition(made, imports) for part in program.parts for made in part.functions]
+    classes = [_class(made, part, imports, remat or {}) for made, part in program.written_classes]
     arguments = given_arguments(program, imports)
     root = program.classes[-1].name
     if checks:
@@ -65,7 +65,7 @@ def render(
     if program.configurations:
         imports.line("from dataclasses import dataclass")
     configurations = [_configuration(made, program) for made in program.configurations]
-    definitions = [imports.read(shortened(made.statement)) for made in program.definitions]
+    definitions = [imports.read(shortened(made.statement)) for part in program.parts for made in part.definitions]
     for line in program.imports:
         imports.line(line)
     text = "\n\n\n".join([*configurations, *map(text_of, [*definitions, *functions, *classes])])
@@ -87,10 +87,7 @@ def render(
 
 def imports_of(program: Program, *, doubled: bool = False) -> Imports:
     """What reads the imports of a program's source, as yet of nothing."""
-    taken = [made.name for made in program.classes]
-    taken += [made.name for made in program.functions]
-    taken += [made.name for made in program.definitions]
-    return Imports(default_float=doubled, taken=taken)
+    return Imports(default_float=doubled, taken=program.names)
 
 
 def formatted(text: str) -> str:

@@ -68,6 +68,11 @@ def constructed_on_meta(construct: Callable[[], Any]) -> Callable[[], Any]:
     return made
 
 
+def on_meta_alone(construct: Callable[[], Any]) -> Any:
+    """A model without any numbers, of which constructing has computed what it needs."""
+    return constructed_on_meta(construct)().to("meta")
+
+
 def check_all_found(module: Any, unknown: Collection[str]) -> None:
     """See that whatever a module holds is in a checkpoint or can be computed.
 

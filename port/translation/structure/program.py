@@ -34,6 +34,7 @@ class Program:
         functions: those that the classes call.
         definitions: functions and classes of the original's that constructors read.
         imports: lines that these need.
+        also: programs of other constructions of the model, of what only those have.
     """
 
     classes: tuple[FoldedClass, ...]
@@ -48,6 +49,30 @@ class Program:
     functions: tuple[WrittenFunction, ...] = ()
     definitions: tuple[KeptDefinition, ...] = ()
     imports: frozenset[str] = frozenset()
+    also: tuple[Program, ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its constructors are written as the original's source has them."""
+        return any(made.kept is not None for made in self.classes)
+
+    @property
+    def parts(self) -> tuple[Program, ...]:
+        """It, and what other constructions have besides."""
+        return (self, *self.also)
+
+    @property
+    def written_classes(self) -> tuple[tuple[FoldedClass, Program], ...]:
+        """All classes, each with the program that it is of; the root's is the last."""
+        *inner, root = ((made, self) for made in self.classes)
+        return (*inner, *((made, other) for other in self.also for made in other.classes), root)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all classes, functions and definitions."""
+        classes = {made.name for part in self.parts for made in part.classes}
+        functions = {made.name for part in self.parts for made in part.functions}
+        return frozenset(classes | functions | {made.name for part in self.parts for made in part.definitions})
 
     @cached_property
     def configurations(self) -> tuple[ConfigurationClass, ...]:

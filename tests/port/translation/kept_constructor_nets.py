@@ -176,3 +176,68 @@ class Deriving(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.blocks(self.stem(x))
+
+
+class Doubled(nn.Module):
+    """Another block, with a second layer."""
+
+    growth = 2
+
+    def __init__(self, width_in: int, width: int, past: nn.Module | None = None, norm: Any = nn.LayerNorm) -> None:
+        super().__init__()
+        self.norm = norm(width_in)
+        self.layers = nn.Sequential(projection(width_in, width), nn.Tanh(), projection(width, width * self.growth))
+        self.past = past
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(self.norm(x)) + (x if self.past is None else self.past(x))
+
+
+class Gathering(Staged):
+    """Hands on whatever it is given to what it derives from."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.bias = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + self.bias
+
+
+class Named(nn.Module):
+    """Its call says nothing of what it is given."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(x)
+
+
+class Branching(nn.Module):
+    """Has a branch, or an empty one, which its call tells by the number that its constructor tells it by."""
+
+    def __init__(self, width: int, step: int) -> None:
+        super().__init__()
+        self.step = step
+        if step > 1:
+            self.branch = nn.Sequential(nn.Linear(width, width), nn.Tanh())
+        else:
+            self.branch = nn.Sequential()
+        self.other = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.step == 1:
+            return x + self.other(x)
+        return self.branch(x) * self.other(x)
+
+
+class Branched(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(Named("in"), nn.Linear(3, width), Named("out"))
+        self.one, self.two = Branching(width, 1), Branching(width, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.two(self.one(self.stem(x)))

@@ -18,9 +18,12 @@ from port.errors import UsageError, WeightsMismatch
 from port.translation.folder import write_folder
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
 from tests.port.translation.kept_constructor_nets import (
+    Branched,
     Deriving,
+    Doubled,
     Filled,
     Frozen,
+    Gathering,
     Outer,
     Plain,
     Staged,
@@ -193,3 +196,81 @@ def test_a_class_comes_behind_its_base_and_a_module_may_be_none() -> None:
     assert "super().__init__(*layers.values())" in source
     assert "self.past = nnx.data(None)" in source
     assert distance(translation, Deriving(6), torch.randn(2, 3), width=6) < 1e-5
+
+
+def test_what_only_one_of_two_constructions_makes_stands_in_one_source() -> None:
+    """A branch of a constructor, and a class that an argument is."""
+    torch.manual_seed(0)
+    translation = port.translate(Switched(4), torch.randn(2, 3), at=lambda: Switched(6, is_deep=True))
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    assert "NotImplementedError" not in translation.source
+    assert distance(translation, Switched(5, True), torch.randn(2, 3), width=5, is_deep=True) < 1e-5
+
+
+def test_a_class_among_the_arguments_of_another_construction_is_written_too() -> None:
+    torch.manual_seed(0)
+    translation = port.translate(
+        Staged(Plain, [1, 1]),
+        torch.randn(4, 7),
+        construct=lambda: Staged(Plain, [1, 1]),
+        at=lambda: Staged(Doubled, [1, 2]),
+    )
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    assert "class Doubled(nnx.Module):" in translation.source
+    assert any("block = " in row.what for row in translation.proof.rows)
+    other = Staged(Doubled, [2, 1], width=6)
+    made = translation.build(arguments=lambda: Staged(Doubled, [2, 1], width=6), weights=other)
+    made.eval()
+    x = torch.randn(3, 7)
+    np.testing.assert_allclose(made(*translation.to_flax(x)), other.eval()(x).detach(), rtol=0, atol=1e-5)
+
+
+def test_a_class_that_hands_on_what_it_gathers_has_its_bases_arguments() -> None:
+    torch.manual_seed(0)
+    construct = lambda: Gathering(Plain, [2, 2], width=4)  # noqa: E731
+    translation = port.translate(construct(), torch.randn(4, 7), construct=construct)
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    assert "super().__init__(*args, **kwargs, **options)" in translation.source
+    other = Gathering(Plain, depths=[2, 1], width=6)
+    assert distance(translation, other, torch.randn(5, 7), depths=[2, 1], width=6) < 1e-5
+
+
+def test_an_empty_branch_is_none_and_what_nothing_reads_may_be_given() -> None:
+    torch.manual_seed(0)
+    translation = port.translate(Branched(4), torch.randn(2, 3))
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    source = translation.source
+    assert "self.branch = nnx.data(None)" in source
+    assert 'Named("out", **options)' in source
+    assert "def __init__(self, name: str, *, dtype" in source
+
+
+def test_it_is_constructed_elsewhere_on_shapes_alone(staged: Any) -> None:
+    there = staged.constructed_at(lambda: Staged(Plain, [4, 2], width=640))
+    assert not there.has_weights
+    assert there.mapping.entries
+    assert there.source == staged.elsewhere.at({"depths": [2, 3]}).source
+    with pytest.raises(UsageError, match="the source is another: class Doubled"):
+        staged.constructed_at(lambda: Staged(Doubled, [2, 2]))
+
+
+def test_a_fault_is_seen_on_shapes_alone(staged: Any) -> None:
+    from dataclasses import replace
+
+    there = staged.constructed_at({"width": 6})
+    for before, after, says in (
+        (
+            "self._stage(block, 2 * width",
+            "self._stage(block, 5 + width",
+            r"head.kernel with the shape \(11, 3",
+        ),
+        ("range(1, depth)", "range(2, depth)", "does not construct first.layers.1"),
+        ("range(1, depth)", "range(depth)", "constructs first.layers.2.* which is not among its weights"),
+    ):
+        assert before in there.source
+        with pytest.raises(WeightsMismatch, match=says):
+            replace(there, source=there.source.replace(before, after)).check_built()

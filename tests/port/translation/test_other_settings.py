@@ -172,7 +172,7 @@ def test_a_fault_at_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
     """A number that nobody moved is right at one size alone: the proof at another has to see it."""
     elsewhere, writing = "port.translation.proved_elsewhere", "port.translation.writing"
     monkeypatch.setattr(f"{writing}.borne_out", lambda *_, **__: BorneOut())
-    monkeypatch.setattr(f"{elsewhere}.source_of", lambda _: "the same")
+    monkeypatch.setattr(f"{elsewhere}.difference", lambda *_: "")
     monkeypatch.setattr(OwnArguments, "in_body", lambda _, __, body, ___: (body, {}))
     made = port.translate(encoder(), torch.randn(2, 7, 3), construct=encoder, at={"width": 8})
     assert made.proof is not None and not made.proof.agrees

@@ -1,9 +1,13 @@
-"""Families of torchvision's models: what is written for one member constructs the others, and is proved there.
+"""Families of torchvision's models: what is written for one member is what is written for the others.
 
     python -m tests.port.translation.torchvision_families [FAMILY …] [--lines FILE] [--seconds 3000] [--most 3]
 
-One JSON line a family is appended to FILE; a family that has one is not run again. With ``--table`` what
-FILE holds is written over the rows of the kept table, ``torchvision_families.json``.
+The first member of a family is translated, without its weights: it is proved by itself, in the table of single models.
+Another one is proved by running the same source. The rest are constructed from it on shapes alone, as large as
+torchvision has them: the same source is written for each, and each of its weights has its place; nothing of them is
+run. Lengths are the example's: how they are left free, the table of single models shows. One JSON line a family is
+appended to FILE; a family that has one is not run again. With ``--table`` what FILE holds is written over the rows of
+the kept table, ``torchvision_families.json``.
 """
 
 from __future__ import annotations
@@ -15,14 +19,18 @@ import sys
 import time
 import warnings
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 TABLE = Path(__file__).with_name("torchvision_families.json")
 ROOT = Path(__file__).parents[3]
 Row = dict[str, Any]
 LIMIT = 600.0
 """Seconds for each proof."""
+RUN = {"resnet": "resnext50_32x4d", "quantized_resnet": "quantized_resnext101_32x8d"}
+"""The member that is proved beside the first, where it is not the second: one that more arguments tell apart."""
 
 
 def families() -> dict[str, list[Any]]:
@@ -35,45 +43,80 @@ def families() -> dict[str, list[Any]]:
     return dict(found)
 
 
-def row_of(family: str, most: int) -> Row:
-    """Translate the first of a family, and prove its source at the others.
+def several() -> list[str]:
+    """The families of several members: one alone is whole as it is."""
+    return [family for family, members in families().items() if len(members) > 1]
+
+
+def in_order(family: str) -> list[Any]:
+    """The members: the one that is translated, the one that is proved beside it, the others."""
+    first, *others = families()[family]
+    others.sort(key=lambda model: model.name != RUN.get(family, model.name))
+    return [first, *others]
+
+
+def row_of(family: str, most: int, *, runs: bool = True) -> Row:
+    """Translate the first of a family, and see that its source is the others'.
 
     Args:
-        family: its name.
+        family: its name; of several members.
         most: how many of the others are tried.
+        runs: whether the second is run; otherwise it is constructed as the others are.
     """
     import port
+    from port.translation import borne_out
+    from port.translation.frontend.meta_device import on_meta_alone
 
     from .test_zoo import built
 
     warnings.simplefilter("ignore")
-    first, *others = families()[family]
-    row: Row = {"family": family, "member": first.name, "follow": {}, "not": {}, "left": []}
+    first, second, *others = in_order(family)
+    row: Row = {"family": family, "member": first.name, "proved": {}, "constructed": [], "not": {}, "left": []}
+    row["seconds"] = {}
     began = time.perf_counter()
-    with first.within():
-        args, kwargs = first.inputs()
-        made = port.translate(built(first), args, kwargs, construct=first.build, time_limit=LIMIT)
-    assert made.proof is not None
-    row |= {"agrees": made.proof.agrees, "settings": list(made.settings.lines)}
-    row["seconds"] = {first.name: round(time.perf_counter() - began)}
-    for other in others[:most]:
+
+    def took(name: str) -> None:
+        nonlocal began
+        row["seconds"][name] = round(time.perf_counter() - began)
         began = time.perf_counter()
+
+    args, kwargs = first.inputs()
+    translate = partial(port.translate, args=args, kwargs=kwargs, construct=first.build, static=True, time_limit=LIMIT)
+    # What the second shows is not tried beside the first.
+    with first.within(), patch.object(borne_out, "_MOST", 0):
         try:
-            with other.within():
-                proof = made.proof_at(other.build, built(other), time_limit=LIMIT)
-        except Exception as error:
-            row["not"][other.name] = f"{type(error).__name__}: {error}"[:300]
+            at = partial(built, second) if runs else partial(on_meta_alone, second.full)
+            made = translate(on_meta_alone(first.build), at=at)
+        except port.errors.PortError as error:
+            row["not"][second.name] = str(error)[:400]
+            row["left"] = [other.name for other in others]
+            took(second.name)
+            return row
+        took(second.name)
+        assert made.proof is not None
+        if not runs:
+            row["constructed"].append(second.name)
+        elif made.proof.agrees:
+            rows = {compared.what.partition(" with ")[0]: compared.difference for compared in made.proof.rows}
+            row["proved"][second.name] = {what: float(f"{far:.1e}") for what, far in rows.items()}
         else:
-            rows = {compared.what: float(f"{compared.difference:.1e}") for compared in proof.rows}
-            row["follow" if proof.agrees else "not"][other.name] = rows if proof.agrees else str(proof)[:300]
-        row["seconds"][other.name] = round(time.perf_counter() - began)
-    row["left"] = [other.name for other in others[most:]]
+            row["not"][second.name] = str(made.proof)[:400]
+        for other in others[: most - 1]:
+            try:
+                made.constructed_at(other.full)
+            except Exception as error:
+                row["not"][other.name] = f"{type(error).__name__}: {error}"[:400]
+            else:
+                row["constructed"].append(other.name)
+            took(other.name)
+    row["left"] = [other.name for other in others[max(0, most - 1) :]]
     return row
 
 
-def alone(family: str, seconds: float, most: int) -> Row:
+def alone(family: str, seconds: float, most: int, *, runs: bool = True) -> Row:
     """`row_of` in a process of its own, which is ended when it takes too long."""
     command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--one", family, "--most", str(most)]
+    command += [] if runs else ["--shapes"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
@@ -109,23 +152,20 @@ def main() -> None:
     parser.add_argument("--lines", type=Path, default=Path("families.jsonl"))
     parser.add_argument("--seconds", type=float, default=3000.0, help="for each family")
     parser.add_argument("--most", type=int, default=100, help="members beside the first that are tried")
+    parser.add_argument("--shapes", action="store_true", help="run none: construct the second, too")
     parser.add_argument("--table", action="store_true", help="write the kept table")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(row_of(given.one, given.most)))
+        print(json.dumps(row_of(given.one, given.most, runs=not given.shapes)))
         return
-    for family in given.families or families():
+    for family in given.families or several():
         if family not in rows_in(given.lines):
-            row = alone(family, given.seconds, given.most)
+            row = alone(family, given.seconds, given.most, runs=not given.shapes)
             with given.lines.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-            print(
-                family,
-                row.get("error") or f"{list(row['follow'])} follow, not {row['not']}",
-                row.get("seconds"),
-                flush=True,
-            )
+            told = {name: row.get(name) for name in ("error", "constructed", "not", "left", "seconds")}
+            print(family, list(row.get("proved", ())), {name: said for name, said in told.items() if said}, flush=True)
     if given.table:
         keep(rows_in(given.lines))
 

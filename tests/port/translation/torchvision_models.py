@@ -36,6 +36,7 @@ class Model:
         within: what has to be around its calls, so that torchvision's own code runs in float64; ``changed`` says what.
         changed: empty, or that, or why ``gain`` is not 1.
         gain: how much wider than by their fan-in the weights are drawn.
+        whole: makes it as large as torchvision has it, for the same inputs, where ``build`` does not.
     """
 
     name: str
@@ -46,6 +47,12 @@ class Model:
     within: Callable[[], AbstractContextManager[Any]] = nullcontext
     changed: str = ""
     gain: float = 1.0
+    whole: Build | None = None
+
+    @property
+    def full(self) -> Build:
+        """Makes it with all of torchvision's widths, for the same inputs."""
+        return self.whole or self.build
 
 
 def _images(*shape: int) -> Callable[[], Given]:
@@ -64,6 +71,8 @@ def _family(
             smaller[name][0] if name in smaller else partial(_built, name, options),
             _images(*shape),
             smaller[name][1] if name in smaller else "",
+            # What is narrower takes the same inputs; what is smaller takes smaller ones.
+            whole=partial(_built, name, options) if "÷" in smaller.get(name, (None, ""))[1] else None,
         )
         for name in names.split()
     ]
@@ -119,7 +128,7 @@ def _regnet(divisor: int, **options: Any) -> tuple[Build, str]:
 def _vit(patch_size: int, num_layers: int, num_heads: int, hidden_dim: int, divisor: int) -> tuple[Build, str]:
     width = hidden_dim // divisor
     return lambda: models.VisionTransformer(
-        image_size=2 * patch_size,
+        image_size=224,
         patch_size=patch_size,
         num_layers=num_layers,
         num_heads=num_heads,
@@ -230,11 +239,11 @@ _CLASSIFICATION = [
     *_family("swin_v2", "swin_v2_t swin_v2_s swin_v2_b", *_TWO),
     *_family("vgg", "vgg11 vgg13 vgg16 vgg19", 2, 3, 32, 32),
     *_family("vgg_bn", "vgg11_bn vgg13_bn vgg16_bn vgg19_bn", *_SIDE),
-    *_family("vit", "vit_b_16", 2, 3, 32, 32, narrowed={"vit_b_16": _vit(16, 12, 12, 768, 2)}),
-    *_family("vit", "vit_b_32", 2, 3, 64, 64, narrowed={"vit_b_32": _vit(32, 12, 12, 768, 2)}),
-    *_family("vit", "vit_l_16", 2, 3, 32, 32, narrowed={"vit_l_16": _vit(16, 24, 16, 1024, 4)}),
-    *_family("vit", "vit_l_32", 2, 3, 64, 64, narrowed={"vit_l_32": _vit(32, 24, 16, 1024, 4)}),
-    *_family("vit", "vit_h_14", 2, 3, 28, 28, narrowed={"vit_h_14": _vit(14, 32, 16, 1280, 8)}),
+    *_family("vit", "vit_b_16", 2, 3, 224, 224, narrowed={"vit_b_16": _vit(16, 12, 12, 768, 2)}),
+    *_family("vit", "vit_b_32", 2, 3, 224, 224, narrowed={"vit_b_32": _vit(32, 12, 12, 768, 2)}),
+    *_family("vit", "vit_l_16", 2, 3, 224, 224, narrowed={"vit_l_16": _vit(16, 24, 16, 1024, 4)}),
+    *_family("vit", "vit_l_32", 2, 3, 224, 224, narrowed={"vit_l_32": _vit(32, 24, 16, 1024, 4)}),
+    *_family("vit", "vit_h_14", 2, 3, 224, 224, narrowed={"vit_h_14": _vit(14, 32, 16, 1280, 8)}),
 ]
 
 _VIDEO = [

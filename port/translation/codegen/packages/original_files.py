@@ -33,10 +33,10 @@ class OriginalDefinition:
 
 def original_definitions(program: Program) -> dict[str, OriginalDefinition]:
     """The name of each written definition → what it was made from."""
-    classes = {made.name: made.original for made in program.classes}
+    classes = {made.name: made.original for made, _ in program.written_classes}
     configurations = {made.name: made.original for made in program.configurations}
-    functions = {made.name: made.original for made in program.functions}
-    others = {made.name: made.original for made in program.definitions}
+    functions = {made.name: made.original for part in program.parts for made in part.functions}
+    others = {made.name: made.original for part in program.parts for made in part.definitions}
     originals = {**functions, **others, **configurations, **classes}
     return {name: definition_of(original) for name, original in originals.items()}
 

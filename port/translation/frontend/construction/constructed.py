@@ -105,6 +105,7 @@ class _Recording:
         self.given: list[dict[str, Any]] = []
         self.repeats: dict[int, list[int]] = {}
         self.layers: dict[int, dict[str, Any]] = {}
+        self._gathered: dict[int, tuple[tuple[Any, ...], Mapping[str, Any]] | None] = {}
         self._inside: list[int] = []
         self._held: list[Any] = []  # an id is a module's own only while it lives
 
@@ -128,13 +129,15 @@ class _Recording:
 
         @wraps(construct)
         def constructor(module: Any, *args: Any, **kwargs: Any) -> None:
+            bound = signature.bind(module, *args, **kwargs)
             if id(module) in self.numbers:  # a base class's, called from the class's own
+                self._hand_on(self.numbers[id(module)], bound)
                 construct(module, *args, **kwargs)
                 return
             number = len(self.given)
             self.numbers[id(module)] = number
             self._held.append(module)
-            bound = signature.bind(module, *args, **kwargs)
+            self._gathered[number] = _gathered(bound)
             given = _single_arguments(bound)
             self.given.append(given)
             for name, value in given.items():
@@ -146,6 +149,20 @@ class _Recording:
                 self._inside.pop()
 
         return constructor
+
+    def _hand_on(self, number: int, bound: inspect.BoundArguments) -> None:
+        """Take in what a class gathers, ``*args`` and ``**kwargs``, and hands on to its base: by that one's names."""
+        gathered = self._gathered[number]
+        if gathered is None:
+            return
+        values, named = gathered
+        itself = dict(list(bound.arguments.items())[1:])
+        for name, value in _single_arguments(bound).items():
+            is_handed_on = name not in itself or name in named or any(value is each for each in values)
+            if is_handed_on and name not in self.given[number]:
+                self.given[number][name] = value
+        if not any(parameter.kind in _SEVERAL for parameter in bound.signature.parameters.values()):
+            self._gathered[number] = None  # what that one's base is given, it says itself
 
     def _noted(self, construct: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(construct)
@@ -165,6 +182,15 @@ def _single_arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
     bound.apply_defaults()
     parameters = bound.signature.parameters
     return {name: value for name, value in list(bound.arguments.items())[1:] if parameters[name].kind not in _SEVERAL}
+
+
+def _gathered(bound: inspect.BoundArguments) -> tuple[tuple[Any, ...], Mapping[str, Any]] | None:
+    """What ``*args`` and ``**kwargs`` are; None of a constructor without the latter, which takes no other names."""
+    kinds = {parameter.kind: name for name, parameter in bound.signature.parameters.items()}
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        return None
+    values = bound.arguments.get(kinds.get(inspect.Parameter.VAR_POSITIONAL, ""), ())
+    return values, bound.arguments.get(kinds[inspect.Parameter.VAR_KEYWORD], {})
 
 
 _SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import product
 from random import Random
@@ -17,7 +16,7 @@ from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.construction.constructed import Construction, constructed, is_alike
 from port.translation.frontend.construction.constructed_values import Call, made_anew, with_constructed_values
 from port.translation.frontend.example_inputs import Given, first_line, numbers_of
-from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta
+from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta, on_meta_alone
 from port.translation.frontend.python_random import again
 from port.translation.frontend.resized_inputs import resized, tensors_of
 from port.translation.frontend.shape_runs import ShapeRuns
@@ -110,7 +109,9 @@ def constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
     given = with_constructed_values(made.given, construct)
     changed = {name: value for name, value in given.items() if repr(value) != repr(model.given.get(name))}
     made = replace(made, given=given, moved={(name,): value for name, value in changed.items()})
-    _run(made, False)
+    if not (without_numbers := is_on_meta(module)):
+        made = replace(made, calls=pytree.tree_map(_with_numbers, made.calls))
+    _run(made, without_numbers)
     return made
 
 
@@ -262,8 +263,7 @@ def _tried(model: Sized, meta: bool) -> Sized | None:
 
 def _run(model: Sized, meta: bool) -> None:
     with again(0), torch.no_grad():
-        with torch.device("meta") if meta else nullcontext():
-            made = model.construct().eval()
+        made = (on_meta_alone(model.construct) if meta else model.construct()).eval()
         for call in model.calls:
             if meta:  # as the capture runs it: what the code asks of masks and indices has an answer
                 run = ShapeRuns(made)

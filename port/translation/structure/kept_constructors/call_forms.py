@@ -71,10 +71,13 @@ class CallForms:
         calls: of a construction.
         tree: of the modules.
         made: of each layer.
+        left_out: paths of modules that the written ones do not hold.
     """
 
-    def __init__(self, calls: ConstructionCalls, tree: ModuleTree, made: MadeForm) -> None:
-        self._calls, self._tree, self._made = calls, tree, made
+    def __init__(
+        self, calls: ConstructionCalls, tree: ModuleTree, made: MadeForm, left_out: frozenset[str] = frozenset()
+    ) -> None:
+        self._calls, self._tree, self._made, self._left_out = calls, tree, made, left_out
         self._paths: dict[int, str] = {}
         for path, made_there in (*calls.modules.items(), *calls.modules[""].named_parameters()):
             self._paths.setdefault(id(made_there), path)
@@ -89,6 +92,11 @@ class CallForms:
         if place not in self._known:
             self._known[place] = self._found(place)
         return self._known[place]
+
+    def is_left_out(self, place: Place) -> bool:
+        """Whether the calls at a place made modules of which the written ones hold none."""
+        paths = [self._paths.get(id(call.module)) for call in self._calls.calls.get(place, ())]
+        return bool(paths) and all(path in self._left_out for path in paths)
 
     def said(self, place: Place, tree: syntax.Expr) -> syntax.Expr:
         """An expression whose numbers are said with what stands around a call: places, named by the original's text."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType
@@ -26,6 +25,7 @@ from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.constructors import OPTIONS, common_parameters, options_gathered, own_attribute
 from port.translation.structure.kept_constructor import KeptConstructor, KeptDefinition
 from port.translation.structure.kept_constructors.also_written import AlsoWritten, is_own_function
+from port.translation.structure.kept_constructors.bases_first import bases_first
 from port.translation.structure.kept_constructors.call_forms import CallForms
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.class_values import ClassValues
@@ -40,7 +40,12 @@ from port.translation.structure.kept_constructors.reads import (
     attributes_read,
     texts_in,
 )
-from port.translation.structure.kept_constructors.signatures import parameters_of, refusal
+from port.translation.structure.kept_constructors.signatures import (
+    own_parameters,
+    parameters_of,
+    parameters_taken,
+    refusal,
+)
 from port.translation.structure.kept_constructors.statement_writer import NO_MODULE, base_of
 
 
@@ -138,13 +143,22 @@ class Keeping:
         return len(self._names), len(self._found.functions), len(self._found.classes), len(self._read)
 
     def _all(self, fixed: Mapping[str, syntax.Expr]) -> Kept:
-        classes = [self._class(made, fixed if "" in made.members else {}) for made in list(self._folded)]
+        classes = [self._class(made, fixed) for made in list(self._folded)]
         functions = [KeptDefinition(each, self._function(each)) for each in list(self._found.functions)]
-        bases_first = sorted(self._found.classes, key=lambda cls: len(cls.__mro__))
-        others = [KeptDefinition(each, class_definition(each, self._lookup, self._read)) for each in bases_first]
+        by_depth = sorted(self._found.classes, key=lambda cls: len(cls.__mro__))
+        others = [KeptDefinition(each, class_definition(each, self._lookup, self._read)) for each in by_depth]
         constructors = [each for made in classes if made.kept is not None for each in made.kept.functions]
         self._read |= attributes_of_any([*constructors, *(made.statement for made in (*functions, *others))])
-        return Kept(tuple(_bases_first(classes)), (*others, *functions), frozenset(self._found.imports))
+        return Kept(tuple(bases_first(classes)), (*others, *functions), frozenset(self._found.imports))
+
+    def _fixed_in(self, made: FoldedClass, fixed: Mapping[str, syntax.Expr]) -> Mapping[str, syntax.Expr]:
+        """The arguments of the root's that the constructor of a class refuses: what that gathers, its base's does."""
+        if made.members and "" not in made.members:
+            return {}
+        root = next(each for each in self._folded if "" in each.members)
+        own = own_parameters(made.original)
+        handed_on = own.keys() - own_parameters(root.original).keys() if made is not root else own.keys()
+        return {name: value for name, value in fixed.items() if name in handed_on}
 
     def _check_names(self, kept: Kept) -> None:
         """See that each name is that of one thing.
@@ -156,7 +170,7 @@ class Keeping:
         if len(set(names)) < len(names):
             raise CannotKeep(f"several things have one name: {max(names, key=names.count)}")
 
-    def _class(self, made: FoldedClass, fixed: Mapping[str, Any]) -> FoldedClass:
+    def _class(self, made: FoldedClass, fixed: Mapping[str, syntax.Expr]) -> FoldedClass:
         if not is_own(made.original):
             return made  # a layer that Flax has none of
         held = self._held[made.original]
@@ -167,7 +181,7 @@ class Keeping:
         owner.instances = tuple(self._calls.modules[path] for path in made.members)
         self._check_made_by_itself(made)
         construct: Any = made.original.__init__  # type: ignore[misc]
-        functions = self._functions(construct, owner, made, held, fixed)
+        functions = self._functions(construct, owner, made, held, self._fixed_in(made, fixed))
         base = base_of(made.original, construct) if construct is not torch.nn.Module.__init__ else torch.nn.Module
         own_base = is_own(base) and "super().__init__" in "\n".join(texts_in(functions))
         if own_base:
@@ -233,7 +247,9 @@ class Keeping:
         head += [own_attribute(name, NO_MODULE) for name in sorted(held.lacking & held.written)]
         tail = [own_attribute(name, added) for name, added in held.added.items()] if made.members else []
         body = (*head, *([] if lines is None else [lines]), *tail) or (syntax.Pass(),)
-        own = (syntax.Parameter("self"),) if lines is None else parameters_of(construct, self._values)
+        is_own_constructor = construct is not torch.nn.Module.__init__
+        # It may be given what nothing reads any more.
+        own = parameters_of(construct, self._values) if is_own_constructor else (syntax.Parameter("self"),)
         # What gathers those by name is last.
         given = sorted((*own, *common_parameters()), key=lambda each: each.kind == "**")
         constructor = syntax.FunctionDef("__init__", tuple(given), body, returns=syntax.Const(None))
@@ -259,13 +275,9 @@ class Keeping:
         if "" not in made.members:
             return ()
         found = []
-        signature = inspect.signature(made.original.__init__)  # type: ignore[misc]
+        taken = parameters_taken(made.original)
         for name, value in self._calls.root.items():
-            parameter = signature.parameters[name]
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                if value:
-                    raise CannotKeep(f"its constructor is given *{name}")
-                continue
+            parameter = taken[name]
             default = None if parameter.default is parameter.empty else self._values.value(parameter.default)
             by_name = parameter.kind is parameter.KEYWORD_ONLY
             given = {"": self._values.value(value)}
@@ -282,19 +294,6 @@ class Keeping:
                 if name in self._read and isinstance(value, bool | int | float | str | tuple):
                     found[name] = syntax.Assign(syntax.Name(name), self._values.value(value))
         return tuple(found.values())
-
-
-def _bases_first(classes: Sequence[FoldedClass]) -> list[FoldedClass]:
-    """Classes in their order, but each behind that which it derives from."""
-    names = {made.name for made in classes}
-    waiting, ordered = list(classes), list[FoldedClass]()
-    while waiting:
-        done = {made.name for made in ordered}
-        bases = {made.name: {*names_in(made.kept.base)} & names - done if made.kept else set() for made in waiting}
-        ready = next(made for made in waiting if not bases[made.name])
-        waiting.remove(ready)
-        ordered.append(ready)
-    return ordered
 
 
 def _mentions_options(lines: syntax.Lines) -> bool:

@@ -65,7 +65,7 @@ class KeptBuilding(ClassBuilding):
             raise CannotKeep("some of its parameters are frozen")
         program = super().program()
         layers = frozenset(type(module) for module in self.tree.layers.values())
-        forms = CallForms(self._made_calls, self.tree, self._layer)
+        forms = CallForms(self._made_calls, self.tree, self._layer, self._left_out())
         held = {cls: self._held(cls) for cls in self._forms}
         keeping = Keeping(self._made_calls, forms, layers, program.classes, held)
         kept = keeping.kept({name: literal(self._made_calls.root[name]) for name in sorted(self._fixed)})
@@ -122,6 +122,16 @@ class KeptBuilding(ClassBuilding):
         self._forms[cls].append(form)
         return replace(form, attributes=attributes)
 
+    def _left_out(self) -> frozenset[str]:
+        """The paths of modules that are an attribute of the original's and none of the written one's."""
+        return frozenset(
+            f"{form.path}.{name}" if form.path else name
+            for forms in self._forms.values()
+            for form in forms
+            for name in (() if form.is_sequential else form.module._modules)
+            if identifier(name) not in form.attributes
+        )
+
     def _held(self, cls: type) -> HeldNames:
         forms = self._forms[cls]
         modules = {name for form in forms for name in _names(form.module)}
@@ -143,7 +153,7 @@ class KeptBuilding(ClassBuilding):
             owner, _, name = path.rpartition(".")
             return self._own(owner, name)
         module = self.tree.modules[path]
-        if not is_function(module):
+        if self.tree.kind(path) != "layer" or not is_function(module):
             return self._made(path)
         owner, _, name = path.rpartition(".")
         element = self.calls.elements.get(owner, {}).get(name)

@@ -36,6 +36,24 @@ def parameters_of(function: FunctionType, values: ClassValues) -> tuple[syntax.P
     return tuple(found)
 
 
+def parameters_taken(cls: type) -> dict[str, inspect.Parameter]:
+    """All that a class's constructor takes by its name: what it gathers and hands on to its base, too."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in cls.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        found = own_parameters(base) | found
+        if all(each.kind is not each.VAR_KEYWORD for each in inspect.signature(base.__init__).parameters.values()):  # type: ignore[misc]
+            break
+    return found
+
+
+def own_parameters(cls: type) -> dict[str, inspect.Parameter]:
+    """Those of a class's constructor that have a name."""
+    given = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    return {each.name: each for each in given if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+
+
 def refusal(cls: str, name: str, value: syntax.Expr) -> syntax.Stmt:
     """A refusal of other values of an argument."""
     message = f"{cls} is written for {name}={syntax.source(value)} alone"

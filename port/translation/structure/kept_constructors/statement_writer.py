@@ -13,6 +13,8 @@ from port.translation.ir.expr import code
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.comments import comments_of
 from port.translation.structure.kept_constructors.expression_writer import ExpressionWriter, items_of, options_given
+from port.translation.structure.kept_constructors.filled_branches import NOT_REACHED
+from port.translation.structure.kept_constructors.known import Owner
 from port.translation.structure.kept_constructors.needed_statements import blocks_of
 
 NO_MODULE = code("nnx.data(None)")
@@ -95,9 +97,15 @@ class StatementWriter(ExpressionWriter):
         if owner is not None and name in owner.tensors:
             made = self.part(self.tensor(name, owner.tensors[name]))
             return [ast.Assign([target], self._where_it_is_made(value, made))]
-        if owner is not None and name in owner.modules and isinstance(value, ast.Constant) and value.value is None:
+        if owner is not None and name in owner.modules and self._is_nothing(name, value, owner):
             return [ast.Assign([target], self.part(NO_MODULE))]
         return [ast.Assign([target], self.visit(value))]
+
+    def _is_nothing(self, name: str, value: ast.expr, owner: Owner) -> bool:
+        """Whether a module is none, or an empty one, which the call of another instance tells from what that has."""
+        if isinstance(value, ast.Call):
+            return name in owner.written and self.known.forms.is_left_out((self.function, self.number_of(value)))
+        return isinstance(value, ast.Constant) and value.value is None
 
     def _where_it_is_made(self, value: ast.expr, made: ast.expr) -> ast.expr:
         """A tensor, on the condition on which the original has one: ``nn.Parameter(…) if bias else None``."""
@@ -156,8 +164,8 @@ class StatementWriter(ExpressionWriter):
 
     def _raise(self) -> ast.stmt:
         name = self.owner.original.__name__ if self.owner is not None else self.function.__name__
-        message = f"{name}: the model that this was translated from does not come here"
-        error = ast.Call(ast.Name("NotImplementedError", ast.Load()), [ast.Constant(message)], [])
+        message = ast.Constant(NOT_REACHED.format(name=name))
+        error = ast.Call(ast.Name("NotImplementedError", ast.Load()), [message], [])
         return ast.Raise(error)
 
 

@@ -81,8 +81,26 @@ def test_it_shares_no_memory_with_the_values() -> None:
     np.testing.assert_array_equal(made.linear.kernel[...], before)
 
 
-@pytest.mark.parametrize("check", [filled, check_filled])
-def test_another_shape_is_refused(check: Any) -> None:
+def test_another_shape_is_refused() -> None:
     given = values() | {"linear.kernel": np.zeros((4, 3), np.float32)}
     with pytest.raises(WeightsMismatch, match=r"net constructs linear.kernel with the shape \(3, 4\)"):
-        check(construct, given, "net")
+        filled(construct, given, "net")
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (
+            {"linear.kernel": (4, 3)},
+            r"net constructs linear.kernel with the shape \(3, 4\), and .* have \(4, 3\)",
+        ),
+        ({"linear.more": (4,)}, "net does not construct linear.more, which is among its weights"),
+        ({"linear.kernel": None}, "net constructs linear.kernel, which is not among its weights"),
+    ],
+)
+def test_shapes_alone_are_checked_both_ways(other: dict[str, Any], says: str) -> None:
+    shapes = {path: array.shape for path, array in values().items()}
+    check_filled(construct, shapes, "net")
+    given = {path: shape for path, shape in (shapes | other).items() if shape is not None}
+    with pytest.raises(WeightsMismatch, match=says):
+        check_filled(construct, given, "net")
