@@ -90,9 +90,9 @@ class Functions(TorchFunctionMode):
         self._updated_by_hand = False
         session.move()
         session.models.tell_all()
-        session.arrays.take_weights()
         losses = [tensor for _, tensor in tensors_in((args[:1], kwargs.get("tensors")))]
         calls, what = session.computations.path_to(losses[0]) if losses else ([], None)
+        session.arrays.take_weights(session.statistics.before(call.number for call in calls))
         session.tell(
             "backward",
             loss=number_of(losses[0]) if losses else None,
@@ -103,6 +103,7 @@ class Functions(TorchFunctionMode):
         with session.inside():
             if losses:
                 session.at_backward(calls, losses[0])
+            session.statistics.end()
             return func(*args, **kwargs)
 
     def _initialised(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

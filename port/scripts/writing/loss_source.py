@@ -28,6 +28,9 @@ REFLECTED = {"__rsub__": "-", "__rtruediv__": "/", "__rdiv__": "/", "__rpow__": 
 MOVES = {"torch.Tensor.to", "torch.Tensor.cuda", "torch.Tensor.cpu"}
 """Calls that only take a batch to its device are left out."""
 
+RESERVED = {"self", "F", "nn", "torch", "graphdef", "masks", "model", "params", "rest", "state"}
+"""Names that the module, or train_step around it, has for something else."""
+
 Varying = frozenset[tuple[int, int]]
 
 
@@ -233,7 +236,7 @@ class _Writer:
         return self._input_names[key]
 
     def _free(self, name: str) -> str:
-        taken = {*self._names.values(), *self.inputs, "self", "F", "nn", "torch"}
+        taken = {*self._names.values(), *self.inputs, *RESERVED}
         candidate, number = name, 2
         while candidate in taken or keyword.iskeyword(candidate):
             candidate, number = f"{name}_{number}", number + 1

@@ -17,7 +17,7 @@ The same in PyTorch, up to the loss, is in torch_loss.py.
 
 from __future__ import annotations
 
-from functools import partial
+${context}from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,11 +54,12 @@ def create(model: nnx.Module) -> tuple[Any, State]:
 
 @partial(jax.jit, static_argnums=0, ${static}donate_argnums=1)
 def train_step(graphdef: Any, state: State, $rate$parameters$option) -> tuple[State, jax.Array]:
-    """One update: the state behind it, and the loss before it.$about"""
+    """One update: the state behind it, and the loss before it.$about
+    """
 
-    def loss_fn(params: Any, rest: Any, $parameters) -> Any:
+    def loss_fn(params: Any, rest: Any, ${keys}$parameters) -> Any:
         model = nnx.merge(graphdef, params, rest, copy=True)
-        loss = model($inputs)
+$loss
         return loss, nnx.state(model, nnx.Not(nnx.Param))
 
 $gradients
@@ -67,7 +68,7 @@ $scaled    return State(optax.apply_updates(state.params, updates), rest, opt_st
 ''')
 ONE = Template("""\
     loss_and_grad = jax.value_and_grad(loss_fn, has_aux=True)
-    (loss, rest), gradients = loss_and_grad(state.params, state.rest, $inputs)""")
+    (loss, rest), gradients = loss_and_grad(state.params, state.rest, $masks$inputs)""")
 SEVERAL = Template("""\
     def add(carry: Any, microbatch: Any) -> Any:
         gradients, rest = carry
@@ -75,7 +76,7 @@ SEVERAL = Template("""\
         return (jax.tree.map(jax.numpy.add, gradients, more), rest), loss
 
     zeros = jax.tree.map(jax.numpy.zeros_like, state.params)
-    (gradients, rest), losses = jax.lax.scan(add, (zeros, state.rest), ($inputs,))
+    (gradients, rest), losses = jax.lax.scan(add, (zeros, state.rest), ($stacked))
     loss = losses.sum()""")
 
 
@@ -93,6 +94,7 @@ class StepFacts:
         takes_rate: whether each update is given its learning rate.
         rate: the learning rate, if an option of the script is it: ``optax`` has ``lr`` in its place.
         rate_option: that option's name.
+        drops: whether the model draws dropout: a key may then be given, from which all of it is drawn.
     """
 
     script: str
@@ -104,6 +106,7 @@ class StepFacts:
     takes_rate: bool = False
     rate: float | None = None
     rate_option: str | None = None
+    drops: bool = False
 
 
 def step_source(facts: StepFacts) -> str:
@@ -111,13 +114,25 @@ def step_source(facts: StepFacts) -> str:
     imports, body = _optimizer(facts.optax)
     inputs = ", ".join(facts.inputs)
     several = facts.microbatches > 1
-    about = f" Inputs have an axis of {facts.microbatches} microbatches in front." if several else ""
-    about += " The optimizer's rate is 1, and ``lr`` this update's." if facts.takes_rate else ""
+    about = [f"Inputs have an axis of {facts.microbatches} microbatches in front."] if several else []
+    about += ["The optimizer's rate is 1, and ``lr`` this update's."] if facts.takes_rate else []
+    key = f"{facts.microbatches} keys" if several else "a key"
+    about += [f"Dropout is drawn from ``masks``, {key}, if given."] if facts.drops else []
+    stacked = [*(["masks"] if facts.drops else []), *facts.inputs]
     has_option = facts.rate is not None
+    options = ["masks: jax.Array | None = None"] if facts.drops else []
+    options += [f"lr: float = {facts.rate!r}"] if has_option else []
+    loss = f"loss = model({inputs})"
+    if facts.drops:
+        imports = [*imports, "from port.nn import shared_masks"]
+        loss = f"with shared_masks(model, masks) if masks is not None else nullcontext():\n            {loss}"
     return MODULE.substitute(
         parameter=f"lr: float = {facts.rate!r}" if has_option else "",
         static='static_argnames="lr", ' if has_option else "",
-        option=f", *, lr: float = {facts.rate!r}" if has_option else "",
+        option=f", *, {', '.join(options)}" if options else "",
+        context="from contextlib import nullcontext\n" if facts.drops else "",
+        keys="masks: Any, " if facts.drops else "",
+        loss=f"        {loss}",
         given="lr" if has_option else "",
         script=facts.script,
         call=call_of(facts),
@@ -127,10 +142,14 @@ def step_source(facts: StepFacts) -> str:
         made=facts.made,
         body="\n".join(f"    {line}" if line else "" for line in body),
         parameters=", ".join(f"{name}: jax.Array" for name in facts.inputs),
-        about=about,
+        about="".join(["\n\n", *(f"    {line}\n" for line in about)]).rstrip("\n") if about else "",
         rate="lr: jax.Array | float, " if facts.takes_rate else "",
         scaled="    updates = jax.tree.map(lambda update: lr * update, updates)\n" if facts.takes_rate else "",
-        gradients=(SEVERAL if several else ONE).substitute(inputs=inputs),
+        gradients=(SEVERAL if several else ONE).substitute(
+            inputs=inputs,
+            masks="masks, " if facts.drops else "",
+            stacked=", ".join(stacked) + ("," * (len(stacked) == 1)),
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.observation import Observation
+from port.scripts.watched_original import WatchedOriginal
 from port.scripts.wording import place_of
 from port.scripts.writing.loop import EpochLoop, loop_of
 from port.scripts.writing.loss_source import LossSource
@@ -25,7 +26,7 @@ from port.scripts.writing.trainer_source import TrainerFacts, trainer_source
 OWN_NAMES = {
     *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
     *("keeper", "kept", "loaders", "loss", "main", "np", "number", "record", "recorder", "snapshot", "state", "step"),
-    *("torch", "training"),
+    *("batches", "evaluated", "given", "held_out", "mapping", "model", "run", "together", "torch", "training"),
 }
 """Names in train.py that a script's own must not take."""
 
@@ -55,12 +56,11 @@ def write_trainer(
     """
     from port.translation.codegen.emit import formatted
 
-    if step.microbatches > 1:
-        raise UsageError(f"an update is of {step.microbatches} microbatches: stack as many for each call of train_step")
     if step.takes_rate:
         raise UsageError("the script sets the learning rate by hand: compute it before each call of train_step")
     parts = _parts(source, observation)
     training = _loader(observation, next(iter({told["batch"] for told in source.told})))
+    _check_microbatches(training, step.microbatches)
     evaluation, remarks = _evaluation(observation, source)
     loop = loop_of(observation, training, evaluation)
     _check_name(loop)
@@ -79,9 +79,12 @@ def write_trainer(
         epoch=loop.epoch if loop.epoch not in OWN_NAMES else "epoch",
         every=_every(loop),
         evaluation=place_of(observation.evaluation[0]["where"]) if evaluation is not None else None,
+        evaluates_at_end=loop.evaluates_at_end,
         batches=batches,
         rate=step.rate_option if step.rate_option not in written_for else None,
         forks=any(one["workers"] for one in observation.loaders),
+        microbatches=step.microbatches,
+        drops=step.drops,
     )
     (folder / "original.py").write_text(original, "utf-8")
     try:
@@ -90,6 +93,14 @@ def write_trainer(
         (folder / "original.py").unlink()
         raise
     (folder / "train.py").write_text(formatted(trainer_source(facts)), "utf-8")
+    watched = WatchedOriginal(
+        modules=source.modules,
+        parts=tuple(parts.values()),
+        training=training["name"],
+        evaluation=evaluation["name"] if evaluation is not None else None,
+        microbatches=step.microbatches,
+    )
+    watched.write(folder)
     return [*remarks, *_remarks(loop, written_for, observation)]
 
 
@@ -111,6 +122,25 @@ def _loader(observation: Observation, name: str) -> Event:
     return next(one for one in observation.loaders if one["name"] == name)
 
 
+def _check_microbatches(training: Event, count: int) -> None:
+    """Whether every update is of whole microbatches, all of one size.
+
+    Raises:
+        UsageError: some are left over at an epoch's end.
+    """
+    if count == 1:
+        return
+    batches, examples, size = training["batches"], training["length"], training["batch_size"]
+    is_whole = training["drop_last"] or (examples is not None and size and examples % size == 0)
+    if not batches or batches % count or not is_whole:
+        raise UsageError(
+            f"an update is of {count} batches of {training['name']}, which has {batches} in an epoch"
+            f"{'' if is_whole else ', the last of them smaller'}: what is left over at its end goes into the next "
+            "epoch's gradients, or is lost. Drop it (drop_last=True, a length that divides), or write the loop around "
+            "train_step"
+        )
+
+
 def _evaluation(observation: Observation, source: LossSource) -> tuple[Event | None, list[str]]:
     """The loader of the evaluation, and what of it is not taken over."""
     events = observation.evaluation
@@ -128,7 +158,7 @@ def _evaluation(observation: Observation, source: LossSource) -> tuple[Event | N
         return None, [f"{where}: the evaluation is of {', '.join(sorted(others))}, which train_step does not train"]
     if not all(told["part"] in batch["parts"] for told in source.told):
         return None, [f"{where}: the evaluation's batches have other parts than training's: write it with model.eval()"]
-    remark = f"{where}: train.py's evaluation, behind each epoch, is the mean over examples of training's loss"
+    remark = f"{where}: train.py's evaluation is the mean over examples of training's loss"
     lines = list(dict.fromkeys(place_of(event["where"]) for event in events if event["event"] == "number"))
     if lines:
         remark += f"; numbers that the original makes there besides are to be written: {', '.join(lines)}"

@@ -112,6 +112,7 @@ def _written(
         takes_rate=bool(rates),
         rate=free.value if free else None,
         rate_option=free.option if free else None,
+        drops=bool(translation.draws.get(True, ())),
     )
     (folder / "train_step.py").write_text(formatted(step_source(facts)), "utf-8")
     in_step = [copies.schedulers[name] for name in _stepped(observation.steps[0])]
