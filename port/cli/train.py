@@ -217,7 +217,9 @@ def _judged_pair(given: Arguments, for_scripts: tuple[str, ...] | None) -> Judge
         )
     assert given.torch_script is not None and given.jax_script is not None
     steps = config.steps or UPDATES
-    return JudgedPair(given.torch_script, given.jax_script, for_scripts, steps, given.torch_python, given.jax_python)
+    is_given = config.precision != Config().precision
+    pythons = given.torch_python, given.jax_python
+    return JudgedPair(given.torch_script, given.jax_script, for_scripts, steps, is_given, *pythons)
 
 
 def _scripts(given: Arguments, for_scripts: list[str]) -> list[Pairing]:

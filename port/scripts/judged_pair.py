@@ -28,6 +28,7 @@ class JudgedPair:
         trainer: the ``train.py`` that `port script` wrote.
         arguments: for both; None takes those that the script was watched with.
         updates: that are judged, at most.
+        precision_is_given: whether a person has asked for the precisions, and does not take what there is.
         torch_python: the interpreter of the original.
         jax_python: that of the trainer.
     """
@@ -36,6 +37,7 @@ class JudgedPair:
     trainer: Path
     arguments: tuple[str, ...] | None = None
     updates: int = UPDATES
+    precision_is_given: bool = False
     torch_python: str = field(default=sys.executable)
     jax_python: str = field(default=sys.executable)
 
@@ -51,14 +53,20 @@ class JudgedPair:
             UsageError: one of both cannot be started so.
         """
         written = self.trainer.resolve().parent
-        WatchedOriginal.read(written)
+        watched = WatchedOriginal.read(written)
+        strange = [precision for precision in precisions if precision not in watched.precisions]
+        if strange and self.precision_is_given:
+            raise UsageError(
+                f"the original computes under autocast, which {self.trainer} does otherwise, so that both are compared "
+                f"in {' and '.join(watched.precisions)} alone; got --precision {strange[0]}"
+            )
         seen = Observation.read(written / FOLDER)
         home = Path(seen.script["folder"])
         place = home if home.is_dir() else self.original.resolve().parent
         arguments = tuple(seen.script["arguments"]) if self.arguments is None else self.arguments
         flags = own_flags([flag for option in seen.options for flag in option["flags"]])
         found = []
-        for precision in precisions:
+        for precision in [one for one in precisions if one in watched.precisions]:
             here = (folder / precision).resolve()
             torch = (self.torch_python, str(ENTRY), str(written), str(self.updates), precision)
             jax = (self.jax_python, str(self.trainer.resolve()), *arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ class WatchedOriginal:
         training: the name of the loader whose batches are trained on.
         evaluation: that of its evaluation; None where the written trainer evaluates nothing.
         microbatches: of an update.
+        averages: model → the average of its weights that is evaluated in its place.
+        precisions: in which both sides are compared.
     """
 
     modules: tuple[str, ...]
@@ -30,6 +32,8 @@ class WatchedOriginal:
     training: str
     evaluation: str | None
     microbatches: int
+    averages: dict[str, str] = field(default_factory=dict)
+    precisions: tuple[str, ...] = ("float64", "float32")
 
     def write(self, written: Path) -> None:
         """Write it into the folder of a written trainer."""
@@ -47,7 +51,7 @@ class WatchedOriginal:
         path = written / FOLDER / FILE
         try:
             told: dict[str, Any] = json.loads(path.read_text("utf-8"))
-            told.update({name: tuple(told[name]) for name in ("modules", "parts")})
+            told.update({name: tuple(told[name]) for name in ("modules", "parts", "precisions")})
             return cls(**told)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise UsageError(f"{path} cannot be read ({error}): write the folder again by port script") from error

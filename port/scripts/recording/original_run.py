@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.optim.swa_utils import AveragedModel
 from torch.utils import _pytree as pytree
 
 from port.errors import PortError, UsageError
@@ -56,6 +57,7 @@ class OriginalRun:
         self._losses: list[torch.Tensor] = []  # since the last update
         self._rates: list[float] = []
         self._step = 0
+        self._scale = 1.0  # by which GradScaler has multiplied the loss
         self._is_trained_on = False  # the last batch
         session.modes = [self._double, self._dropout]
         session.arrays.write()  # keeps none
@@ -104,30 +106,33 @@ class OriginalRun:
 
     def _prepare(self) -> None:
         """The first call in training is about to be made: from here on the run is the one that is judged."""
-        session, names = self._session, self._original.modules
+        session, names, averages = self._session, self._original.modules, self._original.averages
         session.models.tell_all()
         roots = dict(session.models.roots())
-        missing = [name for name in names if name not in roots]
+        missing = [name for name in (*names, *averages.values()) if name not in roots]
         if missing:
             raise UsageError(
                 f"{self._written} was written of a script whose {', '.join(names)} it takes, and this one has no "
                 f"{', '.join(missing)} where it is trained: write the folder again, by port script"
             )
         with session.journal.unwritten():  # what is made here is no model of the script's
-            module = _loss_class(self._written)(*(roots[name] for name in names))
+            made = _loss_class(self._written)
+            module = made(*(roots[name] for name in names))
+            evaluated = made(*(_inside(roots[averages.get(name, name)]) for name in names)) if averages else module
         share_initial_weights(module)
         self._dropout.watch(module)
         if self._is_float64:
             module.double()
+            evaluated.double()
             self._double.begin()
         self._module = module
         precision = "float64" if self._is_float64 else "float32"
         self._recorder = Recorder(total_steps=self._steps, precision=precision)
         if self._original.evaluation is not None:
-            self._evaluated = Evaluated(module)
+            self._evaluated = Evaluated(evaluated)
 
     def _at_backward(self, calls: Sequence[Computation], loss: torch.Tensor) -> None:
-        self._losses.append(loss.detach().clone())
+        self._losses.append(loss.detach() / self._scale)
         self._dropout.end()
 
     def _see(self, kind: str, details: dict[str, Any]) -> None:
@@ -139,6 +144,8 @@ class OriginalRun:
             self._losses.clear()
             self._step += 1
             self._session.journal.is_kept = False  # it has shown that it trains
+        elif kind == "scaler" and details["method"] == "scale" and details["enabled"]:
+            self._scale = details["scale"]  # a power of 2: nothing is rounded
         elif kind == "pass ended" and details["name"] == self._original.evaluation:
             self._end_evaluation()
 
@@ -165,6 +172,11 @@ class OriginalRun:
             f"the script trains, and not on batches of {self._original.training}, the loader that {self._written} was "
             f"written for: write it again, by port script"
         )
+
+
+def _inside(model: Any) -> Any:
+    """What an average is of: AveragedModel holds it."""
+    return model.module if isinstance(model, AveragedModel) else model
 
 
 def _leave(error: PortError) -> None:

@@ -133,7 +133,7 @@ EVALUATE = Template('''
 @partial(jax.jit, static_argnums=0)
 def evaluation_loss(graphdef: Any, state: State, $parameters) -> jax.Array:
     """The loss of a batch in evaluation mode."""
-    model = nnx.merge(graphdef, state.params, state.rest, copy=True)
+    model = nnx.merge(graphdef, state.${params}, state.rest, copy=True)
     model.eval()
     return model($inputs)
 
@@ -202,6 +202,7 @@ class TrainerFacts:
         forks: whether the loaders have workers.
         microbatches: of an update.
         drops: whether train_step may be given the key of its dropout.
+        evaluates_average: whether the weights' average is evaluated.
     """
 
     script: str
@@ -220,6 +221,7 @@ class TrainerFacts:
     forks: bool = False
     microbatches: int = 1
     drops: bool = False
+    evaluates_average: bool = False
 
 
 def own_flags(flags: Sequence[str]) -> dict[str, str]:
@@ -236,7 +238,10 @@ def trainer_source(facts: TrainerFacts) -> str:
     evaluate = ""
     if facts.evaluation is not None:
         parameters = ", ".join(f"{name}: jax.Array" for name in inputs)
-        evaluate = EVALUATE.substitute(parameters=parameters, inputs=", ".join(inputs), where=facts.evaluation)
+        params = "average.average" if facts.evaluates_average else "params"
+        evaluate = EVALUATE.substitute(
+            parameters=parameters, inputs=", ".join(inputs), where=facts.evaluation, params=params
+        )
     count, several = facts.microbatches, facts.microbatches > 1
     length = LENGTH.substitute(batches=facts.batches, updates=_updates(facts)) if facts.batches is not None else ""
     options = ["masks=run.masks(step) if run else None"] if facts.drops else []

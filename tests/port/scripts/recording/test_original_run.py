@@ -92,35 +92,66 @@ def verdict(folder: Path) -> Outcome:
     return judge("float64", folder / "torch.jsonl", folder / "jax.jsonl", (), weights)
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The folder that was written of accumulated.py, and what recording it left."""
-    folder = tmp_path_factory.mktemp("accumulated")
-    shutil.copy(TRAINERS / "accumulated.py", folder)
-    written = write_script(Script(str(folder / "accumulated.py")), folder / "train_jax")
+def both_sides(folder: Path, name: str) -> tuple[Path, Path]:
+    """The folder that was written of a trainer, and what recording it left."""
+    shutil.copy(TRAINERS / name, folder)
+    written = write_script(Script(str(folder / name)), folder / "train_jax")
     assert written.status is Status.AGREE and not written.no_trainer, written.no_trainer
     recorded = folder / "recorded"
     recorded.mkdir()
-    printed = run_original(folder / "train_jax", folder / "accumulated.py", recorded)
+    printed = run_original(folder / "train_jax", folder / name, recorded)
     assert (recorded / "torch.safetensors").exists(), printed
     return folder / "train_jax", recorded
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("fault", FAULTS)
-def test_both_sides_train_the_same(fault: str, both: tuple[Path, Path], tmp_path: Path) -> None:
-    shutil.copytree(both[0], tmp_path / "train_jax")
-    shutil.copytree(both[1], tmp_path / "recorded")
-    file, before, after = FAULTS[fault]
-    path = tmp_path / "train_jax" / file
+@pytest.fixture(scope="module")
+def accumulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return both_sides(tmp_path_factory.mktemp("accumulated"), "accumulated.py")
+
+
+@pytest.fixture(scope="module")
+def averaged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return both_sides(tmp_path_factory.mktemp("averaged"), "averaged.py")
+
+
+def judged(both: tuple[Path, Path], folder: Path, fault: tuple[str, str, str]) -> Outcome:
+    """The verdict with a fault planted in the written side."""
+    shutil.copytree(both[0], folder / "train_jax")
+    shutil.copytree(both[1], folder / "recorded")
+    file, before, after = fault
+    path = folder / "train_jax" / file
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after, 1) if before else text)
+    run_written(folder / "train_jax", folder / "recorded")
+    return verdict(folder / "recorded")
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("fault", FAULTS)
+def test_both_sides_train_the_same(fault: str, accumulated: tuple[Path, Path], tmp_path: Path) -> None:
     try:
-        run_written(tmp_path / "train_jax", tmp_path / "recorded")
+        outcome = judged(accumulated, tmp_path, FAULTS[fault])
     except SystemExit:
         assert fault == "another length"  # said before anything is trained
         return
-    outcome = verdict(tmp_path / "recorded")
     assert (outcome.verdict.status is Status.AGREE) == (fault == "none"), outcome.verdict.sentence
+    assert len(outcome.torch.steps) == UPDATES and len(outcome.torch.evaluations) == 2
+
+
+AVERAGES = {
+    "none": ("train.py", "", ""),
+    "an average one step late": ("train_step.py", "AVERAGE.update(params,", "AVERAGE.update(state.params,"),
+    "the weights evaluated": ("train.py", "state.average.average", "state.params"),
+    "another decay": ("train_step.py", "ema_average(0.9)", "ema_average(0.91)"),
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("fault", AVERAGES)
+def test_averages_and_mixed_precision(fault: str, averaged: tuple[Path, Path], tmp_path: Path) -> None:
+    """In float64 autocast casts nothing, and GradScaler's scale is a power of two."""
+    outcome = judged(averaged, tmp_path, AVERAGES[fault])
+    assert (outcome.verdict.status is Status.AGREE) == (fault == "none"), outcome.verdict.sentence
+    assert all(finding.where == "evaluation" for finding in outcome.verdict.findings)
     assert len(outcome.torch.steps) == UPDATES and len(outcome.torch.evaluations) == 2
