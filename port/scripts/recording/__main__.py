@@ -16,7 +16,8 @@ def main(written: str, steps: str, precision: str, *command: str) -> int:
     sys.path[0] = str(Path(__file__).parents[3])  # this port, in whichever environment the script runs
     from port.records.recorder import RECORD_VARIABLE
     from port.scripts.observing.session import Session
-    from port.scripts.observing.watching import run_observed
+    from port.scripts.observing.updates import Updates
+    from port.scripts.observing.watching import EndsEarly, run_observed
     from port.scripts.recording.original_run import OriginalRun
     from port.scripts.watched_original import WatchedOriginal
 
@@ -24,7 +25,7 @@ def main(written: str, steps: str, precision: str, *command: str) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     original = WatchedOriginal.read(Path(written))
 
-    def attach(session: Session, updates: object) -> object:
+    def attach(session: Session, updates: Updates) -> EndsEarly:
         OriginalRun(session, original, Path(written), int(steps), is_float64=precision == "float64")
         return lambda name, batches: False
 
