@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import jax
 
+from port.errors import PortError
 from port.records import Recorder
 from port.scripts.recording.own_draws import DROPOUT_SEED, OwnDraws
 from port.weights import initial_weights, load, save_final_weights
@@ -46,7 +48,10 @@ class RecordedRun:
     @contextmanager
     def recording(self, step: int) -> Iterator[None]:
         """The training from a step on."""
-        recorder = Recorder(self._path, resume_at=step or None, total_steps=self._steps)
+        try:
+            recorder = Recorder(self._path, resume_at=step or None, total_steps=self._steps)
+        except PortError as error:
+            sys.exit(f"port: {error}")
         with recorder:
             self._recorder = recorder
             yield

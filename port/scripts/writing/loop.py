@@ -15,6 +15,7 @@ from port.scripts.writing.taken_statements import (
     Taken,
     called_name,
     calls_in,
+    is_guard,
     names_loaded,
     names_set,
     taken_statements,
@@ -83,7 +84,7 @@ def loop_of(observation: Observation, training: Event, evaluation: Event | None)
     if begun is None or made is None:
         raise UsageError("the batches come from no line of the script's own: call train_step with arrays of yours")
     file = Path(begun["file"])
-    tree = ast.parse(file.read_text("utf-8"))
+    tree = _without_guard(ast.parse(file.read_text("utf-8")), begun)
     scope, statement = _scope(tree, training, made)
     for call in calls_in(tree):
         if called_name(call) == "set_epoch":
@@ -104,6 +105,16 @@ def loop_of(observation: Observation, training: Event, evaluation: Event | None)
     evaluated = observation.evaluation[0]["where"] if observation.evaluation else None
     at_end = loop is not None and evaluated is not None and _is_behind(loop, scope, evaluated)
     return EpochLoop(file, tree, names, taken, epochs, target, _every(body), jumps, at_end)
+
+
+def _without_guard(tree: ast.Module, begun: Event) -> ast.Module:
+    """A script's source, with what is under its ``if __name__ == "__main__":`` at the top if the epochs' loop is."""
+    for place, one in enumerate(tree.body):
+        if isinstance(one, ast.If) and is_guard(one):
+            if any(isinstance(inner, ast.For) and _runs(inner, begun) for inner in one.body):
+                tree.body[place : place + 1] = one.body
+            break
+    return tree
 
 
 def _scope(tree: ast.Module, loader: Event, made: Event) -> tuple[Sequence[ast.stmt], ast.stmt]:

@@ -90,7 +90,10 @@ def test_bad_input_is_said_in_words(case: str, folder: Path, tmp_path: Path) -> 
 
 
 REFUSED = {
-    "an option of our trainers": (["--model", "mlp"], "port train takes --steps, --precision, --time-limit and --out"),
+    "an option of our trainers": (
+        ["--model", "convnet"],
+        "port train takes --steps, --precision, --time-limit and --out",
+    ),
     "no such interpreter": (["--torch-python", "/no/python"], "there is no program '/no/python'"),
 }
 

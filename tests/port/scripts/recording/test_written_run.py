@@ -31,6 +31,10 @@ record, flush, save = RecordedRun.record, RecordedRun.flush, ocp.CheckpointManag
 if place == "within an epoch":
     RecordedRun.record = lambda run, step, **values: kill() if step == 12 else record(run, step, **values)
 elif place == "before a checkpoint":
+    def saved(keeper, number, **values):
+        save(keeper, number, **values)
+        keeper.wait_until_finished()
+    ocp.CheckpointManager.save = saved
     RecordedRun.flush = lambda run: kill() if run._recorder._last["step"] == 9 else flush(run)
 else:
     def saved(keeper, number, **values):
@@ -84,6 +88,14 @@ def test_a_killed_one_goes_on(place: str, folder: Path) -> None:
     done = run(folder, record=record, more=("--resume",))
     assert not done.returncode, done.stderr
     assert lines(folder / record) == whole
+
+
+@pytest.mark.sweep
+def test_a_record_that_is_there_is_not_written_over(folder: Path) -> None:
+    before = (folder / "whole").read_bytes()
+    done = run(folder, record="whole", more=("--checkpoints", "others"))
+    assert done.returncode == 1 and "there is a record at whole already" in done.stderr
+    assert "Traceback" not in done.stderr and (folder / "whole").read_bytes() == before
 
 
 @pytest.mark.sweep
