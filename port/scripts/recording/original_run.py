@@ -19,11 +19,14 @@ from port.random import dropout_key
 from port.random.dropout_of_run import DropoutOfRun
 from port.random.threefry import fold_in
 from port.records import Recorder
+from port.records.recorder import RECORD_VARIABLE
 from port.scripts.events import read_events
 from port.scripts.observation import Observation
 from port.scripts.observing.described import tensors_in
 from port.scripts.observing.graph import Computation
 from port.scripts.observing.session import Session, flush, is_grad_on
+from port.scripts.observing.updates import Updates
+from port.scripts.observing.watching import EndsEarly, run_observed
 from port.scripts.recording.evaluated import Evaluated
 from port.scripts.recording.in_float64 import InFloat64, in_float64
 from port.scripts.recording.own_draws import DROPOUT_SEED, OwnDraws
@@ -31,6 +34,26 @@ from port.scripts.refusals import refuse
 from port.scripts.watched_original import WatchedOriginal
 from port.translation import draw_layouts
 from port.weights import save_final_weights, share_initial_weights
+
+
+def record_original(written: Path, steps: int, command: Sequence[str], *, is_float64: bool) -> int:
+    """Run a script and record it where the launcher says; returns its exit code.
+
+    Args:
+        written: the folder that was written of it.
+        steps: updates that are recorded.
+        command: FILE ARGUMENTS …, or -m MODULE ARGUMENTS …
+        is_float64: whether its models and batches are put into float64.
+    """
+    folder = Path(os.environ[RECORD_VARIABLE]).with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    original = WatchedOriginal.read(written)
+
+    def attach(session: Session, updates: Updates) -> EndsEarly:
+        OriginalRun(session, original, written, steps, is_float64=is_float64)
+        return lambda name, batches: False
+
+    return run_observed(folder, command, attach)
 
 
 class OriginalRun:
