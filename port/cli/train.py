@@ -18,6 +18,8 @@ from port.data import dataset_info, load_dataset
 from port.errors import BrokenRecord, TrainerDied, UsageError
 from port.report import open_page, plot_losses, print_outcomes, write_page_of_folder, write_page_of_remains
 from port.report.results import printed, result_of_outcomes
+from port.scripts.judged_pair import UPDATES, JudgedPair
+from port.scripts.watched_original import is_written
 from port.training import (
     Outcome,
     Pairing,
@@ -43,9 +45,14 @@ class Arguments:
 
     config: Annotated[Config, arg(name="")] = field(default_factory=Config)
     torch_script: Path | None = None
-    """your own PyTorch script, in place of ours; it records with port.Recorder"""
+    """your own PyTorch script, in place of ours; it records with port.Recorder, or is recorded as it is beside a JAX
+    script that port script wrote of it"""
     jax_script: Path | None = None
-    """your own JAX script"""
+    """your own JAX script, or the train.py that port script wrote"""
+    torch_python: Annotated[str, arg(metavar="PATH")] = sys.executable
+    """the Python that has your PyTorch script's packages"""
+    jax_python: Annotated[str, arg(metavar="PATH")] = sys.executable
+    """the Python that has your JAX script's"""
     overwrite: bool = False
     """empty the run folder if it is there"""
     plain: bool = False
@@ -60,10 +67,17 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     ours, for_scripts = _split_at_dashes(list(arguments))
     given = tyro.cli(Arguments, prog="port train", args=ours)
+    told: dict[str, Any]
     console = Console(stderr=given.json)
-    if given.torch_script is not None or given.jax_script is not None:
+    pair = None
+    if given.jax_script is not None and given.torch_script is not None and is_written(given.jax_script):
+        pair = _judged_pair(given, tuple(for_scripts) if "--" in arguments else None)
+        pairings, name = [], f"{given.torch_script.stem}-script"
+        told = {"scripts": [given.torch_script, given.jax_script], "arguments": for_scripts, "updates": pair.updates}
+        pair.pairings(Path(), given.config.precisions, given.config.time_limit)  # refused before a folder is made
+    elif given.torch_script is not None or given.jax_script is not None:
         pairings, name = _scripts(given, for_scripts), "scripts"
-        told: dict[str, Any] = {"scripts": [given.torch_script, given.jax_script], "arguments": for_scripts}
+        told = {"scripts": [given.torch_script, given.jax_script], "arguments": for_scripts}
     else:
         if for_scripts:
             raise UsageError("what comes after -- is for your own scripts: give --torch-script and --jax-script")
@@ -81,6 +95,8 @@ def main(arguments: Sequence[str]) -> int:
         folder = given.config.out
     else:
         folder = make_run_folder(given.config.out, name=name, overwrite=given.overwrite)
+    if pair is not None:
+        pairings = pair.pairings(folder, given.config.precisions, given.config.time_limit)
     pairings = pairings or _ours(replace(given.config, out=folder.resolve()))
     go_on = f"; go on with: port train --out {folder} --resume" if given.config.checkpoint_every else ""
     try:
@@ -105,6 +121,8 @@ def main(arguments: Sequence[str]) -> int:
         outcomes = with_causes(outcomes, given.config, folder)
         write_verdict(outcomes, folder)
     _show(outcomes, folder, console, given)
+    for remark in pair.remarks(outcomes) if pair is not None else ():
+        console.print(f"[yellow]note[/]  {remark}", soft_wrap=True)
     if given.json:
         print(printed(result_of_outcomes(outcomes, folder)))
     return status_of(outcomes).exit_code
@@ -188,19 +206,38 @@ def _jax_trainer(config: Config, precision: str, flags: list[str]) -> Trainer:
     return Trainer((*PYTHON, *launcher, *trainer), {**environment, **SAFE_PATH})
 
 
+def _judged_pair(given: Arguments, for_scripts: tuple[str, ...] | None) -> JudgedPair:
+    """A script and the trainer that port script wrote of it."""
+    config = given.config
+    taken = Config(out=config.out, steps=config.steps, precision=config.precision, time_limit=config.time_limit)
+    if config != taken:
+        raise UsageError(
+            "beside a trainer that port script wrote, port train takes --steps, --precision, --time-limit and --out; "
+            "arguments for both scripts come after --"
+        )
+    assert given.torch_script is not None and given.jax_script is not None
+    steps = config.steps or UPDATES
+    is_given = config.precision != Config().precision
+    pythons = given.torch_python, given.jax_python
+    return JudgedPair(given.torch_script, given.jax_script, for_scripts, steps, is_given, *pythons)
+
+
 def _scripts(given: Arguments, for_scripts: list[str]) -> list[Pairing]:
     if given.torch_script is None or given.jax_script is None:
         raise UsageError("--torch-script and --jax-script belong together: give both")
     for script in (given.torch_script, given.jax_script):
         if not script.is_file():
-            raise UsageError(f"there is no script {script}")
+            update = script.parent / "train_step.py"
+            hint = f"; its README.md says why port script wrote {update} alone" if update.is_file() else ""
+            raise UsageError(f"there is no script {script}{hint}")
     if given.config != Config(out=given.config.out):
         raise UsageError(
             "your own scripts are told nothing of our trainers' options; arguments for both come after --, as in "
             f"port train --torch-script {given.torch_script} --jax-script {given.jax_script} -- --steps 100"
         )
     torch, jax = (
-        Trainer((sys.executable, str(script), *for_scripts)) for script in (given.torch_script, given.jax_script)
+        Trainer((python, str(script), *for_scripts))
+        for python, script in ((given.torch_python, given.torch_script), (given.jax_python, given.jax_script))
     )
     return [Pairing("scripts", torch, jax, controls=None)]
 

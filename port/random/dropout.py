@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -74,7 +74,7 @@ def shared_dropout(
     before = _generators()
     with ExitStack() as entered:
         if layouts:
-            _watch_layers(model, draws, entered)
+            watch_own_layouts(model, lambda: draws, entered)
         entered.enter_context(SharedFunctions(draws, channels_last))
         entered.enter_context(_uncompiled())
         yield
@@ -91,15 +91,21 @@ _OWN_LAYOUT = (nn.MultiheadAttention, nn.RNNBase, nn.Transformer, nn.Transformer
 _OWN_LAYOUT += (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)  # type: ignore[assignment]
 
 
-def _watch_layers(model: nn.Module, draws: SharedDraws, entered: ExitStack) -> None:
-    """Tell the draws while a layer runs whose twin draws in torch's layout, and which the layouts do not speak of."""
+def watch_own_layouts(model: nn.Module, draws: Callable[[], SharedDraws], entered: ExitStack) -> None:
+    """Tell the draws while a layer runs whose twin draws in torch's layout, and which the layouts do not speak of.
+
+    Args:
+        model: whose layers these are.
+        draws: those of the step.
+        entered: ends it.
+    """
     own = {id(module) for module in model.modules() if isinstance(module, _OWN_LAYOUT)}
 
     def enter(module: nn.Module, args: Any) -> None:
-        draws.within_layers += id(module) in own
+        draws().within_layers += id(module) in own
 
     def leave(module: nn.Module, args: Any, result: Any) -> None:
-        draws.within_layers -= id(module) in own
+        draws().within_layers -= id(module) in own
 
     if own:  # hooks of all modules: a copy of the model that is made within has none
         modules = nn.modules.module

@@ -57,7 +57,10 @@ def print_written(written: WrittenUpdate, folder: Path, console: Console) -> Non
         colour = "green" if written.status is Status.AGREE else "bold red"
         said = f": losses by {written.loss:.1e}, weights by {written.weights:.1e}, in float64, without dropout"
         console.print(Text.assemble((str(written.status), colour), said), soft_wrap=True)
-    said = f"no train.py: {written.no_trainer}" if written.no_trainer else f"to be run: python {folder / 'train.py'}"
+    judged = f"; and to be judged beside {command}: port train --torch-script … --jax-script {folder / 'train.py'}"
+    said = f"to be run: python {folder / 'train.py'}{judged}"
+    if written.no_trainer:
+        said = f"no train.py: {written.no_trainer}"
     console.print(Text(f"\n{visible(said, console.encoding)}", "yellow" if written.no_trainer else ""), soft_wrap=True)
     if written.remarks:
         console.print(Text("\nnot taken over, or otherwise than in the original", "bold"))

@@ -146,8 +146,16 @@ def _how_to_run(written: WrittenUpdate, folder: Path) -> list[str]:
         f"    {command} --float64 --record record.jsonl",
         "",
         "It begins with the weights that the original had, whatever the seed; checkpoints (Orbax, one an epoch) go",
-        "into checkpoints/ here, or where --checkpoints says.",
+        "into checkpoints/ here, or where --checkpoints says. Whether both train the same, over 200 updates and more:",
+        "",
+        f"    {_judged(script, folder)}",
     ]
+
+
+def _judged(script: dict[str, Any], folder: Path) -> str:
+    """The command that compares both sides, from where one stands."""
+    original = script["target"] if script["is_module"] else os.path.relpath(script["target"])
+    return f"port train --torch-script {original} --jax-script {os.path.relpath(folder / 'train.py')} --steps 200"
 
 
 def _files(written: WrittenUpdate) -> list[str]:

@@ -19,6 +19,7 @@ class Job:
         alone: its speed will be told, so it runs with no other job beside it.
         time_limit: seconds that it may take from one line of its record to the next; None is without end.
         weights: where it leaves its final weights, if it does.
+        folder: where it runs; None is here.
     """
 
     name: str
@@ -29,3 +30,4 @@ class Job:
     alone: bool
     time_limit: float | None = None
     weights: Path | None = None
+    folder: Path | None = None

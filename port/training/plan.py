@@ -12,10 +12,11 @@ from port.training.jobs import Job
 
 @dataclass(frozen=True)
 class Trainer:
-    """How one side is started: its command, and variables for its environment."""
+    """How one side is started: its command, variables for its environment, the folder where it runs (None: here)."""
 
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ def _job(
     return Job(
         name=f"{name} {pairing.name}",
         command=trainer.command,
+        folder=trainer.folder,
         environment={
             "PORT_RECORD": str(record),
             "PORT_SIDE": name,

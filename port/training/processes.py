@@ -147,7 +147,7 @@ class _Trainer:
         self._tail.poll()
         self._lines, self._heard_of = self._tail.lines, time.monotonic()
         try:
-            self.tree.start(self.job.command, self._environment, self.job.log)
+            self.tree.start(self.job.command, self._environment, self.job.log, folder=self.job.folder)
         except OSError as error:
             where = f"program {self.job.command[0]}, log {self.job.log}"
             raise UsageError(f"{self.job.name} cannot start: {error} ({where})") from error

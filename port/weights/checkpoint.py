@@ -63,14 +63,15 @@ def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
 def _kind(path: Path, begin: bytes) -> str:
     if not begin:
         raise BrokenWeights(f"{path} is empty: it was to be a weights file")
+    # First: its header's length may be the beginning of anything else, as 640, 0x80 0x02, is a pickle's.
+    if begin[5:8] == bytes(3) and begin[8:9] in (b"{", b" ", b"\n", b"\t", b"\r"):
+        return "safetensors"
     if (what := what_else(path, begin)) is not None:
         raise BrokenWeights(f"{path} is no weights file that can be read, but {what}")
     if begin[:4] == b"PK\x03\x04" and is_npz(path):
         return "npz"
     if begin[:4] == b"PK\x03\x04" or begin[:2] == b"\x80\x02":
         return "torch"
-    if begin[5:8] == bytes(3) and begin[8:9] in (b"{", b" ", b"\n", b"\t", b"\r"):
-        return "safetensors"
     named = SUFFIXES.get(path.suffix.lower())
     if named != "safetensors" and (0x80 <= begin[0] <= 0x8F or begin[0] in (0xDE, 0xDF)):
         return "msgpack"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,16 @@ class Arrays:
         self._is_written = False
         self.left_out: list[str] = []
 
-    def take_weights(self) -> None:
-        """The weights of all models as they are before the first update; later calls change nothing."""
+    def take_weights(self, before: Mapping[int, torch.Tensor]) -> None:
+        """The weights of all models as they are before the first update; later calls change nothing.
+
+        Args:
+            before: a buffer's id → its value before the calls that lead to the first loss.
+        """
         if "initial" not in self._files and not self._is_written:
             self._files["initial"] = {}
             for name, tensor in self._models.weights():
-                self._keep("initial", name, tensor)
+                self._keep("initial", name, before.get(id(tensor), tensor))
 
     def take_inputs(self, step: int, call: int, name: str, given: Any) -> None:
         """What a model was given."""

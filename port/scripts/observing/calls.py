@@ -42,7 +42,8 @@ def _watch_calls(session: Session) -> None:
             session.is_recording = True
             session.move()
             with session.inside():
-                session.before_call(module, session.computations.count + 1)
+                session.statistics.before_call(module, session.computations.count + 1)
+                session.before_call(module)
         outer.append((module, is_scripts, here() if is_scripts else None))
         session.hidden += 1
 

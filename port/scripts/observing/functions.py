@@ -90,9 +90,9 @@ class Functions(TorchFunctionMode):
         self._updated_by_hand = False
         session.move()
         session.models.tell_all()
-        session.arrays.take_weights()
         losses = [tensor for _, tensor in tensors_in((args[:1], kwargs.get("tensors")))]
         calls, what = session.computations.path_to(losses[0]) if losses else ([], None)
+        session.arrays.take_weights(session.statistics.before(call.number for call in calls))
         session.tell(
             "backward",
             loss=number_of(losses[0]) if losses else None,
@@ -103,6 +103,7 @@ class Functions(TorchFunctionMode):
         with session.inside():
             if losses:
                 session.at_backward(calls, losses[0])
+            session.statistics.end()
             return func(*args, **kwargs)
 
     def _initialised(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -136,12 +137,20 @@ class Functions(TorchFunctionMode):
         is_update = any(session.computations.is_of_gradient(tensor) for tensor in given)
         if is_update and not self._updated_by_hand:
             self._updated_by_hand = True
-            session.tell("update", by_hand=True, function=name, parameter=parameter)
+            rate = self._rate_of(name, parameter, given, kwargs)
+            session.tell("update", by_hand=True, function=name, parameter=parameter, rate=rate)
             session.updated()
         if not is_update:
             sources = sorted({of for tensor in given if (of := session.computations.parameter(tensor)) is not None})
             told = described(args[1:]), {key: described(value) for key, value in kwargs.items()}
             session.tell("written", function=name, parameter=parameter, sources=sources, arguments=told)
+
+    def _rate_of(self, name: str, parameter: str, given: list[torch.Tensor], kwargs: dict[str, Any]) -> float | None:
+        """The rate of gradient descent: ``p.add_(p.grad, alpha=-rate)``; None of anything else."""
+        sign = {"torch.Tensor.add_": -1.0, "torch.Tensor.sub_": 1.0}.get(name)
+        alpha = kwargs.get("alpha")
+        is_its_own = len(given) == 1 and self._session.computations.gradient_of(given[0]) == parameter
+        return sign * alpha if sign and is_its_own and isinstance(alpha, int | float) else None
 
 
 def watch_autograd_functions(session: Session) -> None:

@@ -148,6 +148,11 @@ class Computations:
         source = self._sources.get(tensor)
         return source is not None and source.of_gradient
 
+    def gradient_of(self, tensor: torch.Tensor) -> str | None:
+        """The name of the parameter whose gradient a tensor is, itself and not computed from it."""
+        source = self._sources.get(tensor)
+        return source.told.get("gradient") if source is not None else None
+
     def follow(self, tensor: torch.Tensor, of: torch.Tensor) -> None:
         """A tensor that is another's data, or its detached twin."""
         if (parameter := self._models.parameter_name(of)) is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,27 @@ class Journal:
     """Writes events into a file; in a process that was forked from this one, nothing.
 
     Attributes:
-        muted: nothing is written any more.
+        muted: nothing is looked at any more, and nothing written.
+        is_kept: whether events are written.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", encoding="utf-8")
         self.muted = False
+        self.is_kept = True
         os.register_at_fork(after_in_child=self._mute)
 
     def _mute(self) -> None:
         self.muted = True
+
+    @contextmanager
+    def unwritten(self) -> Iterator[None]:
+        """Within it nothing is looked at: what happens there is no doing of the script's."""
+        before, self.muted = self.muted, True
+        try:
+            yield
+        finally:
+            self.muted = before
 
     def write(self, kind: str, /, **details: Any) -> None:
         """Write one event.
@@ -32,6 +45,6 @@ class Journal:
             kind: what it is: "batch", "call", "backward", "update" …
             details: anything that JSON can say.
         """
-        if not self.muted:
+        if self.is_kept and not self.muted:
             self._file.write(json.dumps(to_json({"event": kind, **details}), default=str) + "\n")
             self._file.flush()

@@ -34,6 +34,7 @@ class Loading:
         self._names: Any = WeakIdKeyDictionary()
         self._of: Any = WeakIdKeyDictionary()  # iterator → its loader's name
         self._given: Any = WeakIdKeyDictionary()  # iterator → batches so far, and since when
+        self._fetching: Any = WeakIdKeyDictionary()  # iterator → within what it fetches
 
     def watch(self) -> None:
         """See every loader, every pass over one, and every batch."""
@@ -48,9 +49,10 @@ class Loading:
             self._session.is_recording = True
             name = self._name(this)
             self._session.tell("pass", name=name)
-            with self._session.inside():
+            fetching = self._session.at_pass(name, this)
+            with self._session.inside(), fetching():
                 iterator = original(this)
-            self._of[iterator] = name
+            self._of[iterator], self._fetching[iterator] = name, fetching
             self._given[iterator] = (0, time.monotonic())
             return iterator
 
@@ -67,7 +69,9 @@ class Loading:
                 raise StopIteration
             with session.inside():
                 try:
-                    batch = original(this)
+                    with self._fetching[this]():
+                        batch = original(this)
+                    batch = session.at_batch(name, batch)
                 except StopIteration:
                     session.tell("pass ended", name=name, batches=given)
                     raise

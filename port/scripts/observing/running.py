@@ -10,6 +10,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
 
+from port.errors import PortError
 from port.scripts.observing.lines import owner
 
 FAULT = 70
@@ -46,6 +47,9 @@ def as_a_script(run: Callable[[], object]) -> int:
         print(end.code, file=sys.stderr)
         return 1
     except BaseException as error:
+        if isinstance(error, PortError):  # what watches has refused something, in words
+            print(f"port: {error}", file=sys.stderr)
+            return error.exit_code
         if _is_a_fault_of_ours(error):
             sys.excepthook(type(error), error, error.__traceback__)
             return FAULT

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from port.scripts.observing.graph import Computation, Computations
 from port.scripts.observing.journal import Journal
 from port.scripts.observing.known_models import KnownModels
 from port.scripts.observing.lines import Position, adopt_the_loop, here, position, user_frames, went_back
+from port.scripts.observing.statistics import FirstStatistics
 
 OF_A_LOOP = {"switch", "zero_grad", "backward", "clip", "update", "schedule"}
 """Events by which a package shows that it trains in the script's place."""
@@ -34,14 +35,18 @@ class Session:
         computations: how each tensor was computed.
         arrays: the weights and inputs that are kept beside the account.
         models: the names of the script's modules.
+        statistics: running statistics before the first update's own calls.
         iteration: which one it is in, from 0; before the first update it is 0.
         updates: how many updates it has made, by an optimizer or by hand.
         hidden: how deep it is in calls whose inside is not looked at: a module, an optimizer, a loader's fetch.
         is_recording: whether functions are looked at; not before there is a model, an optimizer or a batch.
         watch: is told of every event; ends the script when enough was seen.
         at_backward: is given the path to each loss, and the loss.
-        before_call: is given each module that the script calls, and the call's number.
+        before_call: is given each module that the script calls.
         at_loader: is given each DataLoader that is gone through, by its name.
+        at_pass: is given each DataLoader whose pass begins, by its name; gives what each of its fetches is made within.
+        at_batch: is given each batch, by its loader's name; gives the one that the script gets.
+        modes: torch's function modes that the script is run within, the outermost first.
         at_end: is called when all is seen, before the script is ended.
     """
 
@@ -51,14 +56,20 @@ class Session:
         self.models = KnownModels(self.tell_model)
         self.computations = Computations(self.models)
         self.arrays = Arrays(folder, self.models)
+        self.statistics = FirstStatistics()
         self.iteration = 0
         self.updates = 0
         self.hidden = 0
         self.is_recording = False
         self.watch: Callable[[str, dict[str, Any]], object] = lambda kind, details: None
         self.at_backward: Callable[[list[Computation], Any], object] = lambda path, loss: None
-        self.before_call: Callable[[Any, int], object] = lambda module, number: None
+        self.before_call: Callable[[Any], object] = lambda module: None
         self.at_loader: Callable[[str, Any], object] = lambda name, loader: None
+        self.at_pass: Callable[[str, Any], Callable[[], AbstractContextManager[None]]] = lambda name, loader: (
+            nullcontext
+        )
+        self.at_batch: Callable[[str, Any], Any] = lambda name, batch: batch
+        self.modes: list[AbstractContextManager[Any]] = []
         self.at_end: Callable[[], object] = lambda: None
         self._began = time.monotonic()
         self._updated_at: Position = ()

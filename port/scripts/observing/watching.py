@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -19,11 +20,14 @@ from port.scripts.observing.session import Session
 from port.scripts.observing.updates import Updates
 from port.scripts.observing.watch import Enough
 
+EndsEarly = Callable[[str, int], bool]
+"""Whether a pass over a loader, by its name, ends behind so many batches."""
+
 
 def watch_script(
     folder: Path, steps: int, command: Sequence[str], prepare: Callable[[Session, Updates], object] | None = None
 ) -> int:
-    """Run a script and write what it does into the journal; returns the script's exit code.
+    """Run a script for some updates and write what it does into the journal; returns the script's exit code.
 
     Args:
         folder: where the journal goes.
@@ -31,23 +35,40 @@ def watch_script(
         command: FILE ARGUMENTS …, or -m MODULE ARGUMENTS …
         prepare: is given the session before the script begins.
     """
+
+    def attach(session: Session, updates: Updates) -> EndsEarly:
+        enough = Enough(session, steps)
+        session.watch = enough.see
+        if prepare is not None:
+            prepare(session, updates)
+        return enough.ends_early
+
+    return run_observed(folder, command, attach)
+
+
+def run_observed(folder: Path, command: Sequence[str], attach: Callable[[Session, Updates], EndsEarly]) -> int:
+    """Run a script under all observers; returns its exit code.
+
+    Args:
+        folder: where the journal goes.
+        command: FILE ARGUMENTS …, or -m MODULE ARGUMENTS …
+        attach: is given the session before the script begins, and says when a pass over a loader is to end early.
+    """
     session = Session(folder)
-    enough = Enough(session, steps)
-    session.watch = enough.see
     watch_modules(session)
     updates = Updates(session)
     updates.watch()
-    Loading(session, enough.ends_early).watch()
+    Loading(session, attach(session, updates)).watch()
     watch_autograd_functions(session)
     watch_surroundings(session)
     KeptFiles(session).watch()
     torch.compiler.set_stance("force_eager")  # a compiled model is the same model
-    if prepare is not None:
-        prepare(session, updates)
     session.journal.write("begin", python=sys.version.split()[0], torch=torch.__version__)
     name, *arguments = command
     run = partial(run_module, arguments[0], arguments[1:]) if name == "-m" else partial(run_file, name, arguments)
-    with Functions(session):
+    with ExitStack() as entered:
+        for mode in [*session.modes, Functions(session)]:
+            entered.enter_context(mode)
         code = as_a_script(run)
     session.finish({0: "ended", FAULT: "fault"}.get(code, "failed"), code=code)
     return code

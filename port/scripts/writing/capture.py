@@ -50,10 +50,6 @@ class LossPath:
     value: float
 
 
-MOST_CALLS = 64
-"""Calls in training, before the first update, whose running statistics are kept."""
-
-
 @dataclass
 class Copies:
     """The script's modules, optimizers and schedulers as they were before the first update, copied together."""
@@ -84,9 +80,7 @@ class Capture:
         self.copies: Copies | None = None
         self.failure = ""  # why there are no copies
         self.loaders: dict[str, Any] = {}
-        self._buffers: dict[int, dict[int, torch.Tensor]] = {}  # call → a buffer's id → its value before it
         session.computations.keeps = True
-        session.before_call = self._before_call
         session.at_loader = self.loaders.__setitem__
         session.at_backward = self._at_backward
 
@@ -107,23 +101,13 @@ class Capture:
             kept.append(one)
         self.paths.append(LossPath(self._session.iteration, kept, float(loss.detach())))
 
-    def _before_call(self, module: nn.Module, number: int) -> None:
-        """Keep running statistics: the first update's own calls change them, and it begins with what they were."""
-        if self.copies is None and not self.failure and module.training:
-            self._buffers[number] = {id(one): one.detach().clone() for one in module.buffers()}
-            if len(self._buffers) > MOST_CALLS:
-                del self._buffers[next(iter(self._buffers))]
-
     def _copied(self, calls: list[int]) -> Copies:
         copies = self._copied_now()
-        before: dict[int, torch.Tensor] = {}
-        for number in calls:
-            before = {**self._buffers.get(number, {}), **before}  # the first call's
+        before = self._session.statistics.before(calls)  # its own calls change them
         for name, model in self._session.models.roots():
             for buffer, twin in zip(model.buffers(), copies.models[name].buffers(), strict=True):
                 if id(buffer) in before:
                     twin.copy_(before[id(buffer)])
-        self._buffers.clear()
         return copies
 
     def _copied_now(self) -> Copies:

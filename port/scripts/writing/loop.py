@@ -15,6 +15,7 @@ from port.scripts.writing.taken_statements import (
     Taken,
     called_name,
     calls_in,
+    is_guard,
     names_loaded,
     names_set,
     taken_statements,
@@ -36,6 +37,7 @@ class EpochLoop:
         epoch: the variable that counts them.
         every: between two lines about the loss: ``args.log_interval``, or a number; None where that is not plain.
         jumps: breaks and continues within an epoch.
+        evaluates_at_end: whether the evaluation stands behind the loop over the epochs, and not in it.
     """
 
     file: Path
@@ -46,6 +48,7 @@ class EpochLoop:
     epoch: str
     every: ast.expr | None = None
     jumps: list[ast.stmt] = field(default_factory=list)
+    evaluates_at_end: bool = False
 
     def is_free(self, option: str) -> bool:
         """Whether an option is used in what is taken over alone, so that it may be another in the written script."""
@@ -81,7 +84,7 @@ def loop_of(observation: Observation, training: Event, evaluation: Event | None)
     if begun is None or made is None:
         raise UsageError("the batches come from no line of the script's own: call train_step with arrays of yours")
     file = Path(begun["file"])
-    tree = ast.parse(file.read_text("utf-8"))
+    tree = _without_guard(ast.parse(file.read_text("utf-8")), begun)
     scope, statement = _scope(tree, training, made)
     for call in calls_in(tree):
         if called_name(call) == "set_epoch":
@@ -99,7 +102,19 @@ def loop_of(observation: Observation, training: Event, evaluation: Event | None)
     body = _loop_over_batches(tree, begun["line"])
     inside = ast.walk(body) if body is not None else ()
     jumps: list[ast.stmt] = [one for one in inside if isinstance(one, ast.Break | ast.Continue)]
-    return EpochLoop(file, tree, names, taken, epochs, target, _every(body), jumps)
+    evaluated = observation.evaluation[0]["where"] if observation.evaluation else None
+    at_end = loop is not None and evaluated is not None and _is_behind(loop, scope, evaluated)
+    return EpochLoop(file, tree, names, taken, epochs, target, _every(body), jumps, at_end)
+
+
+def _without_guard(tree: ast.Module, begun: Event) -> ast.Module:
+    """A script's source, with what is under its ``if __name__ == "__main__":`` at the top if the epochs' loop is."""
+    for place, one in enumerate(tree.body):
+        if isinstance(one, ast.If) and is_guard(one):
+            if any(isinstance(inner, ast.For) and _runs(inner, begun) for inner in one.body):
+                tree.body[place : place + 1] = one.body
+            break
+    return tree
 
 
 def _scope(tree: ast.Module, loader: Event, made: Event) -> tuple[Sequence[ast.stmt], ast.stmt]:
@@ -141,11 +156,8 @@ def _epochs(scope: Sequence[ast.stmt], begun: Event, made: Event) -> ast.For | N
     Raises:
         UsageError: it is no loop over a range.
     """
-    inside = begun["function"].rpartition(".")[2]
     for statement in scope:
-        calls_it = any(called_name(call) == inside for call in calls_in(statement))
-        holds_it = statement.lineno <= begun["line"] <= (statement.end_lineno or statement.lineno)
-        if not (calls_it or holds_it) or isinstance(statement, Function | ast.ClassDef):
+        if not _runs(statement, begun):
             continue
         if isinstance(statement, ast.For) and any(called_name(call) == "range" for call in calls_in(statement.iter)):
             return statement
@@ -156,6 +168,20 @@ def _epochs(scope: Sequence[ast.stmt], begun: Event, made: Event) -> ast.For | N
             )
         return None
     raise UsageError(f"the loop over the epochs is not where the loader is made ({place_of(made)}): write it around")
+
+
+def _runs(statement: ast.stmt, where: Event) -> bool:
+    """Whether a statement holds a line, or calls the function in which it stands."""
+    if isinstance(statement, Function | ast.ClassDef):
+        return False
+    inside = where["function"].rpartition(".")[2]
+    holds_it = statement.lineno <= where["line"] <= (statement.end_lineno or statement.lineno)
+    return holds_it or any(called_name(call) == inside for call in calls_in(statement))
+
+
+def _is_behind(loop: ast.For, scope: Sequence[ast.stmt], where: Event) -> bool:
+    """Whether a line is run behind a loop alone."""
+    return not _runs(loop, where) and any(_runs(one, where) for one in scope if one.lineno > loop.lineno)
 
 
 def _loop_over_batches(tree: ast.Module, line: int) -> ast.For | None:

@@ -6,27 +6,27 @@ holds, numbers that it draws) is an input, as a batch's own tensors are.
 
 from __future__ import annotations
 
-import ast
-import inspect
 import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
 
 from port.errors import UsageError
 from port.scripts.observing.graph import Computation
-from port.scripts.observing.statements import statement_text
 from port.scripts.wording import place_of
 from port.scripts.writing.capture import LossPath, PathTensor, given_in
+from port.scripts.writing.said_in_source import attribute, defaults_of, part_of, target_of
 
 CLASS = "FromBatchToLoss"
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "__pow__": "**"}
 REFLECTED = {"__rsub__": "-", "__rtruediv__": "/", "__rdiv__": "/", "__rpow__": "**"}
-MOVES = {"torch.Tensor.to", "torch.Tensor.cuda", "torch.Tensor.cpu"}
-"""Calls that only take a batch to its device are left out."""
+MOVES = {"torch.Tensor.to", "torch.Tensor.cuda", "torch.Tensor.cpu", "torch.amp.GradScaler.scale"}
+"""Calls that only take a batch to its device, or scale a loss for its gradients' sake, are left out."""
+
+RESERVED = {"self", "F", "nn", "torch", "graphdef", "masks", "model", "params", "rest", "state"}
+"""Names that the module, or train_step around it, has for something else."""
 
 Varying = frozenset[tuple[int, int]]
 
@@ -147,7 +147,7 @@ class _Writer:
         """``output = self.model(data)``"""
         self._count = 0
         written = self._expression(call)
-        self._names[call.number] = self._free(_target(call) or f"x{len(self._names) + 1}")
+        self._names[call.number] = self._free(target_of(call) or f"x{len(self._names) + 1}")
         return f"{self._names[call.number]} = {written}"
 
     def name(self, number: int) -> str:
@@ -157,7 +157,7 @@ class _Writer:
     def _expression(self, call: Computation) -> str:
         positional, named = call.live if call.live is not None else ((), {})
         given = [self._value(one, call) for one in positional]
-        defaults = _defaults(call.name)
+        defaults = defaults_of(call.name)
         written = {key: self._value(one, call) for key, one in named.items()}  # all are counted
         options = [f"{key}={said}" for key, said in written.items() if key not in defaults or said != defaults[key]]
         method = call.name.rpartition(".")[2]
@@ -165,7 +165,7 @@ class _Writer:
             root, *rest = call.name.split(".")
             if root not in self.modules:
                 self.modules.append(root)
-            written_call = f"{_attribute(['self', root, *rest])}({', '.join([*given, *options])})"
+            written_call = f"{attribute(['self', root, *rest])}({', '.join([*given, *options])})"
             is_cut = call.more.get("has_parameters") and not call.more.get("grad")
             return f"{written_call}.detach()" if is_cut else written_call
         if method in INFIX and len(given) == 2 and not options:
@@ -213,13 +213,13 @@ class _Writer:
             root, *rest = given.told["parameter"].split(".")
             if root not in self.modules:
                 self.modules.append(root)
-            return _attribute(["self", root, *rest])
+            return attribute(["self", root, *rest])
         number = given.call
         while number is not None and (call := self._all.get(number)) is not None and call.name in MOVES:
             (given,) = given_in(call.live)[:1]
             number = given.call
         if number is not None and number in self._names:
-            return _part(self._names[number], given.told.get("output"))
+            return part_of(self._names[number], given.told.get("output"))
         return self._input(given)
 
     def _input(self, given: PathTensor) -> str:
@@ -233,7 +233,7 @@ class _Writer:
         return self._input_names[key]
 
     def _free(self, name: str) -> str:
-        taken = {*self._names.values(), *self.inputs, "self", "F", "nn", "torch"}
+        taken = {*self._names.values(), *self.inputs, *RESERVED}
         candidate, number = name, 2
         while candidate in taken or keyword.iskeyword(candidate):
             candidate, number = f"{name}_{number}", number + 1
@@ -265,52 +265,3 @@ def _needed(calls: Sequence[Computation], outside: set[int]) -> set[int]:
             found.add(number)
             pending += [one.call for one in given_in(by_number[number].live) if one.call is not None]
     return found
-
-
-def _target(call: Computation) -> str | None:
-    """The variable that the script's statement sets to what the call gave: where the call is all of it."""
-    if call.where is None:
-        return None
-    try:
-        (statement,) = ast.parse(statement_text(call.where["file"], call.where["line"])).body
-    except (SyntaxError, ValueError):
-        return None
-    match statement:
-        case ast.Assign(targets=[ast.Name(name)], value=value) if ast.unparse(value) == _spaced(call.where["text"]):
-            return name
-    return None
-
-
-@cache
-def _defaults(name: str) -> dict[str, str]:
-    """What a function's options are by default, as they are written."""
-    found: Any = torch
-    for part in name.split(".")[1:]:
-        found = getattr(found, part, None)
-    try:
-        parameters = inspect.signature(found).parameters
-    except (TypeError, ValueError):
-        return {}
-    return {key: repr(one.default) for key, one in parameters.items() if one.default is not one.empty}
-
-
-def _spaced(text: str) -> str:
-    try:
-        return ast.unparse(ast.parse(text, mode="eval"))
-    except SyntaxError:
-        return text
-
-
-def _attribute(parts: Sequence[str]) -> str:
-    """``self.net[0].weight`` for a path with numbers in it."""
-    written = parts[0]
-    for part in parts[1:]:
-        written += f"[{part}]" if part.isdigit() else f".{part}"
-    return written
-
-
-def _part(name: str, path: str | None) -> str:
-    """A part of what a call gave: ``output[0]``, ``output["loss"]``."""
-    for part in path.split(".") if path else ():
-        name += f"[{part}]" if part.isdigit() else f"[{part!r}]"
-    return name

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Template
 
+from port.scripts.wording import place_of
+from port.scripts.writing.averaging import WeightAverage
+
 MODULE = Template('''\
 """One update of $script in JAX: a batch's loss, its gradients, and the optimizer's step.
 
@@ -17,7 +20,7 @@ The same in PyTorch, up to the loss, is in torch_loss.py.
 
 from __future__ import annotations
 
-from functools import partial
+${context}from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,14 +31,14 @@ from model import load
 
 __all__ = ["State", "create", "load", "make_optimizer", "train_step"]
 
-
+$average
 class State(NamedTuple):
-    """What an update changes: trained parameters; running statistics and random streams; the optimizer's state."""
+    """What an update changes: trained parameters; running statistics and random streams; the optimizer's state.$kept"""
 
     params: Any
     rest: Any
     opt_state: Any
-
+$field
 
 def make_optimizer($parameter) -> optax.GradientTransformation:
     """$optimizer
@@ -49,25 +52,27 @@ def create(model: nnx.Module) -> tuple[Any, State]:
     """The model's structure, and the state before the first update."""
     model.train()
     graphdef, params, rest = nnx.split(model, nnx.Param, ...)
-    return graphdef, State(params, rest, make_optimizer().init(params))
+    return graphdef, State(params, rest, make_optimizer().init(params)$first)
 
 
 @partial(jax.jit, static_argnums=0, ${static}donate_argnums=1)
 def train_step(graphdef: Any, state: State, $rate$parameters$option) -> tuple[State, jax.Array]:
-    """One update: the state behind it, and the loss before it.$about"""
+    """One update: the state behind it, and the loss before it.$about
+    """
 
-    def loss_fn(params: Any, rest: Any, $parameters) -> Any:
+    def loss_fn(params: Any, rest: Any, ${keys}$parameters) -> Any:
         model = nnx.merge(graphdef, params, rest, copy=True)
-        loss = model($inputs)
+$loss
         return loss, nnx.state(model, nnx.Not(nnx.Param))
 
 $gradients
     updates, opt_state = make_optimizer($given).update(gradients, state.opt_state, state.params)
-$scaled    return State(optax.apply_updates(state.params, updates), rest, opt_state), loss
+$scaled    params = optax.apply_updates(state.params, updates)
+$averaging    return State(params, rest, opt_state$behind), loss
 ''')
 ONE = Template("""\
     loss_and_grad = jax.value_and_grad(loss_fn, has_aux=True)
-    (loss, rest), gradients = loss_and_grad(state.params, state.rest, $inputs)""")
+    (loss, rest), gradients = loss_and_grad(state.params, state.rest, $masks$inputs)""")
 SEVERAL = Template("""\
     def add(carry: Any, microbatch: Any) -> Any:
         gradients, rest = carry
@@ -75,7 +80,7 @@ SEVERAL = Template("""\
         return (jax.tree.map(jax.numpy.add, gradients, more), rest), loss
 
     zeros = jax.tree.map(jax.numpy.zeros_like, state.params)
-    (gradients, rest), losses = jax.lax.scan(add, (zeros, state.rest), ($inputs,))
+    (gradients, rest), losses = jax.lax.scan(add, (zeros, state.rest), ($stacked))
     loss = losses.sum()""")
 
 
@@ -93,6 +98,8 @@ class StepFacts:
         takes_rate: whether each update is given its learning rate.
         rate: the learning rate, if an option of the script is it: ``optax`` has ``lr`` in its place.
         rate_option: that option's name.
+        average: of the weights, which an update brings up to date.
+        drops: whether the model draws dropout: a key may then be given, from which all of it is drawn.
     """
 
     script: str
@@ -104,6 +111,8 @@ class StepFacts:
     takes_rate: bool = False
     rate: float | None = None
     rate_option: str | None = None
+    drops: bool = False
+    average: WeightAverage | None = None
 
 
 def step_source(facts: StepFacts) -> str:
@@ -111,26 +120,53 @@ def step_source(facts: StepFacts) -> str:
     imports, body = _optimizer(facts.optax)
     inputs = ", ".join(facts.inputs)
     several = facts.microbatches > 1
-    about = f" Inputs have an axis of {facts.microbatches} microbatches in front." if several else ""
-    about += " The optimizer's rate is 1, and ``lr`` this update's." if facts.takes_rate else ""
+    about = [f"Inputs have an axis of {facts.microbatches} microbatches in front."] if several else []
+    about += ["The optimizer's rate is 1, and ``lr`` this update's."] if facts.takes_rate else []
+    key = f"{facts.microbatches} keys" if several else "a key"
+    about += [f"Dropout is drawn from ``masks``, {key}, if given."] if facts.drops else []
+    average, made = facts.average, ""
+    if average is not None:
+        imports = [*imports, "from port import transforms"]
+        made = "swa_average()" if average.decay is None else f"ema_average({average.decay!r})"
+        made = f'AVERAGE = transforms.{made}\n"""Of the weights, as at {place_of(average.where)}."""\n\n'
+    stacked = [*(["masks"] if facts.drops else []), *facts.inputs]
     has_option = facts.rate is not None
+    options = ["masks: jax.Array | None = None"] if facts.drops else []
+    options += [f"lr: float = {facts.rate!r}"] if has_option else []
+    loss = f"loss = model({inputs})"
+    if facts.drops:
+        imports = [*imports, "from port.nn import shared_masks"]
+        loss = f"with shared_masks(model, masks) if masks is not None else nullcontext():\n            {loss}"
     return MODULE.substitute(
         parameter=f"lr: float = {facts.rate!r}" if has_option else "",
         static='static_argnames="lr", ' if has_option else "",
-        option=f", *, lr: float = {facts.rate!r}" if has_option else "",
+        option=f", *, {', '.join(options)}" if options else "",
+        context="from contextlib import nullcontext\n" if facts.drops else "",
+        keys="masks: Any, " if facts.drops else "",
+        loss=f"        {loss}",
+        kept=" And the parameters' average." if average else "",
+        average=made,
+        field="    average: Any\n" if average else "",
+        first=", AVERAGE.init(jax.tree.map(jax.numpy.copy, params))" if average else "",
+        averaging="    average = AVERAGE.update(params, state.average)\n" if average else "",
+        behind=", average" if average else "",
         given="lr" if has_option else "",
         script=facts.script,
         call=call_of(facts),
         inputs=inputs,
-        imports="\n".join(imports),
+        imports="\n".join(dict.fromkeys(imports)),
         optimizer=facts.optimizer,
         made=facts.made,
         body="\n".join(f"    {line}" if line else "" for line in body),
         parameters=", ".join(f"{name}: jax.Array" for name in facts.inputs),
-        about=about,
+        about="".join(["\n\n", *(f"    {line}\n" for line in about)]).rstrip("\n") if about else "",
         rate="lr: jax.Array | float, " if facts.takes_rate else "",
         scaled="    updates = jax.tree.map(lambda update: lr * update, updates)\n" if facts.takes_rate else "",
-        gradients=(SEVERAL if several else ONE).substitute(inputs=inputs),
+        gradients=(SEVERAL if several else ONE).substitute(
+            inputs=inputs,
+            masks="masks, " if facts.drops else "",
+            stacked=", ".join(stacked) + ("," * (len(stacked) == 1)),
+        ),
     )
 
 

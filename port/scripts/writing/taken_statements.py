@@ -54,7 +54,7 @@ def taken_statements(
     inner = [one for one in before if one.lineno <= last or set(names_set(one)) & more]
     chosen = _backwards(inner, wanted, needed, taken)
     is_inner = scope is not tree.body
-    outer = _backwards([one for one in tree.body if not _is_guard(one)], (), needed, taken) if is_inner else []
+    outer = _backwards([one for one in tree.body if not is_guard(one)], (), needed, taken) if is_inner else []
     at_top = outer if is_inner else chosen
     top = _at_the_top(at_top, taken.options)
     taken.definitions = [one for one in at_top if one in top]
@@ -160,7 +160,8 @@ def _changes(statement: ast.stmt, needed: set[str]) -> bool:
     return False
 
 
-def _is_guard(statement: ast.stmt) -> bool:
+def is_guard(statement: ast.stmt) -> bool:
+    """Whether it is what a script does when it is run, and not when it is imported."""
     return isinstance(statement, ast.If) and "__name__" in names_loaded(statement.test)
 
 

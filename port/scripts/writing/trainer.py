@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Mapping, Sequence
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch.utils import _pytree as pytree
 
 from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.observation import Observation
+from port.scripts.watched_original import WatchedOriginal
 from port.scripts.wording import place_of
+from port.scripts.writing.averaging import WeightAverage
 from port.scripts.writing.loop import EpochLoop, loop_of
 from port.scripts.writing.loss_source import LossSource
+from port.scripts.writing.lower_precision import precision_of
 from port.scripts.writing.original_source import original_source
+from port.scripts.writing.same_data import check_data
 from port.scripts.writing.step_source import StepFacts
 from port.scripts.writing.trainer_source import TrainerFacts, trainer_source
 
 OWN_NAMES = {
     *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
     *("keeper", "kept", "loaders", "loss", "main", "np", "number", "record", "recorder", "snapshot", "state", "step"),
-    *("torch", "training"),
+    *("batches", "evaluated", "given", "held_out", "mapping", "model", "run", "together", "torch", "training"),
 }
 """Names in train.py that a script's own must not take."""
 
@@ -55,13 +54,12 @@ def write_trainer(
     """
     from port.translation.codegen.emit import formatted
 
-    if step.microbatches > 1:
-        raise UsageError(f"an update is of {step.microbatches} microbatches: stack as many for each call of train_step")
     if step.takes_rate:
         raise UsageError("the script sets the learning rate by hand: compute it before each call of train_step")
     parts = _parts(source, observation)
     training = _loader(observation, next(iter({told["batch"] for told in source.told})))
-    evaluation, remarks = _evaluation(observation, source)
+    _check_microbatches(training, step.microbatches)
+    evaluation, is_average, remarks = _evaluation(observation, source, step.average)
     loop = loop_of(observation, training, evaluation)
     _check_name(loop)
     if evaluation is not None and "evaluation" not in loop.loaders:
@@ -79,17 +77,31 @@ def write_trainer(
         epoch=loop.epoch if loop.epoch not in OWN_NAMES else "epoch",
         every=_every(loop),
         evaluation=place_of(observation.evaluation[0]["where"]) if evaluation is not None else None,
+        evaluates_at_end=loop.evaluates_at_end,
         batches=batches,
         rate=step.rate_option if step.rate_option not in written_for else None,
         forks=any(one["workers"] for one in observation.loaders),
+        microbatches=step.microbatches,
+        drops=step.drops,
+        evaluates_average=is_average,
     )
     (folder / "original.py").write_text(original, "utf-8")
     try:
-        _check_data(folder / "original.py", loop, loaders, training, evaluation)
+        check_data(folder / "original.py", loop, loaders, training, evaluation)
     except UsageError:
         (folder / "original.py").unlink()
         raise
     (folder / "train.py").write_text(formatted(trainer_source(facts)), "utf-8")
+    watched = WatchedOriginal(
+        modules=source.modules,
+        parts=tuple(parts.values()),
+        training=training["name"],
+        evaluation=evaluation["name"] if evaluation is not None else None,
+        microbatches=step.microbatches,
+        averages={step.average.of: step.average.name} if step.average is not None and is_average else {},
+        precisions=("float64",) if precision_of(observation) is not None else ("float64", "float32"),
+    )
+    watched.write(folder)
     return [*remarks, *_remarks(loop, written_for, observation)]
 
 
@@ -111,28 +123,62 @@ def _loader(observation: Observation, name: str) -> Event:
     return next(one for one in observation.loaders if one["name"] == name)
 
 
-def _evaluation(observation: Observation, source: LossSource) -> tuple[Event | None, list[str]]:
-    """The loader of the evaluation, and what of it is not taken over."""
+def _check_microbatches(training: Event, count: int) -> None:
+    """Whether every update is of whole microbatches, all of one size.
+
+    Raises:
+        UsageError: some are left over at an epoch's end.
+    """
+    if count == 1:
+        return
+    batches, examples, size = training["batches"], training["length"], training["batch_size"]
+    is_whole = training["drop_last"] or (examples is not None and size and examples % size == 0)
+    if not batches or batches % count or not is_whole:
+        raise UsageError(
+            f"an update is of {count} batches of {training['name']}, which has {batches} in an epoch"
+            f"{'' if is_whole else ', the last of them smaller'}: what is left over at its end goes into the next "
+            "epoch's gradients, or is lost. Drop it (drop_last=True, a length that divides), or write the loop around "
+            "train_step"
+        )
+
+
+def _evaluation(
+    observation: Observation, source: LossSource, average: WeightAverage | None
+) -> tuple[Event | None, bool, list[str]]:
+    """The loader of the evaluation, whether the weights' average is evaluated, and what of it is not taken over."""
     events = observation.evaluation
     if not events:
-        return None, []
+        return None, False, []
     where = place_of(events[0]["where"])
     batch = next((event for event in events if event["event"] == "batch"), None)
     if batch is None:
-        return None, [f"{where}: the evaluation's batches are from no DataLoader: model.eval(), and the loss of arrays"]
+        return (
+            None,
+            False,
+            [f"{where}: the evaluation's batches are from no DataLoader: model.eval(), and the loss of arrays"],
+        )
     called = {
         event["name"].partition(".")[0] for event in events if event["event"] == "call" and event["has_parameters"]
     }
+    is_average = average is not None and called == {average.name}
     others = called - set(source.modules)
-    if others:
-        return None, [f"{where}: the evaluation is of {', '.join(sorted(others))}, which train_step does not train"]
+    if others and not is_average:
+        return (
+            None,
+            False,
+            [f"{where}: the evaluation is of {', '.join(sorted(others))}, which train_step does not train"],
+        )
     if not all(told["part"] in batch["parts"] for told in source.told):
-        return None, [f"{where}: the evaluation's batches have other parts than training's: write it with model.eval()"]
-    remark = f"{where}: train.py's evaluation, behind each epoch, is the mean over examples of training's loss"
+        return (
+            None,
+            False,
+            [f"{where}: the evaluation's batches have other parts than training's: write it with model.eval()"],
+        )
+    remark = f"{where}: train.py's evaluation is the mean over examples of training's loss"
     lines = list(dict.fromkeys(place_of(event["where"]) for event in events if event["event"] == "number"))
     if lines:
         remark += f"; numbers that the original makes there besides are to be written: {', '.join(lines)}"
-    return _loader(observation, batch["name"]), [remark]
+    return _loader(observation, batch["name"]), is_average, [remark]
 
 
 def _check_name(loop: EpochLoop) -> None:
@@ -174,69 +220,6 @@ def _every(loop: EpochLoop) -> str:
         case ast.Constant(value=int() as value) if value > 0:
             return str(value)
     return "10"
-
-
-def _check_data(
-    file: Path, loop: EpochLoop, loaders: Mapping[str, Any], training: Event, evaluation: Event | None
-) -> None:
-    """Whether original.py gives the loaders that the script had.
-
-    Raises:
-        UsageError: it does not, or fails.
-    """
-    line = place_of((training["constructed"] or training)["where"])
-    try:
-        spec = spec_from_file_location("written_original", file)
-        assert spec is not None and spec.loader is not None
-        module = sys.modules["written_original"] = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        made, _ = module.data(module.options().parse_args(sys.argv[1:]))
-        pairs = {"training": loaders[training["name"]]}
-        if evaluation is not None:
-            pairs["evaluation"] = loaders[evaluation["name"]]
-        found = {role: difference_of(theirs, made[role]) for role, theirs in pairs.items()}
-    except (Exception, SystemExit) as error:
-        first = (str(error).splitlines() or [""])[0][:200]
-        raise UsageError(
-            f"{line}: the data cannot be made by the lines before it alone ({type(error).__name__}: {first}): write "
-            "the loop around train_step, with the DataLoader as it is"
-        ) from error
-    finally:
-        sys.modules.pop("written_original", None)
-    for role, difference in found.items():
-        if difference:
-            raise UsageError(
-                f"{line}: made by its own lines alone, the data of {loop.loaders[role]} is another ({difference}), as "
-                "where it is drawn behind other draws: seed a generator of its own, or save it, and observe it again"
-            )
-
-
-def difference_of(ours: Any, theirs: Any) -> str:
-    """What two DataLoaders have not in common; empty where nothing is seen: settings, length, and some examples."""
-    for name in ("batch_size", "drop_last"):
-        if getattr(ours, name) != getattr(theirs, name):
-            return f"{name} {getattr(ours, name)} and {getattr(theirs, name)}"
-    for name in ("sampler", "dataset"):
-        if type(getattr(ours, name)).__qualname__ != type(getattr(theirs, name)).__qualname__:
-            return f"another {name}"
-    if not hasattr(ours.dataset, "__getitem__") or len(ours.dataset) != len(theirs.dataset):
-        return "no examples by number, or another length"
-    for index in sorted({0, len(ours.dataset) // 2, len(ours.dataset) - 1}):
-        one, other = (_example(loader.dataset, index) for loader in (ours, theirs))
-        if len(one) != len(other) or not all(map(_is_same, one, other)):
-            return f"example {index}"
-    return ""
-
-
-def _example(dataset: Any, index: int) -> list[Any]:
-    torch.manual_seed(0)  # transforms draw
-    return list(pytree.tree_leaves(dataset[index]))
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one.dtype == other.dtype and torch.equal(one, other)
-    return bool(one == other) if isinstance(one, bool | int | float | str) else repr(one) == repr(other)
 
 
 def _remarks(loop: EpochLoop, written_for: dict[str, Any], observation: Observation) -> list[str]:

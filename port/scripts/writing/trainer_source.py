@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import Template
+from textwrap import indent
 from typing import Any
 
 TEXT = Template('''\
@@ -19,9 +20,8 @@ Options that train_step.py was written for (WRITTEN_FOR) keep their values: `por
 from __future__ import annotations
 
 import argparse
-${multiprocessing}import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+${iterating}${multiprocessing}import sys
+from contextlib import nullcontext
 ${partial}from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import torch
-${nnx}
+from flax import nnx
+
 ${beside}from original import data, options$late
 from train_step import State, create, load, train_step$late
 
@@ -48,6 +49,7 @@ def arguments() -> argparse.Namespace:
     own.add_argument("$checkpoints", dest="jax_checkpoints", type=Path, default=CHECKPOINTS, metavar="FOLDER")
     own.add_argument("$resume", dest="jax_resume", action="store_true", help="go on from the last checkpoint")
     own.add_argument("$record", dest="jax_record", type=Path, metavar="FILE", help="each update's loss goes there")
+    own.add_argument("$updates", dest="jax_updates", type=int, metavar="N", help="of a recorded run: it ends there")
     own.add_argument("$float64", dest="jax_float64", action="store_true", help="weights and inputs in float64")
     args = parser.parse_args()
     for name, value in WRITTEN_FOR.items():
@@ -64,7 +66,7 @@ def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:
     given = ($given)
     return tuple(one.astype(dtype) if np.issubdtype(one.dtype, np.floating) else one for one in given)
 
-$evaluate
+$together$evaluate
 def main() -> None:
     """Train, from the original's first weights or from a checkpoint."""
     args = arguments()
@@ -72,7 +74,11 @@ def main() -> None:
     dtype = "float64" if args.jax_float64 else "float32"
 $forks    loaders, epochs = data(args)
     training = loaders["training"]
-$length    graphdef, state = create(load(param_dtype=dtype))
+$length    run = recorded_run(args)
+    model = load(param_dtype=dtype)
+    if run:
+        run.begin(model)
+    graphdef, state = create(model)
     step, done = 0, -1
     keeper = ocp.CheckpointManager(args.jax_checkpoints.resolve(), options=ocp.CheckpointManagerOptions(max_to_keep=1))
     if args.jax_resume:
@@ -83,17 +89,25 @@ $length    graphdef, state = create(load(param_dtype=dtype))
         torch.set_rng_state(torch.from_numpy(np.array(kept["order"])))
     elif keeper.latest_step() is not None:
         sys.exit(f"there are checkpoints in {args.jax_checkpoints}: $resume goes on from them; or name another folder")
-    with recorder(args.jax_record, step) as record, keeper:
+    with run.recording(step) if run else nullcontext(), keeper:
         for number, $epoch in enumerate(epochs):
             if number <= done:
                 continue
-            for batch_number, batch in enumerate(training):
-                state, loss = train_step(graphdef, state, *arrays(batch, dtype)$rate)
-                record(step, loss=loss)
+            batches = run.batches(training, step) if run else training
+            for batch_number, given in enumerate($updating):
+                state, loss = train_step(graphdef, state, *given$options)
+                if run:
+                    run.record(step, loss=loss)
                 step += 1
                 if batch_number % $every == 0:
                     print(f"epoch {$epoch}, batch {batch_number}: loss {float(loss):.6f}", flush=True)
-$evaluated            keeper.save(number, args=ocp.args.StandardSave(snapshot(state, step)))
+            if run and run.is_over:
+                break
+$evaluated            if run:
+                run.flush()
+            keeper.save(number, args=ocp.args.StandardSave(snapshot(state, step)))
+$at_end    if run:
+        run.end(nnx.merge(graphdef, state.params, state.rest))
 
 
 def snapshot(state: State, step: int) -> dict[str, Any]:
@@ -101,13 +115,14 @@ def snapshot(state: State, step: int) -> dict[str, Any]:
     return {"state": state, "step": step, "order": torch.get_rng_state().numpy()}
 
 
-def recorder(path: Path | None, step: int) -> AbstractContextManager[Callable[..., object]]:
-    """What is given each update's loss."""
-    if path is None:
-        return nullcontext(lambda step, **values: None)
-    from port import Recorder
+def recorded_run(args: argparse.Namespace) -> Any:
+    """Under $record: what has the original's data in its order, its dropout, and writes each update down."""
+    if args.jax_record is None:
+        return None
+    from port.scripts.recording.written_run import RecordedRun
 
-    return Recorder(path, resume_at=step) if step else Recorder(path)
+    mapping = Path(__file__).with_name("model.mapping.toml")
+    return RecordedRun(args.jax_record, mapping, steps=args.jax_updates$microbatches)
 
 
 if __name__ == "__main__":
@@ -118,7 +133,7 @@ EVALUATE = Template('''
 @partial(jax.jit, static_argnums=0)
 def evaluation_loss(graphdef: Any, state: State, $parameters) -> jax.Array:
     """The loss of a batch in evaluation mode."""
-    model = nnx.merge(graphdef, state.params, state.rest, copy=True)
+    model = nnx.merge(graphdef, state.${params}, state.rest, copy=True)
     model.eval()
     return model($inputs)
 
@@ -136,15 +151,33 @@ def evaluate(graphdef: Any, state: State, loader: Any, dtype: Any) -> float:
     return total / count
 
 ''')
-EVALUATED = """\
-            print(f"epoch {$epoch}: evaluation loss {evaluate(graphdef, state, loaders['evaluation'], dtype):.6f}")
-"""
+EVALUATED = Template("""\
+held_out = run.drawn(loaders["evaluation"], step) if run else loaders["evaluation"]
+evaluated = evaluate(graphdef, state, held_out, dtype)
+if run:
+    run.evaluation(step, loss=evaluated)
+print(f"epoch {$epoch}: evaluation loss {evaluated:.6f}")
+""")
+TOGETHER = Template('''
+
+def together(batches: Iterable[Any], dtype: Any) -> Iterator[tuple[np.ndarray, ...]]:
+    """For each update its $count batches, stacked."""
+    given = (arrays(batch, dtype) for batch in batches)
+    while group := list(islice(given, $count)):
+        yield tuple(np.stack(parts) for parts in zip(*group, strict=True))
+
+''')
+ITERATING = "from collections.abc import Iterable, Iterator\nfrom itertools import islice\n"
 FORKS = """\
     multiprocessing.set_start_method("spawn")  # of the loaders' workers: a fork would lose JAX's threads
 """
+WHOLE = Template("""\
+    if len(training) % $count:
+        sys.exit(f"an update is of $count batches, and {len(training)} in an epoch leave some over")
+""")
 LENGTH = Template("""\
-    if len(training) != $batches:
-        sys.exit(f"the schedule of train_step.py counts $batches updates an epoch, and these are {len(training)}")
+    if $updates != $batches:
+        sys.exit(f"the schedule of train_step.py counts $batches updates an epoch, and these are {$updates}")
 """)
 
 
@@ -163,9 +196,13 @@ class TrainerFacts:
         epoch: the variable that counts epochs.
         every: between two lines about the loss.
         evaluation: the original's line that evaluates; None where there is no evaluation.
+        evaluates_at_end: whether it evaluates once, behind all epochs.
         batches: an epoch's updates, where a schedule counts them.
         rate: the option that is the learning rate, if train_step takes it.
         forks: whether the loaders have workers.
+        microbatches: of an update.
+        drops: whether train_step may be given the key of its dropout.
+        evaluates_average: whether the weights' average is evaluated.
     """
 
     script: str
@@ -178,9 +215,19 @@ class TrainerFacts:
     epoch: str = "epoch"
     every: str = "10"
     evaluation: str | None = None
+    evaluates_at_end: bool = False
     batches: int | None = None
     rate: str | None = None
     forks: bool = False
+    microbatches: int = 1
+    drops: bool = False
+    evaluates_average: bool = False
+
+
+def own_flags(flags: Sequence[str]) -> dict[str, str]:
+    """The options of a written trainer's own, beside its original's flags: ``record`` is ``--record``."""
+    names = ("checkpoints", "resume", "record", "updates", "float64")
+    return {name: f"--{name}" if f"--{name}" not in flags else f"--jax-{name}" for name in names}
 
 
 def trainer_source(facts: TrainerFacts) -> str:
@@ -188,15 +235,24 @@ def trainer_source(facts: TrainerFacts) -> str:
     inputs = list(facts.parts)
     given = [_part(facts.parts[name], facts.orders[name]) for name in inputs]
     moved = any(list(order) != sorted(order) for order in facts.orders.values())
-    own = {name: f"--{name}" for name in ("checkpoints", "resume", "record", "float64")}
-    own = {name: flag if flag not in facts.flags else f"--jax-{name}" for name, flag in own.items()}
     evaluate = ""
     if facts.evaluation is not None:
         parameters = ", ".join(f"{name}: jax.Array" for name in inputs)
-        evaluate = EVALUATE.substitute(parameters=parameters, inputs=", ".join(inputs), where=facts.evaluation)
-    evaluated = Template(EVALUATED).substitute(epoch=facts.epoch) if facts.evaluation is not None else ""
+        params = "average.average" if facts.evaluates_average else "params"
+        evaluate = EVALUATE.substitute(
+            parameters=parameters, inputs=", ".join(inputs), where=facts.evaluation, params=params
+        )
+    count, several = facts.microbatches, facts.microbatches > 1
+    length = LENGTH.substitute(batches=facts.batches, updates=_updates(facts)) if facts.batches is not None else ""
+    options = ["masks=run.masks(step) if run else None"] if facts.drops else []
+    options += [f"lr=args.{facts.rate}"] if facts.rate else []
+    evaluated = EVALUATED.substitute(epoch=facts.epoch) if facts.evaluation is not None else ""
+    if facts.evaluates_at_end and evaluated:
+        evaluated, at_end = "", indent(f"if not (run and run.is_over):\n{indent(evaluated, ' ' * 4)}", " " * 8)
+    else:
+        evaluated, at_end = indent(evaluated, " " * 12), ""
     return TEXT.substitute(
-        own,
+        own_flags(facts.flags),
         script=facts.script,
         command=facts.command,
         beside=f"sys.path.append({facts.folder!r})  # what {facts.script} imports\n\n" if facts.folder else "",
@@ -206,15 +262,24 @@ def trainer_source(facts: TrainerFacts) -> str:
         given="".join(f"{one}, " for one in given),
         evaluate=evaluate,
         evaluated=evaluated,
+        at_end=at_end,
+        together=TOGETHER.substitute(count=count) if several else "",
+        iterating=ITERATING if several else "",
+        updating="together(batches, dtype)" if several else "(arrays(batch, dtype) for batch in batches)",
+        microbatches=f", microbatches={count}" if several else "",
         partial="from functools import partial\n" if evaluate else "",
-        nnx="from flax import nnx\n" if evaluate else "",
-        length=LENGTH.substitute(batches=facts.batches) if facts.batches is not None else "",
-        rate=f", lr=args.{facts.rate}" if facts.rate else "",
+        length=length + (WHOLE.substitute(count=count) if several else ""),
+        options="".join(f", {one}" for one in options),
         forks=FORKS if facts.forks else "",
         multiprocessing="import multiprocessing\n" if facts.forks else "",
         epoch=facts.epoch,
         every=facts.every,
     )
+
+
+def _updates(facts: TrainerFacts) -> str:
+    """The updates of an epoch, as source."""
+    return "len(training)" if facts.microbatches == 1 else f"len(training) // {facts.microbatches}"
 
 
 def _part(path: str, order: Sequence[int]) -> str:

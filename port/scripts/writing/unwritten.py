@@ -18,7 +18,22 @@ def reasons_against(observation: Observation, paths: list[LossPath]) -> list[str
 
 
 def remarks_beside(observation: Observation) -> list[str]:
-    """What an update does besides, and is written by hand."""
+    """What an update does besides, and otherwise."""
+    found = []
+    for event in _first_of_each(observation.steps, "autocast"):
+        if event["enabled"]:
+            found.append(
+                f"{place_of(event['where'])}: autocast to {event['dtype'].removeprefix('torch.')} is not taken over, "
+                "the update computes in float32 (load(dtype=jnp.bfloat16) has all layers in bfloat16); so it is "
+                "compared in float64, where autocast casts nothing"
+            )
+    if any(event["enabled"] for event in _first_of_each(observation.steps, "scaler")):
+        found.append("GradScaler is left out: only gradients in float16 need their loss scaled")
+    return found
+
+
+def remarks_on_averages(observation: Observation) -> list[str]:
+    """An average that is written by hand."""
     return [
         f"{place_of(event['where'])} keeps an average of the weights: optax.incremental_update, or "
         "port.optim.averaged_state"
@@ -46,6 +61,8 @@ def remarks_around(observation: Observation) -> list[str]:
 
 def rate_is_given(observation: Observation) -> bool:
     """Whether the script sets the learning rate by hand, one for all groups, and nothing else: train_step takes it."""
+    if _descends_by_hand(observation):
+        return True
     by_hand = {one["option"] for one in observation.differences if one["kind"] == "option" and one["set_at"]}
     updates = [e for step in observation.steps for e in step if _is_update(e) and not e["by_hand"]]
     kinds = {one["kind"].rpartition(".")[2] for one in observation.optimizers}
@@ -53,13 +70,22 @@ def rate_is_given(observation: Observation) -> bool:
     return by_hand == {"lr"} and is_one and kinds <= PROPORTIONAL
 
 
+def _descends_by_hand(observation: Observation) -> bool:
+    """Whether each update is gradient descent that the script writes itself, with a rate."""
+    updates = [[e for e in step if _is_update(e)] for step in observation.steps]
+    return all(len(one) == 1 and one[0]["by_hand"] and one[0]["rate"] is not None for one in updates)
+
+
 def _of_updates(observation: Observation) -> list[str]:
     found = []
     updates = {(e["name"] if not e["by_hand"] else "") for step in observation.steps for e in step if _is_update(e)}
     by_hand = _first_of_each(observation.steps, "update")
-    if "" in updates:
+    if "" in updates and not _descends_by_hand(observation):
         where = next(place_of(event["where"]) for event in by_hand if event["by_hand"])
-        found.append(f"the script updates its weights by hand ({where}): say it with optax.sgd and the rate")
+        found.append(
+            f"the script updates its weights by hand ({where}), otherwise than by p.add_(p.grad, alpha=-rate): say it "
+            "with optax"
+        )
     if len(updates) > 1:
         names = ", ".join(sorted(updates))
         found.append(f"{len(updates)} optimizers step in turn ({names}), and one update is written so far")
@@ -73,10 +99,12 @@ def _of_updates(observation: Observation) -> list[str]:
 
 def _of_the_step(observation: Observation) -> list[str]:
     found = []
-    for event in _first_of_each(observation.steps, "autocast", "scaler"):
-        if event["event"] == "autocast" and event["enabled"]:
+    scaler = [event for event in observation.steps[0] if event["event"] == "scaler" and event["enabled"]]
+    for event in _first_of_each(observation.steps, "clip"):
+        if scaler and not any(one["method"] == "unscale_" for one in scaler):
             found.append(
-                f"autocast at {place_of(event['where'])}: load(dtype=jnp.bfloat16) computes so, other layers do"
+                f"{place_of(event['where'])} clips gradients that GradScaler has scaled: scaler.unscale_(optimizer) "
+                "before it, as PyTorch's documentation has it"
             )
     for one in observation.differences:
         if one["kind"] == "option" and one["set_at"] and not rate_is_given(observation):

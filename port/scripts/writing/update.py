@@ -17,18 +17,38 @@ import port
 from port.errors import PortError, UsageError
 from port.scripts.events import Event, read_events
 from port.scripts.observation import Observation
-from port.scripts.wording import group_options, place_of
+from port.scripts.wording import place_of
+from port.scripts.writing.averaging import average_of
 from port.scripts.writing.capture import Capture, Copies, LossPath
 from port.scripts.writing.free_rate import free_rate
 from port.scripts.writing.loss_source import CLASS, LossSource, inputs_of, loss_source, varying_numbers
+from port.scripts.writing.lower_precision import in_precision, precision_of, scale_of
+from port.scripts.writing.optimizing import (
+    freeze_the_others,
+    optimizer_event,
+    optimizer_of,
+    optimizer_words,
+    rates_of,
+    schedulers_of,
+    stepped,
+    updates_per_epoch,
+)
 from port.scripts.writing.proof import StepProof, TorchUpdates, prove
 from port.scripts.writing.step_source import StepFacts, call_of, step_source
 from port.scripts.writing.trainer import write_trainer
-from port.scripts.writing.unwritten import rate_is_given, reasons_against, remarks_around, remarks_beside
+from port.scripts.writing.unwritten import (
+    rate_is_given,
+    reasons_against,
+    remarks_around,
+    remarks_beside,
+    remarks_on_averages,
+)
 
 FOLDER, RESULT = "written", "written.json"
 REPLAY_LIMIT = 1e-4
 """By how much a float32 loss that is computed again may differ from the observed one, relatively."""
+LOW_REPLAY_LIMIT = 2e-2
+"""And one that autocast computes in a lower precision."""
 
 
 def write_update(work: Path, script: str, capture: Capture) -> None:
@@ -46,6 +66,8 @@ def write_update(work: Path, script: str, capture: Capture) -> None:
         try:
             proof, written = _written(work / FOLDER, script, observation, capture.paths, capture.copies)
             result["call"] = call_of(written.facts)
+            if written.facts.average is None:
+                result["remarks"] += remarks_on_averages(observation)
             trainer = _trainer(work / FOLDER, observation, capture, written)
             result["no_trainer"], result["remarks"] = trainer["reason"], [*result["remarks"], *trainer["remarks"]]
             result["proof"] = {
@@ -77,20 +99,20 @@ def _written(
     folder.parent.mkdir(parents=True, exist_ok=True)
     module = _module(source, copies, folder.parent / "torch_loss.py")
     example = inputs_of(paths[0], varying)
-    _freeze_the_others(module, observation, copies)
-    _check_replayed(module, example, paths[0].value)
+    optimizer = optimizer_of(observation, copies, module)
+    freeze_the_others(module, optimizer)
+    _check_replayed(module, example, paths[0].value / scale_of(observation), precision_of(observation))
     translation = port.translate(module, tuple(example.values()), name="model")
     if translation.unwritten:
         raise UsageError(f"the model has what no pair speaks of: {', '.join(map(str, translation.unwritten))}")
     write_folder(translation, folder, name="model")
     (folder / "torch_loss.py").write_text((folder.parent / "torch_loss.py").read_text("utf-8"), "utf-8")
-    optimizer = _optimizer(observation, copies)
     options, clip = _around(observation, module)
-    schedulers = _schedulers(observation, copies)
-    rates = _rates(observation) if rate_is_given(observation) else []
+    schedulers = schedulers_of(observation, copies)
+    rates = rates_of(observation) if rate_is_given(observation) else []
     for group in optimizer.param_groups if rates else ():
         group["lr"] = 1.0  # train_step multiplies by the rate that it is given
-    per_epoch = _updates_per_epoch(observation, len(updates[0])) if schedulers else None
+    per_epoch = updates_per_epoch(observation, len(updates[0])) if schedulers else None
     write = partial(
         port.optax_source,
         optimizer,
@@ -101,20 +123,23 @@ def _written(
         **options,
     )
     free = None
-    if not rates and "lr" not in source.inputs:
-        free = free_rate(observation, _optimizer_event(observation), optimizer, schedulers, write)
+    event = optimizer_event(observation)
+    if event is not None and not rates and "lr" not in source.inputs:
+        free = free_rate(observation, event, optimizer, schedulers, write)
     facts = StepFacts(
         script,
         source.inputs,
         len(updates[0]),
         free.optax if free else write(),
-        *_optimizer_words(observation),
+        *optimizer_words(observation),
         takes_rate=bool(rates),
         rate=free.value if free else None,
         rate_option=free.option if free else None,
+        drops=bool(translation.draws.get(True, ())),
+        average=average_of(observation, copies.models),
     )
     (folder / "train_step.py").write_text(formatted(step_source(facts)), "utf-8")
-    in_step = [copies.schedulers[name] for name in _stepped(observation.steps[0])]
+    in_step = [copies.schedulers[name] for name in stepped(observation.steps[0])]
     side = TorchUpdates(_in_float64(module, optimizer), optimizer, in_step, clip)
     batches = [[_double(inputs_of(path, varying)) for path in one] for one in updates]
     proof = prove(side, batches, rates, folder, translation)
@@ -160,27 +185,18 @@ def _module(source: LossSource, copies: Copies, file: Path) -> torch.nn.Module:
     return module
 
 
-def _optimizer(observation: Observation, copies: Copies) -> torch.optim.Optimizer:
-    (found,) = [one for name, one in copies.optimizers.items() if name in _stepping(observation)]
-    return found
-
-
-def _freeze_the_others(module: torch.nn.Module, observation: Observation, copies: Copies) -> None:
-    """Parameters that the optimizer does not have are not trained: a teacher's, a trunk's."""
-    trained = {id(one) for group in _optimizer(observation, copies).param_groups for one in group["params"]}
-    for parameter in module.parameters():
-        if id(parameter) not in trained:
-            parameter.requires_grad_(False)
-
-
-def _check_replayed(module: torch.nn.Module, example: dict[str, torch.Tensor], observed: float) -> None:
+def _check_replayed(
+    module: torch.nn.Module, example: dict[str, torch.Tensor], observed: float, precision: Event | None
+) -> None:
     """Whether the written path gives the loss that the script had; where a model draws, two runs differ anyway.
 
     Raises:
         UsageError: it gives another.
     """
-    first, second = (float(copy.deepcopy(module)(**example).detach()) for _ in range(2))
-    if first == second and abs(first - observed) > REPLAY_LIMIT * max(1.0, abs(observed)):
+    with in_precision(precision):
+        first, second = (float(copy.deepcopy(module)(**example).detach()) for _ in range(2))
+    limit = REPLAY_LIMIT if precision is None else LOW_REPLAY_LIMIT
+    if first == second and abs(first - observed) > limit * max(1.0, abs(observed)):
         raise UsageError(f"the path that was seen gives the loss {first:.6g}, and the script's was {observed:.6g}")
 
 
@@ -191,12 +207,6 @@ def _updates(paths: Sequence[LossPath]) -> list[list[LossPath]]:
         by_iteration.setdefault(path.iteration, []).append(path)
     updates = list(by_iteration.values())
     return [one for one in updates if len(one) == len(updates[0])]
-
-
-def _rates(observation: Observation) -> list[float]:
-    """The learning rate of each update, where the script sets it by hand."""
-    events = [next(e for e in step if e["event"] == "update") for step in observation.steps]
-    return [event["groups"][0]["lr"] for event in events]
 
 
 def _around(observation: Observation, module: torch.nn.Module) -> tuple[dict[str, Any], Callable[[], object]]:
@@ -220,49 +230,6 @@ def _around(observation: Observation, module: torch.nn.Module) -> tuple[dict[str
     norm_type = float(given[1]) if len(given) > 1 and isinstance(given[1], int | float) else 2.0
     options = {"clip_norm": given[0]} if norm_type == 2.0 else {"clip_norm": given[0], "norm_type": norm_type}
     return options, partial(torch.nn.utils.clip_grad_norm_, trained, given[0], norm_type)
-
-
-def _schedulers(observation: Observation, copies: Copies) -> list[Any]:
-    names = [*_stepped(observation.steps[0]), *_stepped(observation.epoch)]
-    return [copies.schedulers[name] for name in dict.fromkeys(names)]
-
-
-def _stepped(events: Sequence[Event]) -> list[str]:
-    return [event["name"] for event in events if event["event"] == "schedule"]
-
-
-def _stepping(observation: Observation) -> set[str]:
-    return {event["name"] for event in observation.steps[0] if event["event"] == "update"}
-
-
-def _updates_per_epoch(observation: Observation, microbatches: int) -> int | None:
-    """Between two steps of the scheduler; None where it is stepped with every update.
-
-    Raises:
-        UsageError: it is stepped at other times, and how long an epoch is is not known.
-    """
-    if _stepped(observation.steps[0]):
-        return None
-    names = {event["name"] for event in observation.steps[0] if event["event"] == "batch"}
-    lengths = [loader["batches"] for loader in observation.loaders if loader["name"] in names and loader["batches"]]
-    if not lengths:
-        where = next(place_of(event["where"]) for event in observation.epoch if event["event"] == "schedule")
-        raise UsageError(f"{where} steps a scheduler behind an epoch, and how many updates that has is not seen")
-    return int(lengths[0]) // microbatches
-
-
-def _optimizer_event(observation: Observation) -> Event:
-    (event,) = [one for one in observation.optimizers if one["name"] in _stepping(observation)]
-    return event
-
-
-def _optimizer_words(observation: Observation) -> tuple[str, str]:
-    """What the optimizer is, and the line that makes it."""
-    event = _optimizer_event(observation)
-    groups = " | ".join(dict.fromkeys(group_options(group["options"]) for group in event["groups"]))
-    where = (event["constructed"] or {}).get("where")
-    made = f"{Path(where['file']).name}:{where['line']}" if where else "no line of the script's own"
-    return f"{event['kind'].rpartition('.')[2]}, {groups}.", made
 
 
 def _in_float64(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> torch.nn.Module:

@@ -230,6 +230,15 @@ def test_bytes_of_any_kind_are_read_or_named(tmp_path: Path, format: str) -> Non
     assert refused > 50
 
 
+@pytest.mark.parametrize("length", [*range(64, 2048, 8), 0x3C, 0x8B1F])
+def test_a_header_of_any_length_is_safetensors(tmp_path: Path, length: int) -> None:
+    """640 is how a pickle begins, 0x3c how HTML does, 0x8b1f how gzip does."""
+    header = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+    contents = struct.pack("<Q", length) + header.ljust(length) + np.array([1, 2], np.float32).tobytes()
+    (tmp_path / "weights.safetensors").write_bytes(contents)
+    assert_holds(tmp_path / "weights.safetensors", {"a": np.array([1, 2], np.float32)})
+
+
 def test_places_where_nothing_is(tmp_path: Path) -> None:
     with pytest.raises(BrokenWeights, match="there is no such file or folder"):
         open_checkpoint(tmp_path / "missing")

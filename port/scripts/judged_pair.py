@@ -1,0 +1,108 @@
+"""A script and the trainer that was written of it, as `port train` starts them: both unchanged, in each precision."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from port.errors import UsageError
+from port.scripts.observation import Observation
+from port.scripts.watched_original import FOLDER, WatchedOriginal
+from port.scripts.writing.trainer_source import own_flags
+from port.training import Outcome, Pairing, Trainer
+
+ENTRY = Path(__file__).with_name("recording") / "__main__.py"
+UPDATES = 200
+"""That are judged where nobody says how many."""
+
+
+@dataclass(frozen=True)
+class JudgedPair:
+    """Both sides.
+
+    Attributes:
+        original: the script, as its user runs it: a file, or a module's name where it was watched so.
+        trainer: the ``train.py`` that `port script` wrote.
+        arguments: for both; None takes those that the script was watched with.
+        updates: that are judged, at most.
+        precision_is_given: whether a person has asked for the precisions, and does not take what there is.
+        torch_python: the interpreter of the original.
+        jax_python: that of the trainer.
+    """
+
+    original: Path
+    trainer: Path
+    arguments: tuple[str, ...] | None = None
+    updates: int = UPDATES
+    precision_is_given: bool = False
+    torch_python: str = field(default=sys.executable)
+    jax_python: str = field(default=sys.executable)
+
+    def pairings(self, folder: Path, precisions: Sequence[str], time_limit: float | None) -> list[Pairing]:
+        """What is compared, the proof first.
+
+        Args:
+            folder: of the run.
+            precisions: "float64", "float32".
+            time_limit: seconds that a side may take from one line of its record to the next.
+
+        Raises:
+            UsageError: one of both cannot be started so.
+        """
+        written = self.trainer.resolve().parent
+        watched = WatchedOriginal.read(written)
+        strange = [precision for precision in precisions if precision not in watched.precisions]
+        if strange and self.precision_is_given:
+            raise UsageError(
+                f"the original computes under autocast, which {self.trainer} does otherwise, so that both are compared "
+                f"in {' and '.join(watched.precisions)} alone; got --precision {strange[0]}"
+            )
+        seen = Observation.read(written / FOLDER)
+        home = Path(seen.script["folder"])
+        place = home if home.is_dir() else self.original.resolve().parent
+        arguments = tuple(seen.script["arguments"]) if self.arguments is None else self.arguments
+        flags = own_flags([flag for option in seen.options for flag in option["flags"]])
+        found = []
+        for precision in [one for one in precisions if one in watched.precisions]:
+            here = (folder / precision).resolve()
+            torch = (self.torch_python, str(ENTRY), str(written), str(self.updates), precision)
+            jax = (self.jax_python, str(self.trainer.resolve()), *arguments)
+            told = [flags["record"], str(here / "jax.jsonl"), flags["updates"], str(self.updates)]
+            told += [flags["checkpoints"], str(here / "checkpoints")]
+            told += [flags["float64"]] if precision == "float64" else []
+            found.append(
+                Pairing(
+                    precision,
+                    Trainer((*torch, *self._target(seen, place), *arguments), folder=place),
+                    Trainer((*jax, *told), folder=place),
+                    controls=0 if precision == "float64" else None,
+                    time_limit=time_limit,
+                )
+            )
+        return found
+
+    def _target(self, seen: Observation, place: Path) -> list[str]:
+        if seen.script["is_module"] and str(self.original) == seen.script["target"]:
+            return ["-m", seen.script["target"]]
+        if not self.original.is_file():
+            raise UsageError(f"there is no script {self.original}")
+        source = self.original.read_text("utf-8", errors="replace")
+        if "port.Recorder(" in source:
+            raise UsageError(
+                f"{self.original} records itself (port.Recorder), and {self.trainer} was written of a script that does "
+                "not: beside it a script is recorded as it is, so take the recorder out, or give a JAX script of yours"
+            )
+        return [os.path.relpath(self.original.resolve(), place)]
+
+    def remarks(self, outcomes: Sequence[Outcome]) -> list[str]:
+        """What a person should know of the verdict besides."""
+        made = max((len(outcome.torch.steps) for outcome in outcomes), default=self.updates)
+        if made >= self.updates:
+            return []
+        return [
+            f"the original makes {made} updates with these arguments, of the {self.updates} that were to be judged: "
+            "more epochs (behind --) make more"
+        ]

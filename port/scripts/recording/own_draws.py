@@ -1,0 +1,68 @@
+"""Generators of a loader's own: its order and its transforms are drawn apart from all else that a program draws.
+
+A script shuffles by the generator from which it also draws weights and dropout, so that another program has another
+order. Each pass over a loader begins here with generators that are seeded by how many updates were made before it:
+both sides of a comparison then have the same batches, and a run that goes on from a checkpoint has them too.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+SEED = 1_000_003
+"""Added to the number of updates: seeds that a script hardly uses itself."""
+DROPOUT_SEED = 0
+"""Of the keys of both sides' dropout, into which the number of the update is folded."""
+
+
+class OwnDraws:
+    """The generators of one pass over a loader; called, they stand in the program's place within a context.
+
+    Args:
+        loader: a DataLoader, which may have generators of its own.
+        step: how many updates were made before the pass.
+    """
+
+    def __init__(self, loader: Any, step: int) -> None:
+        seed = SEED + step
+        self._homes: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
+            (torch.get_rng_state, torch.set_rng_state),
+            (random.getstate, random.setstate),
+            (np.random.get_state, np.random.set_state),
+        ]
+        self._states: list[Any] = [
+            torch.Generator().manual_seed(seed).get_state(),
+            random.Random(seed).getstate(),
+            np.random.RandomState(seed).get_state(),
+        ]
+        for one in _generators_of(loader):
+            self._homes.append((one.get_state, one.set_state))
+            self._states.append(torch.Generator(one.device).manual_seed(seed).get_state())
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Within it, what is drawn is drawn by these."""
+        before = [get() for get, _ in self._homes]
+        self._put(self._states)
+        try:
+            yield
+        finally:
+            self._states = [get() for get, _ in self._homes]
+            self._put(before)
+
+    def _put(self, states: list[Any]) -> None:
+        for (_, put), state in zip(self._homes, states, strict=True):
+            put(state)
+
+
+def _generators_of(loader: Any) -> list[torch.Generator]:
+    """Those that a loader and its samplers hold, each once."""
+    holders = [loader, *(getattr(loader, name, None) for name in ("sampler", "batch_sampler"))]
+    found = [getattr(one, "generator", None) for one in holders]
+    return list({id(one): one for one in found if isinstance(one, torch.Generator)}.values())

@@ -1,0 +1,105 @@
+"""What a written trainer takes under ``--record``: weights, data and dropout of its original, and a record."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from port.errors import PortError
+from port.records import Recorder
+from port.scripts.recording.own_draws import DROPOUT_SEED, OwnDraws
+from port.weights import initial_weights, load, save_final_weights
+from port.weights.shared import FINAL_VARIABLE, INITIAL_VARIABLE
+
+WAIT_SECONDS = 3600.0
+"""For the original's weights: its launcher ends both sides where that one fails before it has any."""
+
+
+class RecordedRun:
+    """A run of a written trainer that is recorded.
+
+    Attributes:
+        is_over: as many updates as were asked for have been made.
+
+    Args:
+        record: where the record goes; under `port train` that has the last word.
+        mapping: of the written model.
+        steps: updates after which it is over; None is without end.
+        microbatches: of an update.
+    """
+
+    def __init__(self, record: Path, mapping: Path, *, steps: int | None = None, microbatches: int = 1) -> None:
+        self._path, self._mapping = record, mapping
+        self._steps, self._microbatches = steps, microbatches
+        self._recorder: Recorder | None = None
+        self.is_over = False
+
+    def begin(self, model: Any) -> None:
+        """Give a model the original's initial weights: of this run, where `port train` has started both."""
+        if INITIAL_VARIABLE in os.environ:
+            load(model, initial_weights(wait=WAIT_SECONDS), rename=self._mapping)
+
+    @contextmanager
+    def recording(self, step: int) -> Iterator[None]:
+        """The training from a step on."""
+        try:
+            recorder = Recorder(self._path, resume_at=step or None, total_steps=self._steps)
+        except PortError as error:
+            sys.exit(f"port: {error}")
+        with recorder:
+            self._recorder = recorder
+            yield
+
+    def batches(self, loader: Any, step: int) -> Iterator[Any]:
+        """The batches of a pass for the updates from a step on, up to the last that is asked for."""
+        for number, batch in enumerate(self.drawn(loader, step)):
+            if step + number // self._microbatches == self._steps:
+                self.is_over = True
+                return
+            yield batch
+
+    def drawn(self, loader: Any, step: int) -> Iterator[Any]:
+        """The batches of a pass that begins behind so many updates."""
+        draws = OwnDraws(loader, step)
+        with draws():
+            iterator = iter(loader)
+        while True:
+            with draws():
+                try:
+                    batch = next(iterator)
+                except StopIteration:
+                    return
+            yield batch
+
+    def masks(self, step: int) -> jax.Array:
+        """The key of a step's dropout, or the keys of its microbatches'."""
+        key = jax.random.fold_in(jax.random.key(DROPOUT_SEED), step)
+        if self._microbatches == 1:
+            return key
+        return jax.vmap(lambda number: jax.random.fold_in(key, number))(jax.numpy.arange(self._microbatches))
+
+    def record(self, step: int, *, loss: Any) -> None:
+        """An update has been made."""
+        assert self._recorder is not None
+        self._recorder(step, loss=loss)
+
+    def evaluation(self, step: int, *, loss: float) -> None:
+        """An evaluation, behind so many updates."""
+        assert self._recorder is not None
+        self._recorder.evaluation(step - 1, loss=loss)
+
+    def flush(self) -> None:
+        """See the record on the disk: a checkpoint is saved next."""
+        assert self._recorder is not None
+        self._recorder.flush()
+
+    def end(self, model: Any) -> None:
+        """The training is over: leave its weights for the verdict, where `port train` has started both."""
+        if FINAL_VARIABLE in os.environ:
+            save_final_weights(model, mapping=self._mapping)

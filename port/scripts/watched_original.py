@@ -1,0 +1,62 @@
+"""What a written trainer's folder says of its original: what was trained in it, and on which data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from port.errors import UsageError
+
+FILE = "original.json"
+FOLDER = "observed"
+
+
+@dataclass(frozen=True)
+class WatchedOriginal:
+    """A script, as far as a run of it is recorded beside the written trainer's.
+
+    Attributes:
+        modules: its models and losses, by its own names: what torch_loss.py's class is constructed with.
+        parts: where in a batch each input of that class is, in their order.
+        training: the name of the loader whose batches are trained on.
+        evaluation: that of its evaluation; None where the written trainer evaluates nothing.
+        microbatches: of an update.
+        averages: model → the average of its weights that is evaluated in its place.
+        precisions: in which both sides are compared.
+    """
+
+    modules: tuple[str, ...]
+    parts: tuple[str, ...]
+    training: str
+    evaluation: str | None
+    microbatches: int
+    averages: dict[str, str] = field(default_factory=dict)
+    precisions: tuple[str, ...] = ("float64", "float32")
+
+    def write(self, written: Path) -> None:
+        """Write it into the folder of a written trainer."""
+        path = written / FOLDER / FILE
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
+
+    @classmethod
+    def read(cls, written: Path) -> WatchedOriginal:
+        """That of a written trainer's folder.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
+        path = written / FOLDER / FILE
+        try:
+            told: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            told.update({name: tuple(told[name]) for name in ("modules", "parts", "precisions")})
+            return cls(**told)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UsageError(f"{path} cannot be read ({error}): write the folder again by port script") from error
+
+
+def is_written(trainer: Path) -> bool:
+    """Whether a script is a trainer that `port script` wrote."""
+    return (trainer.parent / FOLDER / FILE).is_file()

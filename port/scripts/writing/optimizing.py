@@ -1,0 +1,87 @@
+"""What changes the weights in an observed script: its optimizer and schedulers, or gradient descent by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from port.errors import UsageError
+from port.scripts.events import Event
+from port.scripts.observation import Observation
+from port.scripts.wording import group_options, place_of
+from port.scripts.writing.capture import Copies
+
+
+def optimizer_of(observation: Observation, copies: Copies, module: torch.nn.Module) -> torch.optim.Optimizer:
+    """The copy of the one that steps; where the script writes its weights itself, what it does, with the rate 1."""
+    names = _stepping(observation)
+    if not names:
+        return torch.optim.SGD([one for one in module.parameters() if one.requires_grad], lr=1.0)
+    (found,) = [one for name, one in copies.optimizers.items() if name in names]
+    return found
+
+
+def freeze_the_others(module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Parameters that the optimizer does not have are not trained: a teacher's, a trunk's."""
+    trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
+    for parameter in module.parameters():
+        if id(parameter) not in trained:
+            parameter.requires_grad_(False)
+
+
+def rates_of(observation: Observation) -> list[float]:
+    """The learning rate of each update, where the script sets it by hand."""
+    events = [next(e for e in step if e["event"] == "update") for step in observation.steps]
+    return [event["rate"] if event["by_hand"] else event["groups"][0]["lr"] for event in events]
+
+
+def schedulers_of(observation: Observation, copies: Copies) -> list[Any]:
+    """Copies of the schedulers that an update or an epoch steps, in their order."""
+    names = [*stepped(observation.steps[0]), *stepped(observation.epoch)]
+    return [copies.schedulers[name] for name in dict.fromkeys(names)]
+
+
+def stepped(events: Sequence[Event]) -> list[str]:
+    """The names of the schedulers that are stepped."""
+    return [event["name"] for event in events if event["event"] == "schedule"]
+
+
+def updates_per_epoch(observation: Observation, microbatches: int) -> int | None:
+    """Between two steps of the scheduler; None where it is stepped with every update.
+
+    Raises:
+        UsageError: it is stepped at other times, and how long an epoch is is not known.
+    """
+    if stepped(observation.steps[0]):
+        return None
+    names = {event["name"] for event in observation.steps[0] if event["event"] == "batch"}
+    lengths = [loader["batches"] for loader in observation.loaders if loader["name"] in names and loader["batches"]]
+    if not lengths:
+        where = next(place_of(event["where"]) for event in observation.epoch if event["event"] == "schedule")
+        raise UsageError(f"{where} steps a scheduler behind an epoch, and how many updates that has is not seen")
+    return int(lengths[0]) // microbatches
+
+
+def optimizer_event(observation: Observation) -> Event | None:
+    """The event that tells of the optimizer; None where there is none."""
+    names = _stepping(observation)
+    return next((one for one in observation.optimizers if one["name"] in names), None)
+
+
+def optimizer_words(observation: Observation) -> tuple[str, str]:
+    """What the optimizer is, and the line that makes it."""
+    event = optimizer_event(observation)
+    if event is None:
+        update = next(e for e in observation.steps[0] if e["event"] == "update")
+        return "Gradient descent, which the original writes itself.", place_of(update["where"])
+    groups = " | ".join(dict.fromkeys(group_options(group["options"]) for group in event["groups"]))
+    where = (event["constructed"] or {}).get("where")
+    made = f"{Path(where['file']).name}:{where['line']}" if where else "no line of the script's own"
+    return f"{event['kind'].rpartition('.')[2]}, {groups}.", made
+
+
+def _stepping(observation: Observation) -> set[str]:
+    return {e["name"] for e in observation.steps[0] if e["event"] == "update" and not e["by_hand"]}

@@ -1,0 +1,63 @@
+"""How a call and what it is given are said in source: names, attributes, parts, and which options are the default."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from port.scripts.observing.graph import Computation
+from port.scripts.observing.statements import statement_text
+
+
+def target_of(call: Computation) -> str | None:
+    """The variable that the script's statement sets to what the call gave: where the call is all of it."""
+    if call.where is None:
+        return None
+    try:
+        (statement,) = ast.parse(statement_text(call.where["file"], call.where["line"])).body
+    except (SyntaxError, ValueError):
+        return None
+    match statement:
+        case ast.Assign(targets=[ast.Name(name)], value=value) if ast.unparse(value) == _spaced(call.where["text"]):
+            return name
+    return None
+
+
+@cache
+def defaults_of(name: str) -> dict[str, str]:
+    """What a function's options are by default, as they are written."""
+    found: Any = torch
+    for part in name.split(".")[1:]:
+        found = getattr(found, part, None)
+    try:
+        parameters = inspect.signature(found).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {key: repr(one.default) for key, one in parameters.items() if one.default is not one.empty}
+
+
+def _spaced(text: str) -> str:
+    try:
+        return ast.unparse(ast.parse(text, mode="eval"))
+    except SyntaxError:
+        return text
+
+
+def attribute(parts: Sequence[str]) -> str:
+    """``self.net[0].weight`` for a path with numbers in it."""
+    written = parts[0]
+    for part in parts[1:]:
+        written += f"[{part}]" if part.isdigit() else f".{part}"
+    return written
+
+
+def part_of(name: str, path: str | None) -> str:
+    """A part of what a call gave: ``output[0]``, ``output["loss"]``."""
+    for part in path.split(".") if path else ():
+        name += f"[{part}]" if part.isdigit() else f"[{part!r}]"
+    return name
