@@ -1,4 +1,4 @@
-"""Tables that constructors work out of numbers: ``1 / base ** (torch.arange(0, dim, 2) / dim)``."""
+"""TableFormulas that constructors work out of numbers: ``1 / base ** (torch.arange(0, dim, 2) / dim)``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TableFormula:
         )
 
 
-class Tables(TorchFunctionMode):
+class TableFormulas(TorchFunctionMode):
     """Sees how tables are worked out, element by element, of counts and of numbers."""
 
     def __init__(self) -> None:
