@@ -1,4 +1,4 @@
-"""TableFormulas that constructors work out of numbers: ``1 / base ** (torch.arange(0, dim, 2) / dim)``."""
+"""Tables that constructors work out of numbers: ``1 / base ** (torch.arange(0, dim, 2) / dim)``."""
 
 from __future__ import annotations
 
