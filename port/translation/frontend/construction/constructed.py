@@ -21,7 +21,7 @@ from port.translation.frontend.construction.draws import Draws, OpenDraw
 from port.translation.frontend.construction.python_functions import remembering
 from port.translation.frontend.construction.reconstruction import constructor_arguments
 from port.translation.frontend.construction.sizes import Sizes
-from port.translation.frontend.construction.tables import TableFormula, Tables
+from port.translation.frontend.construction.tables import TableFormula, TableFormulas
 from port.translation.frontend.meta_device import parameters_on_meta
 from port.translation.frontend.python_random import again
 from port.translation.ir.origin import ConstructorArgument
@@ -68,7 +68,7 @@ def constructed(module: Any, construct: Callable[[], Any] | None = None) -> Cons
         given = arguments
         construct = lambda: type(module)(*copy.deepcopy(given.args), **copy.deepcopy(given.kwargs))  # noqa: E731
     recording = _Recording()
-    sizes, tables, draws = Sizes(), Tables(), Draws()
+    sizes, tables, draws = Sizes(), TableFormulas(), Draws()
     classes = {cls for each in module.modules() for cls in type(each).__mro__ if issubclass(cls, torch.nn.Module)}
     own = {cls for cls in classes if not cls.__module__.startswith("torch.")}
     files = [sys.modules[name] for name in sorted({cls.__module__ for cls in own}) if name in sys.modules]

@@ -59,7 +59,7 @@ class TableFormula:
         )
 
 
-class Tables(TorchFunctionMode):
+class TableFormulas(TorchFunctionMode):
     """Sees how tables are worked out, element by element, of counts and of numbers."""
 
     def __init__(self) -> None:

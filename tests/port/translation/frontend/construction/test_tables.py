@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from port.translation.frontend.construction.tables import TableFormula, Tables
+from port.translation.frontend.construction.tables import TableFormula, TableFormulas
 from port.translation.ir.origin import ConstructorArgument, said
 from port.translation.ir.origin_numbers import origin_of, with_origin
 
@@ -23,7 +23,7 @@ def text(part: Any) -> str:
 
 
 def formula(make: Callable[[Any, Any], Tensor]) -> str | None:
-    with Tables() as seen:
+    with TableFormulas() as seen:
         made = make(with_origin(6, ConstructorArgument(0, "dim")), with_origin(100.0, ConstructorArgument(0, "base")))
     found = seen.of(made)
     return None if found is None else text(found)
