@@ -29,14 +29,17 @@ else:
     torch.backends.disable_global_flags = lambda: None
 
 
+# A test that compares at other sizes says so: it takes as long as comparing at the given one, several times. What is
+# imported later takes it as a default.
+limits.SIZES_LIMIT = 0.0
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Four virtual devices; most of the short run is XLA compiling what is run once, and it leaves out costly passes.
 
     With the long tests, as in .ci/run, everything is compiled as users compile it, the short tests too.
     """
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
-    # A test that compares at other sizes says so: it takes as long as comparing at the given one, several times.
-    limits.SIZES_LIMIT = 0.0
     # torch's threads, and those of the trainers that tests start: the cores are the workers', and a thread that waits
     # for another one takes a core's time.
     os.environ.setdefault("OMP_NUM_THREADS", "1")

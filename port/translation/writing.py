@@ -152,8 +152,8 @@ def written(
             around = proved_around(elsewhere, model, settings, **times, tell=wanted.tell)
             if around.wrong is not None:
                 # Of two that were moved together the second: each by itself was the same.
-                refuted = {} if kept is not None else {**(wrong or {}), around.wrong.moved[-1]: around.wrong.sentence}
-                return written(original, wanted, keeps=False, wrong=refuted)
+                refuted = {**(wrong or {}), around.wrong.moved[-1]: around.wrong.sentence}
+                return written(original, wanted, keeps=keeps, wrong=refuted)
             made = replace(made, settings=replace(borne.settings, sizes=around))
             proof = replace(proof, sizes=made.settings.sentence)
     proofs = [(model.named, elsewhere.proof(model, time_limit=wanted.time_limit)) for model in there]

@@ -55,6 +55,7 @@ def run(*arguments: str) -> int:
     return main(arguments)
 
 
+@pytest.mark.sweep
 def test_translate_writes_and_proves(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("translate", "own_model:Net", "--inputs", "own_model:inputs")
     assert run(*asked, "--dry-run") != 0

@@ -30,6 +30,7 @@ def port(*arguments: str, cwd: Path, **environment: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.sweep
 def test_an_account_in_the_scripts_own_lines(tmp_path: Path) -> None:
     source = (TRAINERS / "gpt.py").read_text()
     (tmp_path / "gpt.py").write_text(source)

@@ -225,6 +225,7 @@ def test_a_folder_that_is_no_package(written: tuple[Path, str]) -> None:
         prove_files(folder / "layers", module.Net(), torch.randn(2, 5, 4))
 
 
+@pytest.mark.sweep
 def test_without_weights_the_root_alone_is_given(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     assert run(*NET, "--package", "--meta", "-o", "ported/large") == 4

@@ -59,6 +59,7 @@ def test_a_gpt(watched: Watched) -> None:
     assert seen.evaluation[-1]["printed"].startswith("step 0: val loss")
 
 
+@pytest.mark.sweep
 def test_the_numbers_beside_an_account(script: Make, tmp_path: Path) -> None:
     """The weights before the first update, and the inputs: with them the first step's loss is had again."""
     source = START + (
@@ -226,6 +227,7 @@ def test_a_script_that_fails_shows_its_own_traceback(script: Make, tmp_path: Pat
     assert failed.value.exit_code == 3 and not (tmp_path / "observed").exists()
 
 
+@pytest.mark.sweep
 def test_a_fault_of_ours_is_not_the_scripts(script: Make, tmp_path: Path) -> None:
     """What watches fails in the script's process, while the script itself is well."""
     source = START + (
@@ -237,6 +239,7 @@ def test_a_fault_of_ours_is_not_the_scripts(script: Make, tmp_path: Path) -> Non
         observe(script(source), tmp_path / "observed")
 
 
+@pytest.mark.sweep
 def test_the_script_runs_as_its_user_runs_it(script: Make, tmp_path: Path) -> None:
     """Arguments, folder, name, a neighbour that it imports; and nothing of its process is jax's."""
     (tmp_path / "neighbour.py").write_text("value = 7\n")
@@ -254,6 +257,7 @@ def test_the_script_runs_as_its_user_runs_it(script: Make, tmp_path: Path) -> No
     assert printed[1] == "[]"
 
 
+@pytest.mark.sweep
 def test_a_module_runs_where_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("")
@@ -279,6 +283,7 @@ def fit(model, optimizer, batches):
 """
 
 
+@pytest.mark.sweep
 def test_a_loop_that_is_a_packages(script: Make, tmp_path: Path) -> None:
     """Its lines are told of as the script's own would be; a package that only stands between, as a bar does, is not."""
     for name, source in {
@@ -301,6 +306,7 @@ def test_a_loop_that_is_a_packages(script: Make, tmp_path: Path) -> None:
     assert seen.differences == []
 
 
+@pytest.mark.sweep
 def test_files_of_the_users_stay_as_they_are(script: Make, tmp_path: Path) -> None:
     (tmp_path / "best.pt").write_bytes(b"of three weeks")
     (tmp_path / "log.txt").write_text("earlier\n")
@@ -321,6 +327,7 @@ def test_files_of_the_users_stay_as_they_are(script: Make, tmp_path: Path) -> No
     assert (tmp_path / "observed" / "saved" / "log.txt").read_text() == "earlier\nnow\n"
 
 
+@pytest.mark.sweep
 def test_a_value_that_leaves_torch_on_its_way_to_the_loss(script: Make, tmp_path: Path) -> None:
     from port.scripts.summary import remarks
 
@@ -342,6 +349,7 @@ def test_a_folder_that_is_there_is_left_alone(script: Make, tmp_path: Path) -> N
         observe(script("raise SystemExit('never run')"), tmp_path / "observed")
 
 
+@pytest.mark.sweep
 def test_all_that_it_started_is_ended(script: Make, tmp_path: Path) -> None:
     source = START + (
         "import subprocess, time\n"

@@ -242,6 +242,7 @@ def test_weights_are_drawn_with_the_numbers_of_a_configuration() -> None:
     assert source.count("kernel_init=nnx.initializers.normal(config.spread * config.dim**-0.5)") == 2
 
 
+@pytest.mark.sweep
 def test_it_takes_inputs_of_other_lengths() -> None:
     case = SMALL["two instances"]
     translation = translated(case, construct=True)
@@ -249,6 +250,7 @@ def test_it_takes_inputs_of_other_lengths() -> None:
     written(*translation.to_flax(case.other_inputs()))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("cls", [Branching, Stepped, Looked])
 def test_what_a_constructor_decides(cls: type[nn.Module]) -> None:
     """Its source is kept, with all that it decides."""
@@ -332,6 +334,7 @@ def _changed(layer: str) -> Callable[[], nn.Module]:
     return factory
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("layer", "found"), [("one", {"dim": "4", "scale": "7.0"}), ("other", {})])
 def test_one_that_is_changed_after_its_construction(layer: str, found: dict[str, str]) -> None:
     """Without the factory, arguments are found where some make the same model."""

@@ -38,6 +38,7 @@ def test_the_calls_that_made_them_are_written(translation: Any) -> None:
     assert "self.eps = eps" in source
 
 
+@pytest.mark.sweep
 def test_another_model_is_constructed_and_proved(translation: Any) -> None:
     torch.manual_seed(1)
     assert translation.proof_at(large).agrees
@@ -59,6 +60,7 @@ def test_a_fault_in_what_makes_an_argument_is_caught(translation: Any) -> None:
         planted.build()
 
 
+@pytest.mark.sweep
 def test_it_is_proved_at_another_where_it_is_translated() -> None:
     proof = port.translate(small(), torch.randn(3, 7), construct=small, at=large).proof
     assert proof is not None and proof.agrees

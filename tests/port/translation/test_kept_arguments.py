@@ -43,6 +43,7 @@ def translated(make: Callable[[], nn.Module], width: int) -> port.translation.Tr
     return port.translate(module, torch.randn(2, 7, width), construct=make, static=True)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_kept(name: str) -> None:
     make, width, lines = CASES[name]
@@ -68,6 +69,7 @@ def test_a_copy_with_fields_of_two_configurations_is_neither() -> None:
     assert given.origin_of_object(mixed) is None
 
 
+@pytest.mark.sweep
 def test_what_is_given_up_is_looked_for_once_more_with_a_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "-1, self.head_width)" in translated(Dependent, 12).source
     monkeypatch.setattr(NumberOrigins, "has_given_up", False)

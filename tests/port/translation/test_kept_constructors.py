@@ -59,7 +59,7 @@ def test_the_source_has_the_loops_the_branches_and_the_methods_of_the_original(s
     assert "self.norm = norm(width_in, **options)" in source
     assert "partial(nnx.LayerNorm, epsilon=0.001" in source
     assert "self.scale = nnx.Param(jnp.full((1, width), 0.5, param_dtype))" in source
-    assert "Staged(block=Plain, depths=[2, 2]," in source
+    assert "saved_arguments(path, Staged, options, block=Plain, depths=[2, 2])" in source
     # What the written module does not hold, and what only draws numbers, is left out.
     assert "activation" not in source
     assert "xavier_uniform_" not in source
@@ -187,6 +187,7 @@ def test_numbers_that_are_changed_and_names_of_pythons() -> None:
     assert "self.mask" not in translation.source
 
 
+@pytest.mark.sweep
 def test_a_class_comes_behind_its_base_and_a_module_may_be_none() -> None:
     translation = port.translate(Deriving(4), torch.randn(2, 3))
     assert translation.proof is not None

@@ -135,6 +135,7 @@ class PackedTo(Packed):
         return self.head(super().forward(ids))
 
 
+@pytest.mark.sweep
 def test_it_is_answered_at_other_settings_too() -> None:
     def construct() -> nn.Module:
         return PackedTo(5)

@@ -96,6 +96,7 @@ def test_what_was_tried_and_what_stays_is_told() -> None:
     assert set(settings.fixed) == set()  # `norm` is said with nothing: a field that nobody reads
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("settings", [{"width": 10, "depth": 1}, {"heads": 3, "classes": 2}, {}])
 def test_it_is_built_at_other_settings_with_the_weights_of_a_module(settings: dict[str, int]) -> None:
     other, x = encoder(**settings), torch.randn(3, 4, 3)
@@ -154,6 +155,7 @@ def test_both_sides_are_compared_there() -> None:
     assert "gradients in training with config.width = 4, config.depth = 3" in rows
 
 
+@pytest.mark.sweep
 def test_a_model_on_the_meta_device_is_proved_where_it_fits() -> None:
     with torch.device("meta"):
         large = encoder(width=4096, depth=3, heads=8)
@@ -168,6 +170,7 @@ def test_a_model_on_the_meta_device_is_proved_where_it_fits() -> None:
     assert any("meta device" in remark for remark in made.proof.remarks)
 
 
+@pytest.mark.sweep
 def test_a_fault_at_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number that nobody moved is right at one size alone: the proof at another has to see it."""
     elsewhere, writing = "port.translation.proved_elsewhere", "port.translation.writing"

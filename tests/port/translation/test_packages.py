@@ -40,6 +40,7 @@ def same_as_one_file(made: Translation, x: torch.Tensor) -> bool:
     return np.array_equal(computed(made, x), computed(alone, x))
 
 
+@pytest.mark.sweep
 def test_torchvision_s_models() -> None:
     """Classes in models/ that take one in ops/."""
     settings = [[1, 8, 1, 1], [2, 12, 1, 2]]

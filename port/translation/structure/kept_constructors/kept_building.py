@@ -16,6 +16,8 @@ from port.translation.frontend.construction.construction_calls import (
 from port.translation.ir import syntax
 from port.translation.ir.expr import literal
 from port.translation.ir.module_tree import ModuleTree, identifier
+from port.translation.ir.origin import AttributeOf
+from port.translation.ir.origin_expression import leaves_of
 from port.translation.structure.class_building import ClassBuilding
 from port.translation.structure.class_merge import ClassForm
 from port.translation.structure.constructors import function_form, is_function
@@ -105,11 +107,10 @@ class KeptBuilding(ClassBuilding):
             statements = tuple(syntax.transformed(each, of) for each in body.statements)
             body = replace(body, statements=statements, returns=body.returns and syntax.transformed(body.returns, of))
         attributes = {names.get(name, name): made for name, made in form.attributes.items()}
-        said = self._numbers.said_by_attributes
-        return (
-            replace(form, attributes=attributes, body=body),
-            {names[name]: said(form.path, made) for name, made in added.items()},
-        )
+        said = {names[name]: self._numbers.said_by_attributes(form.path, made) for name, made in added.items()}
+        if any(map(_is_of_another, syntax.walk(*said.values()))):
+            raise CannotKeep(f"{type(form.module).__name__} draws with a number that another module holds")
+        return replace(form, attributes=attributes, body=body), said
 
     def _sequential_form(self, path: str) -> ClassForm:
         return self._taken(super()._sequential_form(path), {})
@@ -158,6 +159,12 @@ class KeptBuilding(ClassBuilding):
         owner, _, name = path.rpartition(".")
         element = self.calls.elements.get(owner, {}).get(name)
         return function_form(module) if element is None else element
+
+
+def _is_of_another(node: syntax.Node) -> bool:
+    """Whether a number is still an attribute's after those of the module's own are said."""
+    origin = node.origin if isinstance(node, syntax.Const) else None
+    return origin is not None and any(isinstance(each, AttributeOf) for each in leaves_of(origin))
 
 
 def _names(module: Any) -> list[str]:

@@ -72,6 +72,7 @@ def test_the_first_samples_are_compared_and_it_is_said(memory_for: Any) -> None:
     assert checked(1.001).status is Status.DIFFER
 
 
+@pytest.mark.sweep
 def test_what_would_take_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def seconds(cost: Cost, *, steps: int, gradients: bool, parts: int = 1) -> float:
         return cost.results
@@ -83,6 +84,7 @@ def test_what_would_take_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) ->
     assert report.agree and any("a batch of 6 in place of 12: it would take" in r for r in report.remarks), str(report)
 
 
+@pytest.mark.sweep
 def test_with_flax_inputs_given_apart_the_batch_stays(memory_for: Any) -> None:
     memory_for(3)
     report = checked(flax_inputs=(X.numpy(), SHIFT.numpy()))

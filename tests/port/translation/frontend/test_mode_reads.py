@@ -152,12 +152,14 @@ def test_who_asks_for_the_mode_is_traced_in_each(name: str, monkeypatch: pytest.
         assert print_graph(graphs[True]) != print_graph(graphs[False])
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", ["Scaled", "Noted", "hooked"])
 def test_it_is_written_as_it_asks(name: str) -> None:
     translation = port.translate(ASKING[name](), X)
     assert translation.proof is not None and translation.proof.agrees, str(translation.proof)
 
 
+@pytest.mark.sweep
 def test_a_trace_that_is_not_of_both_modes_is_found_by_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: reads are not noted, so that training is written as evaluation is."""
     monkeypatch.setattr(

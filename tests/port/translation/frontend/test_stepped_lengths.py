@@ -64,6 +64,7 @@ def test_no_axis() -> None:
     assert walked(Whole(), torch.randn(2, 6, 3)) == []
 
 
+@pytest.mark.sweep
 def test_every_length_has_short_sizes_of_its_own() -> None:
     module, args = Translator(), (torch.randn(2, 80, 3), torch.randn(2, 90, 5))
     free = [length for length in free_lengths(Trials(module, args, {})) if length.axes[0][1] == 1]

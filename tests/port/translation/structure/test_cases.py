@@ -159,6 +159,7 @@ def test_a_local_that_is_none_in_some_calls_is_one_argument() -> None:
     assert "drop = None" in root(made)
 
 
+@pytest.mark.sweep
 def test_an_argument_that_has_another_value_by_then_is_asked_first() -> None:
     module = DefaultMask()
     mask = kept().float()
@@ -168,6 +169,7 @@ def test_an_argument_that_has_another_value_by_then_is_asked_first() -> None:
     check_runs_as(made, module, batch(5), kept(5).float())
 
 
+@pytest.mark.sweep
 def test_a_number_that_calls_give_is_the_argument() -> None:
     module = Normalized()
     made = translated(module, [(batch(), 1e-3, 2.0), (batch(), 1e-2, 2.0), (batch(), 1e-3, 3.0)])
@@ -183,6 +185,7 @@ def test_ranks_tell_calls_apart() -> None:
     check_runs_as(made, module, batch(4))
 
 
+@pytest.mark.sweep
 def test_what_two_options_do_at_once_is_not_guessed() -> None:
     module = Outputs()
     made = translated(
@@ -221,6 +224,7 @@ def test_inputs_are_given_once() -> None:
         port.translate(AnyRank(), (batch(),), cases=[(batch(),)])
 
 
+@pytest.mark.sweep
 def test_one_call_alone_keeps_the_signature_and_its_defaults() -> None:
     module = Classifier()
     made = translated(module, [(batch(4), kept(4))], static=True)

@@ -163,6 +163,7 @@ def test_the_proof_finds_a_write_to_a_frozen_parameter_that_is_lost() -> None:
     assert set(differ) == {("buffers after training", "mean")}
 
 
+@pytest.mark.sweep
 def test_the_files_prove_it_again_and_standalone(tmp_path: Path) -> None:
     module, x, made = translated(Words)
     write_folder(made, tmp_path / "out", name="words_flax")

@@ -60,6 +60,7 @@ def _signature(node: ast.FunctionDef) -> str:
     return ast.unparse(bare)
 
 
+@pytest.mark.sweep
 def test_functions_are_written_once_and_called_from_the_same_places() -> None:
     made = _translated(Llama(), torch.randn(2, 5, 12), construct=Llama)
     functions, calls = _functions(made), _calls(made)
@@ -71,6 +72,7 @@ def test_functions_are_written_once_and_called_from_the_same_places() -> None:
     assert "    # the two halves turn together\n    q_embed = q * cos + rotate_half(q) * sin\n" in made.source
 
 
+@pytest.mark.thin(2)
 def test_a_function_has_the_originals_docstring_and_parameters() -> None:
     functions = _functions(_translated(Llama(), torch.randn(2, 5, 12), construct=Llama))
     docstring = ast.get_docstring(functions["rotate_half"])
@@ -121,6 +123,7 @@ def test_defaults_and_keywords_are_the_originals() -> None:
     )
 
 
+@pytest.mark.sweep
 def test_results_are_unpacked_and_calls_agree_on_a_layout() -> None:
     made = _translated(Styled(), torch.randn(2, 3, 5, 7), torch.randn(2, 3, 6, 4))
     assert list(_functions(made)) == ["mean_and_std"]

@@ -197,6 +197,7 @@ def translated(module: nn.Module, x: Tensor) -> str:
     return made.source
 
 
+@pytest.mark.thin(3)
 def test_a_body_with_names() -> None:
     source = translated(Heads(), torch.randn(2, 5, 12))
     assert "n, t, d = x.shape" in source
@@ -205,6 +206,7 @@ def test_a_body_with_names() -> None:
     assert "jnp.arange(t)" in source
 
 
+@pytest.mark.sweep
 def test_a_body_with_a_list() -> None:
     source = translated(WithLists(), torch.randn(2, 5, 12))
     assert "input_shape = x.shape[:2]" in source
@@ -212,6 +214,7 @@ def test_a_body_with_a_list() -> None:
     assert ".reshape(*input_shape, -1)" in source
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("cls", "named"), [(Turned, "n, t, d = y.shape"), (TurnedInside, "n, d, t = y.shape")])
 def test_names_are_those_of_the_originals_axes(cls: type[nn.Module], named: str) -> None:
     source = translated(cls(), torch.randn(2, 5, 12))
@@ -219,6 +222,7 @@ def test_names_are_those_of_the_originals_axes(cls: type[nn.Module], named: str)
     assert "d // 3" in source and "jnp.arange(t)" in source
 
 
+@pytest.mark.sweep
 def test_of_an_image() -> None:
     source = translated(Images(), torch.randn(2, 6, 4, 5))
     assert "batch, height, width, channels = x.shape" in source

@@ -286,6 +286,7 @@ def test_an_object_is_handed_on() -> None:
     assert "return self.decoder(self.encoder(x))" in translation.source
 
 
+@pytest.mark.sweep
 def test_the_root_gives_a_dataclass_as_a_dict() -> None:
     translation = port.translate(Encoder(Encoded), torch.randn(3, 5, 8))
     assert translation.proof.agrees, str(translation.proof)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -64,6 +65,7 @@ def source(module: nn.Module, *args: object) -> str:
     return made.source
 
 
+@pytest.mark.sweep
 def test_what_a_variable_was_is_called_as_the_original_does() -> None:
     text = source(Residual(), torch.randn(3, 5, 6))
     assert text.count("        residual = x\n") == 2

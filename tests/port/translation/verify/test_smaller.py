@@ -107,6 +107,7 @@ def test_what_would_take_too_long_is_compared_at_smaller_lengths(
     assert prove(MODULE, wrong, (X,), {}, time_limit=600).status is Status.DIFFER
 
 
+@pytest.mark.sweep
 def test_where_only_the_forward_pass_is_short_enough_outputs_are_judged_alone(
     translation: Translation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ def test_where_only_the_forward_pass_is_short_enough_outputs_are_judged_alone(
     assert found.status is Status.CANNOT_JUDGE and not found.rows and "it would take about 33 minutes" in found.unjudged
 
 
+@pytest.mark.sweep
 def test_other_lengths_are_left_out_that_would_take_too_long(
     translation: Translation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
