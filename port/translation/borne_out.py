@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from port.translation.codegen.emit import render
-from port.translation.frontend.construction.settings import (
-    Setting,
-    Sized,
-    moved,
-    moved_alone,
-    refusal,
-    resized_axes,
-)
+from port.translation.frontend.construction.moved_settings import moved, moved_alone, refusal, resized_axes
+from port.translation.frontend.construction.settings import Setting, Sized
 from port.translation.ir.expr import worth
 from port.translation.moving_together import is_constant, moving_together
 from port.translation.other_settings import OtherSettings
+from port.translation.program_settings import settings_of
+from port.translation.source_difference import difference
 from port.translation.structure.own_arguments import OwnArgument, configuration_of
 from port.translation.structure.program import Program
-from port.translation.structure.union import united
 
 Written = Callable[[Sized], "Program | None"]
 """The program for a model at other settings; None where there is none."""
@@ -252,58 +245,8 @@ def _are_apart(groups: list[set[Setting]]) -> bool:
     return len({tuple(setting in group for group in groups) for setting in every}) == len(every)
 
 
-def difference(program: Program, other: Program) -> str:
-    """The first line in which what another program writes is not in what a program does; empty where all of it is."""
-    one, theirs = source_of(program), source_of(other)
-    if one == theirs or not program.is_kept:
-        return first_difference(one, theirs)
-    both = _definitions(source_of(united(program, [other])))
-    if both != _definitions(one):
-        return first_difference("\n".join(_definitions(one)), "\n".join(both))
-    # What only this one has is there for other constructions.
-    return first_difference("\n".join(_definitions(source_of(united(other, [program])))), "\n".join(both))
-
-
-def _definitions(source: str) -> list[str]:
-    """The imports, functions and classes of a source, whatever their order."""
-    return sorted(source.split("\n\n\n"))
-
-
-def source_of(program: Program) -> str:
-    """The classes of a program, without what loads weights into them."""
-    return render(program, title="")
-
-
-def first_difference(one: str, other: str) -> str:
-    """The first line in which a source differs from another."""
-    lines = difflib.unified_diff(one.splitlines(), other.splitlines(), lineterm="", n=0)
-    changed = [line[1:].strip() for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-    return next(filter(None, changed), "")
-
-
 def _said(setting: Setting) -> str:
     return ".".join(setting)
-
-
-def settings_of(program: Program) -> dict[Setting, OwnArgument]:
-    """The settings that the root's constructor takes, each as an argument or a configuration's field."""
-    root = program.classes[-1]
-    fields = {made.original: made.fields for made in program.configurations}
-
-    def within(setting: Setting, value: Any, owner: OwnArgument) -> Iterator[tuple[Setting, OwnArgument]]:
-        configuration = configuration_of(value)
-        if configuration is None:
-            yield setting, owner
-            return
-        original = configuration.original
-        for each in fields.get(original, ()):
-            yield from within((*setting, each.name), each.value, (original, each.name))
-
-    found: dict[Setting, OwnArgument] = {}
-    for argument in root.arguments:
-        if argument.is_said:
-            found |= within((argument.name,), argument.values.get(""), (root.original, argument.name))
-    return found
 
 
 def _values(program: Program) -> dict[OwnArgument, set[str]]:
@@ -318,20 +261,4 @@ def _values(program: Program) -> dict[OwnArgument, set[str]]:
         for each in configuration.fields:
             if configuration_of(each.value) is None:
                 found[configuration.original, each.name].add(repr(worth(each.value)))
-    return found
-
-
-def named_settings(program: Program, names: Iterable[str]) -> dict[str, Setting]:
-    """Settings of the root by the names that a user gives them: ``config.n_head``, or ``n_head`` where that is one.
-
-    Raises:
-        KeyError: there is none with such a name, or there are several.
-    """
-    known = list(settings_of(program))
-    found = {}
-    for name in names:
-        fitting = [setting for setting in known if _said(setting) == name or setting[-1] == name]
-        if len(fitting) != 1:
-            raise KeyError(name)
-        found[name] = fitting[0]
     return found

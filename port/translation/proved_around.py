@@ -12,7 +12,8 @@ from typing import Any
 from port.errors import PortError
 from port.judging import Status
 from port.parity.sides.duration import LONG, duration
-from port.translation.frontend.construction.settings import Setting, Sized, moved_alone, moved_together
+from port.translation.frontend.construction.moved_settings import moved_alone, moved_together
+from port.translation.frontend.construction.settings import Setting, Sized
 from port.translation.other_settings import OtherSizes, WrongAt
 from port.translation.proved_elsewhere import Elsewhere
 from port.translation.structure.kept_constructors import CannotKeep

@@ -10,14 +10,16 @@ from typing import Any
 from port.errors import UsageError
 from port.pairs.layers.conv_transpose import output_sizes_at_calls
 from port.translation.assembling import assembled
-from port.translation.borne_out import difference, named_settings, settings_of
-from port.translation.frontend.construction.settings import Setting, Sized, constructed_by, fitted
+from port.translation.frontend.construction.settings import Setting, Sized
+from port.translation.frontend.construction.taken_models import constructed_by, fitted
 from port.translation.frontend.example_inputs import Given
 from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, is_on_meta, on_meta_alone
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.other_settings import OtherModel, Settings, said
+from port.translation.program_settings import named_settings, settings_of
 from port.translation.programs import Programmed, RunsElsewhere, constructed_at, runs_at
 from port.translation.result import Translation
+from port.translation.source_difference import difference
 from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.verify import Proof, prove

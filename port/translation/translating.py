@@ -22,7 +22,8 @@ from port.translation.frontend.single_layer import as_root
 from port.translation.other_settings import OtherModel
 from port.translation.result import Translation
 from port.translation.structure.init_inference import ConstructFails, Seen, watched
-from port.translation.writing import CapturedModel, Wanted, written
+from port.translation.wanted import CapturedModel, Wanted
+from port.translation.writing import written
 
 if TYPE_CHECKING:
     import torch

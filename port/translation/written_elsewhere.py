@@ -8,10 +8,10 @@ from typing import Any
 
 from port.errors import PortError
 from port.translation.assembling import assembled
-from port.translation.borne_out import difference
 from port.translation.frontend.construction.settings import Sized
 from port.translation.frontend.python_random import again
 from port.translation.programs import Programmed, RunsElsewhere, runs_at
+from port.translation.source_difference import difference
 from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.program import Program

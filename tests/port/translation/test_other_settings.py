@@ -173,7 +173,7 @@ def test_a_model_on_the_meta_device_is_proved_where_it_fits() -> None:
 @pytest.mark.sweep
 def test_a_fault_at_another_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A number that nobody moved is right at one size alone: the proof at another has to see it."""
-    elsewhere, writing = "port.translation.proved_elsewhere", "port.translation.writing"
+    elsewhere, writing = "port.translation.proved_elsewhere", "port.translation.held_arguments"
     monkeypatch.setattr(f"{writing}.borne_out", lambda *_, **__: BorneOut())
     monkeypatch.setattr(f"{elsewhere}.difference", lambda *_: "")
     monkeypatch.setattr(OwnArguments, "in_body", lambda _, __, body, ___: (body, {}))

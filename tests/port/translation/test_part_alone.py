@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from port.translation.borne_out import source_of
 from port.translation.both_modes import both_runs
 from port.translation.frontend.construction import constructed
-from port.translation.frontend.construction.settings import moved_alone
+from port.translation.frontend.construction.moved_settings import moved_alone
 from port.translation.part_alone import part_alone
+from port.translation.source_difference import source_of
 from port.translation.written_elsewhere import written_at
 
 from .odd_constructors import Once, Window, Windows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from port.translation.frontend.construction import constructed
-from port.translation.frontend.construction.settings import Setting, Sized, moved, sized
+from port.translation.frontend.construction.moved_settings import moved
+from port.translation.frontend.construction.settings import Setting, Sized, sized
 from tests.port.translation.constructor_nets import Config, FromNamespace, Gpt, MlpConfig, Tuples, TwoScaled
 from tests.port.translation.odd_constructors import MadeUp, ReadsShared
 
@@ -85,6 +87,22 @@ class Numbers(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x
+
+
+class Widths(nn.Module):
+    """The first of its widths is the length of its input."""
+
+    def __init__(self, widths: tuple[int, ...]) -> None:
+        super().__init__()
+        self.widths = widths
+        self.layers = nn.Sequential(*(nn.Linear(one, other) for one, other in pairwise(widths)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+def test_the_first_of_a_tuple_may_have_to_stay() -> None:
+    assert after(Widths((3, 5, 4)), [("widths",)], torch.ones(2, 3)).moved == {("widths",): (3, 6, 5)}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,133 @@
+"""The settings of a model moved to values beside them that the original takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from random import Random
+from typing import Any
+
+from port.translation.frontend.construction.settings import Setting, Sized
+from port.translation.frontend.construction.taken_models import resized_lengths, run_once, taken
+from port.translation.frontend.example_inputs import first_line
+from port.translation.frontend.meta_device import is_on_meta
+from port.translation.frontend.resized_inputs import tensors_of
+
+_SMALL, _LARGE = 8, 64
+_TOGETHER = 6
+"""Values of several settings at once that are tried."""
+
+
+def moved(model: Sized, settings: Iterable[Setting], module: Any) -> Sized:
+    """A model with each of some settings beside where it was, as far as the original takes that.
+
+    Args:
+        model: as it is.
+        settings: in the order in which they are moved.
+        module: the original.
+    """
+    meta = is_on_meta(module)
+    now = model
+    for setting in settings:
+        now = next(filter(None, (taken(each, meta) for each in _beside(now, setting))), now)
+    return now
+
+
+def moved_alone(model: Sized, setting: Setting, module: Any) -> Iterator[Sized]:
+    """A model with one setting at each value beside where it was that the original takes.
+
+    Args:
+        model: as it is.
+        setting: that is moved.
+        module: the original.
+    """
+    meta = is_on_meta(module)
+    seen: set[str] = set()
+    for other in _beside(model, setting):
+        value = repr(other.moved[setting])
+        if value not in seen and taken(other, meta) is not None:
+            seen.add(value)
+            yield other
+
+
+def moved_together(model: Sized, settings: Sequence[Setting], module: Any, drawn: Random) -> Sized | None:
+    """A model with several settings moved at once to values beside them; None where the original takes none of few.
+
+    Args:
+        model: as it is.
+        settings: that are moved.
+        module: the original.
+        drawn: says where to.
+    """
+    meta, values = is_on_meta(module), model.settings()
+    choices = list(product(*(_neighbours(values[setting]) for setting in settings)))
+    drawn.shuffle(choices)
+    for chosen in choices[:_TOGETHER]:
+        there = longer = model
+        for setting, value in zip(settings, chosen, strict=True):
+            there, longer = there.at(setting, value), longer.at(setting, value)
+            if type(values[setting]) is int and values[setting] > 1:
+                longer = resized_lengths(longer, values[setting], value)
+        for each in (there, longer):
+            if taken(each, meta) is not None:
+                return each
+    return None
+
+
+def refusal(model: Sized, setting: Setting, module: Any) -> str:
+    """What the original says of a setting that is moved by itself, ``of 8 it says ValueError: …``; empty if nothing."""
+    says, value = "", None
+    for other in _beside(model, setting):
+        if value not in (None, other.moved[setting]):
+            break
+        value = other.moved[setting]
+        try:
+            run_once(other, is_on_meta(module))
+        except Exception as error:  # with inputs of another length as well, that says more
+            says = f"of {value} it says {type(error).__name__}: {first_line(error)}"
+    return says
+
+
+def _beside(model: Sized, setting: Setting) -> Iterator[Sized]:
+    value = model.settings()[setting]
+    for other in _neighbours(value):
+        there = model.at(setting, other)
+        yield there
+        if type(value) is int and value > 1:
+            yield resized_lengths(there, value, other)
+
+
+def _neighbours(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple | list):
+        first, *rest = value
+        # The first one may be the length of an input: then those behind it move.
+        behind = ((first, *moves) for moves in zip(*map(_neighbours, rest), strict=False))
+        return tuple(map(type(value), (*zip(*map(_neighbours, value), strict=False), *behind)))
+    if isinstance(value, dict):
+        numbers = {key: _neighbours(number) for key, number in value.items() if type(number) in (int, float)}
+        moves = zip(*numbers.values(), strict=False)
+        return tuple({**value, **dict(zip(numbers, move, strict=True))} for move in moves)
+    if isinstance(value, bool):
+        return (not value,)
+    if isinstance(value, float):
+        # What is multiplied by 1 nobody writes.
+        return tuple(other for other in (value / 2, value * 1.5) if other != 1) if value else (0.25,)
+    small = (value + 1, 2 * value, value - 1)
+    large = (2 * value, value // 2) if value <= _LARGE else (value // 2, 2 * value)
+    others = small if value <= _SMALL else (*large, value + 1, value - 1)
+    return tuple(dict.fromkeys(other for other in others if other > 0 and other != value))
+
+
+def resized_axes(model: Sized, other: Sized) -> dict[tuple[int, int], str]:
+    """The axes of the first call's inputs that are longer or shorter at other settings → a setting that is as long.
+
+    The tensors are numbered as they come in.
+    """
+    before, found = model.settings(), {}
+    arrays = zip(tensors_of(*model.calls[0]), tensors_of(*other.calls[0]), strict=True)
+    for number, (one, two) in enumerate(arrays):
+        for axis, (old, new) in enumerate(zip(one.shape, two.shape, strict=True)):
+            names = [setting[-1] for setting, value in other.moved.items() if (before[setting], value) == (old, new)]
+            if old != new and names:
+                found[number, axis] = names[0]
+    return found

@@ -1,0 +1,116 @@
+"""Models at other settings that the original takes: constructed there, and run once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from port.translation.frontend.construction.constructed import constructed
+from port.translation.frontend.construction.constructed_values import with_constructed_values
+from port.translation.frontend.construction.settings import Setting, Sized, sized
+from port.translation.frontend.example_inputs import numbers_of
+from port.translation.frontend.meta_device import constructed_on_meta, is_on_meta, on_meta_alone
+from port.translation.frontend.python_random import again
+from port.translation.frontend.resized_inputs import resized, tensors_of
+from port.translation.frontend.shape_runs import ShapeRuns
+
+
+def modules_of(model: Sized) -> int:
+    """How many modules a model has."""
+    with again(0):
+        return sum(1 for _ in constructed_on_meta(model.construct)().modules())
+
+
+def constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
+    """A model of the same class that another call constructs.
+
+    Args:
+        model: as it is given.
+        construct: makes the other one.
+
+    Raises:
+        ValueError: that is of another class, or another one when it is constructed again.
+        Exception: the original's own, also where it does not take the inputs.
+    """
+    with again(0):
+        module = construct()
+    if type(module) is not model.cls:
+        raise ValueError(f"it gives a {type(module).__qualname__}, and what was written is of {model.cls.__qualname__}")
+    construction = constructed(module, construct)
+    made = sized(construction, module, model.calls) if construction is not None else None
+    if made is None:
+        raise ValueError("constructed once more, it is another model")
+    given = with_constructed_values(made.given, construct)
+    changed = {name: value for name, value in given.items() if repr(value) != repr(model.given.get(name))}
+    made = replace(made, given=given, moved={(name,): value for name, value in changed.items()})
+    if not (without_numbers := is_on_meta(module)):
+        made = replace(made, calls=pytree.tree_map(_with_numbers, made.calls))
+    run_once(made, without_numbers)
+    return made
+
+
+def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
+    """A model at settings of the user's, its inputs resized where it does not take them as they are.
+
+    Args:
+        model: as it is given. Inputs without numbers get some.
+        settings: that are moved.
+
+    Raises:
+        Exception: the original's own, where it takes neither.
+    """
+    before = model.settings()
+    there = longer = replace(model, calls=pytree.tree_map(_with_numbers, model.calls))
+    for setting, value in settings.items():
+        there, longer = there.at(setting, value), longer.at(setting, value)
+        if type(before[setting]) is int and before[setting] > 1:
+            longer = resized_lengths(longer, before[setting], value)
+    for each in (there, longer):
+        if taken(each, False) is not None:
+            return each
+    run_once(there, False)
+    return there
+
+
+def _with_numbers(leaf: Any) -> Any:
+    """A tensor of the meta device as one that has numbers."""
+    if not isinstance(leaf, torch.Tensor) or not leaf.is_meta:
+        return leaf
+    return numbers_of(tuple(leaf.shape), leaf.dtype, torch.Generator().manual_seed(0))
+
+
+def resized_lengths(model: Sized, old: int, new: int) -> Sized:
+    """The same with inputs that have another length wherever they had the old one."""
+    calls = []
+    for args, kwargs in model.calls:
+        arrays = enumerate(tensors_of(args, kwargs))
+        axes = {(k, axis): new for k, array in arrays for axis, length in enumerate(array.shape) if length == old}
+        calls.append(resized(args, kwargs, axes))
+    return replace(model, calls=tuple(calls))
+
+
+def taken(model: Sized, meta: bool) -> Sized | None:
+    """A model that the original takes, and runs; None where it does not."""
+    try:
+        run_once(model, meta)
+    except Exception:
+        return None
+    return model
+
+
+def run_once(model: Sized, meta: bool) -> None:
+    """Construct a model, and call it with its inputs; whatever the original raises is raised."""
+    with again(0), torch.no_grad():
+        made = (on_meta_alone(model.construct) if meta else model.construct()).eval()
+        for call in model.calls:
+            if meta:  # as the capture runs it: what the code asks of masks and indices has an answer
+                run = ShapeRuns(made)
+                run(*run.given(*call))
+            else:
+                args, kwargs = copy.deepcopy(call)
+                made(*args, **kwargs)

@@ -1,0 +1,100 @@
+"""Which arguments of constructors hold, and whether constructors are written as their source has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from port.translation.borne_out import BorneOut, borne_out, with_fixed
+from port.translation.both_modes import BothRuns
+from port.translation.frontend.construction import Construction
+from port.translation.frontend.construction.arguments import is_configuration
+from port.translation.frontend.construction.constructed_values import with_constructed_values
+from port.translation.frontend.construction.construction_calls import ConstructionCalls
+from port.translation.frontend.construction.settings import Setting, Sized, sized
+from port.translation.frontend.construction.taken_models import constructed_by, fitted, modules_of
+from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherModel, OtherSettings
+from port.translation.part_alone import part_alone
+from port.translation.program_settings import named_settings
+from port.translation.programs import Programmed, calls_of, programmed
+from port.translation.proved_elsewhere import other_model
+from port.translation.structure.ctor_args import parameters
+from port.translation.structure.kept_constructors import CannotKeep
+from port.translation.structure.program import Program
+from port.translation.written_elsewhere import Asked, asked_for, is_built, with_asked, written_at
+
+if TYPE_CHECKING:
+    pass
+from port.translation.wanted import CapturedModel, Wanted
+
+
+def held_arguments(
+    original: CapturedModel, wanted: Wanted, *, keeps: bool, wrong: Mapping[Setting, str]
+) -> tuple[BorneOut, Sized | None, ConstructionCalls | None, list[Asked]]:
+    """Which arguments of constructors hold; how the original is constructed at other settings, if it can be; the calls
+    of its constructors, if these are written as their source has them; and what somebody asked for."""
+    captured, root = original.captured, original.root
+    cls: Any = type(root)
+    if original.construction is None:
+        unknown = original.unknown or (CONSTRUCTED_OTHERWISE if original.construct is not None else NOT_CONSTRUCTED)
+        has_arguments = wanted.check and bool(parameters(cls))
+        return BorneOut(settings=OtherSettings(unknown=unknown)) if has_arguments else BorneOut(), None, None, []
+    model = sized(original.construction, root, [(case.args, case.kwargs) for case in captured])
+    if model is not None and original.construct is not None:
+        model = replace(model, given=with_constructed_values(model.given, original.construct))
+    program = partial(
+        programmed, captured, original.run, original.seen, original.construction, remat=bool(wanted.remat)
+    )
+    whole = _whole(captured, program, model if keeps else None) or program()
+    asked = []
+    if model is not None:
+        asked = [asked_for(each, other_model(model, each), whole) for each in wanted.at if callable(each)]
+        whole = with_asked(whole, asked)
+    steps = sum(len(case.graphs[True].steps) for case in captured)
+    near = None if model is None else _near(whole, model, wanted.at)
+    # Constructors that are written as their source has them need nothing that bears them out.
+    alone = partial(_alone, captured[0], original.construction) if whole.kept is None else None
+    shown = [(each.model, each.program) for each in asked if each.program is not None]
+    borne = borne_out(
+        whole.program, model, partial(written_at, base=whole), alone=alone, steps=steps, near=near, asked=shown
+    )
+    return with_fixed(borne, whole.program, wrong), model, whole.kept, asked
+
+
+def _alone(
+    captured: BothRuns, construction: Construction, path: str
+) -> tuple[Program, Sized, Callable[[Sized], Program | None]] | None:
+    """A part of the model by itself."""
+    found = part_alone(path, captured, construction)
+    if found is None:
+        return None
+    return found.programmed.program, found.model, partial(written_at, base=found.programmed)
+
+
+def _near(whole: Programmed, model: Sized, at: Sequence[OtherModel]) -> Sized | None:
+    """The smallest of the other sizes at which a model is to be proved, where the model itself is large."""
+    there = []
+    for settings in at:
+        try:
+            if callable(settings):
+                there.append(constructed_by(model, settings))
+            else:
+                names = named_settings(whole.program, settings)
+                there.append(fitted(model, {names[name]: value for name, value in settings.items()}))
+        except Exception:  # of a name, or of the original's own: it is told where it is proved
+            continue
+    near = min(there, key=modules_of, default=None)
+    return near if near is not None and 2 * modules_of(near) <= modules_of(model) else None
+
+
+def _whole(captured: Sequence[BothRuns], program: Callable[..., Programmed], model: Sized | None) -> Programmed | None:
+    """The program with all arguments and the constructors as their source has them; None where it cannot be."""
+    if model is None or any(map(is_configuration, model.given.values())):
+        return None  # of a configuration the fields are written that are read
+    try:
+        whole = program(kept=calls_of(captured[0], model))
+    except CannotKeep:
+        return None
+    return whole if is_built(whole) else None
