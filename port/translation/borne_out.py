@@ -10,6 +10,7 @@ from typing import Any
 
 from port.translation.frontend.construction.moved_settings import moved, moved_alone, refusal, resized_axes
 from port.translation.frontend.construction.settings import Setting, Sized
+from port.translation.ir import syntax
 from port.translation.ir.expr import worth
 from port.translation.moving_together import is_constant, moving_together
 from port.translation.other_settings import OtherSettings
@@ -82,8 +83,10 @@ def borne_out(
     if model is not None and any(len(found) == 1 for found in values.values()):
         programs += trying.alike(model, near, asked)
         for other in programs[1:]:
-            for argument, found in _values(other).items():
-                values[argument] |= found
+            # What was None may be a class there, or a partial of one.
+            for argument, found in _values(other, classes=True).items():
+                if argument in values:
+                    values[argument] |= found
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
     entangled: dict[str, tuple[str, ...]] = {}
     for path, together in moving_together(programs, fixed).items():
@@ -249,14 +252,21 @@ def _said(setting: Setting) -> str:
     return ".".join(setting)
 
 
-def _values(program: Program) -> dict[OwnArgument, set[str]]:
-    """Each argument of the constructors' → the values that it is given anywhere, as text: True is not 1."""
+def _values(program: Program, *, classes: bool = False) -> dict[OwnArgument, set[str]]:
+    """Each argument of the constructors' → the values that it is given anywhere, as text: True is not 1.
+
+    Args:
+        program: its classes.
+        classes: whether what is no constant is a value, too.
+    """
     found: dict[OwnArgument, set[str]] = defaultdict(set)
     for made in program.classes:
         for argument in made.arguments:
             for value in argument.values.values() if argument.is_said else ():
                 if configuration_of(value) is None and is_constant(value):
                     found[made.original, argument.name].add(repr(worth(value)))
+                elif configuration_of(value) is None and classes:
+                    found[made.original, argument.name].add(syntax.source(value))
     for configuration in program.configurations:
         for each in configuration.fields:
             if configuration_of(each.value) is None:

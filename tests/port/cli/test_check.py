@@ -103,6 +103,7 @@ def test_another_epsilon_exits_with_1_and_names_the_layer(capsys: pytest.Capture
     assert "They part first at norm." in said and "epsilon is 1e-05 in torch and 0.001 in Flax" in said
 
 
+@pytest.mark.sweep
 def test_what_is_all_rounding_exits_with_4(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("nets_torch:Lost", "nets_flax:Lost", "--input", "4,6") == 4
     assert "cannot be judged" in capsys.readouterr().out
@@ -134,6 +135,7 @@ def test_json_of_a_difference_names_where(capsys: pytest.CaptureFixture[str]) ->
     assert [(cause["kind"], cause["note"]) for cause in result["causes"]] == [("epsilon", "W10")]
 
 
+@pytest.mark.sweep
 def test_each_sides_own_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import torch
     from nets_torch import Net  # type: ignore[import-not-found]

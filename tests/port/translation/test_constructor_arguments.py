@@ -232,6 +232,7 @@ def test_another_is_written_as_the_same_classes(name: str) -> None:
     assert one[2].partition("\n")[2] == two[2].partition("\n")[2]
 
 
+@pytest.mark.sweep
 def test_weights_are_drawn_with_the_numbers_of_a_configuration() -> None:
     """A model draws what lies in its parts, whose constructors are given the same configuration."""
     takes = {"Drawn": {"config": ...}, "DrawnConfig": {"dim": ..., "spread": 0.5}}
@@ -262,6 +263,7 @@ def test_what_a_constructor_decides(cls: type[nn.Module]) -> None:
 WINDOWS = Case(Windows, {}, _floats(3, 8), {"dim": 8, "heads": 4}, _floats(3, 8))
 
 
+@pytest.mark.sweep
 def test_instances_in_which_arguments_make_up_for_each_other_keep_their_constructor() -> None:
     translation = translated(WINDOWS, construct=True)
     assert list(taken(translation, "Window")) == ["dim", "heads"]

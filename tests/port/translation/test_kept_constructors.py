@@ -209,6 +209,7 @@ def test_what_only_one_of_two_constructions_makes_stands_in_one_source() -> None
     assert distance(translation, Switched(5, True), torch.randn(2, 3), width=5, is_deep=True) < 1e-5
 
 
+@pytest.mark.sweep
 def test_a_class_among_the_arguments_of_another_construction_is_written_too() -> None:
     torch.manual_seed(0)
     translation = port.translate(
@@ -228,6 +229,7 @@ def test_a_class_among_the_arguments_of_another_construction_is_written_too() ->
     np.testing.assert_allclose(made(*translation.to_flax(x)), other.eval()(x).detach(), rtol=0, atol=1e-5)
 
 
+@pytest.mark.sweep
 def test_a_class_that_hands_on_what_it_gathers_has_its_bases_arguments() -> None:
     torch.manual_seed(0)
     construct = lambda: Gathering(Plain, [2, 2], width=4)  # noqa: E731
@@ -275,3 +277,17 @@ def test_a_fault_is_seen_on_shapes_alone(staged: Any) -> None:
         assert before in there.source
         with pytest.raises(WeightsMismatch, match=says):
             replace(there, source=there.source.replace(before, after)).check_built()
+
+
+@pytest.mark.sweep
+def test_an_argument_that_is_none_may_be_a_class_in_another_construction() -> None:
+    torch.manual_seed(0)
+    translation = port.translate(
+        Staged(Plain, [1, 1]),
+        torch.randn(4, 7),
+        construct=lambda: Staged(Plain, [1, 1]),
+        at=lambda: Staged(Plain, [2, 2], norm=partial(nn.LayerNorm, eps=0.5)),
+    )
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    assert "norm" not in translation.settings.fixed

@@ -104,6 +104,7 @@ def test_it_is_built_at_other_settings_with_the_weights_of_a_module(settings: di
     np.testing.assert_allclose(built(jnp.asarray(x.numpy())), other(x).detach().numpy(), rtol=0, atol=1e-6)
 
 
+@pytest.mark.sweep
 def test_a_weights_file_says_the_size_that_load_constructs(tmp_path: Path) -> None:
     other, x, path = encoder(width=10, depth=3, classes=2), torch.randn(3, 4, 3), tmp_path / "other.safetensors"
     translated().save(path, arguments={"width": 10, "depth": 3, "classes": 2}, weights=other)
@@ -250,6 +251,7 @@ def test_a_constructor_that_asks_more_of_a_number_says_so() -> None:
     assert made.settings.lines == (CONSTRUCTED_OTHERWISE,)
 
 
+@pytest.mark.sweep
 def test_what_is_proved_small_is_borne_out_small() -> None:
     """Of a large model no other is captured: its settings are moved from the size at which it is proved."""
     with torch.device("meta"):
@@ -266,3 +268,17 @@ def test_what_is_proved_small_is_borne_out_small() -> None:
     assert others and all(each["config.depth"] < 5 for each in others)
     assert "nnx.List([Block(config, **options) for _ in range(config.depth)])" in made.source
     assert "config.width, 2 * config.width," in made.source
+
+
+@pytest.mark.sweep
+def test_another_on_the_meta_device_is_constructed_on_shapes_alone() -> None:
+    """It bears arguments out as one that is run does; the proof says that it was not."""
+
+    def large() -> Encoder:
+        with torch.device("meta"):
+            return encoder(width=4096, depth=3, heads=8)
+
+    made = port.translate(encoder(), torch.randn(2, 7, 3), construct=encoder, at=large, static=True)
+    assert made.proof is not None and made.proof.agrees
+    assert all(" with " not in row.what for row in made.proof.rows)
+    assert any("on shapes alone" in remark for remark in made.proof.remarks)

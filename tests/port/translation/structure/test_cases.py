@@ -96,6 +96,7 @@ def classifier() -> tuple[Classifier, Translation]:
     return module, translated(module, [make() for make in CLASSIFIER], static=True)
 
 
+@pytest.mark.sweep
 def test_what_some_calls_do_stands_behind_the_originals_own_conditions(
     classifier: tuple[Classifier, Translation],
 ) -> None:
@@ -106,6 +107,7 @@ def test_what_some_calls_do_stands_behind_the_originals_own_conditions(
     assert "x, weights = self.last(x, mask, True)" in root(made)
 
 
+@pytest.mark.sweep
 def test_every_call_is_proved(classifier: tuple[Classifier, Translation]) -> None:
     _, made = classifier
     assert made.proof is not None
@@ -114,6 +116,7 @@ def test_every_call_is_proved(classifier: tuple[Classifier, Translation]) -> Non
         assert any(what.startswith("gradients in training") for what in compared)
 
 
+@pytest.mark.sweep
 @pytest.mark.thin(2)
 @pytest.mark.parametrize(("with_mask", "with_labels", "weights"), list(product((False, True), repeat=3)))
 def test_combinations_that_no_call_has_are_right(
@@ -126,6 +129,7 @@ def test_combinations_that_no_call_has_are_right(
     check_runs_as(made, module, batch(), **options)
 
 
+@pytest.mark.sweep
 def test_a_branch_that_no_call_takes_is_named_and_raises(classifier: tuple[Classifier, Translation]) -> None:
     _, made = classifier
     branch, word = made.untaken
@@ -137,6 +141,7 @@ def test_a_branch_that_no_call_takes_is_named_and_raises(classifier: tuple[Class
             made.run(batch(), **options)
 
 
+@pytest.mark.sweep
 def test_a_fault_in_one_call_alone_is_found(classifier: tuple[Classifier, Translation]) -> None:
     module, made = classifier
     wrong = replace(made.others[3], source=made.source.replace("jnp.max(x, axis=1)", "jnp.min(x, axis=1)"))
@@ -145,6 +150,7 @@ def test_a_fault_in_one_call_alone_is_found(classifier: tuple[Classifier, Transl
     assert prove(module, replace(made, source=wrong.source), (batch(),), {}).agrees
 
 
+@pytest.mark.sweep
 def test_the_files_prove_every_call_again(classifier: tuple[Classifier, Translation], tmp_path: Path) -> None:
     module, made = classifier
     write_folder(made, tmp_path / "out", name="classifier")

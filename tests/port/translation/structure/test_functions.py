@@ -72,6 +72,7 @@ def test_functions_are_written_once_and_called_from_the_same_places() -> None:
     assert "    # the two halves turn together\n    q_embed = q * cos + rotate_half(q) * sin\n" in made.source
 
 
+@pytest.mark.sweep
 @pytest.mark.thin(2)
 def test_a_function_has_the_originals_docstring_and_parameters() -> None:
     functions = _functions(_translated(Llama(), torch.randn(2, 5, 12), construct=Llama))
