@@ -80,8 +80,10 @@ def borne_out(
     trying = _Trying(program, written, _MOST // max(1, steps))
     if model is not None and any(len(found) == 1 for found in values.values()):
         for other in trying.alike(model, asked):
-            for argument, found in _values(other).items():
-                values[argument] |= found
+            # What was None may be a class there, or a partial of one.
+            for argument, found in _values(other, classes=True).items():
+                if argument in values:
+                    values[argument] |= found
     fixed = frozenset(argument for argument, found in values.items() if len(found) == 1)
     said = settings_of(program)
     of_root = [setting for setting, argument in said.items() if argument in fixed]
@@ -240,14 +242,21 @@ def _is_constant(value: syntax.Expr) -> bool:
     return True
 
 
-def _values(program: Program) -> dict[OwnArgument, set[str]]:
-    """Each argument of the constructors' → the values that it is given anywhere, as text: True is not 1."""
+def _values(program: Program, *, classes: bool = False) -> dict[OwnArgument, set[str]]:
+    """Each argument of the constructors' → the values that it is given anywhere, as text: True is not 1.
+
+    Args:
+        program: its classes.
+        classes: whether what is no constant is a value, too.
+    """
     found: dict[OwnArgument, set[str]] = defaultdict(set)
     for made in program.classes:
         for argument in made.arguments:
             for value in argument.values.values() if argument.is_said else ():
                 if configuration_of(value) is None and _is_constant(value):
                     found[made.original, argument.name].add(repr(worth(value)))
+                elif configuration_of(value) is None and classes:
+                    found[made.original, argument.name].add(syntax.source(value))
     for configuration in program.configurations:
         for each in configuration.fields:
             if configuration_of(each.value) is None:

@@ -13,7 +13,7 @@ from port.translation.assembling import assembled
 from port.translation.borne_out import difference, named_settings, settings_of
 from port.translation.frontend.construction.settings import Setting, Sized, constructed_by, fitted
 from port.translation.frontend.example_inputs import Given
-from port.translation.frontend.meta_device import WITHOUT_WEIGHTS, is_on_meta, on_meta_alone
+from port.translation.frontend.meta_device import is_on_meta, on_meta_alone
 from port.translation.frontend.python_random import same_numbers_afterwards
 from port.translation.other_settings import OtherModel, Settings, said
 from port.translation.programs import Programmed, RunsElsewhere, constructed_at, runs_at
@@ -134,7 +134,7 @@ class Elsewhere:
         made = self._translated(model, runs)
         if is_on_meta(module):
             made.check_built()
-            return Proof((), unjudged=WITHOUT_WEIGHTS)
+            return Proof((), remarks=(_ON_SHAPES,))
         return proved(module, made, model.calls, **options)
 
     def model(self, settings: OtherModel) -> Sized:
@@ -170,6 +170,7 @@ class Elsewhere:
             raise UsageError(f"the original refuses {said(settings)}: {type(error).__name__}: {error}") from error
 
 
+_ON_SHAPES = "constructed on shapes alone: the same source, with a place for each weight; nothing was run"
 _UNKEPT = (
     "at {at} the constructors cannot be written as their source has them: {why}. Translate by itself the model "
     "constructed so"
@@ -215,7 +216,9 @@ def joined(proof: Proof, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof:
     made = proof
     for settings, other in elsewhere:
         at = f"with {said(settings)}"
-        if not made.rows and made.unjudged:
+        if not other.rows and not other.failed and not other.unjudged:
+            made = replace(made, remarks=(*made.remarks, *(f"{at}: {remark}" for remark in other.remarks)))
+        elif not made.rows and made.unjudged:
             rows = tuple(replace(row, what=f"{row.what} {at}") for row in other.rows)
             remarks = tuple(f"{at}: {remark}" for remark in other.remarks)
             made = replace(other, rows=rows, remarks=(made.unjudged, *remarks), lengths=f"{other.lengths}, {at}")

@@ -275,3 +275,16 @@ def test_a_fault_is_seen_on_shapes_alone(staged: Any) -> None:
         assert before in there.source
         with pytest.raises(WeightsMismatch, match=says):
             replace(there, source=there.source.replace(before, after)).check_built()
+
+
+def test_an_argument_that_is_none_may_be_a_class_in_another_construction() -> None:
+    torch.manual_seed(0)
+    translation = port.translate(
+        Staged(Plain, [1, 1]),
+        torch.randn(4, 7),
+        construct=lambda: Staged(Plain, [1, 1]),
+        at=lambda: Staged(Plain, [2, 2], norm=partial(nn.LayerNorm, eps=0.5)),
+    )
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    assert "norm" not in translation.settings.fixed

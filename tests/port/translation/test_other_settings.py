@@ -205,3 +205,16 @@ def test_a_constructor_that_asks_more_of_a_number_says_so() -> None:
     made = port.translate(Exact(), torch.randn(2, 3), construct=Exact)
     assert made.proof is not None and made.proof.agrees
     assert made.settings.lines == (CONSTRUCTED_OTHERWISE,)
+
+
+def test_another_on_the_meta_device_is_constructed_on_shapes_alone() -> None:
+    """It bears arguments out as one that is run does; the proof says that it was not."""
+
+    def large() -> Encoder:
+        with torch.device("meta"):
+            return encoder(width=4096, depth=3, heads=8)
+
+    made = port.translate(encoder(), torch.randn(2, 7, 3), construct=encoder, at=large, static=True)
+    assert made.proof is not None and made.proof.agrees
+    assert all(" with " not in row.what for row in made.proof.rows)
+    assert any("on shapes alone" in remark for remark in made.proof.remarks)

@@ -32,6 +32,9 @@ LIMIT = 600.0
 RUN = {"resnet": "resnext50_32x4d", "quantized_resnet": "quantized_resnext101_32x8d"}
 """The member that is proved beside the first, where it is not the second: one that more arguments tell apart."""
 
+ALSO = {"efficientnet": "efficientnet_b7", "vit": "vit_h_14"}
+"""A member that shows, on shapes alone, which arguments hold that the one that is run has as the first."""
+
 
 def families() -> dict[str, list[Any]]:
     """The models of each family, in the order of the table of models: the smallest first."""
@@ -71,6 +74,7 @@ def row_of(family: str, most: int, *, runs: bool = True) -> Row:
 
     warnings.simplefilter("ignore")
     first, second, *others = in_order(family)
+    also = [other for other in others if other.name == ALSO.get(family)]
     row: Row = {"family": family, "member": first.name, "proved": {}, "constructed": [], "not": {}, "left": []}
     row["seconds"] = {}
     began = time.perf_counter()
@@ -86,7 +90,8 @@ def row_of(family: str, most: int, *, runs: bool = True) -> Row:
     with first.within(), patch.object(borne_out, "_MOST", 0):
         try:
             at = partial(built, second) if runs else partial(on_meta_alone, second.full)
-            made = translate(on_meta_alone(first.build), at=at)
+            shown = [partial(on_meta_alone, other.full) for other in also]
+            made = translate(on_meta_alone(first.build), at=[at, *shown])
         except port.errors.PortError as error:
             row["not"][second.name] = str(error)[:400]
             row["left"] = [other.name for other in others]

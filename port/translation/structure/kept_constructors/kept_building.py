@@ -13,7 +13,7 @@ from port.translation.frontend.construction.construction_calls import (
     is_own,
 )
 from port.translation.ir import syntax
-from port.translation.ir.expr import literal
+from port.translation.ir.expr import NoSource, literal
 from port.translation.ir.module_tree import ModuleTree, identifier
 from port.translation.structure.class_building import ClassBuilding
 from port.translation.structure.class_merge import ClassForm
@@ -65,8 +65,15 @@ class KeptBuilding(ClassBuilding):
         forms = CallForms(self._made_calls, self.tree, self._layer, self._left_out())
         held = {cls: self._held(cls) for cls in self._forms}
         keeping = Keeping(self._made_calls, forms, layers, program.classes, held)
-        kept = keeping.kept({name: literal(self._made_calls.root[name]) for name in sorted(self._fixed)})
+        kept = keeping.kept({name: self._literal(name) for name in sorted(self._fixed)})
         return replace(program, classes=kept.classes, definitions=kept.definitions, imports=kept.imports)
+
+    def _literal(self, name: str) -> syntax.Expr:
+        """An argument of the root's that takes no other value."""
+        try:
+            return literal(self._made_calls.root[name])
+        except NoSource:
+            raise CannotKeep(f"{name} is something else than where it stays as it is") from None
 
     def _form(self, path: str) -> ClassForm:
         form = super()._form(path)
