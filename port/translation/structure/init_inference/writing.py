@@ -122,10 +122,11 @@ class Writer:
                 return called("nnx.initializers.orthogonal", **given, **({"column_axis": axis} if axis != -1 else {}))
             case Draw("uniform" | "truncated") if start.values.dtype.kind == "c":
                 return None  # jax's draw real numbers alone
-            case Draw() if (drawn := self._with_origins(story, name)) is not None:
-                return next(_plain(drawn))
             case Draw():
-                return max(_candidates(story, shape), key=lambda made: self.votes[made], default=None)
+                made = max(_candidates(story, shape), key=lambda made: self.votes[made], default=None)
+                drawn = self._with_origins(story, name)
+                # What a weight's own lengths say, as Kaiming's, is said by the initializer that reads them.
+                return next(_plain(drawn)) if drawn is not None and made in _plain(story) else made
             case Elementwise():
                 return _function(story)
         return None
