@@ -126,7 +126,7 @@ class Writer:
                 made = max(_candidates(story, shape), key=lambda made: self.votes[made], default=None)
                 drawn = self._with_origins(story, name)
                 # What a weight's own lengths say, as Kaiming's, is said by the initializer that reads them.
-                return next(_plain(drawn)) if drawn is not None and made in _plain(story) else made
+                return next(_plain(drawn)) if drawn is not None and made in [*_plain(story)] else made
             case Elementwise():
                 return _function(story)
         return None
