@@ -14,7 +14,7 @@ from flax import nnx
 from torch import Tensor, nn
 
 import port
-from port.translation import Translation, borne_out
+from port.translation import Translation, borne_out, source_difference
 
 from .constructed_anew import apart, classes, taken
 from .constructor_nets import (
@@ -304,7 +304,7 @@ def test_what_cannot_be_said_is_no_argument(case: Case, construct: bool) -> None
 @pytest.mark.usefixtures("from_what_they_make")
 @pytest.mark.parametrize("case", [LOOKED, MADE_UP], ids=["looked", "made up"])
 def test_a_wrong_argument_is_seen(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(borne_out, "source_of", lambda program: "")
+    monkeypatch.setattr(source_difference, "source_of", lambda program: "")
     translation = translated(case, construct=True)
     assert translation.proof is not None and translation.proof.agrees
     assert list(taken(translation)) == list(case.given)

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 import warnings
 from collections import defaultdict
@@ -24,9 +22,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-TABLE = Path(__file__).with_name("torchvision_families.json")
-ROOT = Path(__file__).parents[3]
-Row = dict[str, Any]
+from .kept_table import KeptTable, Row
+
+TABLE = KeptTable(Path(__file__).with_suffix(".json"), "tests.port.translation.torchvision_families", key="family")
 LIMIT = 600.0
 """Seconds for each proof."""
 RUN = {"resnet": "resnext50_32x4d", "quantized_resnet": "quantized_resnext101_32x8d"}
@@ -120,34 +118,7 @@ def row_of(family: str, most: int, *, runs: bool = True) -> Row:
 
 def alone(family: str, seconds: float, most: int, *, runs: bool = True) -> Row:
     """`row_of` in a process of its own, which is ended when it takes too long."""
-    command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--one", family, "--most", str(most)]
-    command += [] if runs else ["--shapes"]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return {"family": family, "error": f"more than {seconds:g} seconds"}
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        return {"family": family, "error": f"exit {done.returncode}: {said[-1] if said else ''}"[:500]}
-    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
-
-
-def rows_in(lines: Path) -> dict[str, Row]:
-    """The rows that a file of lines holds, by family."""
-    rows = [json.loads(line) for line in lines.read_text().splitlines() if line] if lines.exists() else []
-    return {row["family"]: row for row in rows}
-
-
-def table() -> dict[str, Row]:
-    """The kept table, by family."""
-    return {row["family"]: row for row in json.loads(TABLE.read_text())} if TABLE.exists() else {}
-
-
-def keep(rows: dict[str, Row]) -> None:
-    """Write rows over those of the kept table, one a line, in the order of the models."""
-    known = {**table(), **rows}
-    lines = [json.dumps(known[family]) for family in families() if family in known]
-    TABLE.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    return TABLE.alone(family, seconds, "--most", str(most), *([] if runs else ["--shapes"]))
 
 
 def main() -> None:
@@ -165,14 +136,14 @@ def main() -> None:
         print(json.dumps(row_of(given.one, given.most, runs=not given.shapes)))
         return
     for family in given.families or several():
-        if family not in rows_in(given.lines):
+        if family not in TABLE.rows_in(given.lines):
             row = alone(family, given.seconds, given.most, runs=not given.shapes)
             with given.lines.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-            told = {name: row.get(name) for name in ("error", "constructed", "not", "left", "seconds")}
+            told = {name: row.get(name) for name in ("why", "constructed", "not", "left", "seconds")}
             print(family, list(row.get("proved", ())), {name: said for name, said in told.items() if said}, flush=True)
     if given.table:
-        keep(rows_in(given.lines))
+        TABLE.keep(TABLE.rows_in(given.lines), families())
 
 
 if __name__ == "__main__":

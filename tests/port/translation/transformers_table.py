@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from .kept_table import KeptTable, Row, rows_in
+from .kept_table import KeptTable, Row
 
 TABLE = KeptTable(Path(__file__).with_suffix(".json"), "tests.port.translation.transformers_table")
 LIMIT = 600.0
@@ -88,13 +88,13 @@ def main() -> None:
     from .transformers_models import NAMED
 
     for name in given.names or NAMED:
-        if name not in rows_in(given.lines):
+        if name not in TABLE.rows_in(given.lines):
             row = TABLE.alone(name, given.seconds)
             with given.lines.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(name, "follows" if is_whole(row) else row.get("why"), row.get("seconds"), flush=True)
     if given.table:
-        TABLE.keep(rows_in(given.lines), NAMED)
+        TABLE.keep(TABLE.rows_in(given.lines), NAMED)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from port.translation.frontend.construction.settings import Setting, Sized
-from port.translation.frontend.construction.taken_models import resized_lengths, run_once, taken
+from port.translation.frontend.construction.taken_models import resized_lengths, run_once, taken, taken_at
 from port.translation.frontend.example_inputs import first_line
 from port.translation.frontend.meta_device import is_on_meta
 from port.translation.frontend.resized_inputs import tensors_of
@@ -63,14 +63,9 @@ def moved_together(model: Sized, settings: Sequence[Setting], module: Any, drawn
     choices = list(product(*(_neighbours(values[setting]) for setting in settings)))
     drawn.shuffle(choices)
     for chosen in choices[:_TOGETHER]:
-        there = longer = model
-        for setting, value in zip(settings, chosen, strict=True):
-            there, longer = there.at(setting, value), longer.at(setting, value)
-            if type(values[setting]) is int and values[setting] > 1:
-                longer = resized_lengths(longer, values[setting], value)
-        for each in (there, longer):
-            if taken(each, meta) is not None:
-                return each
+        found = taken_at(model, dict(zip(settings, chosen, strict=True)), meta=meta)
+        if found is not None:
+            return found
     return None
 
 

@@ -64,17 +64,33 @@ def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
     Raises:
         Exception: the original's own, where it takes neither.
     """
-    before = model.settings()
-    there = longer = replace(model, calls=pytree.tree_map(_with_numbers, model.calls))
+    given = replace(model, calls=pytree.tree_map(_with_numbers, model.calls))
+    found = taken_at(given, settings, meta=False)
+    if found is None:
+        found = _both(given, settings)[0]
+        run_once(found, False)
+    return found
+
+
+def taken_at(model: Sized, settings: Mapping[Setting, Any], *, meta: bool) -> Sized | None:
+    """A model at other settings that the original takes, with its inputs as they are or resized; or None.
+
+    Args:
+        model: as it is.
+        settings: that are moved.
+        meta: whether the original is on the meta device.
+    """
+    return next(filter(None, (taken(each, meta) for each in _both(model, settings))), None)
+
+
+def _both(model: Sized, settings: Mapping[Setting, Any]) -> tuple[Sized, Sized]:
+    """A model at other settings: with its inputs as they are, and as long as the settings where they were so."""
+    before, there, longer = model.settings(), model, model
     for setting, value in settings.items():
         there, longer = there.at(setting, value), longer.at(setting, value)
         if type(before[setting]) is int and before[setting] > 1:
             longer = resized_lengths(longer, before[setting], value)
-    for each in (there, longer):
-        if taken(each, False) is not None:
-            return each
-    run_once(there, False)
-    return there
+    return there, longer
 
 
 def _with_numbers(leaf: Any) -> Any:
@@ -98,7 +114,7 @@ def taken(model: Sized, meta: bool) -> Sized | None:
     """A model that the original takes, and runs; None where it does not."""
     try:
         run_once(model, meta)
-    except Exception:
+    except Exception:  # the original's code, which may refuse anything
         return None
     return model
 
