@@ -14,7 +14,7 @@ from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.construction.constructed_values import with_constructed_values
 from port.translation.frontend.construction.construction_calls import ConstructionCalls
 from port.translation.frontend.construction.settings import Setting, Sized, sized
-from port.translation.frontend.construction.taken_models import constructed_by, fitted, modules_of
+from port.translation.frontend.construction.taken_models import fitted, modules_of
 from port.translation.other_settings import CONSTRUCTED_OTHERWISE, NOT_CONSTRUCTED, OtherModel, OtherSettings
 from port.translation.part_alone import part_alone
 from port.translation.program_settings import named_settings
@@ -53,7 +53,7 @@ def held_arguments(
         asked = [asked_for(each, other_model(model, each), whole) for each in wanted.at if callable(each)]
         whole = with_asked(whole, asked)
     steps = sum(len(case.graphs[True].steps) for case in captured)
-    near = None if model is None else _near(whole, model, wanted.at)
+    near = None if model is None else _near(whole, model, asked, wanted.at)
     # Constructors that are written as their source has them need nothing that bears them out.
     alone = partial(_alone, captured[0], original.construction) if whole.kept is None else None
     shown = [(each.model, each.program) for each in asked if each.program is not None]
@@ -73,16 +73,13 @@ def _alone(
     return found.programmed.program, found.model, partial(written_at, base=found.programmed)
 
 
-def _near(whole: Programmed, model: Sized, at: Sequence[OtherModel]) -> Sized | None:
+def _near(whole: Programmed, model: Sized, asked: Sequence[Asked], at: Sequence[OtherModel]) -> Sized | None:
     """The smallest of the other sizes at which a model is to be proved, where the model itself is large."""
-    there = []
-    for settings in at:
+    there = [each.model for each in asked]
+    for settings in (each for each in at if not callable(each)):
         try:
-            if callable(settings):
-                there.append(constructed_by(model, settings))
-            else:
-                names = named_settings(whole.program, settings)
-                there.append(fitted(model, {names[name]: value for name, value in settings.items()}))
+            names = named_settings(whole.program, settings)
+            there.append(fitted(model, {names[name]: value for name, value in settings.items()}))
         except Exception:  # of a name, or of the original's own: it is told where it is proved
             continue
     near = min(there, key=modules_of, default=None)

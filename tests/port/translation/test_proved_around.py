@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from flax import nnx
 from torch import Tensor, nn
 
 import port
@@ -20,6 +21,7 @@ from port.translation.proved_around import proved_around
 from port.translation.verify import Proof
 
 from .constructed_anew import taken
+from .kept_argument_nets import Expanded
 
 
 class Three(nn.Module):
@@ -177,3 +179,14 @@ def test_where_the_constructors_own_source_is_kept_both_hold() -> None:
     made = translated(Scaled, 3, 8)
     assert taken(made) == {"dim": 8, "heads": 2}
     assert [len(settings) for settings in made.settings.sizes.proved] == [1, 1, 2]
+
+
+@pytest.mark.sweep
+def test_a_constructor_is_kept_and_refuses_what_makes_another_model() -> None:
+    """With as many groups as heads the original returns early, which no example has shown."""
+    made = port.translate(Expanded(), torch.randn(2, 7, 24), construct=Expanded, sizes_limit=100)
+    assert made.proof is not None and made.proof.agrees
+    assert "with groups = 6 what was written is another model" in made.settings.fixed["groups"]
+    assert "self.times, self.head_width = heads // groups, width // heads" in made.source
+    with pytest.raises(ValueError, match="Expanded is written for groups=3 alone"):
+        made.code.Expanded(groups=6, rngs=nnx.Rngs(0))
