@@ -180,6 +180,10 @@ LARGE = {
 }
 
 
+TOLD = ["layer within a layer", "of a module within", "table"]
+WATCHED = "without construct=… nobody sees what lengths and tables are worked out from: they are written as they are"
+
+
 def translated(case: Case, *, construct: bool, **options: Any) -> Translation:
     def made() -> nn.Module:
         return case.cls(**copy.deepcopy(case.given))
@@ -211,8 +215,17 @@ def check(case: Case, *, construct: bool) -> None:
 
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("construct", [True, pytest.param(False, marks=pytest.mark.sweep)])
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [name for name in SMALL if name not in TOLD])
 def test_it_is_the_original_at_other_arguments(name: str, construct: bool) -> None:
+    check(SMALL[name], construct=construct)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    "construct", [True, pytest.param(False, marks=pytest.mark.xfail(raises=KeyError, strict=True, reason=WATCHED))]
+)
+@pytest.mark.parametrize("name", TOLD)
+def test_what_is_seen_while_it_is_constructed_has_to_be_told(name: str, construct: bool) -> None:
     check(SMALL[name], construct=construct)
 
 
