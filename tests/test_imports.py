@@ -35,7 +35,14 @@ def test_the_jax_side_imports_no_torch(statement):
     assert "torch" not in modules_after(statement)
 
 
-@pytest.mark.parametrize("statement", ["import side_by_side.pytorch.train", "import port; port.share_initial_weights"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import side_by_side.pytorch.train",
+        "import port; port.share_initial_weights",
+        "from port.scripts.recording.original_run import record_original",
+    ],
+)
 def test_the_torch_side_imports_no_jax(statement):
     assert "jax" not in modules_after(statement)
 

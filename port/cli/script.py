@@ -17,6 +17,7 @@ from port.judging import Status
 from port.scripts import Script, observe
 from port.scripts.observing_process import check_free
 from port.scripts.terminal import WIDTH, print_observation, print_written
+from port.scripts.torchrun import MODULES
 from port.scripts.writing_process import ACCOUNT, write_script
 from port.training import terminate_on_signal
 
@@ -35,12 +36,15 @@ class Arguments:
     script: Annotated[Positional[str], arg(metavar="FILE")] = ""
     """the script, or with -m a module"""
     module: Annotated[bool, arg(aliases=("-m",))] = False
-    """FILE is the name of a module, as in python -m my_pkg.train; it runs where you stand"""
+    """FILE is the name of a module, as in python -m my_pkg.train; it runs where you stand. Several processes:
+    port script -m torch.distributed.run -- --nproc-per-node 2 train.py"""
     observe_only: bool = False
     """only give the account, line by line; write no JAX"""
     out: Annotated[Path | None, arg(aliases=("-o",), metavar="FOLDER")] = None
     """where it goes: train_jax/ if not given, or observed/ of an account alone, which is observation.json, the weights
     before the first update, what the models were given, and what the script printed and saved"""
+    standalone: bool = False
+    """copy into the files what they would import from port: they need JAX, Flax, Optax, Orbax, and torch for data"""
     watch: int = 4
     """updates that are watched, of each optimizer"""
     working_folder: Annotated[Path | None, arg(metavar="FOLDER")] = None
@@ -58,7 +62,10 @@ def main(arguments: Sequence[str]) -> int:
     given, own = _given(list(arguments))
     out = given.out or Path("observed" if given.observe_only else "train_jax")
     check_free(out)
-    script = Script(given.script, tuple(own), given.module, given.working_folder, given.torch_python)
+    if given.module and given.script in MODULES:
+        script = Script.by_torchrun(given.script, own, given.working_folder, given.torch_python)
+    else:
+        script = Script(given.script, tuple(own), given.module, given.working_folder, given.torch_python)
     script.check()
     progress = _Progress(Console(stderr=True))
     run = _observed if given.observe_only else _written
@@ -87,7 +94,10 @@ def _observed(given: Arguments, script: Script, out: Path, progress: _Progress) 
 
 def _written(given: Arguments, script: Script, out: Path, progress: _Progress) -> int:
     with progress:
-        written = write_script(script, out, steps=given.watch, time_limit=given.time_limit, tell=progress.say)
+        limit = given.time_limit
+        written = write_script(
+            script, out, steps=given.watch, standalone=given.standalone, time_limit=limit, tell=progress.say
+        )
     if given.json:
         print((out / ACCOUNT / "observation.json").read_text("utf-8"), end="")
     else:

@@ -24,6 +24,7 @@ from port.training import (
     Outcome,
     Pairing,
     Trainer,
+    check_has_port,
     make_run_folder,
     status_of,
     terminate_on_signal,
@@ -235,6 +236,8 @@ def _scripts(given: Arguments, for_scripts: list[str]) -> list[Pairing]:
             "your own scripts are told nothing of our trainers' options; arguments for both come after --, as in "
             f"port train --torch-script {given.torch_script} --jax-script {given.jax_script} -- --steps 100"
         )
+    for python in (given.torch_python, given.jax_python):
+        check_has_port(python)
     torch, jax = (
         Trainer((python, str(script), *for_scripts))
         for python, script in ((given.torch_python, given.torch_script), (given.jax_python, given.jax_script))

@@ -19,6 +19,8 @@ from port.judging import Status
 from port.judging.limits import SIZES_LIMIT, TIME_LIMIT
 from port.named import arguments as keywords
 from port.named import named, spelled_arguments
+from port.translation.frontend.meta_device import on_meta
+from port.translation.ir.instrumentation import PASSES, printing, watching_passes
 from port.weights import load
 
 
@@ -137,8 +139,6 @@ def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
     Raises:
         UnknownChoice: a pass that there is none of.
     """
-    from port.translation.ir.instrumentation import PASSES, printing, watching_passes
-
     passes = (*given.print_after, *(("lower",) if given.print_ir else ()))
     for name in passes:
         if name not in PASSES:
@@ -159,8 +159,8 @@ def _dry_run(given: Arguments, module: Any, calls: list[Any], console: Any) -> i
 def _translate(given: Arguments, module: Any, calls: list[Any], out: Path, name: str, console: Any) -> int:
     from port.report.translation import translation_report
     from port.report.translation_terminal import print_translation
-    from port.translation import translate
     from port.translation.folder import write_folder
+    from port.translation.translating import translate
 
     construct = _construct(given)
     options: dict[str, Any] = {"static": given.static, "remat": given.remat, "standalone": given.standalone}
@@ -219,7 +219,6 @@ def _built(given: Arguments) -> tuple[Any, list[Any]]:
     import torch
 
     from port.translation.frontend.example_inputs import calls, drawn, inside
-    from port.translation.frontend.meta_device import on_meta
 
     with torch.device("meta") if given.meta else nullcontext():
         module = built_torch_model(given.target, keywords(given.kwargs, "--kwargs"), "TARGET", files=False)

@@ -2,8 +2,10 @@
 
 float64 is the proof: rounding stays near 1e-12 over thousands of steps, a real difference does not. In float32 training
 makes rounding large, so a run is measured against *controls*: the same PyTorch run with its initial weights moved in
-their last places. Tensors of one step have controls as well, where they are beyond their limits
-(`port.parity.compare.control`).
+their last places. Some trainings do that to float64's rounding as well (two networks against each other, a rate far
+too high): where the losses of a script part behind the early steps alone, and controls that are moved in float64's last
+places stray as far, nothing is said of the steps from there on. Tensors of one step have controls as well, where they
+are beyond their limits (`port.parity.compare.control`).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from port.nn.initializers import mapped, patched, redrawn, torch_bias, torch_ker
 from port.nn.instance_norm import InstanceNorm
 from port.nn.layer_norm import LayerNorm, RMSNorm
 from port.nn.linear_cross_entropy import LinearCrossEntropyLoss
+from port.nn.named_children import named_children
 from port.nn.norm import BatchNorm
 from port.nn.orthogonal import Orthogonal
 from port.nn.prelu import PReLU
@@ -28,6 +29,7 @@ from port.nn.shared_stream import shared_masks
 from port.nn.spectral_norm import SpectralNorm
 from port.nn.stochastic_depth import StochasticDepth
 from port.nn.tables import Tables
+from port.nn.torch_linspace import torch_linspace
 from port.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
 from port.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 from port.nn.unknown_start import filled_later, unknown_start
@@ -75,12 +77,14 @@ __all__ = [
     "frozen",
     "load_weights",
     "mapped",
+    "named_children",
     "patched",
     "redrawn",
     "saved_arguments",
     "shared_masks",
     "torch_bias",
     "torch_kernel",
+    "torch_linspace",
     "torch_uniform",
     "unknown_start",
 ]

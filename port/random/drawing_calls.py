@@ -164,7 +164,7 @@ def _drops(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
 def _remedy(func: Any) -> str:
     if "rnn" in func._schema.name:
         return "Take `with torch.backends.cudnn.flags(enabled=False):` while the two sides are compared"
-    return "Draw outside the context and give both sides the same numbers, or draw by dropout, bernoulli or rand"
+    return "Draw outside the context and give both sides the same numbers, or draw by dropout, bernoulli, rand or randn"
 
 
 def _named(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -217,9 +217,24 @@ def _uniform(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -
     return result.copy_(draws.numbers(result.shape, result.dtype, low, high, result))
 
 
+def _normal(draws: SharedDraws, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
+    """randn, randn_like, normal and normal_: numbers about a mean."""
+    given = _named(func, args, kwargs)
+    options = {name: kwargs[name] for name in ("dtype", "layout", "device", "pin_memory") if name in kwargs}
+    mean, std = given.get("mean", 0.0), given.get("std", 1.0)
+    if "size" in given:
+        result = torch.empty(tuple(given["size"]), **options)
+    elif "self" in given:
+        result = given["self"] if func._schema.name.endswith("_") else torch.empty_like(given["self"], **options)
+    else:
+        result = torch.empty_like(mean + std)
+    return result.copy_(mean + std * draws.normals(result.shape, result.dtype, result))
+
+
 _OPERATORS: dict[str, Callable[[SharedDraws, Any, Any, dict[str, Any]], Any]] = {
     **dict.fromkeys(("bernoulli", "bernoulli_"), _chance),
     "native_dropout": _native_dropout,
     **dict.fromkeys(("rrelu_with_noise", "rrelu_with_noise_"), _slopes),
     **dict.fromkeys(("rand", "rand_like", "uniform_"), _uniform),
+    **dict.fromkeys(("randn", "randn_like", "normal", "normal_"), _normal),
 }

@@ -37,7 +37,8 @@ def shared_dropout(
     The n-th draw, counted from 0 in the order of the calls, has the key ``fold_in(key, n)``. Modules and functions
     count alike: nn.Dropout and its kin, ``F.dropout``, ``scaled_dot_product_attention(dropout_p=…)``, the dropout
     inside MultiheadAttention, transformer and recurrent layers, alpha dropout, RReLU, stochastic depth,
-    ``torch.bernoulli`` and ``torch.rand``. In evaluation, and at the rates 0 and 1, nothing is drawn, or counted.
+    ``torch.bernoulli``, ``torch.rand`` and ``torch.randn``. In evaluation, and at the rates 0 and 1, no dropout is
+    drawn, or counted.
 
     The JAX side of a module that `port.translate` wrote, or of any other whose layers take their keys from ``rngs``,
     is `port.nn.shared_masks`, and nothing in it is edited::
@@ -64,8 +65,8 @@ def shared_dropout(
     PyTorch's generator is left alone. A compiled model runs uncompiled.
 
     Raises:
-        UsageError: something draws that jax draws otherwise (``torch.randn``, packed sequences, fused kernels …), with
-            its line and what to do; a draw within a loop of the translated module's; a draw under activation
+        UsageError: something draws that jax draws otherwise (``torch.randint``, packed sequences, fused kernels …),
+            with its line and what to do; a draw within a loop of the translated module's; a draw under activation
             checkpointing, whose second forward would draw other masks; fewer draws than layouts; rows or batch_size
             alone, rows that are no positions in the batch, an input of another number of samples or without a batch
             dimension.
@@ -91,6 +92,13 @@ _OWN_LAYOUT = (nn.MultiheadAttention, nn.RNNBase, nn.Transformer, nn.Transformer
 _OWN_LAYOUT += (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)  # type: ignore[assignment]
 
 
+def drops_within_layers(model: nn.Module) -> bool:
+    """Whether a layer that draws in torch's layout drops something: its draws are in no translation's ``draws``."""
+    layers = [one for one in model.modules() if isinstance(one, _OWN_LAYOUT)]
+    rates = [getattr(one, name, 0) for layer in layers for one in layer.modules() for name in ("p", "dropout")]
+    return any(isinstance(rate, float | int) and rate > 0 for rate in rates)
+
+
 def watch_own_layouts(model: nn.Module, draws: Callable[[], SharedDraws], entered: ExitStack) -> None:
     """Tell the draws while a layer runs whose twin draws in torch's layout, and which the layouts do not speak of.
 
@@ -99,7 +107,9 @@ def watch_own_layouts(model: nn.Module, draws: Callable[[], SharedDraws], entere
         draws: those of the step.
         entered: ends it.
     """
-    own = {id(module) for module in model.modules() if isinstance(module, _OWN_LAYOUT)}
+    layers = [one for one in model.modules() if isinstance(one, _OWN_LAYOUT)]
+    # A class of a user's own, of which torch's is a base, draws as it is written where it has a forward of its own.
+    own = {id(one) for one in layers if type(one).forward.__module__.startswith("torch.nn.modules.")}
 
     def enter(module: nn.Module, args: Any) -> None:
         draws().within_layers += id(module) in own

@@ -14,6 +14,7 @@ from torch import Tensor
 from port.errors import UsageError
 from port.random.batch_part import BatchPart
 from port.random.draws import bernoulli, bernoulli_rows, uniform
+from port.random.normal_draws import normal
 from port.random.threefry import fold_in
 
 _TORCH = Path(torch.__file__).parent
@@ -103,6 +104,15 @@ class SharedDraws:
 
         def draw(key: Tensor, whole: tuple[int, ...], rows: Tensor | None) -> Tensor:
             drawn = uniform(key, whole, dtype, float(low), float(high))
+            return drawn if rows is None else drawn[rows]
+
+        return self._drawn(shape, draw, like.device)
+
+    def normals(self, shape: Sequence[int], dtype: torch.dtype, like: Tensor) -> Tensor:
+        """The next numbers, of mean 0 and variance 1."""
+
+        def draw(key: Tensor, whole: tuple[int, ...], rows: Tensor | None) -> Tensor:
+            drawn = normal(key, whole, dtype)
             return drawn if rows is None else drawn[rows]
 
         return self._drawn(shape, draw, like.device)

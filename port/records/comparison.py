@@ -10,7 +10,7 @@ from pathlib import Path
 from port.errors import UnknownChoice, UsageError
 from port.judging import Status
 from port.judging.limits import EARLY_STEPS, EPSILON, PROOF_LIMIT
-from port.records.limits import control_limits, early_limit, later_floor, relative_differences
+from port.records.limits import control_limits, early_limit, later_floor, proof_limits, relative_differences
 from port.records.read import Record, RecordLine, read_record
 from port.records.sentence import names_of, sentence_of
 from port.records.verdict import Differences, RecordFinding, Verdict
@@ -28,7 +28,8 @@ def compare(
     Every step is compared, and every evaluation. A step that only one of them has, a NaN or an infinity is a
     difference; but where one record begins later than the other, as that of a run that was resumed or handed over
     does, they are compared from there on. float64 records agree when no loss differs by more than
-    `limits.PROOF_LIMIT`. Records of a lower precision are judged tightly over the first `limits.EARLY_STEPS`, and from
+    `limits.PROOF_LIMIT`; where a later loss does, and controls have strayed as far by then, nothing is said of the
+    steps from there on. Records of a lower precision are judged tightly over the first `limits.EARLY_STEPS`, and from
     there on against the controls; without controls nothing is said of the later steps, unless they are equal to the
     last bit.
 
@@ -77,6 +78,14 @@ def compare(
         judged_until=judged_until,
         hints=[*_unfinished(a, b), *(_hints(a, b, judged_as) if findings else [])],
     )
+
+
+def parts_late(verdict: Verdict) -> bool:
+    """Whether the only findings are losses that part after the early steps, where rounding may be the cause."""
+    late = [
+        each.step is not None and each.step >= EARLY_STEPS and each.difference > each.limit for each in verdict.findings
+    ]
+    return bool(late) and all(late)
 
 
 def _read(record: Record | Path | str) -> Record:
@@ -177,10 +186,11 @@ def _differences(
     values = relative_differences(of_a, [b[step].loss for step in steps])
     strayed = [relative_differences(of_a, [control[step].loss for step in steps]) for control in controls]
     if precision == "float64":
-        limits = [PROOF_LIMIT] * len(steps)
+        first, later = PROOF_LIMIT, proof_limits(values, strayed)
     else:
+        first = early_limit(precision)
         later = control_limits(strayed, later_floor(precision)) if strayed else [math.nan] * len(steps)
-        limits = [early_limit(precision) if step in early else limit for step, limit in zip(steps, later, strict=True)]
+    limits = [first if step in early else limit for step, limit in zip(steps, later, strict=True)]
     return Differences(steps=steps, values=values, limits=limits, controls=strayed)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import accumulate
 
-from port.judging.limits import CONTROL_FACTOR, EARLY_LIMIT, EPSILON, LATER_FLOOR
+from port.judging.limits import CONTROL_FACTOR, EARLY_LIMIT, EPSILON, LATER_FLOOR, PROOF_LIMIT
 
 
 def early_limit(precision: str) -> float:
@@ -47,3 +47,18 @@ def control_limits(controls: list[list[float]], floor: float) -> list[float]:
     """
     furthest = accumulate((max(values) for values in zip(*controls, strict=True)), max)
     return [max(floor, CONTROL_FACTOR * value) for value in furthest]
+
+
+def proof_limits(values: list[float], controls: list[list[float]]) -> list[float]:
+    """What float64 may differ by at each place: the proof's limit; NaN, no judgement, where controls stray as far.
+
+    Args:
+        values: how far apart both sides are at each place.
+        controls: how far each control has strayed there.
+    """
+    if not controls:
+        return [PROOF_LIMIT] * len(values)
+    strayed = control_limits(controls, PROOF_LIMIT)
+    return [
+        math.nan if PROOF_LIMIT < value <= limit else PROOF_LIMIT for value, limit in zip(values, strayed, strict=True)
+    ]

@@ -34,7 +34,7 @@ def sentence_of(
     if status is Status.CANNOT_JUDGE:
         return (
             f"{names} agree in {precision} up to step {judged_until} and cannot be judged beyond it: "
-            f"training makes rounding large, and there is no control to measure that by."
+            f"training makes rounding large, and {_measured(a, b, steps)}."
         )
     if value == 0 and precision != "float64":
         return f"{names} have the same losses to the last bit, over {len(steps.steps)} steps in {precision}."
@@ -45,6 +45,19 @@ def sentence_of(
     if steps.controls:
         return f"{names} are as equal as {precision} can say, over {len(steps.steps)} steps: {furthest}."
     return f"{names} agree over {len(steps.steps)} steps in {precision}: {furthest}."
+
+
+def _measured(a: Record, b: Record, steps: Differences) -> str:
+    """What controls say of steps that cannot be judged."""
+    if not steps.controls:
+        return "there is no control to measure that by"
+    name = names_of(a, b)[0]
+    _, value = steps.largest() or (0, 0.0)
+    strayed = max(map(max, steps.controls))
+    return (
+        f"{name} strays from itself as well, by up to {strayed:.2e} where its initial weights are moved in their last "
+        f"places; the two are {value:.2e} apart there"
+    )
 
 
 def _beside_controls(a: Record, b: Record, steps: Differences, precision: str) -> str:

@@ -4,6 +4,7 @@
 there), and makes an `Observation` of the journal that these write (`events`, `steps`, `differences`); `account` says it
 in the script's own lines, and `terminal` prints that. What cannot be told of is refused (`refusals`).
 `write_script` does that and writes the script's update in JAX (`writing`, in the script's process, at its end).
+Where torchrun starts a script in several processes (`torchrun`), each is watched, and the first one tells (`ranks`).
 """
 
 from importlib import import_module

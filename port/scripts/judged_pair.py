@@ -12,7 +12,7 @@ from port.errors import UsageError
 from port.scripts.observation import Observation
 from port.scripts.watched_original import FOLDER, WatchedOriginal
 from port.scripts.writing.trainer_source import own_flags
-from port.training import Outcome, Pairing, Trainer
+from port.training import Outcome, Pairing, Trainer, check_has_port, check_may_run
 
 ENTRY = Path(__file__).with_name("recording") / "__main__.py"
 UPDATES = 200
@@ -52,6 +52,8 @@ class JudgedPair:
         Raises:
             UsageError: one of both cannot be started so.
         """
+        check_may_run(self.torch_python)  # the original is recorded by this port, the trainer by its environment's
+        check_has_port(self.jax_python)
         written = self.trainer.resolve().parent
         watched = WatchedOriginal.read(written)
         strange = [precision for precision in precisions if precision not in watched.precisions]
@@ -68,7 +70,14 @@ class JudgedPair:
         found = []
         for precision in [one for one in precisions if one in watched.precisions]:
             here = (folder / precision).resolve()
-            torch = (self.torch_python, str(ENTRY), str(written), str(self.updates), precision)
+            torch = (
+                self.torch_python,
+                *seen.launcher,
+                str(ENTRY),
+                str(written),
+                str(self.updates),
+                precision,
+            )
             jax = (self.jax_python, str(self.trainer.resolve()), *arguments)
             told = [flags["record"], str(here / "jax.jsonl"), flags["updates"], str(self.updates)]
             told += [flags["checkpoints"], str(here / "checkpoints")]
@@ -78,7 +87,7 @@ class JudgedPair:
                     precision,
                     Trainer((*torch, *self._target(seen, place), *arguments), folder=place),
                     Trainer((*jax, *told), folder=place),
-                    controls=0 if precision == "float64" else None,
+                    controls=None,
                     time_limit=time_limit,
                 )
             )

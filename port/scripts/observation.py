@@ -91,6 +91,11 @@ class Observation:
         except (OSError, ValueError, TypeError) as error:
             raise UsageError(f"{folder / FILE} cannot be read: {error}") from error
 
+    @property
+    def launcher(self) -> tuple[str, ...]:
+        """What started it in several processes; an account of before there were such has none."""
+        return tuple(self.script.get("launcher", ()))
+
     def as_data(self) -> dict[str, Any]:
         """It as JSON has it."""
         return {"version": VERSION, **asdict(self)}

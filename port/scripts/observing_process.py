@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from port.errors import FolderExists, NoPair, ScriptFailed, UsageError
 from port.scripts.events import Event, read_events
 from port.scripts.observation import FILE, Observation
 from port.scripts.refusals import refuse
+from port.scripts.torchrun import launched
+from port.training import check_may_run
 from port.training.folder import write_json
 from port.training.process_tree import ProcessTree
 
@@ -36,6 +38,7 @@ class Script:
         is_module: whether it is run by ``-m``.
         folder: the working folder; None is the script's own, or for a module the present one.
         python: the interpreter that has its packages.
+        launcher: what starts it in several processes: ``-m torch.distributed.run`` and its options; empty for none.
     """
 
     target: str
@@ -43,6 +46,23 @@ class Script:
     is_module: bool = False
     folder: Path | None = None
     python: str = field(default=sys.executable)
+    launcher: tuple[str, ...] = ()
+
+    @classmethod
+    def by_torchrun(cls, module: str, arguments: Sequence[str], folder: Path | None, python: str) -> Script:
+        """A script that torchrun starts.
+
+        Args:
+            module: torchrun's own name: one of `torchrun.MODULES`.
+            arguments: behind it: its options, the script, and the script's arguments.
+            folder: the working folder; None is the script's own.
+            python: the interpreter that has its packages.
+
+        Raises:
+            UsageError: no script is named.
+        """
+        found = launched(module, arguments)
+        return cls(found.script, found.arguments, False, folder, python, found.launcher)
 
     def working_folder(self) -> Path:
         """Where it runs."""
@@ -52,6 +72,10 @@ class Script:
 
     def command(self) -> list[str]:
         """As one types it, behind ``python``, in its working folder."""
+        return [*self.launcher, *self.own_command()]
+
+    def own_command(self) -> list[str]:
+        """What is watched in each process."""
         if self.is_module:
             return ["-m", self.target, *self.arguments]
         return [os.path.relpath(Path(self.target).resolve(), self.working_folder()), *self.arguments]
@@ -67,8 +91,7 @@ class Script:
             raise UsageError(f"there is no script {self.target}{hint}")
         if not self.working_folder().is_dir():
             raise UsageError(f"there is no folder {self.working_folder()} to run the script in")
-        if shutil.which(self.python) is None:
-            raise UsageError(f"there is no Python {self.python} that may be run")
+        check_may_run(self.python)
 
 
 def observe(
@@ -79,6 +102,7 @@ def observe(
     time_limit: float = 600.0,
     tell: Callable[[str], object] = lambda line: None,
     entry: Path = ENTRY,
+    wishes: Sequence[str] = (),
     put: Callable[[Observation, Path, Path], object] | None = None,
 ) -> Observation:
     """Run a script for some steps and one evaluation, and write what it does into a folder.
@@ -90,6 +114,7 @@ def observe(
         time_limit: seconds that it may take in all.
         tell: is called with a line whenever the script has come further.
         entry: the program that watches it.
+        wishes: options of that program.
         put: in place of writing the account alone, is given it, what lies beside the journal, and the folder that
             becomes ``folder``.
 
@@ -105,12 +130,13 @@ def observe(
     work = Path(tempfile.mkdtemp(prefix="port-script-"))
     try:
         log = work / "printed.log"
-        how = _run(script, work, log, steps, time_limit, tell, entry)
+        how = _run(script, work, log, steps, time_limit, tell, (str(entry), *wishes))
         events = read_events(work / "events.jsonl")
         told = {
             "target": script.target,
             "is_module": script.is_module,
             "arguments": list(script.arguments),
+            "launcher": list(script.launcher),
             "command": script.command(),
             "folder": str(script.working_folder()),
             "interpreter": script.python,
@@ -157,11 +183,17 @@ class _How:
 
 
 def _run(
-    script: Script, work: Path, log: Path, steps: int, limit: float, tell: Callable[[str], object], entry: Path
+    script: Script,
+    work: Path,
+    log: Path,
+    steps: int,
+    limit: float,
+    tell: Callable[[str], object],
+    entry: Sequence[str],
 ) -> _How:
     tree = ProcessTree()
     environment = {"PYTHONUNBUFFERED": "1", **os.environ}
-    command = [script.python, str(entry), str(work), str(steps), *script.command()]
+    command = [script.python, *script.launcher, *entry, str(work), str(steps), *script.own_command()]
     journal = work / "events.jsonl"
     began = time.monotonic()
     progress = _Progress(steps, tell)

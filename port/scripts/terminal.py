@@ -51,11 +51,10 @@ def print_written(written: WrittenUpdate, folder: Path, console: Console) -> Non
         table.add_row(f"loss of update {number}", f"{ours:.12g}", f"{theirs:.12g}")
     console.print(table)
     if written.status is Status.CANNOT_JUDGE:
-        why = "the model draws random numbers in its forward (not by nn.Dropout), which the two sides do not share"
-        console.print(Text(f"{written.status}: {why}", "yellow"), soft_wrap=True)
+        console.print(Text(f"{written.status}: {written.why}", "yellow"), soft_wrap=True)
     else:
         colour = "green" if written.status is Status.AGREE else "bold red"
-        said = f": losses by {written.loss:.1e}, weights by {written.weights:.1e}, in float64, without dropout"
+        said = f": losses by {written.loss:.1e}, weights by {written.weights:.1e}, in float64, {written.draws}"
         console.print(Text.assemble((str(written.status), colour), said), soft_wrap=True)
     judged = f"; and to be judged beside {command}: port train --torch-script … --jax-script {folder / 'train.py'}"
     said = f"to be run: python {folder / 'train.py'}{judged}"
@@ -165,7 +164,8 @@ def _saved(event: dict[str, Any]) -> str:
 def _script_file(observation: Observation) -> Path:
     folder = Path(observation.script["folder"])
     if not observation.script["is_module"]:
-        return (folder / observation.script["command"][0]).resolve()
+        command = observation.script["command"]
+        return (folder / command[len(observation.launcher)]).resolve()
     # Of a module: the file in which most happens.
     files = [event["where"]["file"] for step in observation.steps for event in step if event.get("where")]
     return Path(max(files, key=files.count)).resolve() if files else folder

@@ -20,11 +20,18 @@ class WatchedOriginal:
     Attributes:
         modules: its models and losses, by its own names: what torch_loss.py's class is constructed with.
         parts: where in a batch each input of that class is, in their order.
-        training: the name of the loader whose batches are trained on.
+        training: the name of the loader whose batches are trained on; empty where there is none: the script makes its
+            batches itself (``calls``), or trains on all data at once.
         evaluation: that of its evaluation; None where the written trainer evaluates nothing.
         microbatches: of an update.
         averages: model → the average of its weights that is evaluated in its place.
+        calls: from a batch to its loss, where the script makes its batches itself.
         precisions: in which both sides are compared.
+        makes_inputs: whether the script makes inputs of an update in its loop, so that both sides draw them alike.
+        last_optimizer: where several step in turn: the one behind whose step an update is whole. ``modules`` are then
+            the models, and there is no class that gives one loss.
+        ranks: the processes in which it is trained; each update is then of all their batches together.
+        closure: whether its optimizer evaluates the loss by itself: an update's is then the first.
     """
 
     modules: tuple[str, ...]
@@ -33,7 +40,12 @@ class WatchedOriginal:
     evaluation: str | None
     microbatches: int
     averages: dict[str, str] = field(default_factory=dict)
+    calls: tuple[str, ...] = ()
     precisions: tuple[str, ...] = ("float64", "float32")
+    makes_inputs: bool = False
+    last_optimizer: str | None = None
+    closure: bool = False
+    ranks: int = 1
 
     def write(self, written: Path) -> None:
         """Write it into the folder of a written trainer."""
@@ -51,7 +63,7 @@ class WatchedOriginal:
         path = written / FOLDER / FILE
         try:
             told: dict[str, Any] = json.loads(path.read_text("utf-8"))
-            told.update({name: tuple(told[name]) for name in ("modules", "parts", "precisions")})
+            told.update({name: tuple(value) for name, value in told.items() if isinstance(value, list)})
             return cls(**told)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise UsageError(f"{path} cannot be read ({error}): write the folder again by port script") from error

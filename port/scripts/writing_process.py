@@ -15,9 +15,22 @@ from port.judging import Status
 from port.scripts.observation import Observation
 from port.scripts.observing_process import Script, observe, put_account
 from port.scripts.wording import place_of
+from port.training import check_has_packages
 
+ONE = [
+    "- `train_step.py`: the optimizer and one jitted update",
+    "- `model.py`: the model and the path to its loss, with `model.safetensors` and `model.mapping.toml`",
+]
+TURNS = [
+    "- `train_step.py`: the optimizers, and one jitted update of each in its turn",
+    "- `turn1.py` and so on: the models that a turn calls, and the path to its losses, with their weights; "
+    "`model.mapping.toml` is of all models",
+]
 ENTRY = Path(__file__).with_name("writing") / "__main__.py"
 ACCOUNT = "observed"
+TRANSLATES = ("jax", "flax", "optax")
+"""What the script's interpreter needs besides torch, as its model is translated in its process."""
+STANDALONE = "--standalone"
 
 
 @dataclass(frozen=True)
@@ -34,6 +47,9 @@ class WrittenUpdate:
         status: whether both sides train the same; None where nothing is written.
         call: of train_step, as one writes it.
         no_trainer: why there is no train.py around it; empty where there is one.
+        draws: how the updates were made that were compared: without dropout, or with the same random draws.
+        why: why both sides cannot be judged, where they cannot.
+        turns: of several optimizers that step in turn; 0 where there is one.
     """
 
     observation: Observation
@@ -45,6 +61,9 @@ class WrittenUpdate:
     status: Status | None = None
     call: str = ""
     no_trainer: str = ""
+    draws: str = "without dropout"
+    why: str = ""
+    turns: int = 0
 
 
 def write_script(
@@ -52,6 +71,7 @@ def write_script(
     folder: Path,
     *,
     steps: int = 4,
+    standalone: bool = False,
     time_limit: float = 600.0,
     tell: Callable[[str], object] = lambda line: None,
 ) -> WrittenUpdate:
@@ -63,12 +83,19 @@ def write_script(
             ``model.py`` with its weights and mapping, ``torch_loss.py``, a ``README.md``, and in ``observed/`` the
             account. Where the update cannot be written, README and account alone.
         steps: updates that are watched, and made again on both sides.
+        standalone: whether what the files take from port is copied into them.
         time_limit: seconds that it may take in all.
         tell: is called with a line whenever the script has come further.
 
     Raises:
         FolderExists, ScriptFailed, UsageError: as `observe`.
     """
+    check_has_packages(
+        script.python,
+        TRANSLATES,
+        "the model is translated in the script's own process. The builds for the CPU are enough there: "
+        f"{script.python} -m pip install {' '.join(TRANSLATES)}; --observe-only does without",
+    )
     found: list[WrittenUpdate] = []
 
     def put(observation: Observation, work: Path, beside: Path) -> None:
@@ -80,7 +107,8 @@ def write_script(
         (beside / "README.md").write_text(readme(written, folder), "utf-8")
         found.append(written)
 
-    observe(script, folder, steps=steps, time_limit=time_limit, tell=tell, entry=ENTRY, put=put)
+    wishes = (STANDALONE,) if standalone else ()
+    observe(script, folder, steps=steps, time_limit=time_limit, tell=tell, entry=ENTRY, wishes=wishes, put=put)
     return found[0]
 
 
@@ -112,14 +140,15 @@ def readme(written: WrittenUpdate, folder: Path) -> str:
             "",
             *_taken_over(written.observation),
             "",
-            f"Both sides have made {len(written.losses)} updates on the script's own batches, in float64 and without "
-            f"dropout: **{written.status}**.",
+            f"Both sides have made {len(written.losses)} updates on the script's own batches, in float64 and "
+            f"{written.draws}: **{written.status}**.",
             "",
             "| update | PyTorch | JAX |",
             "|---|---|---|",
             *[f"| {n} | {a:.12g} | {b:.12g} |" for n, (a, b) in enumerate(written.losses)],
             "",
             f"The losses differ by {written.loss:.1e} at most, the weights behind them by {written.weights:.1e}.",
+            *([f"It cannot be judged: {written.why}."] if written.why else []),
         ]
     if written.remarks and written.status is not None:
         lines += [
@@ -135,7 +164,7 @@ def _how_to_run(written: WrittenUpdate, folder: Path) -> list[str]:
     script = written.observation.script
     if written.no_trainer:
         return [f"There is no train.py yet: {written.no_trainer}."]
-    arguments = script["command"][2 if script["is_module"] else 1 :]
+    arguments = script["arguments"]
     path = os.path.relpath(folder.resolve() / "train.py", script["folder"])
     command = " ".join(["python", path, *map(shlex.quote, arguments)])
     return [
@@ -165,8 +194,7 @@ def _files(written: WrittenUpdate) -> list[str]:
     ]
     return [
         *([] if written.no_trainer else trainer),
-        "- `train_step.py`: the optimizer and one jitted update",
-        "- `model.py`: the model and the path to its loss, with `model.safetensors` and `model.mapping.toml`",
+        *(TURNS if written.turns else ONE),
         "- `torch_loss.py`: that path in PyTorch, from which it is translated",
     ]
 
@@ -198,5 +226,13 @@ def _read(observation: Observation, path: Path) -> WrittenUpdate:
         return WrittenUpdate(observation, reasons, remarks)
     losses = tuple((a, b) for a, b in proof["losses"])
     status = Status(proof["status"])
-    told_of = proof["loss"], proof["weights"], status, told["call"], told["no_trainer"]
-    return WrittenUpdate(observation, (), remarks, losses, *told_of)
+    told_of = (
+        proof["loss"],
+        proof["weights"],
+        status,
+        told["call"],
+        told["no_trainer"],
+        proof["draws"],
+        proof["why"],
+    )
+    return WrittenUpdate(observation, (), remarks, losses, *told_of, turns=told.get("turns", 0))

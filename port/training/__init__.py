@@ -2,6 +2,7 @@
 
 from port.training.broken_off import Remains, remains
 from port.training.folder import make_run_folder, told_before
+from port.training.interpreters import check_has_packages, check_has_port, check_may_run
 from port.training.jobs import Job
 from port.training.judgement import Outcome, judge
 from port.training.live import view
@@ -15,6 +16,9 @@ __all__ = [
     "Pairing",
     "Remains",
     "Trainer",
+    "check_has_packages",
+    "check_has_port",
+    "check_may_run",
     "judge",
     "make_run_folder",
     "remains",

@@ -52,8 +52,8 @@ def judge(
     """Compare two records, and the final weights that lie beside them.
 
     Final weights and running statistics are part of the proof: in float64 they may differ by
-    `port.judging.limits.WEIGHTS_LIMIT`. In a lower precision their difference is told and not judged, since the losses
-    have been judged against the controls.
+    `port.judging.limits.WEIGHTS_LIMIT`. In a lower precision, and where the last losses cannot be judged, their
+    difference is told and not judged.
 
     Raises:
         BrokenRecord, BrokenWeights: a file that cannot be read.
@@ -64,7 +64,8 @@ def judge(
     weights = None
     if final_weights is not None and all(path.exists() for path in final_weights):
         a, b = (read_arrays(path) for path in final_weights)
-        limit = WEIGHTS_LIMIT if verdict.precision == "float64" else math.nan
+        is_proof = verdict.precision == "float64" and verdict.judged_until is None
+        limit = WEIGHTS_LIMIT if is_proof else math.nan
         tensor, difference = largest_difference(a, b)
         weights = Compared("final weights", difference, limit, tensor, len({*a, *b}))
         if weights.status is Status.DIFFER:

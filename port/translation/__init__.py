@@ -1,7 +1,24 @@
 """A torch.nn.Module as the Flax NNX source that a person would have written, with its weights, mapping and proof."""
 
-from port.translation.artifact.metadata import draw_layouts
-from port.translation.result import Translation
-from port.translation.translating import translate
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from port.translation.artifact.metadata import draw_layouts
+    from port.translation.result import Translation
+    from port.translation.translating import translate
+
+# What a written module draws is read on torch's side too, which needs no jax; the translator needs both.
+_HOMES = {
+    "Translation": "port.translation.result",
+    "draw_layouts": "port.translation.artifact.metadata",
+    "translate": "port.translation.translating",
+}
 
 __all__ = ["Translation", "draw_layouts", "translate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'port.translation' has no attribute {name!r}")

@@ -28,9 +28,10 @@ from port.translation.frontend.meta_device import is_on_meta
 from port.translation.frontend.precision import SINGLE
 from port.translation.frontend.single_layer import prefix_of
 from port.translation.ir.expr import literal, values_in
-from port.translation.ir.graph import ScopeEnter, ScopeExit, each_value, values_of
+from port.translation.ir.graph import each_value, values_of
 from port.translation.ir.layout import Drawn, Layout, torchs
 from port.translation.ir.lowered import Assignment, LoweredGraph, Scan, each_lowered
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.symbolic_lengths import shapes_of
 from port.translation.programs import Programmed
 from port.translation.result import Translation
@@ -173,7 +174,7 @@ def _transposes(lowered: LoweredGraph) -> int:
         match step:
             case Scan():
                 read |= {name for each in step.expressions for name in values_in(each)}
-            case ScopeExit(path=""):
+            case ScopeExit() if step.is_roots:
                 read |= set(values_in(literal(step.results)))
             case Assignment() if step.path is not None or read & {value.name for value in each_value(step.results)}:
                 count += step.is_transpose

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from port.translation.frontend.construction.moved_settings import moved, moved_alone, refusal, resized_axes
+from port.translation.frontend.construction.moved_settings import (
+    moved,
+    moved_alone,
+    moved_with_another,
+    refusal,
+    resized_axes,
+)
 from port.translation.frontend.construction.settings import Setting, Sized
 from port.translation.ir import syntax
 from port.translation.ir.expr import worth
@@ -195,6 +201,8 @@ class _Trying:
         found = [each for each in found if are_apart or len(each[0].moved) == 1]
         known = [list(other.moved) for other, _ in found]
         found += filter(None, [self._alike(model, [setting]) for setting in remaining if [setting] not in known])
+        if not are_apart:
+            found += self._with_another(model, settings, {setting for other, _ in found for setting in other.moved})
         self.tried = [other.named for other, _ in found]
         self.resized = {axis: name for other, _ in found for axis, name in resized_axes(model, other).items()}
         return [made for _, made in (*shown, *found)]
@@ -212,6 +220,22 @@ class _Trying:
             if made is not None:
                 return other, made
         return None
+
+    def _with_another(
+        self, model: Sized, settings: Sequence[Setting], alone: Collection[Setting]
+    ) -> list[tuple[Sized, Program]]:
+        """What does not move by itself, as where groups of heads come to one, moved along with what does."""
+        found = []
+        for setting in settings:
+            others = () if setting in alone else moved_with_another(model, setting, alone, self.program.tree.root)
+            why = self.why.get(setting, "")
+            for other in islice(others, min(_VALUES, self.left)):
+                made = self._same(other)
+                if made is not None:
+                    found.append((other, made))
+                    break
+            self.why |= {setting: why} if why else {}
+        return found
 
     def _same(self, other: Sized) -> Program | None:
         """The program at other settings, where it is the same source."""

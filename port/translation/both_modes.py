@@ -33,6 +33,7 @@ from port.translation.lowering.layout_assignment import analyse
 from port.translation.lowering.lower_graph import lower_graph
 from port.translation.passes.dissolve_functions import with_same_functions
 from port.translation.passes.identities import without_identities
+from port.translation.passes.needless_expands import without_needless_expands
 from port.translation.passes.reroll_loops import stateful_loops
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def both_runs(
             free = fewer if len(fewer) < len(free) else []
     passes: dict[str, Callable[[Graph], Graph]] = {
         "remove-identities": without_identities,
+        "needless-expands": without_needless_expands,
         "output-sizes": partial(in_spatial_sizes, root),
         "canonical-names": partial(with_canonical_names, root, layers),
         **({"stateful-loops": stateful_loops} if remat else {}),

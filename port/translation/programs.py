@@ -12,6 +12,7 @@ from port.translation.both_modes import BothRuns, both_runs
 from port.translation.free_dimensions import without
 from port.translation.frontend.construction import Construction, constructed
 from port.translation.frontend.construction.construction_calls import ConstructionCalls, construction_calls
+from port.translation.frontend.construction.given_layers import layers_given, modules_made
 from port.translation.frontend.construction.settings import Sized
 from port.translation.frontend.meta_device import is_on_meta, on_meta_alone
 from port.translation.frontend.python_random import again
@@ -81,7 +82,9 @@ def programmed(
         cases, functions = with_kept_functions(cases)
         tree = ModuleTree(cases[0].root, cases[0].layers)
         folded = {path for captured in cases for each in captured.runs.values() for path in each.folds}
-        initial = Initial(seen, cases[0].layers, folded, None if construction is None else construction.draws)
+        # Constructors that are kept say nothing with the arguments of this construction.
+        draws = None if construction is None or kept is not None else construction.draws
+        initial = Initial(seen, cases[0].layers, folded, draws)
         check_same_layouts(cases)
         try:
             runs = [captured.runs for captured in cases]
@@ -107,9 +110,12 @@ def check_same_layouts(cases: Sequence[BothRuns]) -> None:
     """
     known: dict[str, Any] = {}
     for captured in cases:
-        for run in captured.runs.values():
+        runs = captured.runs.values()
+        # What only one mode calls, the other holds as it is.
+        folds = [(f"{path}.weight", fold) for run in runs for path, fold in run.folds.items()]
+        for run in runs:
             held = {name: run.layouts[value] for value, name in run.graph.held.items()}
-            for name, layout in {**held, **{f"{path}.weight": fold for path, fold in run.folds.items()}}.items():
+            for name, layout in [*folds, *{**held, **dict(folds)}.items()]:
                 if known.setdefault(name, layout) != layout:
                     raise UsageError(
                         f"two example calls read {name} with its axes in different orders, and the written module "
@@ -169,7 +175,14 @@ def calls_of(captured: BothRuns, model: Sized) -> ConstructionCalls:
         CannotKeep: the original cannot be constructed anew.
     """
     layers = frozenset(type(module) for module in captured.layers.values())
-    calls = construction_calls(captured.root, model.construct, layers)
+    calls = construction_calls(
+        captured.root,
+        model.as_its_class_makes_it,
+        layers,
+        layers_given(model.given, layers),
+        modules_made(model.given),
+        model.replaced,
+    )
     if calls is None:
         raise CannotKeep("constructed once more, the original is another model, or fails")
     return replace(calls, root=model.given)

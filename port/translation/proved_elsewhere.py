@@ -55,6 +55,11 @@ class Elsewhere:
         """The module that was translated."""
         return self._base.captured.root
 
+    @property
+    def keeps_constructors(self) -> bool:
+        """Whether constructors are written as their source has them."""
+        return self._base.kept is not None
+
     @output_sizes_at_calls()
     @same_numbers_afterwards()
     def at(self, settings: OtherModel, module: Any = None) -> Translation:

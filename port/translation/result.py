@@ -18,6 +18,10 @@ from port.translation.verify import Proof
 class AtOtherSettings(Protocol):
     """A translation at other settings of the original's constructor."""
 
+    @property
+    def keeps_constructors(self) -> bool:
+        """Whether constructors are written as their source has them."""
+
     def at(self, settings: OtherModel, module: Any = None) -> Translation:
         """What is written for the original there."""
 

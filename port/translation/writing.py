@@ -31,13 +31,13 @@ from port.translation.programs import Programmed, programmed
 from port.translation.proved_around import proved_around
 from port.translation.proved_elsewhere import Elsewhere, joined, proved
 from port.translation.result import Translation
-from port.translation.structure.body import Body
 from port.translation.structure.case_merge import Indistinct, merged_cases
 from port.translation.structure.cases import CaseBody
 from port.translation.structure.entangled import Entangled
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.program import Program
 from port.translation.structure.untaken import guards
+from port.translation.structure.written_body import Body
 from port.translation.verify import OriginalAndWritten, Proof, settled
 from port.translation.verify.combinations import refused_combinations
 from port.translation.wanted import CapturedModel, Wanted
@@ -162,7 +162,7 @@ def _checks(said: Programmed, made: Translation, borne: BorneOut, refused: Seque
         lines = expectations(lowered.graph, lowered.layouts, expected, list(made.boundary.parameters))
         checks[number] = CaseBody(Body((), tuple(lines), None), said.program.held[number])
     try:
-        lines = list(merged_cases(checks, said.captured.root).statements)
+        lines = list(merged_cases(checks, said.captured.root, type(said.captured.root).forward).statements)
     except Indistinct:
         # Calls that differ in lengths alone: what all of them keep.
         others = [case.body.statements for case in checks.values()]

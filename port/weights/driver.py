@@ -125,7 +125,7 @@ def torch_names(flax: Guide | None) -> set[str]:
     """What a Flax model's tensors are called in torch, as far as the model itself tells; empty if it does not."""
     try:
         return {source for entry in between(None, flax).entries for source in entry.sources}
-    except NoPair:
+    except (NoPair, WeightsMismatch):  # a layer without a pair; one that is stacked with others for a scan
         return set()
 
 

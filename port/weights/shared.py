@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from port.errors import BrokenWeights, NoLauncher
+from port.judging.limits import CONTROL_UNITS
 from port.weights.modules import load, save
 
 if TYPE_CHECKING:
@@ -29,12 +30,18 @@ FINAL_VARIABLE = "PORT_FINAL_WEIGHTS"
 CONTROL_VARIABLE = "PORT_CONTROL"
 
 
-def share_initial_weights(model: torch.nn.Module, path: Path | str | None = None) -> None:
+def share_initial_weights(model: torch.nn.Module, path: Path | str | None = None, *, double: bool = False) -> None:
     """Share a torch model's initial weights with the JAX side.
 
     Writes them where the launcher says, or to ``path``. Where they have been written before (by this run in another
     precision, or by an earlier run), they are loaded instead, so that all runs begin with the same numbers. In a
     control the model's weights are then moved in their last places.
+
+    Args:
+        model: whose weights they are; changed in place.
+        path: of the file, for a script that was not started by ``port train``.
+        double: whether the model computes in float64 from here on, though its weights were made in float32: a control
+            is then moved in float64's last places.
 
     Raises:
         NoLauncher: not started by ``port train``, and no path.
@@ -45,11 +52,13 @@ def share_initial_weights(model: torch.nn.Module, path: Path | str | None = None
         load(model, place)
     else:
         save(model, place)
+    if double:
+        model.double()
     control = int(os.environ.get(CONTROL_VARIABLE, "0"))
     if control:
         from port.weights.torch import move_last_places
 
-        move_last_places(model, seed=control)
+        move_last_places(model, seed=control, units=CONTROL_UNITS if double else None)
 
 
 def initial_weights(path: Path | str | None = None, *, wait: float = 120.0) -> Path:

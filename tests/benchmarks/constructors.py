@@ -5,7 +5,8 @@
 Of each module it counts, kept / all:
 
     parameters    of the constructors of the original's classes
-    loops         and comprehensions in their ``__init__`` and ``forward``
+    loops         and comprehensions in their ``__init__``, their ``forward`` and the methods that it calls
+    methods       that a ``forward`` calls of its own module, and those that these call
     functions     of the original's own that a ``forward`` calls by name, and those that these call
     literals      numbers in the source's ``__call__`` that no ``forward`` of the original, and no function, has
     lines         of the source's definitions / of the original's: no docstrings and no comments, one line a statement
@@ -39,7 +40,7 @@ from ..port.translation.zoo import EXAMPLES, Example
 WORST, STRIDE = 5, 5
 SHORT = 0.001  # seconds of comparing: next to nothing
 Tree = ast.FunctionDef | ast.ClassDef
-COUNTS = ("parameters", "loops", "functions")
+COUNTS = ("parameters", "loops", "methods", "functions")
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Kept:
 
     Attributes:
         name: of the module.
-        kept: of the parameters, the loops and the functions, how many the source has.
+        kept: of the parameters, the loops, the methods and the functions, how many the source has.
         all: how many the original has.
         literals: numbers in calls that the original does not have.
         lines: of the source, and of the original.
@@ -157,6 +158,18 @@ def own_classes(module: torch.nn.Module) -> list[type]:
     return [cls for cls in found if not cls.__module__.startswith("torch.")]
 
 
+def methods_called(methods: dict[str, ast.FunctionDef]) -> list[str]:
+    """The methods of a class that its ``forward`` calls of its own module, and those that these call."""
+    found, waiting = list[str](), ["forward"]
+    while waiting:
+        for node in ast.walk(methods.get(waiting.pop(), ast.Pass())):
+            match node:
+                case ast.Call(ast.Attribute(ast.Name("self"), name)) if name in methods and name not in found:
+                    found.append(name)
+                    waiting.append(name)
+    return [name for name in found if name != "forward"]
+
+
 def own_functions(tree: ast.AST, known: dict[str, Any], found: dict[FunctionType, ast.FunctionDef]) -> None:
     """Find the functions of the original's own that a tree calls by name, and those that these call."""
     for node in ast.walk(tree):
@@ -230,9 +243,16 @@ def _of_class(
         kept.kept["parameters"] += name in there
         if name not in there:
             kept.lost.append(f"{cls.__name__}({name})" + ("" if ours else ", a class that is not written"))
+    called = methods_called(theirs)
+    for name in called:
+        kept.all["methods"] += 1
+        kept.kept["methods"] += any(name in methods for methods in ours)
+        if not any(name in methods for methods in ours):
+            kept.lost.append(f"method {cls.__name__}.{name}")
     for method, twin in (("__init__", "__init__"), ("forward", "__call__")):
-        count = loops_in(theirs.get(method))
-        found = max((loops_in(methods.get(twin)) for methods in ours), default=0)
+        more = [] if method == "__init__" else called
+        count = sum(loops_in(theirs.get(name)) for name in (method, *more))
+        found = max((sum(loops_in(methods.get(name)) for name in (twin, *more)) for methods in ours), default=0)
         kept.all["loops"] += count
         kept.kept["loops"] += min(count, found)
         if found < count:
@@ -267,7 +287,7 @@ def main() -> None:
     ends = time.monotonic() + 60 * given.minutes
     chosen = [each for each in EXAMPLES if not each.refused and (not given.names or each.name in given.names)]
     chosen = [each for first in range(STRIDE) for each in chosen[first::STRIDE]]  # of every family, if time is short
-    print(f"{'':32s}parameters   loops    functions  literals   lines")
+    print(f"{'':32s}parameters   loops      methods    functions  literals   lines")
     rows = []
     for example in chosen:
         if time.monotonic() > ends:

@@ -79,11 +79,16 @@ def _part(part: Any) -> tuple[Any, ...]:
 
 
 def _encoder_arguments(module: Any) -> dict[str, Any]:
-    return {"encoder_layer": module.layers[0], "num_layers": len(module.layers), "norm": module.norm}
+    return {"encoder_layer": module.layers[0], "num_layers": _depth(module), "norm": module.norm}
 
 
 def _decoder_arguments(module: Any) -> dict[str, Any]:
-    return {"decoder_layer": module.layers[0], "num_layers": len(module.layers), "norm": module.norm}
+    return {"decoder_layer": module.layers[0], "num_layers": _depth(module), "norm": module.norm}
+
+
+def _depth(module: Any) -> int:
+    """How many layers a stack has: the number that it was given, where it has as many."""
+    return module.num_layers if module.num_layers == len(module.layers) else len(module.layers)
 
 
 def _stack_unfit(module: Any) -> str | None:

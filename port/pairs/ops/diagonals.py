@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from port.pairs.ops.operator_pair import OperatorPair
 
+_ALONG = "jnp.arange(src.shape[-1])"
+_LAST_TWO = "dim1 % input.ndim == input.ndim - 2 and dim2 % input.ndim == input.ndim - 1"
+
 PAIRS: tuple[OperatorPair, ...] = (
     OperatorPair(
         "torch.diag_embed",
@@ -17,6 +20,27 @@ PAIRS: tuple[OperatorPair, ...] = (
         "torch.diagonal(input, offset, dim1, dim2)",
         "jnp.diagonal(input, offset, dim1, dim2)",
         left_out={"offset": 0, "dim1": 0, "dim2": 1},
+    ),
+    OperatorPair(
+        "torch.diagonal_scatter",
+        "aten.diagonal_scatter",
+        "torch.diagonal_scatter(input, src, offset, dim1, dim2)",
+        "jnp.fill_diagonal(input, src, inplace=False)",
+        only_if=f"input.ndim == 2 and offset == 0 and {_LAST_TWO}",
+    ),
+    *(
+        OperatorPair(
+            "torch.diagonal_scatter",
+            "aten.diagonal_scatter",
+            "torch.diagonal_scatter(input, src, offset, dim1, dim2)",
+            f"input.at[..., {rows}, {columns}].set(src)",
+            only_if=f"{only_if} and {_LAST_TWO}",
+        )
+        for rows, columns, only_if in (
+            (_ALONG, _ALONG, "input.ndim > 2 and offset == 0"),
+            (_ALONG, f"{_ALONG} + offset", "offset > 0"),
+            (f"{_ALONG} + -offset", _ALONG, "offset < 0"),
+        )
     ),
     OperatorPair(
         "torch.diag", "aten.diag", "torch.diag(input, diagonal)", "jnp.diag(input, diagonal)", left_out={"diagonal": 0}

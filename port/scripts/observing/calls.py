@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from port.scripts.observing.described import class_name, described, tensors_in
-from port.scripts.observing.known_models import held
+from port.scripts.observing.known_models import unwrapped
 from port.scripts.observing.lines import caller, here, owner
 from port.scripts.observing.session import Session, is_grad_on, replace_method
 
@@ -27,6 +27,7 @@ def _watch_construction(session: Session) -> None:
         if not session.journal.muted:
             with session.inside():
                 session.models.constructed(module, args, kwargs)
+                session.at_construction(module, args, kwargs)
         return module
 
     nn.Module.__new__ = staticmethod(new)  # type: ignore[assignment,method-assign]
@@ -69,7 +70,7 @@ def _note(session: Session, module: nn.Module, args: Any, kwargs: Any, output: A
     name = f"{root}.{path}" if path else root
     has_parameters = any(True for _ in module.parameters())
     details = {
-        "class": class_name([module, *held(module)][-1]),
+        "class": class_name(unwrapped(module)),
         "training": module.training,
         "grad": is_grad_on(),
         "has_parameters": has_parameters,

@@ -56,6 +56,15 @@ def described(value: Any, tensor: Callable[[torch.Tensor], Any] | None = None) -
     return {"object": class_name(value)}
 
 
+def shapes_in(told: Any) -> list[tuple[int, ...]]:
+    """The shapes of the tensors in what `described` has said, in their order."""
+    if isinstance(told, Mapping):
+        if isinstance(kind := told.get("tensor"), str):
+            return [tuple(int(one) for one in kind[1 : kind.index(")")].split(",") if one.strip())]
+        told = list(told.values())
+    return [shape for one in told for shape in shapes_in(one)] if isinstance(told, list) else []
+
+
 def source_of(function: Any) -> str:
     """A function's name, or a lambda's source."""
     if getattr(function, "__name__", "") != "<lambda>":

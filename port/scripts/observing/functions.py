@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
+from port.scripts.observing.autograd import parameters_reached
 from port.scripts.observing.described import class_name, described, number_of, tensors_in
-from port.scripts.observing.known_models import KnownModels
 from port.scripts.observing.lines import caller, here, is_called_by_us, owner
 from port.scripts.observing.session import Session, is_grad_on
 
@@ -98,7 +98,7 @@ class Functions(TorchFunctionMode):
             loss=number_of(losses[0]) if losses else None,
             tensor=what,
             path=[call.as_data() for call in calls],
-            reaches=any(_reached(loss, session.models) for loss in losses),
+            reaches=any(name for loss in losses for name in parameters_reached(loss, session.models)),
         )
         with session.inside():
             if losses:
@@ -167,21 +167,6 @@ def watch_autograd_functions(session: Session) -> None:
         return result
 
     torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
-
-
-def _reached(loss: torch.Tensor, models: KnownModels) -> bool:
-    """Whether autograd leads from a loss to a parameter of a model."""
-    pending, seen = [loss.grad_fn], set[Any]()
-    while pending:
-        node = pending.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        variable = getattr(node, "variable", None)
-        if variable is not None and models.parameter_name(variable) is not None:
-            return True
-        pending += [before for before, _ in node.next_functions]
-    return False
 
 
 @cache

@@ -59,13 +59,23 @@ class Computation:
 
 @dataclass(frozen=True)
 class TensorSource:
-    """Where a tensor is from: a call's output, or something else by name; and the tensor, where it is kept."""
+    """Where a tensor is from: a call's output, or something else by name; and the tensor, where it is kept.
+
+    Attributes:
+        told: as the account says it.
+        call: the number of the call that gave it in this iteration.
+        iteration: in which it was made.
+        of_gradient: whether a parameter's gradient is in it.
+        tensor: itself.
+        origin: of what an earlier iteration computed: the call that did, and which of its outputs it is.
+    """
 
     told: dict[str, Any]
     call: int | None = None
     iteration: int = 0
     of_gradient: bool = False
     tensor: torch.Tensor | None = None
+    origin: tuple[int, str] | None = None
 
 
 class Computations:
@@ -210,5 +220,6 @@ class Computations:
             name = name_of(tensor, user_frames())
             call = self._calls.get(found.call)
             earlier = {"carried": name, "tensor": tensor_kind(tensor), "where": call.where if call else None}
-            return TensorSource(earlier, None, found.iteration)
+            origin = found.call, found.told.get("output", "")
+            return TensorSource(earlier, None, found.iteration, found.of_gradient, origin=origin)
         return found

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -53,7 +55,7 @@ class KnownModels:
             self._find(module)
         _, root, path = self._names[id(module)]
         if root in self._unnamed and (name := name_of(self._roots[root], user_frames())) is not None:
-            self._rename(root, name.removeprefix("self."))
+            self._rename(root, _identifier(name))
             _, root, path = self._names[id(module)]
         self._tell_once(root)
         return root, path
@@ -65,10 +67,6 @@ class KnownModels:
             self._find_all()
             found = self._parameters.get(id(tensor))
         return found[1] if found is not None and found[0] is tensor else None
-
-    def is_module_of(self, name: str) -> bool:
-        """Whether a parameter's name belongs to a model that is known."""
-        return name.partition(".")[0] in self._roots
 
     def roots(self) -> Iterator[tuple[str, nn.Module]]:
         """The script's modules that are no part of another, by name."""
@@ -83,6 +81,8 @@ class KnownModels:
     def tell_all(self) -> None:
         """Tell of every module with parameters that there is."""
         self._find_all()
+        for root in list(self._unnamed):
+            self.place(self._roots[root])  # a variable may hold it by now
         for name, module in list(self._roots.items()):
             if any(True for _ in module.parameters()):
                 self._tell_once(name)
@@ -111,7 +111,7 @@ class KnownModels:
                 (self._names[id(one)][1] for one in inner if id(one) in self._names and self._names[id(one)][0] is one),
                 type(module).__name__,
             )
-            root = root.removeprefix("self.")
+            root = _identifier(root)
             taken = self._roots.get(root)
             is_stateless = not any(True for one in (*module.parameters(), *module.buffers()))
             if taken is not None and not is_stateless and not any(one is taken for one in inner):
@@ -163,10 +163,20 @@ class KnownModels:
                     for path, tensor in core.named_parameters()
                 ],
                 "buffers": [{"name": path, "kind": tensor_kind(tensor)} for path, tensor in core.named_buffers()],
+                "groups": {path: size for path, one in core.named_modules() if (size := _part_of_processes(one))},
                 "layers": {path: class_name(one) for path, one in core.named_modules() if path},
                 "device": str(next((tensor.device for tensor in core.parameters()), "cpu")),
             }
         )
+
+
+def _part_of_processes(module: nn.Module) -> int | None:
+    """Over how many processes a layer normalises, where these are not all."""
+    group = getattr(module, "process_group", None)
+    if not isinstance(module, nn.SyncBatchNorm) or group is None or not dist.is_initialized():
+        return None
+    size = dist.get_world_size(group)
+    return size if size < dist.get_world_size() else None
 
 
 def held(module: nn.Module) -> list[nn.Module]:
@@ -176,6 +186,16 @@ def held(module: nn.Module) -> list[nn.Module]:
         module = getattr(module, inside)
         held.append(module)
     return held
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """A model without what is around it: DistributedDataParallel, torch.compile's."""
+    return [module, *held(module)][-1]
+
+
+def _identifier(name: str) -> str:
+    """A variable's name as one word: what is written calls an attribute so; ``criteria["kind"]`` is criteria_kind."""
+    return re.sub(r"\W+", "_", name.removeprefix("self.")).strip("_")
 
 
 def _unwrapped(module: nn.Module, path: str) -> str:

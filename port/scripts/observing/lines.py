@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from port.scripts.observing.statements import statement_line
+from port.scripts.observing.statements import loops_of, statement_line
 
 OURS = str(Path(__file__).parents[1])
 TORCH = str(Path(torch.__file__).parent)
@@ -56,13 +56,23 @@ def caller() -> FrameType | None:
 def adopt_the_loop() -> None:
     """Tell of the lines of a package that trains in the script's place (a Trainer), as if they were the script's own.
 
-    What switches a model to training, clears gradients, goes backward or steps is a loop; a progress bar is none.
+    It switches a model to training, clears gradients, goes backward or steps in a loop of its own, or before one. A
+    progress bar does nothing of this; what only goes backward for the script (``accelerator.backward(loss)``) has none.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and owner(frame.f_code.co_filename) in ("ours", "torch"):
+    while frame is not None and owner(frame.f_code.co_filename) != "user":
+        package = _package(frame.f_code.co_filename)
+        if package is not None and package not in _LOOPS and _has_a_loop(frame.f_code, frame.f_lineno):
+            _LOOPS.add(package)
         frame = frame.f_back
-    if frame is not None and (package := _package(frame.f_code.co_filename)) is not None:
-        _LOOPS.add(package)
+
+
+@cache
+def _has_a_loop(code: CodeType, line: int) -> bool:
+    """Whether a function is in a loop at a line of it, or has one behind that line."""
+    last = max((one for *_, one in code.co_lines() if one is not None), default=line)
+    loops = [one for one in loops_of(code.co_filename) if code.co_firstlineno <= one.lineno <= last]
+    return any(line <= (one.end_lineno or line) for one in loops)
 
 
 def is_told(file: str) -> bool:

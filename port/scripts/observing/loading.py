@@ -11,8 +11,10 @@ from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as module_of_loaders
 from torch.utils.weak import WeakIdKeyDictionary
 
+from port.scripts.observing.batching import batching
 from port.scripts.observing.described import class_name, described, tensor_kind, tensors_in
-from port.scripts.observing.lines import name_of, user_frames
+from port.scripts.observing.epoch_told import EpochTold
+from port.scripts.observing.lines import caller, name_of, owner, user_frames
 from port.scripts.observing.session import Session, is_grad_on, noting_construction, replace_method
 
 WAITED_FOR = 10.0
@@ -31,6 +33,8 @@ class Loading:
         self._session = session
         self._ends_early = ends_early
         self._constructed: Any = WeakIdKeyDictionary()
+        self._epochs = EpochTold()
+        self._variables: Any = WeakIdKeyDictionary()  # a package's loader → the variable of the one that it stands for
         self._names: Any = WeakIdKeyDictionary()
         self._of: Any = WeakIdKeyDictionary()  # iterator → its loader's name
         self._given: Any = WeakIdKeyDictionary()  # iterator → batches so far, and since when
@@ -39,8 +43,27 @@ class Loading:
     def watch(self) -> None:
         """See every loader, every pass over one, and every batch."""
         replace_method(DataLoader, "__init__", noting_construction(self._constructed))
+        replace_method(DataLoader, "__init__", self._around_construction)
         replace_method(DataLoader, "__iter__", self._around_pass)
         replace_method(module_of_loaders._BaseDataLoaderIter, "__next__", self._around_batch)
+
+    def _around_construction(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def construct(this: Any, *args: Any, **kwargs: Any) -> None:
+            original(this, *args, **kwargs)
+            self._epochs.see(this)
+            frame = caller()
+            if frame is not None and owner(frame.f_code.co_filename) == "library":
+                self._stand_in(this)
+
+        return construct
+
+    def _stand_in(self, loader: Any) -> None:
+        """A loader that a package makes in the place of the script's own, on the same dataset, is told of as that."""
+        frames = user_frames()
+        for other in list(self._constructed):
+            if other is not loader and getattr(other, "dataset", None) is loader.dataset:
+                self._constructed[loader] = self._constructed[other]
+                self._variables[loader] = self._variables.get(other) or name_of(other, frames)
 
     def _around_pass(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def begin(this: Any) -> Any:
@@ -89,7 +112,7 @@ class Loading:
         known = self._names.get(loader)
         if known is not None:
             return str(known)
-        name = (name_of(loader, user_frames()) or "loader").removeprefix("self.")
+        name = (self._variables.get(loader) or name_of(loader, user_frames()) or "loader").removeprefix("self.")
         taken = set(self._names.values())
         name = next(n for n in (name, *(f"{name}{i}" for i in range(2, 1000))) if n not in taken)
         self._names[loader] = name
@@ -104,7 +127,7 @@ class Loading:
         while (held := getattr(inner, "dataset", None)) is not None and len(inside) < 5:
             inner = held
             inside.append(class_name(inner))
-        sampler = loader.batch_sampler if loader.batch_size is None else loader.sampler
+        batch_size, drop_last, sampler = batching(loader)
         generator = getattr(loader, "generator", None)
         return {
             "constructed": self._constructed.get(loader),
@@ -114,13 +137,14 @@ class Loading:
             "batches": _length(loader),
             "transform": _text(getattr(inner, "transform", None)),
             "target_transform": _text(getattr(inner, "target_transform", None)),
-            "batch_size": loader.batch_size,
+            "batch_size": batch_size,
             "sampler": class_name(sampler) if sampler is not None else None,
             "shuffle": class_name(sampler).endswith(".RandomSampler") if sampler is not None else False,
-            "drop_last": loader.drop_last,
+            "drop_last": drop_last,
             "workers": loader.num_workers,
             "collate": described(loader.collate_fn),
             "seeded": generator is not None,
+            "epoch_told": self._epochs.of(loader),
         }
 
 

@@ -21,7 +21,7 @@ def run_file(path: str, arguments: list[str]) -> None:
     """What ``python FILE ARGUMENTS`` does."""
     file = Path(path)
     sys.argv = [path, *arguments]
-    sys.path[0] = str(file.resolve().parent)
+    sys.path.insert(0, str(file.resolve().parent))
     loader = SourceFileLoader("__main__", path)
     main = ModuleType("__main__")
     main.__dict__.update(__file__=path, __loader__=loader, __builtins__=__builtins__, __spec__=None, __cached__=None)
@@ -33,7 +33,7 @@ def run_file(path: str, arguments: list[str]) -> None:
 def run_module(name: str, arguments: list[str]) -> None:
     """What ``python -m NAME ARGUMENTS`` does."""
     sys.argv = [name, *arguments]
-    sys.path[0] = os.getcwd()
+    sys.path.insert(0, os.getcwd())
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 

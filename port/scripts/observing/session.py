@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from port.scripts.observing.known_models import KnownModels
 from port.scripts.observing.lines import Position, adopt_the_loop, here, position, user_frames, went_back
 from port.scripts.observing.statistics import FirstStatistics
 
-OF_A_LOOP = {"switch", "zero_grad", "backward", "clip", "update", "schedule"}
+OF_A_LOOP = {"switch", "zero_grad", "backward", "update", "schedule"}
 """Events by which a package shows that it trains in the script's place."""
 
 
@@ -42,6 +43,7 @@ class Session:
         is_recording: whether functions are looked at; not before there is a model, an optimizer or a batch.
         watch: is told of every event; ends the script when enough was seen.
         at_backward: is given the path to each loss, and the loss.
+        at_construction: is given each module that is constructed, and with what.
         before_call: is given each module that the script calls.
         at_loader: is given each DataLoader that is gone through, by its name.
         at_pass: is given each DataLoader whose pass begins, by its name; gives what each of its fetches is made within.
@@ -63,6 +65,9 @@ class Session:
         self.is_recording = False
         self.watch: Callable[[str, dict[str, Any]], object] = lambda kind, details: None
         self.at_backward: Callable[[list[Computation], Any], object] = lambda path, loss: None
+        self.at_construction: Callable[[Any, tuple[Any, ...], dict[str, Any]], object] = lambda module, args, kwargs: (
+            None
+        )
         self.before_call: Callable[[Any], object] = lambda module: None
         self.at_loader: Callable[[str, Any], object] = lambda name, loader: None
         self.at_pass: Callable[[str, Any], Callable[[], AbstractContextManager[None]]] = lambda name, loader: (
@@ -75,6 +80,7 @@ class Session:
         self._updated_at: Position = ()
         self._thread = threading.get_ident()
         self._updated = False
+        self._updated_by: Callable[[], object] = lambda: None
 
     @property
     def is_looking(self) -> bool:
@@ -114,15 +120,24 @@ class Session:
     def move(self) -> None:
         """See how far the script is: whether its loop has begun anew since its last update."""
         if self._updated and went_back(self._updated_at, position(user_frames())):
-            self._updated = False
-            self.iteration += 1
-            self.computations.begin_iteration(self.iteration)
+            self._begin_iteration()
 
-    def updated(self) -> None:
-        """The script has made an update."""
+    def about_to_update(self, by: object) -> None:
+        """An optimizer is about to step: where it has made the last update, in the same place, the loop begins anew."""
+        if self._updated and by is self._updated_by() and self._updated_at == position(user_frames()):
+            self._begin_iteration()
+
+    def updated(self, by: object | None = None) -> None:
+        """The script has made an update, by an optimizer if not by hand."""
         self.updates += 1
         self._updated = True
         self._updated_at = position(user_frames())
+        self._updated_by = (lambda: None) if by is None else weakref.ref(by)
+
+    def _begin_iteration(self) -> None:
+        self._updated = False
+        self.iteration += 1
+        self.computations.begin_iteration(self.iteration)
 
     @contextmanager
     def inside(self) -> Iterator[None]:

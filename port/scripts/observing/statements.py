@@ -1,4 +1,4 @@
-"""The statement that a line of source belongs to: an expression over several lines is run up and down."""
+"""A script's source as a tree, and the statement that a line belongs to: one over several lines is run up and down."""
 
 from __future__ import annotations
 
@@ -6,6 +6,23 @@ import ast
 import linecache
 import tokenize
 from functools import cache
+
+Loop = ast.For | ast.AsyncFor | ast.While
+
+
+@cache
+def parsed(file: str) -> ast.Module:
+    """A file's source, which is read once; empty where it is none. What changes a tree parses one of its own."""
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+@cache
+def loops_of(file: str) -> tuple[Loop, ...]:
+    """The loops of a file, wherever they stand in it."""
+    return tuple(node for node in ast.walk(parsed(file)) if isinstance(node, Loop))
 
 
 def statement_line(file: str, line: int) -> int:
@@ -35,12 +52,8 @@ def _without_comments(rows: list[str]) -> list[str]:
 @cache
 def _statements(file: str) -> dict[int, tuple[int, int]]:
     """Line → the first and last line of its statement, or of its head."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return {}
     found: dict[int, tuple[int, int]] = {}
-    for node in ast.walk(tree):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
             end = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno

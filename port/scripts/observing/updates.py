@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.optim import Optimizer, lr_scheduler, swa_utils
+from torch.optim import LBFGS, Optimizer, lr_scheduler, swa_utils
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -96,8 +96,16 @@ class Updates:
         options = {key: described(value) for key, value in group.items() if key != "params"}
         return {"options": options, "parameters": names, "trained": sum(trained)}
 
-    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        has_closure = any(one is not None for one in args[1:]) or kwargs.get("closure") is not None
+    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        closure = next((one for one in (*args[1:], kwargs.get("closure")) if one is not None), None)
+        before = None
+        if closure is not None and _evaluates_once(optimizer):
+            self._session.about_to_update(optimizer)
+            before = _evaluated(closure, args, kwargs)
+        self._begin_step(optimizer, has_closure=closure is not None and before is None)
+        return before
+
+    def _begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
         self._stepping.append(has_closure)
         if self._session.journal.muted:
             return
@@ -106,6 +114,7 @@ class Updates:
             self._session.end("another thread")
         self._session.is_recording = True
         self._session.models.tell_all()
+        self._session.about_to_update(optimizer)
         options: list[dict[str, Any]] = [
             {key: value for key, value in group.items() if isinstance(value, bool | int | float | tuple)}
             | {key: number_of(value) for key, value in group.items() if isinstance(value, torch.Tensor)}
@@ -128,7 +137,7 @@ class Updates:
             return
         if not has_closure:
             self._session.hidden -= 1
-        self._session.updated()
+        self._session.updated(optimizer)
         self._session.tell("updated", name=self.name(optimizer), moves=False)
 
     def _around_zero_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -230,3 +239,18 @@ class Updates:
         frame = caller()
         is_torchs = frame is None or owner(frame.f_code.co_filename) == "torch"
         return self._session.is_looking and not is_torchs
+
+
+def _evaluates_once(optimizer: Optimizer) -> bool:
+    """Whether an optimizer calls its closure once, before anything else: torch's own, but for LBFGS."""
+    return type(optimizer).step.__module__.startswith("torch.optim.") and not isinstance(optimizer, LBFGS)
+
+
+def _evaluated(closure: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """What a step is given once its closure has been called, as it does itself: the loss is computed before the update.
+
+    A package's loop (Lightning's) hands its whole step over so.
+    """
+    with torch.enable_grad():
+        loss = closure()
+    return (args[0], lambda: loss), {key: value for key, value in kwargs.items() if key != "closure"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -17,11 +18,17 @@ from port.scripts.observing.kept_files import KeptFiles
 from port.scripts.observing.loading import Loading
 from port.scripts.observing.running import FAULT, as_a_script, run_file, run_module
 from port.scripts.observing.session import Session
+from port.scripts.observing.synchronised import allow_on_cpu
 from port.scripts.observing.updates import Updates
 from port.scripts.observing.watch import Enough
+from port.scripts.ranks import ProcessRank
 
 EndsEarly = Callable[[str, int], bool]
 """Whether a pass over a loader, by its name, ends behind so many batches."""
+JOURNAL = "events.jsonl"
+POLL_SECONDS = 0.05
+LAST_LINE = 1000
+"""Bytes at a journal's end in which its last event is."""
 
 
 def watch_script(
@@ -39,6 +46,8 @@ def watch_script(
     def attach(session: Session, updates: Updates) -> EndsEarly:
         enough = Enough(session, steps)
         session.watch = enough.see
+        if not ProcessRank.of_this_process().is_first:
+            session.at_end = partial(wait_for_the_first, folder / JOURNAL)
         if prepare is not None:
             prepare(session, updates)
         return enough.ends_early
@@ -50,10 +59,14 @@ def run_observed(folder: Path, command: Sequence[str], attach: Callable[[Session
     """Run a script under all observers; returns its exit code.
 
     Args:
-        folder: where the journal goes.
+        folder: where the journal goes; of another process than the first, a folder in it.
         command: FILE ARGUMENTS …, or -m MODULE ARGUMENTS …
         attach: is given the session before the script begins, and says when a pass over a loader is to end early.
     """
+    rank = ProcessRank.of_this_process()
+    first = folder / JOURNAL
+    folder = own_folder(folder, rank)
+    allow_on_cpu()
     session = Session(folder)
     watch_modules(session)
     updates = Updates(session)
@@ -66,9 +79,46 @@ def run_observed(folder: Path, command: Sequence[str], attach: Callable[[Session
     session.journal.write("begin", python=sys.version.split()[0], torch=torch.__version__)
     name, *arguments = command
     run = partial(run_module, arguments[0], arguments[1:]) if name == "-m" else partial(run_file, name, arguments)
+    run = run if rank.is_first else partial(until_the_first_ends, run, first, session)
     with ExitStack() as entered:
         for mode in [*session.modes, Functions(session)]:
             entered.enter_context(mode)
         code = as_a_script(run)
     session.finish({0: "ended", FAULT: "fault"}.get(code, "failed"), code=code)
     return code
+
+
+def own_folder(folder: Path, rank: ProcessRank) -> Path:
+    """Where one of several processes writes."""
+    if rank.is_first:
+        return folder
+    found = folder / f"rank{rank.number}"
+    found.mkdir(exist_ok=True)
+    return found
+
+
+def has_ended(journal: Path) -> bool:
+    """Whether the first process has seen enough, and goes its own way."""
+    return b'"event": "end"' in journal.read_bytes()[-LAST_LINE:] if journal.exists() else False
+
+
+def wait_for_the_first(journal: Path) -> None:
+    """What another process than the first does once it has seen enough: the first may have more to do with it."""
+    while not has_ended(journal):
+        time.sleep(POLL_SECONDS)
+
+
+def until_the_first_ends(run: Callable[[], object], journal: Path, session: Session) -> None:
+    """Run a script in another process than the first, whose end breaks off what both do together.
+
+    Args:
+        run: the script.
+        journal: the first process's.
+        session: this one's, which ends then.
+    """
+    try:
+        run()
+    except BaseException:
+        if has_ended(journal):
+            session.end("the first process has ended")
+        raise

@@ -7,12 +7,16 @@ and the weights are. Beside the record goes what the script saves.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 
 def main(written: str, steps: str, precision: str, *command: str) -> int:
     """Run and record; returns the script's exit code."""
-    sys.path[0] = str(Path(__file__).parents[3])  # this port, in whichever environment the script runs
+    # port is imported from here; every other package from the environment of the interpreter that runs the script.
+    sys.path[0] = str(Path(__file__).parents[3])
+    import_module("port")
+    del sys.path[0]
     from port.scripts.recording.original_run import record_original
 
     return record_original(Path(written), int(steps), command, is_float64=precision == "float64")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import torch
+
+from port.scripts.observing.described import shapes_in
 
 
 class Evaluated:
@@ -16,31 +20,77 @@ class Evaluated:
 
     Args:
         module: from a batch to its loss.
+        drawing: what the loss of a batch, by its number, is computed within.
     """
 
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._module = module
-        self._waiting: Sequence[torch.Tensor] | None = None
+    def __init__(self, module: torch.nn.Module, drawing: Callable[[int], AbstractContextManager[None]]) -> None:
+        self._module, self._drawing = module, drawing
+        self._number = 0
+        self._waiting: deque[Sequence[torch.Tensor]] = deque()  # a loader may be asked for one ahead
+        self._is_whole = False  # its pass has given all its batches
         self._total, self._count = 0.0, 0
         self._device = next(module.parameters()).device
 
     def wait(self, inputs: Sequence[torch.Tensor]) -> None:
-        """The script has a batch of its evaluation, and has not called its model yet."""
-        self._waiting = [one.to(self._device) for one in inputs]
+        """The script has a batch of its evaluation, and has not called its model with it yet."""
+        self._waiting.append([one.to(self._device) for one in inputs])
 
-    def take(self) -> None:
-        """It calls its model now: so the model is in the mode in which it evaluates it."""
-        if self._waiting is not None:
-            inputs, self._waiting = self._waiting, None
-            with torch.no_grad(), _unchanged(self._module):
+    def take(self) -> bool:
+        """It calls its model now: so the model is in the mode in which it evaluates it.
+
+        Returns:
+            Whether that was the last batch of its pass.
+        """
+        if self._waiting:
+            inputs = self._waiting.popleft()
+            with torch.no_grad(), _unchanged(self._module), self._drawing(self._number):
                 loss = float(self._module(*inputs))
             self._total += loss * len(inputs[0])
             self._count += len(inputs[0])
+            self._number += 1
+        return self._is_whole and not self._waiting
+
+    def pass_ended(self) -> bool:
+        """There are no more batches; gives whether the model was called with all of them."""
+        self._is_whole = True
+        return not self._waiting
 
     def end(self) -> float | None:
         """The mean, and nothing is known any more; None where no batch was evaluated."""
         mean = self._total / self._count if self._count else None
-        self._total, self._count, self._waiting = 0.0, 0, None
+        self._total, self._count, self._number, self._is_whole = 0.0, 0, 0, False
+        self._waiting.clear()
+        return mean
+
+
+class FoundByScript:
+    """What one evaluation of a script without loaders has given so far: the losses that it finds itself.
+
+    A number is one where it is computed from a model as the loss is that is trained; its batch counts by its length.
+
+    Args:
+        calls: the names of the calls from a model on to the loss that is trained.
+    """
+
+    def __init__(self, calls: Sequence[str]) -> None:
+        self._calls = list(calls)
+        self._total, self._count = 0.0, 0
+
+    def see(self, number: Mapping[str, Any]) -> None:
+        """The script has taken a number out of a tensor."""
+        path = number["path"] if not number["grad"] and number["value"] is not None else []
+        known = [call for call in path if call["name"] in self._calls]  # what is carried over has come by some before
+        last = known[-len(self._calls) :]
+        if path and [call["name"] for call in last] == self._calls and last[-1] is path[-1]:
+            shapes = shapes_in(last[0]["arguments"])
+            length = shapes[0][0] if shapes and shapes[0] else 1
+            self._total += number["value"] * length
+            self._count += length
+
+    def end(self) -> float | None:
+        """The mean, and nothing is known any more; None where nothing was found."""
+        mean = self._total / self._count if self._count else None
+        self._total, self._count = 0.0, 0
         return mean
 
 

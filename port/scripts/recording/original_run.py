@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +23,21 @@ from port.scripts.events import read_events
 from port.scripts.observation import Observation
 from port.scripts.observing.described import tensors_in
 from port.scripts.observing.graph import Computation
+from port.scripts.observing.known_models import unwrapped
 from port.scripts.observing.session import Session, flush, is_grad_on
 from port.scripts.observing.updates import Updates
-from port.scripts.observing.watching import EndsEarly, run_observed
-from port.scripts.recording.evaluated import Evaluated
+from port.scripts.observing.watching import EndsEarly, own_folder, run_observed
+from port.scripts.own_draws import DROPOUT_SEED, EVALUATION_SEED, OwnDraws, draws_of_update
+from port.scripts.ranks import ProcessRank
+from port.scripts.recording.evaluated import Evaluated, FoundByScript
 from port.scripts.recording.in_float64 import InFloat64, in_float64
-from port.scripts.recording.own_draws import DROPOUT_SEED, OwnDraws
+from port.scripts.recording.recorded_ranks import RecordedRanks
 from port.scripts.refusals import refuse
+from port.scripts.trained_modules import FILE, together, torch_loss
 from port.scripts.watched_original import WatchedOriginal
 from port.translation import draw_layouts
 from port.weights import save_final_weights, share_initial_weights
+from port.weights.shared import FINAL_VARIABLE
 
 
 def record_original(written: Path, steps: int, command: Sequence[str], *, is_float64: bool) -> int:
@@ -47,10 +51,17 @@ def record_original(written: Path, steps: int, command: Sequence[str], *, is_flo
     """
     folder = Path(os.environ[RECORD_VARIABLE]).with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
+    rank = ProcessRank.of_this_process()
+    if not rank.is_first:  # what it records is thrown away
+        own = own_folder(folder, rank)
+        os.environ.update({RECORD_VARIABLE: str(own / "record.jsonl"), FINAL_VARIABLE: str(own / "final.safetensors")})
     original = WatchedOriginal.read(written)
 
     def attach(session: Session, updates: Updates) -> EndsEarly:
-        OriginalRun(session, original, written, steps, is_float64=is_float64)
+        try:
+            OriginalRun(session, original, written, steps, is_float64=is_float64)
+        except PortError as error:
+            _leave(error)
         return lambda name, batches: False
 
     return run_observed(folder, command, attach)
@@ -72,7 +83,11 @@ class OriginalRun:
     ) -> None:
         self._session, self._original, self._written = session, original, written
         self._steps, self._is_float64 = steps, is_float64
-        self._dropout = DropoutOfRun(draw_layouts(written / "model.safetensors"), x64=is_float64)
+        self._ranks = RecordedRanks(original.ranks, is_float64=is_float64)
+        # Of several optimizers in turn no trainer is written where a model draws.
+        weights = written / "model.safetensors" if original.last_optimizer is None else None
+        self._dropout = DropoutOfRun(draw_layouts(weights) if weights else [], x64=is_float64)
+        self._drawn_in_evaluation = draw_layouts(weights, training=False) if weights else []
         self._double = InFloat64()
         self._module: torch.nn.Module | None = None
         self._recorder: Recorder | None = None
@@ -81,7 +96,10 @@ class OriginalRun:
         self._rates: list[float] = []
         self._step = 0
         self._scale = 1.0  # by which GradScaler has multiplied the loss
-        self._is_trained_on = False  # the last batch
+        self._trains_on_all = not original.training and not original.calls  # its data, in each update
+        self._is_trained_on = self._trains_on_all  # the last batch
+        self._found = FoundByScript(original.calls) if original.calls else None
+        self._evaluated_at = 0  # the update behind which it last was
         session.modes = [self._double, self._dropout]
         session.arrays.write()  # keeps none
         session.at_pass, session.at_batch = self._at_pass, self._at_batch
@@ -100,7 +118,7 @@ class OriginalRun:
 
     def _at_batch(self, name: str, batch: Any) -> Any:
         self._dropout.pause()
-        self._is_trained_on = name == self._original.training
+        self._is_trained_on = self._trains_on_all or name == self._original.training
         if self._evaluated is not None and name != self._original.evaluation:
             self._end_evaluation()  # it left its pass early
         if self._is_trained_on and self._step == self._steps:
@@ -110,7 +128,11 @@ class OriginalRun:
         if name == self._original.evaluation and self._evaluated is not None:
             self._evaluated.wait(_parts(batch, self._original.parts))
         if self._is_trained_on:
-            self._dropout.begin(self._key())
+            self._dropout.begin(self._key(), part=self._ranks.part_of(batch))
+        if self._is_trained_on and self._original.makes_inputs:
+            if self._module is None:
+                self._begin()  # before the loop draws anything, which is in the run's precision then
+            draws_of_update(self._step).begin()
         return batch
 
     def _key(self) -> torch.Tensor:
@@ -119,19 +141,41 @@ class OriginalRun:
         return key if self._original.microbatches == 1 else fold_in(key, len(self._losses))
 
     def _before_call(self, module: torch.nn.Module) -> None:
+        if self._found is not None and _trains(module) and not self._is_trained_on:
+            self._begin_own(module)
         if self._module is None and self._is_trained_on and any(True for _ in module.parameters()):
-            try:
-                self._prepare()
-            except PortError as error:
-                _leave(error)
-        if self._evaluated is not None and self._step and not (is_grad_on() and module.training):
-            self._evaluated.take()
+            self._begin()
+        if self._module is not None and self._is_trained_on and self._dropout.is_missing and _trains(module):
+            # Its batch was asked for ahead, before the update before it.
+            self._dropout.begin(self._key(), part=self._ranks.part)
+        if self._evaluated is not None and self._step and not _trains(module):
+            self._end_evaluation(is_whole=self._evaluated.take())
+
+    def _begin_own(self, module: torch.nn.Module) -> None:
+        """A script without loaders has a batch, and calls what it trains for the first time with it."""
+        if any(True for _ in module.parameters()):
+            self._end_evaluation()
+            self._is_trained_on = True
+            self._begin_update()
+
+    def _begin_update(self) -> None:
+        """Of a script that has no loaders."""
+        if self._step == self._steps:
+            self._session.end("seen")
+        self._dropout.begin(self._key())
+
+    def _begin(self) -> None:
+        try:
+            self._prepare()
+        except PortError as error:
+            _leave(error)
 
     def _prepare(self) -> None:
         """The first call in training is about to be made: from here on the run is the one that is judged."""
         session, names, averages = self._session, self._original.modules, self._original.averages
+        self._dropout.pause()  # a control moves its weights by draws
         session.models.tell_all()
-        roots = dict(session.models.roots())
+        roots = {name: unwrapped(model) for name, model in session.models.roots()}
         missing = [name for name in (*names, *averages.values()) if name not in roots]
         if missing:
             raise UsageError(
@@ -139,42 +183,81 @@ class OriginalRun:
                 f"{', '.join(missing)} where it is trained: write the folder again, by port script"
             )
         with session.journal.unwritten():  # what is made here is no model of the script's
-            made = _loss_class(self._written)
-            module = made(*(roots[name] for name in names))
-            evaluated = made(*(_inside(roots[averages.get(name, name)]) for name in names)) if averages else module
-        share_initial_weights(module)
+            module = self._joined({name: roots[name] for name in names})
+            averaged = {name: _inside(roots[averages.get(name, name)]) for name in names}
+            evaluated = self._joined(averaged) if averages else module
+        self._ranks.in_turn(lambda: share_initial_weights(module, double=self._is_float64))
         self._dropout.watch(module)
         if self._is_float64:
-            module.double()
             evaluated.double()
             self._double.begin()
         self._module = module
         precision = "float64" if self._is_float64 else "float32"
         self._recorder = Recorder(total_steps=self._steps, precision=precision)
-        if self._original.evaluation is not None:
-            self._evaluated = Evaluated(evaluated)
+        if self._original.evaluation is not None and self._found is None and self._ranks.this.is_first:
+            self._evaluated = Evaluated(evaluated, self._drawing)
+        self._dropout.begin(self._key(), part=self._ranks.part)
+
+    def _joined(self, models: dict[str, torch.nn.Module]) -> torch.nn.Module:
+        """The models as one: from a batch to its loss; or where several optimizers step, side by side."""
+        if self._original.last_optimizer is not None:
+            return together(models)
+        module: torch.nn.Module = torch_loss(self._written / FILE).FromBatchToLoss(*models.values())
+        return module
+
+    @contextmanager
+    def _drawing(self, batch: int) -> Iterator[None]:
+        """What the model draws for a batch of an evaluation."""
+        key = fold_in(dropout_key(EVALUATION_SEED, self._step, x64=self._is_float64), batch)
+        self._dropout.begin(key, self._drawn_in_evaluation)
+        yield
+        self._dropout.end()
 
     def _at_backward(self, calls: Sequence[Computation], loss: torch.Tensor) -> None:
         self._losses.append(loss.detach() / self._scale)
         self._dropout.end()
+        self._is_trained_on = self._is_trained_on and self._found is None
 
     def _see(self, kind: str, details: dict[str, Any]) -> None:
         if kind == "update":
             self._rates = [group["lr"] for group in details["groups"]] if not details["by_hand"] else []
-        elif kind == "updated" and self._recorder is not None and self._losses:
+            if details["by_hand"]:
+                self._record()
+        elif kind == "updated" and self._original.last_optimizer in (None, details.get("name")):
+            self._record()
+        elif kind == "scaler" and details["method"] == "scale" and details["enabled"]:
+            self._scale = details["scale"]  # a power of 2: nothing is rounded
+        elif kind == "number" and self._found is not None and self._step:
+            self._found.see(details)
+        elif kind == "switch" and self._found is not None and not details["training"]:
+            self._end_evaluation()  # another one begins; of a loader, its pass says so
+        elif kind == "pass" and details["name"] == self._original.evaluation:
+            self._end_evaluation()  # the one before left some of its batches
+        elif kind == "pass ended" and details["name"] == self._original.evaluation and self._evaluated is not None:
+            self._end_evaluation(is_whole=self._evaluated.pass_ended())
+
+    def _record(self) -> None:
+        """An update is whole."""
+        if self._recorder is not None and self._losses:
             rates = {"lr" if number == 0 else f"lr_{number}": rate for number, rate in enumerate(self._rates)}
-            self._recorder(self._step, loss=torch.stack(self._losses).sum(), **rates)
+            losses = self._losses[:1] if self._original.closure else self._losses
+            self._recorder(self._step, loss=self._ranks.mean(torch.stack(losses).sum()), **rates)
             self._losses.clear()
             self._step += 1
             self._session.journal.is_kept = False  # it has shown that it trains
-        elif kind == "scaler" and details["method"] == "scale" and details["enabled"]:
-            self._scale = details["scale"]  # a power of 2: nothing is rounded
-        elif kind == "pass ended" and details["name"] == self._original.evaluation:
-            self._end_evaluation()
+            if self._trains_on_all:
+                self._begin_update()
 
-    def _end_evaluation(self) -> None:
-        if self._evaluated is not None and (loss := self._evaluated.end()) is not None and self._recorder is not None:
+    def _end_evaluation(self, *, is_whole: bool = True) -> None:
+        if not is_whole:
+            return  # a batch that was asked for ahead is still to be evaluated
+        found = self._evaluated if self._found is None else self._found
+        loss = found.end() if found is not None else None
+        if loss is None or self._recorder is None or self._original.evaluation is None:
+            return
+        if self._found is None or self._step > self._evaluated_at:  # behind all training there may be one more
             self._recorder.evaluation(self._step - 1, loss=loss)
+            self._evaluated_at = self._step
 
     def _end(self) -> None:
         if self._recorder is None or self._module is None or not self._step:
@@ -191,15 +274,23 @@ class OriginalRun:
             refuse(events, Observation.of(events, {}))
         except UsageError as error:
             return error
+        name = self._original.training
+        made = "tensors that it makes before its loop" if self._trains_on_all else "batches that it makes itself"
+        what = f"batches of the loader {name}" if name else made
         return UsageError(
-            f"the script trains, and not on batches of {self._original.training}, the loader that {self._written} was "
-            f"written for: write it again, by port script"
+            f"the script trains, and not on {what}, for which {self._written} was written: write it again, by port "
+            "script"
         )
 
 
 def _inside(model: Any) -> Any:
     """What an average is of: AveragedModel holds it."""
     return model.module if isinstance(model, AveragedModel) else model
+
+
+def _trains(module: torch.nn.Module) -> bool:
+    """Whether a module is called to be trained."""
+    return is_grad_on() and module.training
 
 
 def _leave(error: PortError) -> None:
@@ -212,12 +303,3 @@ def _leave(error: PortError) -> None:
 def _parts(batch: Any, names: Sequence[str]) -> list[torch.Tensor]:
     found = dict(tensors_in(batch))
     return [found[name] for name in names]
-
-
-def _loss_class(written: Path) -> Any:
-    """torch_loss.py's class: from a batch to its loss."""
-    spec = spec_from_file_location("torch_loss", written / "torch_loss.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.FromBatchToLoss

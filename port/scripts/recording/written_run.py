@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jax
+import torch
 
 from port.errors import PortError
 from port.records import Recorder
-from port.scripts.recording.own_draws import DROPOUT_SEED, OwnDraws
+from port.scripts.own_draws import DROPOUT_SEED, OwnDraws, draws_of_update
+from port.scripts.recording.in_float64 import in_float64
 from port.weights import initial_weights, load, save_final_weights
 from port.weights.shared import FINAL_VARIABLE, INITIAL_VARIABLE
 
@@ -66,6 +68,10 @@ class RecordedRun:
 
     def drawn(self, loader: Any, step: int) -> Iterator[Any]:
         """The batches of a pass that begins behind so many updates."""
+        if (loaders := getattr(loader, "loaders", None)) is not None:
+            # Of several processes, each of which draws by generators of its own.
+            yield from map(loader.joined, zip(*(self.drawn(one, step) for one in loaders), strict=True))
+            return
         draws = OwnDraws(loader, step)
         with draws():
             iterator = iter(loader)
@@ -76,6 +82,20 @@ class RecordedRun:
                 except StopIteration:
                     return
             yield batch
+
+    def made(self, inputs: Callable[[Any], Any], batch: Any, step: int) -> Any:
+        """What the original's lines make of a batch, with the draws and in the precision that they have there."""
+        from torch.utils import _pytree as pytree
+
+        before = torch.get_default_dtype()
+        try:
+            if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+                torch.set_default_dtype(torch.float64)
+                batch = pytree.tree_map_only(torch.Tensor, in_float64, batch)
+            with draws_of_update(step)():
+                return inputs(batch)
+        finally:
+            torch.set_default_dtype(before)
 
     def masks(self, step: int) -> jax.Array:
         """The key of a step's dropout, or the keys of its microbatches'."""

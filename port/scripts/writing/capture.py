@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -12,10 +12,16 @@ import torch
 from torch import nn
 from torch.optim import Optimizer, lr_scheduler
 
+from port.scripts.observing.autograd import parameters_reached
 from port.scripts.observing.graph import Computation, TensorSource
+from port.scripts.observing.known_models import unwrapped
 from port.scripts.observing.lines import name_of, user_frames
 from port.scripts.observing.session import Session
 from port.scripts.observing.updates import Updates
+from port.scripts.writing.constructions import Constructions
+from port.scripts.writing.number_names import Expressions, expressions_of
+from port.scripts.writing.planned import planned
+from port.scripts.writing.replaying import copied
 
 
 @dataclass(frozen=True)
@@ -27,12 +33,24 @@ class PathTensor:
         call: the number of the call that gave it; None where none did.
         variable: the script's name for it, if it has one.
         value: its value when the loss was computed; None for what autograd goes through, which is computed again.
+        origin: of what is carried over from the step before: the call that gave it there, and which of its outputs.
+        expression: by which the script has it where its loss is computed.
     """
 
     told: dict[str, Any]
     call: int | None
     variable: str | None
     value: torch.Tensor | None
+    origin: tuple[int, str] | None = None
+    expression: str | None = None
+
+
+@dataclass(frozen=True)
+class FilledTensor:
+    """A tensor of the shape and the dtype of another one, all one number."""
+
+    value: float
+    like: PathTensor
 
 
 @dataclass
@@ -43,20 +61,38 @@ class LossPath:
         iteration: in which it was.
         calls: by which the loss came about; in their arguments a `PathTensor` stands for each tensor.
         value: the loss.
+        reached: the parameters that it gives a gradient, by their names.
+        states: what it leaves for the next step: name → the call that gives it, and which of its outputs.
+        goes_on: whether it takes what the path before it has left; where not, its states begin anew.
+        numbers: the number of a call → what the numbers among its arguments are called in its line.
     """
 
     iteration: int
     calls: list[Computation]
     value: float
+    reached: frozenset[str] = frozenset()
+    states: dict[str, tuple[int, str]] = field(default_factory=dict)
+    goes_on: bool = False
+    numbers: dict[int, Expressions] = field(default_factory=dict)
 
 
 @dataclass
 class Copies:
-    """The script's modules, optimizers and schedulers as they were before the first update, copied together."""
+    """The script's modules, optimizers and schedulers as they were before the first update, copied together.
+
+    Attributes:
+        models: by name.
+        optimizers: likewise.
+        schedulers: likewise.
+        planned: how many losses the script will compute in all; None where that is not known.
+        constructors: what constructs each model once more, by its name.
+    """
 
     models: dict[str, nn.Module]
     optimizers: dict[str, Optimizer]
     schedulers: dict[str, Any]
+    planned: int | None = None
+    constructors: Mapping[str, Callable[[], nn.Module]] = field(default_factory=dict)
 
 
 class Capture:
@@ -82,12 +118,23 @@ class Capture:
         self.loaders: dict[str, Any] = {}
         session.computations.keeps = True
         session.at_loader = self.loaders.__setitem__
+        self._unset: dict[nn.Module, set[str]] = {}
+        """Attributes that were None before a module's first call: what it then keeps there, it makes itself."""
+        self._constructions = Constructions()
+        session.at_construction = self._constructions.note
+        session.before_call = self._before_call
         session.at_backward = self._at_backward
+
+    def _before_call(self, module: nn.Module) -> None:
+        if self.copies is None:
+            for one in module.modules():
+                self._unset.setdefault(one, {name for name, value in vars(one).items() if value is None})
 
     def _at_backward(self, calls: list[Computation], loss: Any) -> None:
         if self.copies is None and not self.failure:
             try:
                 self.copies = self._copied([call.number for call in calls])
+                self.copies.planned = planned(user_frames())
             except Exception as error:  # deepcopy runs the user's code
                 self.failure = f"its models cannot be copied: {type(error).__name__}: {error}"
         if self._session.iteration >= self._steps:
@@ -95,14 +142,24 @@ class Capture:
             return
         frames = user_frames()
         kept = []
+        by_number = {call.number: call for call in calls}
         for call in calls:
             one = copy.copy(call)
-            one.live = mapped(call.live, lambda source: _given(source, frames))
+            one.live = mapped(call.live, lambda source: _given(source, frames, by_number))
             kept.append(one)
-        self.paths.append(LossPath(self._session.iteration, kept, float(loss.detach())))
+        reached = frozenset(parameters_reached(loss, self._session.models))
+        path = LossPath(self._session.iteration, kept, float(loss.detach()), reached)
+        with self._session.inside():
+            path.numbers = {call.number: found for call in calls if (found := expressions_of(call, frames))}
+        self.paths.append(path)
 
     def _copied(self, calls: list[int]) -> Copies:
         copies = self._copied_now()
+        for name, model in self._session.models.roots():
+            for module, copy_of_it in zip(unwrapped(model).modules(), copies.models[name].modules(), strict=True):
+                for attribute in self._unset.get(module, ()):
+                    if isinstance(getattr(copy_of_it, attribute, None), torch.Tensor):
+                        setattr(copy_of_it, attribute, None)
         before = self._session.statistics.before(calls)  # its own calls change them
         for name, model in self._session.models.roots():
             for buffer, twin in zip(model.buffers(), copies.models[name].buffers(), strict=True):
@@ -111,16 +168,21 @@ class Capture:
         return copies
 
     def _copied_now(self) -> Copies:
-        models = dict(self._session.models.roots())
+        models = {name: unwrapped(model) for name, model in self._session.models.roots()}
         optimizers = {self._updates.name(one): one for one in self._updates.of(Optimizer)}
         schedulers = {self._updates.name(one): one for one in self._updates.of(lr_scheduler.LRScheduler)}
-        return copy.deepcopy(Copies(models, optimizers, schedulers))
+        with self._session.journal.unwritten():  # copies are no models of the script's
+            copies = copied(Copies(models, optimizers, schedulers))
+        copies.constructors = {name: self._constructions.constructor_of(model) for name, model in models.items()}
+        return copies
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """Arguments with something else in the place of each tensor's source."""
     if isinstance(value, TensorSource | PathTensor):
         return change(value)
+    if isinstance(value, FilledTensor):
+        return FilledTensor(value.value, change(value.like))
     if isinstance(value, dict):
         return {key: mapped(item, change) for key, item in value.items()}
     if type(value) in (list, tuple):
@@ -137,9 +199,12 @@ def given_in(value: Any) -> list[PathTensor]:
     return found
 
 
-def _given(source: TensorSource, frames: list[FrameType]) -> PathTensor:
+def _given(source: TensorSource, frames: list[FrameType], calls: dict[int, Computation]) -> PathTensor:
     assert source.tensor is not None
     name = name_of(source.tensor, frames)
+    name = name if name is not None and name.isidentifier() else None
     is_computed_again = source.tensor.requires_grad and source.call is not None
     value = None if is_computed_again else source.tensor.detach().clone()
-    return PathTensor(source.told, source.call, name if name is not None and name.isidentifier() else None, value)
+    made = calls.get(source.call) if source.call is not None else None
+    expression = name or (made.where["text"] if made is not None and made.where is not None else None)
+    return PathTensor(source.told, source.call, name, value, source.origin, expression)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,17 +11,24 @@ from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.wording import place_of
+from port.scripts.writing.epochs import epochs_of, parameters_given
+from port.scripts.writing.evaluated_when import evaluated_when, fixed_names
+from port.scripts.writing.own_calls import Function
+from port.scripts.writing.parsed_options import with_options_parsed
 from port.scripts.writing.taken_statements import (
+    SHOWN,
     Taken,
     called_name,
     calls_in,
+    holds,
     is_guard,
     names_loaded,
     names_set,
+    options_of,
+    runs,
     taken_statements,
 )
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+from port.scripts.writing.telling_epoch import tells_epoch
 
 
 @dataclass
@@ -37,7 +44,13 @@ class EpochLoop:
         epoch: the variable that counts them.
         every: between two lines about the loss: ``args.log_interval``, or a number; None where that is not plain.
         jumps: breaks and continues within an epoch.
+        evaluates_if: in which epochs it evaluates, as a condition; empty where in all.
+        generators: of batches that the script makes itself, as source.
+        rates: a generator of each epoch's learning rate, which the script sets by hand, as source.
+        hears: whether that is told what each evaluation found.
+        others: what else is taken over.
         evaluates_at_end: whether the evaluation stands behind the loop over the epochs, and not in it.
+        tells_epoch: whether the sampler of training's loader is told the epoch before each pass.
     """
 
     file: Path
@@ -49,11 +62,33 @@ class EpochLoop:
     every: ast.expr | None = None
     jumps: list[ast.stmt] = field(default_factory=list)
     evaluates_at_end: bool = False
+    evaluates_if: str = ""
+    generators: list[str] = field(default_factory=list)
+    rates: str = ""
+    hears: bool = False
+    others: list[ast.AST] = field(default_factory=list)
+    tells_epoch: bool = False
+
+    def see_when_it_evaluates(self, epochs: ast.For | None, training: Event, evaluation: Event | None) -> None:
+        """Whether each epoch is evaluated, or some; the evaluation is left out where that cannot be said."""
+        if "evaluation" not in self.loaders or evaluation is None or self.evaluates_at_end:
+            return
+        if epochs is None:
+            body = loop_over_batches(self.tree, training["line"])
+            when = None if body is not None and runs(body, evaluation) else ""
+        else:
+            fixed = fixed_names(self.tree, epochs) - {self.taken.options}
+            when = evaluated_when(epochs, training, evaluation, self.taken.options, self.epoch, fixed)
+        if when is None:
+            del self.loaders["evaluation"]
+        self.evaluates_if = when or ""
 
     def is_free(self, option: str) -> bool:
         """Whether an option is used in what is taken over alone, so that it may be another in the written script."""
-        whole = _uses(self.tree, option)
+        said = {id(node) for call in calls_in(self.tree) if called_name(call) in SHOWN for node in _uses(call, option)}
+        whole = [node for node in _uses(self.tree, option) if id(node) not in said]
         kept = [*self.taken.definitions, *self.taken.body, self.epochs, *([self.every] if self.every else [])]
+        kept += self.others
         lines = {id(node) for one in kept for node in _uses(one, option)}
         return all(id(node) in lines for node in whole) and not self.hands_options_on()
 
@@ -68,13 +103,16 @@ class EpochLoop:
         )
 
 
-def loop_of(observation: Observation, training: Event, evaluation: Event | None) -> EpochLoop:
+def loop_of(
+    observation: Observation, training: Event, evaluation: Event | None, needs: Collection[str] = ()
+) -> EpochLoop:
     """Read it in the script that was observed.
 
     Args:
         observation: of it.
         training: the loader that its updates' batches are from.
         evaluation: the one that its evaluation's are from.
+        needs: names from before the loop that are needed besides.
 
     Raises:
         UsageError: it is not plain; with the line, and what to write.
@@ -84,34 +122,40 @@ def loop_of(observation: Observation, training: Event, evaluation: Event | None)
     if begun is None or made is None:
         raise UsageError("the batches come from no line of the script's own: call train_step with arrays of yours")
     file = Path(begun["file"])
-    tree = _without_guard(ast.parse(file.read_text("utf-8")), begun)
+    tree = with_options_parsed(without_guard(ast.parse(file.read_text("utf-8")), begun))
     scope, statement = _scope(tree, training, made)
-    for call in calls_in(tree):
-        if called_name(call) == "set_epoch":
-            raise UsageError(f"{file.name}:{call.lineno} tells a sampler the epoch: write the loop around train_step")
     statements = [statement]
     names = {"training": _variable(statement, training["name"])}
     if evaluation is not None and (found := _statement(scope, evaluation)) is not None:
         names["evaluation"] = _variable(found, evaluation["name"])
         statements.append(found)
-    loop = _epochs(scope, begun, made)
-    epochs = loop.iter if loop is not None else ast.parse("range(1)", mode="eval").body
+    found_epochs = epochs_of(tree, scope, begun, made)
+    loop = found_epochs.loop if found_epochs is not None else None
+    epochs = found_epochs.iterated if found_epochs is not None else ast.parse("range(1)", mode="eval").body
     target = loop.target.id if loop is not None and isinstance(loop.target, ast.Name) else "epoch"
-    before = [one for one in scope if loop is None or one.lineno < loop.lineno]
-    taken = taken_statements(tree, scope, before, statements, names_loaded(epochs))
-    body = _loop_over_batches(tree, begun["line"])
+    last = found_epochs.statement.lineno if found_epochs is not None else scope[-1].lineno + 1
+    before = [*parameters_given(tree, scope, begun["file"]), *(one for one in scope if one.lineno < last)]
+    taken = taken_statements(tree, scope, before, statements, {*names_loaded(epochs), *needs})
+    if taken.options is None and found_epochs is not None:
+        said = [*taken.body, ast.Expr(epochs)]
+        taken.options = next((one for one in (options_of(tree),) if any(one in names_loaded(s) for s in said)), None)
+    body = loop_over_batches(tree, begun["line"])
     inside = ast.walk(body) if body is not None else ()
     jumps: list[ast.stmt] = [one for one in inside if isinstance(one, ast.Break | ast.Continue)]
     evaluated = observation.evaluation[0]["where"] if observation.evaluation else None
-    at_end = loop is not None and evaluated is not None and _is_behind(loop, scope, evaluated)
-    return EpochLoop(file, tree, names, taken, epochs, target, _every(body), jumps, at_end)
+    is_in_scope = found_epochs is not None and found_epochs.statement is loop
+    at_end = loop is not None and evaluated is not None and is_in_scope and is_behind(loop, scope, evaluated)
+    found_loop = EpochLoop(file, tree, names, taken, epochs, target, plain_interval(body), jumps, at_end)
+    found_loop.see_when_it_evaluates(loop, begun, evaluated)
+    found_loop.tells_epoch = tells_epoch(tree, loop, training, file)
+    return found_loop
 
 
-def _without_guard(tree: ast.Module, begun: Event) -> ast.Module:
+def without_guard(tree: ast.Module, begun: Event) -> ast.Module:
     """A script's source, with what is under its ``if __name__ == "__main__":`` at the top if the epochs' loop is."""
     for place, one in enumerate(tree.body):
         if isinstance(one, ast.If) and is_guard(one):
-            if any(isinstance(inner, ast.For) and _runs(inner, begun) for inner in one.body):
+            if any(isinstance(inner, ast.For) and runs(inner, begun) for inner in one.body):
                 tree.body[place : place + 1] = one.body
             break
     return tree
@@ -119,7 +163,7 @@ def _without_guard(tree: ast.Module, begun: Event) -> ast.Module:
 
 def _scope(tree: ast.Module, loader: Event, made: Event) -> tuple[Sequence[ast.stmt], ast.stmt]:
     """The body in which a loader gets its name, and the statement."""
-    for scope in _bodies(tree):
+    for _, scope in bodies(tree):
         found = _statement(scope, loader)
         if found is not None:
             return scope, found
@@ -134,7 +178,7 @@ def _statement(scope: Sequence[ast.stmt], loader: Event) -> ast.stmt | None:
     made = (loader["constructed"] or {}).get("where") or {}
     assignments = [one for one in scope if isinstance(one, ast.Assign | ast.AnnAssign)]
     for one in assignments:
-        if one.lineno <= made.get("line", 0) <= (one.end_lineno or one.lineno) and list(calls_in(one)):
+        if holds(one, made.get("line", 0)) and list(calls_in(one)):
             return one
     named = [one for one in assignments if loader["name"] in names_set(one) and list(calls_in(one))]
     return named[-1] if named else None
@@ -145,52 +189,24 @@ def _variable(statement: ast.stmt, name: str) -> str:
     return name if name in names or not names else names[0]
 
 
-def _bodies(tree: ast.Module) -> Iterator[Sequence[ast.stmt]]:
-    yield tree.body
-    yield from (one.body for one in tree.body if isinstance(one, Function))
+def bodies(tree: ast.Module) -> Iterator[tuple[Function | None, Sequence[ast.stmt]]]:
+    """The bodies in which a loop is looked for: the script's top, and its functions'."""
+    yield None, tree.body
+    yield from ((one, one.body) for one in tree.body if isinstance(one, Function))
 
 
-def _epochs(scope: Sequence[ast.stmt], begun: Event, made: Event) -> ast.For | None:
-    """The loop around the pass over training's loader; None where there is none.
-
-    Raises:
-        UsageError: it is no loop over a range.
-    """
-    for statement in scope:
-        if not _runs(statement, begun):
-            continue
-        if isinstance(statement, ast.For) and any(called_name(call) == "range" for call in calls_in(statement.iter)):
-            return statement
-        if isinstance(statement, ast.While) or not isinstance(statement, ast.For):
-            raise UsageError(
-                f"line {statement.lineno} goes through the epochs otherwise than by `for … in range(…)` of the body "
-                f"in which the loader is made ({place_of(made)}): write the loop around train_step"
-            )
-        return None
-    raise UsageError(f"the loop over the epochs is not where the loader is made ({place_of(made)}): write it around")
-
-
-def _runs(statement: ast.stmt, where: Event) -> bool:
-    """Whether a statement holds a line, or calls the function in which it stands."""
-    if isinstance(statement, Function | ast.ClassDef):
-        return False
-    inside = where["function"].rpartition(".")[2]
-    holds_it = statement.lineno <= where["line"] <= (statement.end_lineno or statement.lineno)
-    return holds_it or any(called_name(call) == inside for call in calls_in(statement))
-
-
-def _is_behind(loop: ast.For, scope: Sequence[ast.stmt], where: Event) -> bool:
+def is_behind(loop: ast.For, scope: Sequence[ast.stmt], where: Event) -> bool:
     """Whether a line is run behind a loop alone."""
-    return not _runs(loop, where) and any(_runs(one, where) for one in scope if one.lineno > loop.lineno)
+    return not runs(loop, where) and any(runs(one, where) for one in scope if one.lineno > loop.lineno)
 
 
-def _loop_over_batches(tree: ast.Module, line: int) -> ast.For | None:
+def loop_over_batches(tree: ast.Module, line: int) -> ast.For | None:
     """The innermost loop that a line begins or is in."""
-    loops = [one for one in ast.walk(tree) if isinstance(one, ast.For) and one.lineno <= line <= (one.end_lineno or 0)]
+    loops = [one for one in ast.walk(tree) if isinstance(one, ast.For) and holds(one, line)]
     return max(loops, key=lambda one: one.lineno) if loops else None
 
 
-def _every(body: ast.For | None) -> ast.expr | None:
+def plain_interval(body: ast.For | None) -> ast.expr | None:
     """What is behind the per cent sign of ``if number % args.log_interval == 0: print(…)``."""
     for one in ast.walk(body) if body is not None else ():
         if isinstance(one, ast.If) and any(called_name(call) == "print" for call in calls_in(one)):

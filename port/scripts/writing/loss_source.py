@@ -7,7 +7,7 @@ holds, numbers that it draws) is an input, as a batch's own tensors are.
 from __future__ import annotations
 
 import keyword
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,10 @@ import torch
 from port.errors import UsageError
 from port.scripts.observing.graph import Computation
 from port.scripts.wording import place_of
-from port.scripts.writing.capture import LossPath, PathTensor, given_in
-from port.scripts.writing.said_in_source import attribute, defaults_of, part_of, target_of
+from port.scripts.writing.capture import FilledTensor, LossPath, PathTensor, given_in
+from port.scripts.writing.followed import needed_calls, outside
+from port.scripts.writing.number_names import common, numbers_in, tensor_of_length
+from port.scripts.writing.said_in_source import attribute, defaults_of, part_of, said_number, target_of
 
 CLASS = "FromBatchToLoss"
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "__pow__": "**"}
@@ -25,10 +27,15 @@ REFLECTED = {"__rsub__": "-", "__rtruediv__": "/", "__rdiv__": "/", "__rpow__": 
 MOVES = {"torch.Tensor.to", "torch.Tensor.cuda", "torch.Tensor.cpu", "torch.amp.GradScaler.scale"}
 """Calls that only take a batch to its device, or scale a loss for its gradients' sake, are left out."""
 
-RESERVED = {"self", "F", "nn", "torch", "graphdef", "masks", "model", "params", "rest", "state"}
+RESERVED = {
+    *("self", "F", "nn", "torch", "graphdef", "graphdefs", "masks", "model", "params", "rest", "state", "jax", "optax"),
+    *("evaluated", "gradients", "joined", "moved", "only", "opt_state", "trained", "updates"),
+}
 """Names that the module, or train_step around it, has for something else."""
 
 Varying = frozenset[tuple[int, int]]
+Said = Mapping[tuple[int, int], str]
+NOTHING: Said = {}
 
 
 @dataclass(frozen=True)
@@ -40,28 +47,32 @@ class LossSource:
         inputs: the names of its inputs.
         modules: the names of the script's modules that its constructor takes.
         told: where each input is from, as the account says it.
+        states: those of the inputs that are carried over; in their order they are what it gives behind the loss.
     """
 
     text: str
     inputs: tuple[str, ...]
     modules: tuple[str, ...]
     told: tuple[dict[str, Any], ...]
+    states: tuple[str, ...] = ()
 
 
-def loss_source(path: LossPath, script: str, varying: Varying = frozenset()) -> LossSource:
+def loss_source(path: LossPath, script: str, varying: Varying = frozenset(), said: Said = NOTHING) -> LossSource:
     """The source of the module.
 
     Args:
         path: of a loss.
         varying: numbers that are inputs, as `varying_numbers` gives them.
         script: the script's name, for the docstring.
+        said: what the script calls them, as `names_of_numbers` gives it.
 
     Raises:
         UsageError: a call has an argument that no source says.
     """
-    writer = _Writer(path, varying)
-    lines = [writer.statement(call) for call in writer.calls]
+    writer = PathWriter(path, varying, said=said)
+    lines = writer.statements()
     inputs, modules = tuple(writer.inputs), tuple(writer.modules)
+    left = [part_of(writer.name(call), output) for call, output in path.states.values()]
     constructor = [f"        self.{name} = {name}" for name in modules]
     text = "\n".join(
         [
@@ -81,67 +92,80 @@ def loss_source(path: LossPath, script: str, varying: Varying = frozenset()) -> 
             "",
             f"    def forward(self, {', '.join(inputs)}):",
             *[f"        {line}" for line in lines],
-            f"        return {writer.name(writer.calls[-1].number)}",
+            f"        return {', '.join([writer.name(writer.calls[-1].number), *left])}",
             "",
         ]
     )
-    return LossSource(text, inputs, modules, tuple(writer.told.get(name, {}) for name in inputs))
+    return LossSource(text, inputs, modules, tuple(writer.told.get(name, {}) for name in inputs), tuple(path.states))
 
 
-def inputs_of(path: LossPath, varying: Varying = frozenset()) -> dict[str, torch.Tensor]:
+def inputs_of(path: LossPath, varying: Varying = frozenset(), said: Said = NOTHING) -> dict[str, torch.Tensor]:
     """What the module is given for a path of the same kind."""
-    writer = _Writer(path, varying)
-    for call in writer.calls:
-        writer.statement(call)
+    writer = PathWriter(path, varying, said=said)
+    writer.statements()
     return writer.inputs
 
 
 def varying_numbers(paths: Sequence[LossPath]) -> Varying:
     """Which numbers among the arguments are not the same in all paths: for each, its call's place and its own there."""
-    outside = _outside(paths[0].calls)
+    beyond = outside(paths[0].calls)
     found = set()
     for place, calls in enumerate(zip(*(path.calls for path in paths), strict=True)):
-        rows = [_numbers(call.live) for call in calls]
+        rows = [numbers_in(call.live) for call in calls]
         for number, values in enumerate(zip(*rows, strict=False)):
-            if len(set(values)) > 1 and calls[0].number not in outside:
+            if len(set(values)) > 1 and calls[0].number not in beyond:
                 found.add((place, number))
     return frozenset(found)
 
 
-def _numbers(value: Any) -> list[float]:
-    """The numbers among arguments, in the order in which they are written."""
-    if isinstance(value, bool):
-        return []
-    if isinstance(value, int | float):
-        return [float(value)]
-    if isinstance(value, slice):
-        return _numbers([value.start, value.stop, value.step])
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return [one for item in items for one in _numbers(item)]
+def names_of_numbers(paths: Sequence[LossPath], varying: Varying) -> dict[tuple[int, int], str]:
+    """What the script calls the numbers that vary, by their places; those that have an expression in all paths."""
+    found = {}
+    for place, number in varying:
+        rows = [path.numbers.get(path.calls[place].number, {}) for path in paths]
+        if (said := common(rows, number)) is not None:
+            found[place, number] = said
+    return found
 
 
-class _Writer:
+class PathWriter:
     """Names for what the calls of a path give and are given.
 
     Attributes:
         calls: those that are written, in their order.
         inputs: name → value.
+        told: name → where it is from.
         modules: names of the script's modules.
+
+    Args:
+        path: of a loss.
+        varying: numbers that are inputs.
+        ends: the numbers of the calls whose results are wanted; the last one's, if not given.
+        said: what the script calls these numbers, by their places.
     """
 
-    def __init__(self, path: LossPath, varying: Varying) -> None:
+    def __init__(self, path: LossPath, varying: Varying, ends: Sequence[int] = (), said: Said = NOTHING) -> None:
         self._varying = varying
+        self._said = said
+        self._numbers = path.numbers
+        self._states = tuple(path.states)
         self._places = {call.number: place for place, call in enumerate(path.calls)}
         self._count = 0  # numbers among the arguments of the call that is being written
         self._all = {call.number: call for call in path.calls}
-        self._outside = _outside(path.calls)
-        needed = _needed(path.calls, self._outside)
+        needed = needed_calls(path.calls, outside(path.calls), ends)
         self.calls = [call for call in path.calls if call.number in needed and call.name not in MOVES]
         self.inputs: dict[str, torch.Tensor] = {}
         self.told: dict[str, dict[str, Any]] = {}
         self.modules: list[str] = []
         self._names: dict[int, str] = {}
         self._input_names: dict[Any, str] = {}
+
+    def statements(self) -> list[str]:
+        """All of them, in their order; the inputs that are carried over stand last among the inputs."""
+        written = [self.statement(call) for call in self.calls]
+        others = [name for name in self.inputs if name not in self._states]
+        self.inputs = {name: self.inputs[name] for name in [*others, *self._states]}
+        return written
 
     def statement(self, call: Computation) -> str:
         """``output = self.model(data)``"""
@@ -154,11 +178,16 @@ class _Writer:
         """The variable that holds what a call gave."""
         return self._names[number]
 
+    def part(self, number: int, path: str | None) -> str:
+        """A part of what a call gave."""
+        return part_of(self._names[number], path)
+
     def _expression(self, call: Computation) -> str:
         positional, named = call.live if call.live is not None else ((), {})
         given = [self._value(one, call) for one in positional]
         defaults = defaults_of(call.name)
         written = {key: self._value(one, call) for key, one in named.items()}  # all are counted
+        written = {key: said for key, said in written.items() if not isinstance(named[key], torch.device)}
         options = [f"{key}={said}" for key, said in written.items() if key not in defaults or said != defaults[key]]
         method = call.name.rpartition(".")[2]
         if call.kind == "module":
@@ -175,7 +204,7 @@ class _Writer:
         if method == "neg":
             return f"-{given[0]}"
         if method == "__getitem__":
-            return f"{given[0]}[{given[1]}]"
+            return f"{given[0]}[{_index(given[1], list(positional)[1])}]"
         if call.name.startswith("torch.Tensor."):
             return f"{given[0]}.{method}({', '.join([*given[1:], *options])})"
         if not call.name.startswith("torch."):
@@ -188,6 +217,8 @@ class _Writer:
     def _value(self, value: Any, call: Computation) -> str:
         if isinstance(value, PathTensor):
             return self._tensor(value)
+        if isinstance(value, FilledTensor):
+            return f"torch.full_like({self._tensor(value.like)}, {said_number(value.value)})"
         if isinstance(value, list | tuple):
             inside = ", ".join(self._value(one, call) for one in value)
             return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if len(value) == 1 else ''})"
@@ -198,15 +229,30 @@ class _Writer:
             return "..."
         if isinstance(value, int | float) and not isinstance(value, bool):
             self._count += 1
+            if (length := self._length(call, self._count - 1)) is not None:
+                return length
             if (self._places[call.number], self._count - 1) in self._varying:
-                name = self._free("number")
+                said = self._said.get((self._places[call.number], self._count - 1))
+                name = self._free(said if said is not None and said.isidentifier() else "number")
                 self.inputs[name] = torch.tensor(float(value))
+                self.told[name] = {"number": True, "expression": said}
                 return name
-        if value is None or isinstance(value, bool | int | float | str | torch.dtype):
+            return said_number(value)
+        if isinstance(value, dict):
+            return f"{{{', '.join(f'{key!r}: {self._value(one, call)}' for key, one in value.items())}}}"
+        if value is None or isinstance(value, bool | str | torch.dtype):
             return repr(value)
+        if isinstance(value, torch.device):
+            return repr(str(value))
         raise UsageError(
             f"{place_of(call.where)}: an argument of {call.name} is {type(value).__name__}, and no source says it"
         )
+
+    def _length(self, call: Computation, place: int) -> str | None:
+        """A number that the script's line reads off a tensor: of another batch it is another one."""
+        known = {*self._names.values(), *self.inputs}
+        texts = self._numbers.get(call.number, {}).get(place, frozenset())
+        return min((text for text in texts if tensor_of_length(text) in known), key=len, default=None)
 
     def _tensor(self, given: PathTensor) -> str:
         if "parameter" in given.told:
@@ -224,44 +270,27 @@ class _Writer:
 
     def _input(self, given: PathTensor) -> str:
         key = given.call, given.told.get("output"), given.told.get("batch"), given.told.get("part"), given.variable
+        if given.told.get("state") in self._states:
+            assert given.value is not None
+            self.inputs[given.told["state"]], self.told[given.told["state"]] = given.value, given.told
+            return str(given.told["state"])
         if key not in self._input_names:
             name = given.variable or given.told.get("variable") or given.told.get("part") or ""
-            self._input_names[key] = self._free(name if name.isidentifier() else f"batch_{len(self.inputs)}")
+            kind = "batch" if "batch" in given.told else "given"
+            self._input_names[key] = self._free(name if name.isidentifier() else f"{kind}_{len(self.inputs)}")
             assert given.value is not None
             self.inputs[self._input_names[key]] = given.value
-            self.told[self._input_names[key]] = given.told
+            self.told[self._input_names[key]] = {**given.told, "expression": given.expression}
         return self._input_names[key]
 
     def _free(self, name: str) -> str:
-        taken = {*self._names.values(), *self.inputs, *RESERVED}
+        taken = {*self._names.values(), *self.inputs, *self._states, *RESERVED}
         candidate, number = name, 2
         while candidate in taken or keyword.iskeyword(candidate):
             candidate, number = f"{name}_{number}", number + 1
         return candidate
 
 
-def _outside(calls: Sequence[Computation]) -> set[int]:
-    """Calls that compute from neither a model nor a batch alone: their results are inputs."""
-    found: set[int] = set()
-    models: set[int] = set()
-    for call in calls:
-        given = given_in(call.live)
-        is_model = bool(call.more.get("has_parameters")) or any(
-            "parameter" in one.told or one.call in models for one in given
-        )
-        if is_model:
-            models.add(call.number)
-        elif not given or any(one.call in found or (one.call is None and "batch" not in one.told) for one in given):
-            found.add(call.number)
-    return found
-
-
-def _needed(calls: Sequence[Computation], outside: set[int]) -> set[int]:
-    by_number = {call.number: call for call in calls}
-    pending, found = [calls[-1].number], set[int]()
-    while pending:
-        number = pending.pop()
-        if number not in found and number not in outside and number in by_number:
-            found.add(number)
-            pending += [one.call for one in given_in(by_number[number].live) if one.call is not None]
-    return found
+def _index(said: str, value: Any) -> str:
+    """What stands in the brackets of ``x[:, 0]``: of a tuple without its own."""
+    return said[1:-1] if isinstance(value, tuple) and value else said

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.wording import group_options, place_of
 from port.scripts.writing.capture import Copies
+
+MOST_WRITTEN = 2000
+"""Rates of a function of the script's own that are written out one by one."""
 
 
 def optimizer_of(observation: Observation, copies: Copies, module: torch.nn.Module) -> torch.optim.Optimizer:
@@ -41,7 +45,12 @@ def rates_of(observation: Observation) -> list[float]:
 def schedulers_of(observation: Observation, copies: Copies) -> list[Any]:
     """Copies of the schedulers that an update or an epoch steps, in their order."""
     names = [*stepped(observation.steps[0]), *stepped(observation.epoch)]
-    return [copies.schedulers[name] for name in dict.fromkeys(names)]
+    found = [copies.schedulers[name] for name in dict.fromkeys(names)]
+    for one in [inner for scheduler in found for inner in (scheduler, *getattr(scheduler, "_schedulers", ()))]:
+        if hasattr(one, "lr_lambdas"):
+            # By its name the script's own function would be written, which is not there: so its values are.
+            one.lr_lambdas = [f if getattr(f, "__name__", "") == "<lambda>" else partial(f) for f in one.lr_lambdas]
+    return found
 
 
 def stepped(events: Sequence[Event]) -> list[str]:
@@ -63,6 +72,41 @@ def updates_per_epoch(observation: Observation, microbatches: int) -> int | None
         where = next(place_of(event["where"]) for event in observation.epoch if event["event"] == "schedule")
         raise UsageError(f"{where} steps a scheduler behind an epoch, and how many updates that has is not seen")
     return int(lengths[0]) // microbatches
+
+
+def steps_needed(
+    write: Callable[[], str], planned: int | None, microbatches: int, per_epoch: int | None
+) -> dict[str, int]:
+    """``steps`` of `port.optax_source`, where a schedule's rates are written out, as a function of the script's own.
+
+    Args:
+        write: the call of `port.optax_source` without it.
+        planned: how many losses the script will compute in all.
+        microbatches: of an update.
+        per_epoch: updates between two steps of the scheduler; None where it is stepped with every update.
+
+    Raises:
+        UsageError: how many there will be is not known.
+    """
+    try:
+        write()
+    except UsageError as error:
+        if "give steps=" not in str(error):
+            raise
+        if planned is None:
+            raise UsageError(
+                f"{str(error).partition(': give steps=')[0]}: and how many updates the script makes is not seen, as "
+                "its loops are over something else than ranges and loaders"
+            ) from error
+        steps = planned // microbatches // (per_epoch or 1) + 1
+        if steps > MOST_WRITTEN:
+            raise UsageError(
+                f"{str(error).partition(': give steps=')[0]}, and those of {steps} steps are no source: a scheduler of "
+                f"torch's own, or its function in jax.numpy (port.optax_source(optimizer, schedule=…)), or up to "
+                f"{MOST_WRITTEN}"
+            ) from error
+        return {"steps": steps}
+    return {}
 
 
 def optimizer_event(observation: Observation) -> Event | None:

@@ -11,6 +11,8 @@ from typing import Any
 from port.errors import UsageError
 from port.scripts.wording import place_of
 from port.scripts.writing.loop import EpochLoop
+from port.scripts.writing.ranks_source import BESIDE, OF_RANK, together_source
+from port.scripts.writing.taken_statements import names_set
 
 TEXT = Template('''\
 """The options, the data and the epochs of $script: its own lines."""
@@ -18,7 +20,7 @@ TEXT = Template('''\
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+${beside}from collections.abc import $types
 from typing import Any
 
 $definitions
@@ -31,31 +33,55 @@ $options
     return parser
 
 
-def data($args: argparse.Namespace) -> tuple[dict[str, Any], Iterable[int]]:
-    """Its DataLoaders, and its epochs: each is a pass over $training."""
+${batches}def $data($args: argparse.Namespace) -> tuple[dict[str, Any], Iterable[int]$type]:
+    """Its DataLoaders, and its epochs: each is a pass over $training.$told"""
 $body
-    return {$loaders}, $epochs
+$generators
+$inputs    return {$loaders}, $epochs$made
+$rates$together''')
+BATCHES = '''\
+class Batches:
+    """Batches that a function makes: all of them anew each time that they are gone through."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __iter__(self):
+        return self.make()
+
+
+'''
+RATES = Template('''
+
+def rates($args: argparse.Namespace) -> Generator[float, $sent, None]:
+    """The learning rate of each epoch.$told"""
+$body
 ''')
 TYPES = ("int", "float", "str")
 PLAIN = {"Store", "StoreTrue", "StoreFalse", "Append", "Count"}
 SWITCHES = {"StoreTrue": "store_true", "StoreFalse": "store_false", "Append": "append", "Count": "count"}
 
 
-def original_source(loop: EpochLoop, script: str, options: Sequence[dict[str, Any]]) -> str:
+def original_source(
+    loop: EpochLoop, script: str, options: Sequence[dict[str, Any]], inputs: Sequence[str] = (), ranks: int = 1
+) -> str:
     """The file's text, to be formatted.
 
     Args:
         loop: of the script.
         script: its name.
         options: that were observed.
+        inputs: the lines of a function that gives what an update is given of a batch.
+        ranks: in which the script is run: an update is of all their batches together.
 
     Raises:
         UsageError: an option cannot be said.
     """
     rows = loop.file.read_text("utf-8").splitlines()
-    definitions = "\n".join(_text(one, rows) for one in loop.taken.definitions)
-    body = "\n".join(_text(one, rows) for one in loop.taken.body)
+    definitions = "\n".join(source_text(one, rows) for one in loop.taken.definitions)
+    body = "\n".join(source_text(one, rows) for one in loop.taken.body)
     loaders = ", ".join(f'"{role}": {name}' for role, name in loop.loaders.items())
+    types = [*(["Callable"] if inputs else []), *(["Generator"] if loop.rates else []), "Iterable"]
     return TEXT.substitute(
         script=script,
         args=loop.taken.options or "args",
@@ -63,8 +89,36 @@ def original_source(loop: EpochLoop, script: str, options: Sequence[dict[str, An
         options="\n".join(f"    {option_line(one)}" for one in options),
         body=textwrap.indent(body, "    "),
         loaders=loaders,
-        training=loop.loaders["training"],
+        training=loop.loaders["training"] if not loop.generators else "training's batches",
+        data=name_of_data(loop) if ranks == 1 else OF_RANK,
+        types=", ".join(types),
+        batches=BATCHES if loop.generators else "",
+        generators=textwrap.indent("\n\n".join(loop.generators), "    "),
+        rates=_rates(loop),
         epochs=ast.unparse(loop.epochs),
+        type=", Callable[[Any], tuple[Any, ...]]" if inputs else "",
+        told=" And what is made in it of a batch." if inputs else "",
+        inputs="".join(f"\n    {line}" for line in inputs) + "\n\n" if inputs else "",
+        made=", inputs" if inputs else "",
+        together=together_source(name_of_data(loop), ranks) if ranks > 1 else "",
+        beside=BESIDE if ranks > 1 else "",
+    )
+
+
+def name_of_data(loop: EpochLoop) -> str:
+    """The function's, which must not be that of something that is taken over."""
+    taken = {name for one in [*loop.taken.definitions, *loop.taken.body] for name in names_set(one)}
+    return "data" if "data" not in taken else "data_of_script"
+
+
+def _rates(loop: EpochLoop) -> str:
+    if not loop.rates:
+        return ""
+    return RATES.substitute(
+        args=loop.taken.options or "args",
+        sent="float" if loop.hears else "None",
+        told=" It is sent what the evaluation behind an epoch found." if loop.hears else "",
+        body=textwrap.indent(loop.rates, "    "),
     )
 
 
@@ -105,7 +159,7 @@ def _destination(flags: Sequence[str]) -> str:
     return long[0].lstrip("-").replace("-", "_")
 
 
-def _text(statement: ast.stmt, rows: Sequence[str]) -> str:
+def source_text(statement: ast.stmt, rows: Sequence[str]) -> str:
     """A statement as the script has it, with the comment in front of it, at the left margin."""
     decorators = getattr(statement, "decorator_list", [])
     begin = min([statement.lineno, *(one.lineno for one in decorators)]) - 1

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,36 +14,16 @@ import numpy as np
 import torch
 
 import port
+from port.errors import UsageError
 from port.judging import Status
-from port.judging.limits import PROOF_LIMIT, WEIGHTS_LIMIT
+from port.judging.limits import CONTROL_RUNS, CONTROL_UNITS
+from port.random import dropout_key, fold_in, shared_dropout
+from port.scripts.own_draws import DROPOUT_SEED
+from port.scripts.writing.replaying import copied, draws
+from port.scripts.writing.step_proof import StepProof, Strayed, apart
+from port.scripts.writing.written_module import written_module
 from port.weights import largest_difference
-
-
-@dataclass(frozen=True)
-class StepProof:
-    """What comparing both sides gave.
-
-    Attributes:
-        losses: of each update, PyTorch's and JAX's.
-        weights: the largest relative difference of a parameter, or of a running statistic, behind the last update.
-        draws: the model draws random numbers that the two sides do not share, so that nothing can be said.
-    """
-
-    losses: tuple[tuple[float, float], ...]
-    weights: float
-    draws: bool = False
-
-    @property
-    def loss(self) -> float:
-        """The largest relative difference of a loss."""
-        return max(abs(a - b) / max(abs(a), 1e-300) for a, b in self.losses)
-
-    @property
-    def status(self) -> Status:
-        """Whether both train the same."""
-        if self.draws:
-            return Status.CANNOT_JUDGE
-        return Status.AGREE if self.loss <= PROOF_LIMIT and self.weights <= WEIGHTS_LIMIT else Status.DIFFER
+from port.weights.torch import move_last_places
 
 
 @dataclass
@@ -56,26 +35,50 @@ class TorchUpdates:
         optimizer: copied with them.
         schedulers: those that are stepped with every update, in their order.
         clip: what clips the gradients of an update: `torch.nn.utils.clip_grad_norm_` with its arguments, or nothing.
+        layouts: of all that the module draws, which JAX then draws by the same keys; None where it draws nothing but
+            dropout, which is switched off.
+        left: what the last update has left for the next one.
+        closure: whether the optimizer evaluates the loss by itself.
     """
 
     module: torch.nn.Module
     optimizer: torch.optim.Optimizer
     schedulers: Sequence[Any]
     clip: Any
+    layouts: Sequence[Any] | None = None
+    left: Sequence[torch.Tensor] = ()
+    closure: bool = False
 
-    def draws(self, batch: dict[str, torch.Tensor]) -> bool:
-        """Whether the loss of a batch is another each time it is computed."""
-        first, second = (float(copy.deepcopy(self.module)(**batch).detach()) for _ in range(2))
-        return first != second
+    def why_unshared(self, batch: dict[str, torch.Tensor]) -> str:
+        """Why what it draws cannot be drawn as JAX draws it; empty where it can."""
+        side = replace(self, module=copy.deepcopy(self.module))
+        try:
+            with side._drawing(0, 0):
+                side.module(**batch)
+        except UsageError as error:
+            return str(error)
+        return ""
 
-    def update(self, microbatches: Sequence[dict[str, torch.Tensor]], rate: float | None) -> float:
-        """One update, at a rate where the script sets it by hand; returns the loss before it."""
+    def _drawing(self, number: int, microbatch: int | None) -> AbstractContextManager[object]:
+        """What a loss is computed within: its draws are those of its update's key, and of its microbatch's."""
+        if self.layouts is None:
+            return nullcontext()
+        key = dropout_key(DROPOUT_SEED, number, x64=True)
+        key = key if microbatch is None else fold_in(key, microbatch)
+        return shared_dropout(self.module, key, x64=True, layouts=self.layouts)
+
+    def update(self, number: int, microbatches: Sequence[dict[str, torch.Tensor]], rate: float | None) -> float:
+        """An update by its number, at a rate where the script sets it by hand; returns the loss before it."""
         for group in self.optimizer.param_groups if rate is not None else ():
             group["lr"] = rate
+        if self.closure:
+            return float(self.optimizer.step(lambda: self._evaluated(microbatches[0])))
         self.optimizer.zero_grad()
         total = 0.0
-        for batch in microbatches:
-            loss = self.module(**batch)
+        for place, batch in enumerate(microbatches):
+            with self._drawing(number, place if len(microbatches) > 1 else None):
+                result = self.module(**batch)
+            loss, *self.left = result if isinstance(result, tuple) else (result,)
             loss.backward()
             total += float(loss.detach())
         self.clip()
@@ -86,6 +89,29 @@ class TorchUpdates:
                 scheduler.step()
         return total
 
+    def made(
+        self,
+        updates: Sequence[Sequence[dict[str, torch.Tensor]]],
+        rates: Sequence[float],
+        states: Sequence[str],
+        goes_on: Sequence[bool],
+    ) -> list[float]:
+        """Make updates, one after another; returns the loss before each. The arguments are those of `prove`."""
+        losses = []
+        for number, microbatches in enumerate(updates):
+            if states and goes_on[number]:
+                kept = {name: one.detach() for name, one in zip(states, self.left, strict=True)}
+                microbatches = [{**batch, **kept} for batch in microbatches]
+            losses.append(self.update(number, microbatches, rates[number] if rates else None))
+        return losses
+
+    def _evaluated(self, batch: dict[str, torch.Tensor]) -> float:
+        """What the script's closure does."""
+        self.optimizer.zero_grad()
+        loss = self.module(**batch)
+        loss.backward()
+        return float(loss.detach())
+
 
 def prove(
     torch_side: TorchUpdates,
@@ -93,8 +119,11 @@ def prove(
     rates: Sequence[float],
     folder: Path,
     translation: Any,
+    *,
+    states: Sequence[str] = (),
+    goes_on: Sequence[bool] = (),
 ) -> StepProof:
-    """Make the same updates on both sides, in float64 and without dropout (a translation's own proof has that).
+    """Make the same updates on both sides, in float64; without dropout, or with the same draws.
 
     Args:
         torch_side: the original's, in float64, in training, without dropout.
@@ -102,49 +131,68 @@ def prove(
         rates: the learning rate of each, where the script sets it by hand.
         folder: where the written train_step.py and model.py are.
         translation: of the torch side's module.
+        states: its last inputs, which each update leaves for the next one.
+        goes_on: for each update, whether it takes them.
     """
     import jax
     from flax import nnx
 
-    with jax.enable_x64(True):
-        written = _imported(folder)
-        draws = torch_side.draws(updates[0][0])
+    with jax.enable_x64(True), written_module(folder, ["model"]) as written:
+        why = torch_side.why_unshared(updates[0][0]) if torch_side.layouts is not None else ""
+        if why:
+            torch_side = replace(torch_side, layouts=None)
+        shared = torch_side.layouts is not None
+        if not shared and draws(torch_side.module, updates[0][0]):
+            why = why or "it draws them otherwise than by torch's functions"
+        else:
+            why = ""
         model = written.load(param_dtype="float64")
         for _, one in nnx.iter_modules(model):
-            if isinstance(one, nnx.Dropout):
+            if isinstance(one, nnx.Dropout) and not shared:
                 one.rate = 0.0
         graphdef, state = written.create(model)
+        kept = copied(torch_side)
+        of_torch = torch_side.made(updates, rates, states, goes_on)
         losses = []
+        left: Sequence[Any] = ()
         for number, microbatches in enumerate(updates):
-            rate = rates[number : number + 1]
-            of_torch = torch_side.update(microbatches, rate[0] if rate else None)
             batches = [translation.to_flax(tuple(batch.values())) for batch in microbatches]
             given = batches[0] if len(batches) == 1 else [np.stack(parts) for parts in zip(*batches, strict=True)]
-            state, loss = written.train_step(graphdef, state, *rate, *given)
-            losses.append((of_torch, float(loss)))
+            if states and goes_on[number]:
+                given = [*given[: -len(states)], *left]
+            masks = {"masks": masks_of(number, len(batches))} if shared else {}
+            state, loss, *more = written.train_step(graphdef, state, *rates[number : number + 1], *given, **masks)
+            left = more[0] if more else ()
+            losses.append(float(loss))
         model = nnx.merge(graphdef, state.params, state.rest)
         params = port.to_torch(model, like=torch_side.module, rename=translation.mapping)
-    return StepProof(tuple(losses), _furthest(torch_side.module.state_dict(), params), draws)
+    weights = torch_side.module.state_dict()
+    proof = StepProof(tuple(zip(of_torch, losses, strict=True)), furthest(weights, params), why, shared)
+    if proof.status is not Status.DIFFER:
+        return proof
+
+    def strayed(seed: int) -> Strayed:
+        side = copied(kept)
+        move_last_places(side.module, seed, units=CONTROL_UNITS)
+        again = side.made(updates, rates, states, goes_on)
+        far = furthest(weights, side.module.state_dict())
+        return Strayed(tuple(apart(list(zip(of_torch, again, strict=True)))), far)
+
+    return replace(proof, controls=tuple(strayed(seed) for seed in range(1, CONTROL_RUNS + 1)))
 
 
-def _furthest(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> float:
+def masks_of(number: int, microbatches: int) -> Any:
+    """The key of an update's draws, or the keys of its microbatches'."""
+    import jax
+
+    key = jax.random.fold_in(jax.random.key(DROPOUT_SEED), number)
+    if microbatches == 1:
+        return key
+    return jax.vmap(lambda place: jax.random.fold_in(key, place))(jax.numpy.arange(microbatches))
+
+
+def furthest(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> float:
+    """The largest relative difference of a parameter or a running statistic."""
     floats = [name for name, tensor in ours.items() if tensor.is_floating_point()]
     a, b = ({name: one[name].detach().double().numpy() for name in floats} for one in (ours, theirs))
     return float(largest_difference(a, b)[1])
-
-
-def _imported(folder: Path) -> Any:
-    """The written train_step.py, which imports the model beside it."""
-    before = sys.modules.pop("model", None)
-    sys.path.insert(0, str(folder))
-    try:
-        spec = spec_from_file_location("written_train_step", folder / "train_step.py")
-        assert spec is not None and spec.loader is not None
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(folder))
-        sys.modules.pop("model", None)
-        if before is not None:
-            sys.modules["model"] = before

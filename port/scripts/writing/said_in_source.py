@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -61,3 +62,10 @@ def part_of(name: str, path: str | None) -> str:
     for part in path.split(".") if path else ():
         name += f"[{part}]" if part.isdigit() else f"[{part!r}]"
     return name
+
+
+def said_number(value: int | float) -> str:
+    """A number of Python's or numpy's; those that have no literal by their names."""
+    if isinstance(value, int):
+        return str(int(value))
+    return repr(float(value)) if math.isfinite(value) else f'float("{float(value)}")'

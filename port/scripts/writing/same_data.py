@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,36 @@ from torch.utils import _pytree as pytree
 
 from port.errors import UsageError
 from port.scripts.events import Event
+from port.scripts.imported_file import import_file
+from port.scripts.observing.batching import batching
+from port.scripts.own_draws import OwnDraws
 from port.scripts.wording import place_of
 from port.scripts.writing.loop import EpochLoop
 
+NAME = "written_original"
+
+
+@contextmanager
+def own_module(file: Path, line: str) -> Iterator[Any]:
+    """original.py, imported; what fails within is said to be of a line.
+
+    Raises:
+        UsageError: it fails.
+    """
+    try:
+        yield import_file(file, NAME)
+    except (Exception, SystemExit) as error:
+        first = (str(error).splitlines() or [""])[0][:200]
+        raise UsageError(
+            f"{line}: the data cannot be made by the lines before it alone ({type(error).__name__}: {first}): write "
+            "the loop around train_step, with the data as it is"
+        ) from error
+    finally:
+        sys.modules.pop(NAME, None)
+
 
 def check_data(
-    file: Path, loop: EpochLoop, loaders: Mapping[str, Any], training: Event, evaluation: Event | None
+    file: Path, loop: EpochLoop, function: str, loaders: Mapping[str, Any], training: Event, evaluation: Event | None
 ) -> None:
     """Whether original.py gives the loaders that the script had.
 
@@ -26,24 +51,16 @@ def check_data(
         UsageError: it does not, or fails.
     """
     line = place_of((training["constructed"] or training)["where"])
-    try:
-        spec = spec_from_file_location("written_original", file)
-        assert spec is not None and spec.loader is not None
-        module = sys.modules["written_original"] = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        made, _ = module.data(module.options().parse_args(sys.argv[1:]))
+    with own_module(file, line) as module:
+        made, _, *inputs = getattr(module, function)(module.options().parse_args(sys.argv[1:]))
+        for one in inputs:
+            one(next(iter(made["training"])))
         pairs = {"training": loaders[training["name"]]}
         if evaluation is not None:
             pairs["evaluation"] = loaders[evaluation["name"]]
-        found = {role: difference_of(theirs, made[role]) for role, theirs in pairs.items()}
-    except (Exception, SystemExit) as error:
-        first = (str(error).splitlines() or [""])[0][:200]
-        raise UsageError(
-            f"{line}: the data cannot be made by the lines before it alone ({type(error).__name__}: {first}): write "
-            "the loop around train_step, with the DataLoader as it is"
-        ) from error
-    finally:
-        sys.modules.pop("written_original", None)
+        # Of several processes the first one's: `WholeBatches` holds the loaders of all.
+        ours = {role: getattr(made[role], "loaders", [made[role]])[0] for role in pairs}
+        found = {role: difference_of(theirs, ours[role]) for role, theirs in pairs.items()}
     for role, difference in found.items():
         if difference:
             raise UsageError(
@@ -52,26 +69,67 @@ def check_data(
             )
 
 
+def check_own_batches(
+    file: Path, function: str, observed: Sequence[Sequence[torch.Tensor]], where: Any, rate: float | None
+) -> None:
+    """Whether the first batches that original.py makes are those that the script had, and its first rate.
+
+    Args:
+        file: original.py.
+        function: of original.py, which makes the data.
+        observed: each step's parts of a batch, those of one pass.
+        where: the script's line.
+        rate: the first learning rate, where the script sets it by hand.
+
+    Raises:
+        UsageError: they are others, fail, or are drawn.
+    """
+    line = place_of(where)
+    with own_module(file, line) as module:
+        passes = []
+        for seed in (0, 1):
+            made, _ = getattr(module, function)(module.options().parse_args(sys.argv[1:]))
+            with OwnDraws(None, seed)():
+                passes.append([[*batch] for batch in islice(made["training"], len(observed))])
+        first = rate if rate is None else next(module.rates(module.options().parse_args(sys.argv[1:])))
+    if first != rate:
+        raise UsageError(
+            f"{line}: made by its own lines alone, the first learning rate is {first}, and the script's is {rate}: "
+            "compute it before each call of train_step"
+        )
+    if not all(map(_are_same, *passes)):
+        raise UsageError(f"{line}: its batches are drawn in the loop: draw them by a generator of their own")
+    ours, theirs = ([[part.reshape(-1) for part in batch] for batch in one] for one in (observed, passes[0]))
+    if not theirs or not all(map(_are_same, ours, theirs)):  # a pass may be shorter than what was watched
+        raise UsageError(f"{line}: made by its own lines alone, its batches are others: write the loop by hand")
+
+
+def _are_same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
+    return len(ours) == len(theirs) and all(map(_is_same, ours, theirs))
+
+
 def difference_of(ours: Any, theirs: Any) -> str:
     """What two DataLoaders have not in common; empty where nothing is seen: settings, length, and some examples."""
-    for name in ("batch_size", "drop_last"):
-        if getattr(ours, name) != getattr(theirs, name):
-            return f"{name} {getattr(ours, name)} and {getattr(theirs, name)}"
-    for name in ("sampler", "dataset"):
-        if type(getattr(ours, name)).__qualname__ != type(getattr(theirs, name)).__qualname__:
+    for name, one, other in zip(("batch_size", "drop_last", "sampler"), batching(ours), batching(theirs), strict=True):
+        if name != "sampler" and one != other:
+            return f"{name} {one} and {other}"
+        if type(one).__qualname__ != type(other).__qualname__:
             return f"another {name}"
+    if type(ours.dataset).__qualname__ != type(theirs.dataset).__qualname__:
+        return "another dataset"
     if not hasattr(ours.dataset, "__getitem__") or len(ours.dataset) != len(theirs.dataset):
         return "no examples by number, or another length"
     for index in sorted({0, len(ours.dataset) // 2, len(ours.dataset) - 1}):
-        one, other = (_example(loader.dataset, index) for loader in (ours, theirs))
+        one, other = (_example(loader, index) for loader in (ours, theirs))
         if len(one) != len(other) or not all(map(_is_same, one, other)):
             return f"example {index}"
     return ""
 
 
-def _example(dataset: Any, index: int) -> list[Any]:
-    torch.manual_seed(0)  # transforms draw
-    return list(pytree.tree_leaves(dataset[index]))
+def _example(loader: Any, index: int) -> list[Any]:
+    """An example of a loader's; what its dataset and its transforms draw is the same for all loaders."""
+    with OwnDraws(loader, 0)():
+        return list(pytree.tree_leaves(loader.dataset[index]))
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -8,6 +8,7 @@ from string import Template
 
 from port.scripts.wording import place_of
 from port.scripts.writing.averaging import WeightAverage
+from port.scripts.writing.plateau import options_of
 
 MODULE = Template('''\
 """One update of $script in JAX: a batch's loss, its gradients, and the optimizer's step.
@@ -29,7 +30,7 @@ $imports
 
 from model import load
 
-__all__ = ["State", "create", "load", "make_optimizer", "train_step"]
+__all__ = ["State", ${public}"create", "load", "make_optimizer", "train_step"]
 
 $average
 class State(NamedTuple):
@@ -51,28 +52,52 @@ $body
 def create(model: nnx.Module) -> tuple[Any, State]:
     """The model's structure, and the state before the first update."""
     model.train()
-    graphdef, params, rest = nnx.split(model, nnx.Param, ...)
-    return graphdef, State(params, rest, make_optimizer().init(params)$first)
+$evaluates    graphdef, params, rest = nnx.split(model, nnx.Param, ...)
+$apart    return graphdef, State(params, rest, make_optimizer().init(params)$first)
 
 
 @partial(jax.jit, static_argnums=0, ${static}donate_argnums=1)
-def train_step(graphdef: Any, state: State, $rate$parameters$option) -> tuple[State, jax.Array]:
-    """One update: the state behind it, and the loss before it.$about
+def train_step(graphdef: Any, state: State, $rate$parameters$option) -> tuple[State, jax.Array$left]:
+    """One update: the state behind it, and the loss before it$behind_it.$about
     """
 
     def loss_fn(params: Any, rest: Any, ${keys}$parameters) -> Any:
         model = nnx.merge(graphdef, params, rest, copy=True)
 $loss
-        return loss, nnx.state(model, nnx.Not(nnx.Param))
+        return loss, $aux
 
 $gradients
-    updates, opt_state = make_optimizer($given).update(gradients, state.opt_state, state.params)
+    updates, opt_state = make_optimizer($given).update(gradients, state.opt_state, state.params$function)
 $scaled    params = optax.apply_updates(state.params, updates)
-$averaging    return State(params, rest, opt_state$behind), loss
+$averaging    return State(params, rest, opt_state$behind), loss$carried
+$plateau''')
+PLATEAU = Template('''
+
+@partial(jax.jit, donate_argnums=0)
+def after_evaluation(state: State, value: jax.Array | float) -> State:
+    """The state behind an evaluation: the rate falls where ``value`` has ceased to improve.
+
+    As at $place.
+    """
+
+    def is_plateau(one: Any) -> bool:
+        return isinstance(one, transforms.TorchPlateauState)
+
+    def stepped(one: Any) -> Any:
+        return transforms.torch_plateau_step(one, value$options) if is_plateau(one) else one
+
+    return state._replace(opt_state=jax.tree.map(stepped, state.opt_state, is_leaf=is_plateau))
 ''')
+APART = "    rest = jax.tree.map(jax.numpy.copy, rest)  # layers may share a stream's counter, and it is donated\n"
 ONE = Template("""\
     loss_and_grad = jax.value_and_grad(loss_fn, has_aux=True)
-    (loss, rest), gradients = loss_and_grad(state.params, state.rest, $masks$inputs)""")
+    (loss, $rest), gradients = loss_and_grad(state.params, state.rest, $masks$inputs)""")
+CLOSURE = Template("""\
+    def evaluated(params: Any) -> tuple[jax.Array, Any]:
+        (loss, _), gradients = jax.value_and_grad(loss_fn, has_aux=True)(params, state.rest, $masks$inputs)
+        return loss, gradients
+
+    (loss, gradients), rest = evaluated(state.params), state.rest""")
 SEVERAL = Template("""\
     def add(carry: Any, microbatch: Any) -> Any:
         gradients, rest = carry
@@ -100,6 +125,11 @@ class StepFacts:
         rate_option: that option's name.
         average: of the weights, which an update brings up to date.
         drops: whether the model draws dropout: a key may then be given, from which all of it is drawn.
+        draws_in_evaluation: whether it draws in evaluation, too.
+        states: the last of the inputs, if an update leaves them for the next one.
+        closure: whether the optimizer evaluates the loss by itself, several times an update.
+        evaluates: parts of the model, ``model.teacher``, that are in evaluation mode while it is trained.
+        plateau: the line that steps ReduceLROnPlateau; None where the script has none.
     """
 
     script: str
@@ -112,17 +142,23 @@ class StepFacts:
     rate: float | None = None
     rate_option: str | None = None
     drops: bool = False
+    draws_in_evaluation: bool = False
+    states: Sequence[str] = ()
     average: WeightAverage | None = None
+    closure: bool = False
+    evaluates: Sequence[str] = ()
+    plateau: str | None = None
 
 
 def step_source(facts: StepFacts) -> str:
     """The source of train_step.py, to be formatted."""
-    imports, body = _optimizer(facts.optax)
+    imports, body = optimizer_lines(facts.optax)
     inputs = ", ".join(facts.inputs)
     several = facts.microbatches > 1
     about = [f"Inputs have an axis of {facts.microbatches} microbatches in front."] if several else []
     about += ["The optimizer's rate is 1, and ``lr`` this update's."] if facts.takes_rate else []
     key = f"{facts.microbatches} keys" if several else "a key"
+    about += ["The optimizer evaluates the loss as often as the original's closure is called."] if facts.closure else []
     about += [f"Dropout is drawn from ``masks``, {key}, if given."] if facts.drops else []
     average, made = facts.average, ""
     if average is not None:
@@ -133,23 +169,38 @@ def step_source(facts: StepFacts) -> str:
     has_option = facts.rate is not None
     options = ["masks: jax.Array | None = None"] if facts.drops else []
     options += [f"lr: float = {facts.rate!r}"] if has_option else []
-    loss = f"loss = model({inputs})"
+    rest = "nnx.state(model, nnx.Not(nnx.Param))"
+    if facts.states:
+        are = "is" if len(facts.states) == 1 else "are"
+        names = ", ".join(facts.states)
+        about += [f"``{names}`` {are} what the update before has left; what this one leaves comes last."]
+    loss = f"loss{', *carried' if facts.states else ''} = model({inputs})"
     if facts.drops:
         imports = [*imports, "from port.nn import shared_masks"]
         loss = f"with shared_masks(model, masks) if masks is not None else nullcontext():\n            {loss}"
     return MODULE.substitute(
+        evaluates="".join(f"    {part}.eval()\n" for part in facts.evaluates),
         parameter=f"lr: float = {facts.rate!r}" if has_option else "",
         static='static_argnames="lr", ' if has_option else "",
         option=f", *, {', '.join(options)}" if options else "",
         context="from contextlib import nullcontext\n" if facts.drops else "",
         keys="masks: Any, " if facts.drops else "",
         loss=f"        {loss}",
+        public='"after_evaluation", ' if facts.plateau is not None else "",
+        plateau=PLATEAU.substitute(place=facts.plateau, options=options_of(facts.optax))
+        if facts.plateau is not None
+        else "",
         kept=" And the parameters' average." if average else "",
         average=made,
         field="    average: Any\n" if average else "",
         first=", AVERAGE.init(jax.tree.map(jax.numpy.copy, params))" if average else "",
         averaging="    average = AVERAGE.update(params, state.average)\n" if average else "",
         behind=", average" if average else "",
+        apart=APART if facts.drops else "",
+        left=", list[jax.Array]" if facts.states else "",
+        aux=f"({rest}, carried)" if facts.states else rest,
+        behind_it=", and what is carried over" if facts.states else "",
+        carried=", carried" if facts.states else "",
         given="lr" if has_option else "",
         script=facts.script,
         call=call_of(facts),
@@ -162,8 +213,10 @@ def step_source(facts: StepFacts) -> str:
         about="".join(["\n\n", *(f"    {line}\n" for line in about)]).rstrip("\n") if about else "",
         rate="lr: jax.Array | float, " if facts.takes_rate else "",
         scaled="    updates = jax.tree.map(lambda update: lr * update, updates)\n" if facts.takes_rate else "",
-        gradients=(SEVERAL if several else ONE).substitute(
+        function=", value_and_grad_fn=evaluated" if facts.closure else "",
+        gradients=(SEVERAL if several else CLOSURE if facts.closure else ONE).substitute(
             inputs=inputs,
+            rest="(rest, carried)" if facts.states else "rest",
             masks="masks, " if facts.drops else "",
             stacked=", ".join(stacked) + ("," * (len(stacked) == 1)),
         ),
@@ -173,10 +226,11 @@ def step_source(facts: StepFacts) -> str:
 def call_of(facts: StepFacts) -> str:
     """A call of train_step, as one writes it."""
     rate = ["lr"] if facts.takes_rate else []
-    return f"state, loss = train_step(graphdef, {', '.join(['state', *rate, *facts.inputs])})"
+    left = f", ({', '.join(facts.states)}{',' * (len(facts.states) == 1)})" if facts.states else ""
+    return f"state, loss{left} = train_step(graphdef, {', '.join(['state', *rate, *facts.inputs])})"
 
 
-def _optimizer(source: str) -> tuple[list[str], list[str]]:
+def optimizer_lines(source: str) -> tuple[list[str], list[str]]:
     """The imports, and the lines of a function that returns it."""
     lines = source.strip().splitlines()
     imports = [line for line in lines if line.startswith(("import ", "from "))]

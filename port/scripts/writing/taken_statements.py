@@ -11,6 +11,9 @@ import dis
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
+from typing import Any
+
+from port.scripts.writing.own_calls import Function, is_call_of
 
 SEEDS = ("manual_seed", "manual_seed_all", "seed")
 SHOWN = ("print", "info", "debug", "warning")
@@ -50,7 +53,7 @@ def taken_statements(
     """
     taken = Taken()
     needed = set(more)
-    last = max(one.lineno for one in wanted)
+    last = max((one.lineno for one in wanted or before), default=0)
     inner = [one for one in before if one.lineno <= last or set(names_set(one)) & more]
     chosen = _backwards(inner, wanted, needed, taken)
     is_inner = scope is not tree.body
@@ -62,18 +65,42 @@ def taken_statements(
     return taken
 
 
+def statements_for(statements: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
+    """Those of some statements that lead to names; these are taken out of them, and what they need is put in.
+
+    Args:
+        statements: one after another.
+        needed: names; is changed.
+    """
+    found = []
+    for statement in reversed(statements):
+        sets = set(names_set(statement))
+        if sets & needed:
+            found.append(statement)
+            needed -= sets - names_loaded(statement) if _is_plain(statement) else set()
+            needed |= names_loaded(statement)
+    return found[::-1]
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    """Whether what it sets is as it says, whatever was there before."""
+    stored = [one for one in ast.walk(statement) if isinstance(one, ast.Subscript | ast.Attribute)]
+    is_part = any(isinstance(one.ctx, ast.Store) for one in stored)
+    return isinstance(statement, ast.Assign | ast.AnnAssign) and not is_part
+
+
 def _backwards(
     statements: Sequence[ast.stmt], wanted: Sequence[ast.stmt], needed: set[str], taken: Taken
 ) -> list[ast.stmt]:
     found = []
     for statement in reversed(statements):
         sets = set(names_set(statement))
-        if statement not in wanted and _gives_options(statement):
-            held = [name for name in sets if name in needed]
+        if statement not in wanted and gives_options(statement):
+            held = [name for name in sets if name in needed and not isinstance(statement, Definition)]
             taken.options = held[0] if held else taken.options
             needed -= sets
             continue
-        if statement in wanted or sets & needed or _is_seed(statement) or _changes(statement, needed):
+        if statement in wanted or sets & needed or _is_seed(statement) or changes(statement, needed):
             found.append(statement)
             needed |= names_loaded(statement)
     return found[::-1]
@@ -86,7 +113,15 @@ def _at_the_top(statements: Sequence[ast.stmt], options: str | None) -> list[ast
         if statement not in top and needed & set(names_set(statement)) and options not in names_loaded(statement):
             top.append(statement)
             needed |= names_loaded(statement)
+    while rest := [one for one in top if names_loaded(one) & _known_late(statements, top, options)]:
+        top = [one for one in top if one not in rest]
     return top
+
+
+def _known_late(statements: Sequence[ast.stmt], top: Sequence[ast.stmt], options: str | None) -> set[str]:
+    """The options, and names that are set below the top."""
+    below = [name for one in statements if one not in top for name in names_set(one)]
+    return {*below, *([options] if options is not None else [])}
 
 
 def names_loaded(node: ast.stmt | ast.expr) -> set[str]:
@@ -136,16 +171,25 @@ def _codes(node: ast.stmt | ast.expr) -> Iterator[CodeType]:
         pending += [one for one in code.co_consts if isinstance(one, CodeType)]
 
 
-def _gives_options(statement: ast.stmt) -> bool:
+def gives_options(statement: ast.stmt) -> bool:
     """Whether it is about argparse: the written script has the options of its own."""
     return any(called_name(one) in ("parse_args", "parse_known_args", "ArgumentParser") for one in calls_in(statement))
+
+
+def options_of(tree: ast.Module) -> str | None:
+    """The variable that argparse's options go to."""
+    for one in ast.walk(tree):
+        match one:
+            case ast.Assign(targets=[ast.Name(name)], value=ast.Call() as call) if called_name(call) == "parse_args":
+                return name
+    return None
 
 
 def _is_seed(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and any(called_name(one) in SEEDS for one in calls_in(statement))
 
 
-def _changes(statement: ast.stmt, needed: set[str]) -> bool:
+def changes(statement: ast.stmt, needed: set[str]) -> bool:
     """Whether it changes what is needed: ``options.update(…)``, ``random.shuffle(items)``."""
     calls = calls_in(statement)
     if not isinstance(statement, ast.Expr | ast.If | ast.For | ast.With):
@@ -158,6 +202,25 @@ def _changes(statement: ast.stmt, needed: set[str]) -> bool:
         if base in needed and called_name(call) in ("update", "append", "extend", "setdefault", "insert", "shuffle"):
             return True
     return False
+
+
+def runs(statement: ast.stmt, where: dict[str, Any]) -> bool:
+    """Whether a statement holds a line, or calls the function in which it stands."""
+    if isinstance(statement, Function | ast.ClassDef):
+        return False
+    return holds(statement, where["line"]) or any(
+        is_call_of(call, where["function"], where["file"]) for call in calls_in(statement)
+    )
+
+
+def holds(statement: ast.stmt, line: int) -> bool:
+    """Whether a line is one of a statement's."""
+    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+
+
+def targets_of(target: ast.expr) -> set[str]:
+    """The names that a loop, or an assignment, gives something to."""
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def is_guard(statement: ast.stmt) -> bool:

@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.observation import Observation
+from port.scripts.observing.graph import Computation
 from port.scripts.watched_original import WatchedOriginal
 from port.scripts.wording import place_of
 from port.scripts.writing.averaging import WeightAverage
-from port.scripts.writing.loop import EpochLoop, loop_of
+from port.scripts.writing.loop import loop_of
+from port.scripts.writing.loop_lines import inputs_function, loop_lines
 from port.scripts.writing.loss_source import LossSource
 from port.scripts.writing.lower_precision import precision_of
-from port.scripts.writing.original_source import original_source
+from port.scripts.writing.own_trainer import write_own_trainer
+from port.scripts.writing.plateau import check_follows, plateau_step
 from port.scripts.writing.same_data import check_data
 from port.scripts.writing.step_source import StepFacts
-from port.scripts.writing.trainer_source import TrainerFacts, trainer_source
+from port.scripts.writing.taken_over import check_names, remarks_of
+from port.scripts.writing.trainer_files import epoch_of, facts_of, write_checked
+from port.scripts.writing.unwritten import remarks_around
+from port.scripts.writing.whole_data import are_whole, check_whole, whole_data_loop
 
-OWN_NAMES = {
-    *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
-    *("keeper", "kept", "loaders", "loss", "main", "np", "number", "record", "recorder", "snapshot", "state", "step"),
-    *("batches", "evaluated", "given", "held_out", "mapping", "model", "run", "together", "torch", "training"),
-}
-"""Names in train.py that a script's own must not take."""
+
+@dataclass(frozen=True)
+class InTurn:
+    """Several optimizers that step in turn.
+
+    Attributes:
+        models: the script's, which they train or which lead to a loss.
+        last: the optimizer behind whose step an update is whole.
+        sample: is given the variables that count the epochs and that hold the options, and writes samples.py, if
+            models are called in training for no loss; gives whether it has, and what a person has to know.
+    """
+
+    models: tuple[str, ...]
+    last: str
+    sample: Callable[[str, str | None], tuple[bool, list[str]]]
+
+
+def trainer_or_reason(write: Callable[[], list[str]], observation: Observation) -> tuple[str, list[str]]:
+    """Write a trainer; gives why there is none, if so, and what a person has to know, or to do.
+
+    Args:
+        write: writes it, or raises `UsageError`.
+        observation: of the script.
+    """
+    try:
+        return "", write()
+    except UsageError as error:
+        return str(error), remarks_around(observation)
 
 
 def write_trainer(
@@ -37,6 +67,11 @@ def write_trainer(
     orders: Mapping[str, Sequence[int]],
     loaders: Mapping[str, Any],
     batches: int | None,
+    *,
+    observed: Sequence[Mapping[str, torch.Tensor]] = (),
+    names: Sequence[str] = (),
+    calls: Mapping[int, Computation] | None = None,
+    turns: InTurn | None = None,
 ) -> list[str]:
     """Write them, and see that they give the script's own data; returns what a person has to know of them.
 
@@ -48,79 +83,142 @@ def write_trainer(
         orders: of each input's axes in JAX.
         loaders: the script's DataLoaders, by name.
         batches: an epoch's updates, where a schedule counts them.
+        observed: what each watched step was given, where one optimizer steps.
+        names: of the calls from a batch to its loss.
+        calls: those of the first update by number: where one of them makes an input, its line is taken over.
+        turns: of several optimizers.
 
     Raises:
         UsageError: the script's loop is not plain; says the line, and what to write.
     """
-    from port.translation.codegen.emit import formatted
-
+    first = observed[0] if observed else {}
+    is_whole = turns is None and are_whole(source.told, observed)
+    plateau = plateau_step(observation)
+    is_own = not is_whole and turns is None and not any("batch" in told for told in source.told)
+    if plateau is not None and (turns is not None or is_own):
+        check_follows(observation, plateau, evaluates=False)
+    if is_own:
+        return write_own_trainer(folder, observation, source, step, orders, observed, names)
     if step.takes_rate:
         raise UsageError("the script sets the learning rate by hand: compute it before each call of train_step")
-    parts = _parts(source, observation)
-    training = _loader(observation, next(iter({told["batch"] for told in source.told})))
-    _check_microbatches(training, step.microbatches)
-    evaluation, is_average, remarks = _evaluation(observation, source, step.average)
-    loop = loop_of(observation, training, evaluation)
-    _check_name(loop)
+    parts, made = ({}, {}) if is_whole else _parts(source, observation, calls or {})
+    training = _loader(observation, next((told["batch"] for told in source.told if "batch" in told), ""))
+    if (made or is_whole) and step.microbatches > 1:
+        what = ", ".join(made or source.inputs)
+        raise UsageError(
+            f"an update takes several gradients, each with another {what}: write the loop around train_step"
+        )
+    if not is_whole:
+        _check_microbatches(training, step.microbatches)
+    lines = loop_lines(observation, parts, made, source.modules) if made else None
+    evaluation, is_average, remarks = _evaluation(observation, source, step.average, has_more=bool(made or turns))
+    loop = (
+        whole_data_loop(observation, [str(told["variable"]) for told in source.told])
+        if is_whole
+        else loop_of(observation, training, evaluation, lines.needs if lines else ())
+    )
+    check_names(loop)
     if evaluation is not None and "evaluation" not in loop.loaders:
-        evaluation = None
-    written_for = _written_for(loop, observation, step.rate_option)
-    original = formatted(original_source(loop, step.script, observation.options))
-    facts = TrainerFacts(
-        script=step.script,
-        command="python train_jax/train.py",
-        folder=str(loop.file.parent) if _imports_its_own(loop) else None,
+        where = place_of(observation.evaluation[0]["where"])
+        evaluation, remarks = (
+            None,
+            [f"{where}: the evaluation is not taken over, as its loader, or when it is made, is not seen: write it"],
+        )
+    if lines or is_whole:
+        given = [*parts, *made] or list(source.inputs)
+        parts = {name: str(given.index(name)) for name in source.inputs}
+    samples, told = turns.sample(epoch_of(loop), loop.taken.options) if turns else (False, [])
+    remarks += told
+    facts = facts_of(
+        loop,
+        step,
+        observation,
+        orders,
+        observation.evaluation[0]["where"] if evaluation is not None else None,
         parts=parts,
-        orders=orders,
-        flags=[flag for option in observation.options for flag in option["flags"]],
-        written_for=written_for,
-        epoch=loop.epoch if loop.epoch not in OWN_NAMES else "epoch",
-        every=_every(loop),
-        evaluation=place_of(observation.evaluation[0]["where"]) if evaluation is not None else None,
-        evaluates_at_end=loop.evaluates_at_end,
         batches=batches,
-        rate=step.rate_option if step.rate_option not in written_for else None,
         forks=any(one["workers"] for one in observation.loaders),
         microbatches=step.microbatches,
-        drops=step.drops,
         evaluates_average=is_average,
+        in_turn=turns is not None,
+        makes_inputs=lines is not None,
+        samples=samples,
+        steps_plateau=plateau is not None,
     )
-    (folder / "original.py").write_text(original, "utf-8")
-    try:
-        check_data(folder / "original.py", loop, loaders, training, evaluation)
-    except UsageError:
-        (folder / "original.py").unlink()
-        raise
-    (folder / "train.py").write_text(formatted(trainer_source(facts)), "utf-8")
+    if plateau is not None:
+        each = facts.evaluation is not None and not facts.evaluates_if and not facts.evaluates_at_end
+        check_follows(observation, plateau, evaluates=each)
+        remarks.append(
+            f"{place_of(plateau['where'])}: train.py steps ReduceLROnPlateau with the loss of its own evaluation"
+        )
+
+    def check(original: Path) -> None:
+        if is_whole:
+            update = next(e for e in observation.steps[0] if e["event"] == "update")
+            check_whole(original, facts.data, list(first.values()), place_of(update["where"]))
+        else:
+            check_data(original, loop, facts.data, loaders, training, evaluation)
+
+    write_checked(folder, loop, observation, facts, check, inputs_function(lines) if lines else ())
     watched = WatchedOriginal(
-        modules=source.modules,
+        modules=turns.models if turns else source.modules,
         parts=tuple(parts.values()),
-        training=training["name"],
+        training="" if is_whole else training["name"],
+        closure=step.closure,
         evaluation=evaluation["name"] if evaluation is not None else None,
         microbatches=step.microbatches,
         averages={step.average.of: step.average.name} if step.average is not None and is_average else {},
-        precisions=("float64",) if precision_of(observation) is not None else ("float64", "float32"),
+        precisions=("float64",) if _in_float64_alone(observation, first) else ("float64", "float32"),
+        makes_inputs=lines is not None,
+        last_optimizer=turns.last if turns else None,
+        ranks=facts.ranks,
     )
     watched.write(folder)
-    return [*remarks, *_remarks(loop, written_for, observation)]
+    return [*remarks, *remarks_of(loop, facts.written_for, observation)]
 
 
-def _parts(source: LossSource, observation: Observation) -> dict[str, str]:
-    """Where in a batch each input of train_step is."""
+def _parts(
+    source: LossSource, observation: Observation, calls: Mapping[int, Computation]
+) -> tuple[dict[str, str], dict[str, Event]]:
+    """Where in a batch each input of train_step is; and the calls that make the others, in the order of the script."""
+    parts: dict[str, str] = {}
+    made: dict[str, Event] = {}
     for name, told in zip(source.inputs, source.told, strict=True):
-        if "batch" not in told:
-            begun = place_of(observation.steps[0][0]["where"])
-            raise UsageError(
-                f"{name}, which train_step is given, is no part of a DataLoader's batch but made in the loop (that "
-                f"begins at {begun}): write its making, and call train_step with arrays"
-            )
-    if len({told["batch"] for told in source.told}) > 1:
+        call = calls.get(told.get("call", -1))
+        said = str(told.get("expression"))
+        if told.get("number") and told["expression"] is not None:
+            made[name] = {"expression": said, "where": None, "number": 0}
+        elif call is not None and said.isidentifier() and "batch" not in told:
+            made[name] = {"expression": said, "where": call.where, "number": call.number}
+        elif "batch" in told:
+            parts[name] = told["part"]
+        elif call is not None and call.where is not None and "output" not in told:
+            made[name] = {"where": call.where, "number": call.number}
+        else:
+            raise UsageError(_not_of_a_batch(name, observation))
+    if not parts:
+        raise UsageError(_not_of_a_batch(next(iter(made)), observation))
+    if len({told["batch"] for told in source.told if "batch" in told}) > 1:
         raise UsageError("an update takes batches of several loaders: write the loop over both")
-    return {name: told["part"] for name, told in zip(source.inputs, source.told, strict=True)}
+    return parts, dict(sorted(made.items(), key=lambda item: int(item[1]["number"])))
+
+
+def _not_of_a_batch(name: str, observation: Observation) -> str:
+    begun = place_of(observation.steps[0][0]["where"])
+    return (
+        f"{name}, which train_step is given, is no part of a DataLoader's batch but made in the loop (that begins at "
+        f"{begun}): write its making, and call train_step with arrays"
+    )
+
+
+def _in_float64_alone(observation: Observation, given: Mapping[str, torch.Tensor]) -> bool:
+    """Whether both sides are compared in float64 alone: the original computes under autocast, or in float64 itself."""
+    return precision_of(observation) is not None or any(one.dtype == torch.float64 for one in given.values())
 
 
 def _loader(observation: Observation, name: str) -> Event:
-    return next(one for one in observation.loaders if one["name"] == name)
+    """The loader of a name; of none, one of which nothing is known."""
+    return next((one for one in observation.loaders if one["name"] == name), {"name": name, "constructed": None})
 
 
 def _check_microbatches(training: Event, count: int) -> None:
@@ -143,14 +241,21 @@ def _check_microbatches(training: Event, count: int) -> None:
 
 
 def _evaluation(
-    observation: Observation, source: LossSource, average: WeightAverage | None
+    observation: Observation, source: LossSource, average: WeightAverage | None, *, has_more: bool
 ) -> tuple[Event | None, bool, list[str]]:
     """The loader of the evaluation, whether the weights' average is evaluated, and what of it is not taken over."""
     events = observation.evaluation
     if not events:
         return None, False, []
     where = place_of(events[0]["where"])
+    if has_more:
+        return None, False, [f"{where}: the evaluation is not written: model.eval(), and what the original makes there"]
     batch = next((event for event in events if event["event"] == "batch"), None)
+    if batch is not None and str(_loader(observation, batch["name"]).get("sampler")).endswith("DistributedSampler"):
+        said = (
+            "each process evaluates a part of it, and their numbers come together in the original's own way: write it"
+        )
+        return None, False, [f"{where}: {said}"]
     if batch is None:
         return (
             None,
@@ -168,7 +273,7 @@ def _evaluation(
             False,
             [f"{where}: the evaluation is of {', '.join(sorted(others))}, which train_step does not train"],
         )
-    if not all(told["part"] in batch["parts"] for told in source.told):
+    if not all(told.get("part") in batch["parts"] for told in source.told):
         return (
             None,
             False,
@@ -179,65 +284,3 @@ def _evaluation(
     if lines:
         remark += f"; numbers that the original makes there besides are to be written: {', '.join(lines)}"
     return _loader(observation, batch["name"]), is_average, [remark]
-
-
-def _check_name(loop: EpochLoop) -> None:
-    for one in [*loop.taken.definitions, *loop.taken.body]:
-        names = [one.module or ""] if isinstance(one, ast.ImportFrom) else []
-        names += [name.name for name in one.names] if isinstance(one, ast.Import) else []
-        for name in names:
-            if name.partition(".")[0] in ("model", "train_step", "original"):
-                raise UsageError(
-                    f"{loop.file.name}:{one.lineno} imports {name}, which is also the name of a written file: give the "
-                    "script's own another name, or write the loop around train_step"
-                )
-
-
-def _imports_its_own(loop: EpochLoop) -> bool:
-    """Whether what is taken over imports a module that lies beside the script."""
-    names = set()
-    for one in [*loop.taken.definitions, *loop.taken.body]:
-        names |= {one.module or ""} if isinstance(one, ast.ImportFrom) else set()
-        names |= {name.name for name in one.names} if isinstance(one, ast.Import) else set()
-    roots = [loop.file.parent / name.partition(".")[0] for name in names if name]
-    return any(root.is_dir() or root.with_suffix(".py").is_file() for root in roots)
-
-
-def _written_for(loop: EpochLoop, observation: Observation, rate: str | None) -> dict[str, Any]:
-    """The options that are used elsewhere than in what is taken over, with their values."""
-    found = {}
-    for option in observation.options:
-        is_rate = option["name"] == rate and not loop.hands_options_on()
-        if not is_rate and not loop.is_free(option["name"]):
-            found[option["name"]] = option["given"]
-    return found
-
-
-def _every(loop: EpochLoop) -> str:
-    match loop.every:
-        case ast.Attribute(attr=name):
-            return f"args.{name}"
-        case ast.Constant(value=int() as value) if value > 0:
-            return str(value)
-    return "10"
-
-
-def _remarks(loop: EpochLoop, written_for: dict[str, Any], observation: Observation) -> list[str]:
-    found = []
-    for jump in loop.jumps:
-        word = "break" if isinstance(jump, ast.Break) else "continue"
-        found.append(f"{loop.file.name}:{jump.lineno} has a {word} among the batches: train.py takes every batch")
-    for event in observation.saved:
-        found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, once an epoch")
-    for event in observation.printed:
-        found.append(f"{place_of(event['where'])} prints: train.py prints the loss every {_every(loop)} updates")
-    if written_for:
-        names = ", ".join(f"{name} {value!r}" for name, value in written_for.items())
-        found.append(f"options that keep their values, as they are used where train_step.py was written: {names}")
-    shuffled = [one["name"] for one in observation.loaders if one["shuffle"]]
-    if shuffled:
-        found.append(
-            f"{', '.join(shuffled)} is shuffled by torch's generator, from which the original also draws its weights "
-            "and its dropout: the order is another one than the original's"
-        )
-    return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from string import Template
-from textwrap import indent
-from typing import Any
+
+from port.scripts.writing.evaluation_source import evaluated_source, evaluation_source
+from port.scripts.writing.loop_lines import part_of_batch
+from port.scripts.writing.own_pieces import own_pieces
+from port.scripts.writing.trainer_facts import TrainerFacts
 
 TEXT = Template('''\
 """Trains what $script trains, in JAX: its options, its data, its loop.
@@ -22,7 +24,8 @@ from __future__ import annotations
 import argparse
 ${iterating}${multiprocessing}import sys
 from contextlib import nullcontext
-${partial}from pathlib import Path
+${partial}from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -30,12 +33,12 @@ import numpy as np
 import orbax.checkpoint as ocp
 import torch
 from flax import nnx
-
-${beside}from original import data, options$late
-from train_step import State, create, load, train_step$late
+$meshes$shared
+${beside}from original import $original$late
+${samples}from train_step import ${models}State, ${plateau}create, load, train_step$late
 
 WRITTEN_FOR: dict[str, Any] = $written_for
-CHECKPOINTS = Path(__file__).with_name("checkpoints")
+${first}CHECKPOINTS = Path(__file__).with_name("checkpoints")
 
 
 def arguments() -> argparse.Namespace:
@@ -72,55 +75,55 @@ def main() -> None:
     args = arguments()
     jax.config.update("jax_enable_x64", args.jax_float64)
     dtype = "float64" if args.jax_float64 else "float32"
-$forks    loaders, epochs = data(args)
+$forks    loaders, epochs$made = data(args)
     training = loaders["training"]
 $length    run = recorded_run(args)
     model = load(param_dtype=dtype)
     if run:
-        run.begin(model)
+        run.begin($begun)
     graphdef, state = create(model)
-    step, done = 0, -1
+$sharding$fixed    step, done = 0, -1
     keeper = ocp.CheckpointManager(args.jax_checkpoints.resolve(), options=ocp.CheckpointManagerOptions(max_to_keep=1))
-    if args.jax_resume:
+$listening    if args.jax_resume:
         if keeper.latest_step() is None:
             sys.exit(f"there is no checkpoint in {args.jax_checkpoints} to go on from")
-        kept = keeper.restore(keeper.latest_step(), args=ocp.args.StandardRestore(snapshot(state, 0)))
+        kept = keeper.restore(keeper.latest_step(), args=ocp.args.StandardRestore(snapshot(state, 0$unfound)))
         state, step, done = kept["state"], int(kept["step"]), keeper.latest_step()
-        torch.set_rng_state(torch.from_numpy(np.array(kept["order"])))
+$remembered        torch.set_rng_state(torch.from_numpy(np.array(kept["order"])))
     elif keeper.latest_step() is not None:
         sys.exit(f"there are checkpoints in {args.jax_checkpoints}: $resume goes on from them; or name another folder")
-    with run.recording(step) if run else nullcontext(), keeper:
+$schedule    with run.recording(step) if run else nullcontext(), keeper:
         for number, $epoch in enumerate(epochs):
             if number <= done:
-                continue
-            batches = run.batches(training, step) if run else training
-            for batch_number, given in enumerate($updating):
-                state, loss = train_step(graphdef, state, *given$options)
-                if run:
+$replayed                continue
+$telling_epoch            batches = run.batches(training, step) if run else training
+$first_carried            for batch_number, given in enumerate($updating):
+                state, $result$carried = train_step(graphdef, state, $lr*given$options)
+$total                if run:
                     run.record(step, loss=loss)
-                step += 1
+$sampled                step += 1
                 if batch_number % $every == 0:
-                    print(f"epoch {$epoch}, batch {batch_number}: loss {float(loss):.6f}", flush=True)
+$telling                    print(f"epoch {$epoch}, batch {batch_number}: $shown", flush=True)
             if run and run.is_over:
                 break
-$evaluated            if run:
+$evaluated$next_rate            if run:
                 run.flush()
-            keeper.save(number, args=ocp.args.StandardSave(snapshot(state, step)))
+            keeper.save(number, args=ocp.args.StandardSave(snapshot(state, step$found)))
 $at_end    if run:
-        run.end(nnx.merge(graphdef, state.params, state.rest))
+$trained
 
 
-def snapshot(state: State, step: int) -> dict[str, Any]:
+def snapshot(state: State, step: int$hearing) -> dict[str, Any]:
     """What a checkpoint holds; with the generator that shuffles the data."""
-    return {"state": state, "step": step, "order": torch.get_rng_state().numpy()}
+    return {"state": state, "step": step, "order": torch.get_rng_state().numpy()$heard}
 
 
 def recorded_run(args: argparse.Namespace) -> Any:
     """Under $record: what has the original's data in its order, its dropout, and writes each update down."""
     if args.jax_record is None:
         return None
-    from port.scripts.recording.written_run import RecordedRun
-
+    # port's own, which nothing else here needs.
+    RecordedRun = import_module("port.scripts.recording.written_run").RecordedRun
     mapping = Path(__file__).with_name("model.mapping.toml")
     return RecordedRun(args.jax_record, mapping, steps=args.jax_updates$microbatches)
 
@@ -128,36 +131,6 @@ def recorded_run(args: argparse.Namespace) -> Any:
 if __name__ == "__main__":
     main()
 ''')
-EVALUATE = Template('''
-
-@partial(jax.jit, static_argnums=0)
-def evaluation_loss(graphdef: Any, state: State, $parameters) -> jax.Array:
-    """The loss of a batch in evaluation mode."""
-    model = nnx.merge(graphdef, state.${params}, state.rest, copy=True)
-    model.eval()
-    return model($inputs)
-
-
-def evaluate(graphdef: Any, state: State, loader: Any, dtype: Any) -> float:
-    """The mean over the examples of a loader.
-
-    As at $where.
-    """
-    total, count = 0.0, 0
-    for batch in loader:
-        given = arrays(batch, dtype)
-        total += float(evaluation_loss(graphdef, state, *given)) * len(given[0])
-        count += len(given[0])
-    return total / count
-
-''')
-EVALUATED = Template("""\
-held_out = run.drawn(loaders["evaluation"], step) if run else loaders["evaluation"]
-evaluated = evaluate(graphdef, state, held_out, dtype)
-if run:
-    run.evaluation(step, loss=evaluated)
-print(f"epoch {$epoch}: evaluation loss {evaluated:.6f}")
-""")
 TOGETHER = Template('''
 
 def together(batches: Iterable[Any], dtype: Any) -> Iterator[tuple[np.ndarray, ...]]:
@@ -168,6 +141,32 @@ def together(batches: Iterable[Any], dtype: Any) -> Iterator[tuple[np.ndarray, .
 
 ''')
 ITERATING = "from collections.abc import Iterable, Iterator\nfrom itertools import islice\n"
+SAMPLED = Template("""\
+                state = sampled(graphdef, state, given_once, batch_number=batch_number, $epoch=$epoch, args=args)
+""")
+TELLING_EPOCH = Template("""\
+            $sampler.set_epoch($epoch)
+""")
+MESHES = "from jax.sharding import NamedSharding, PartitionSpec\n"
+SHARDING = Template("""\
+    # The original's processes are this one's devices: each has its part of a batch that they divide, and all have the
+    # whole state.
+    mesh = jax.make_mesh((jax.device_count(),), ("batch",))
+    whole, parted = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec($axis"batch"))
+    state = jax.device_put(state, whole)
+
+    def placed(one: Any) -> Any:
+        divides = one.ndim > $place and one.shape[$place] % mesh.size == 0
+        return jax.device_put(one, parted if divides else whole)
+
+""")
+TELLING = """\
+                    told = ", ".join(f"{name} {float(one):.6f}" for name, one in losses.items())
+"""
+IN_TURN = """\
+        models = Models(model)
+        nnx.update(models, state.params, state.rest)
+        run.end(models)"""
 FORKS = """\
     multiprocessing.set_start_method("spawn")  # of the loaders' workers: a fork would lose JAX's threads
 """
@@ -181,49 +180,6 @@ LENGTH = Template("""\
 """)
 
 
-@dataclass(frozen=True)
-class TrainerFacts:
-    """What the source says.
-
-    Attributes:
-        script: the original's name.
-        command: how it is run, without an option of its own.
-        folder: where the original lies, if modules are imported from there.
-        parts: of a batch that train_step is given, each by its path ("0", "image.0"), by the name of the input.
-        orders: of the inputs' axes in JAX.
-        flags: of the original, which are not ours.
-        written_for: the options that keep their values.
-        epoch: the variable that counts epochs.
-        every: between two lines about the loss.
-        evaluation: the original's line that evaluates; None where there is no evaluation.
-        evaluates_at_end: whether it evaluates once, behind all epochs.
-        batches: an epoch's updates, where a schedule counts them.
-        rate: the option that is the learning rate, if train_step takes it.
-        forks: whether the loaders have workers.
-        microbatches: of an update.
-        drops: whether train_step may be given the key of its dropout.
-        evaluates_average: whether the weights' average is evaluated.
-    """
-
-    script: str
-    command: str
-    folder: str | None
-    parts: Mapping[str, str]
-    orders: Mapping[str, Sequence[int]]
-    flags: Sequence[str]
-    written_for: Mapping[str, Any]
-    epoch: str = "epoch"
-    every: str = "10"
-    evaluation: str | None = None
-    evaluates_at_end: bool = False
-    batches: int | None = None
-    rate: str | None = None
-    forks: bool = False
-    microbatches: int = 1
-    drops: bool = False
-    evaluates_average: bool = False
-
-
 def own_flags(flags: Sequence[str]) -> dict[str, str]:
     """The options of a written trainer's own, beside its original's flags: ``record`` is ``--record``."""
     names = ("checkpoints", "resume", "record", "updates", "float64")
@@ -233,24 +189,15 @@ def own_flags(flags: Sequence[str]) -> dict[str, str]:
 def trainer_source(facts: TrainerFacts) -> str:
     """The source of train.py, to be formatted."""
     inputs = list(facts.parts)
-    given = [_part(facts.parts[name], facts.orders[name]) for name in inputs]
+    given = [_given(facts, name) for name in inputs]
     moved = any(list(order) != sorted(order) for order in facts.orders.values())
-    evaluate = ""
-    if facts.evaluation is not None:
-        parameters = ", ".join(f"{name}: jax.Array" for name in inputs)
-        params = "average.average" if facts.evaluates_average else "params"
-        evaluate = EVALUATE.substitute(
-            parameters=parameters, inputs=", ".join(inputs), where=facts.evaluation, params=params
-        )
+    evaluate = evaluation_source(facts)
     count, several = facts.microbatches, facts.microbatches > 1
     length = LENGTH.substitute(batches=facts.batches, updates=_updates(facts)) if facts.batches is not None else ""
-    options = ["masks=run.masks(step) if run else None"] if facts.drops else []
+    options = ["*carried"] if facts.states else []
+    options += ["masks=run.masks(step) if run else None"] if facts.drops else []
     options += [f"lr=args.{facts.rate}"] if facts.rate else []
-    evaluated = EVALUATED.substitute(epoch=facts.epoch) if facts.evaluation is not None else ""
-    if facts.evaluates_at_end and evaluated:
-        evaluated, at_end = "", indent(f"if not (run and run.is_over):\n{indent(evaluated, ' ' * 4)}", " " * 8)
-    else:
-        evaluated, at_end = indent(evaluated, " " * 12), ""
+    evaluated, at_end = evaluated_source(facts)
     return TEXT.substitute(
         own_flags(facts.flags),
         script=facts.script,
@@ -265,16 +212,53 @@ def trainer_source(facts: TrainerFacts) -> str:
         at_end=at_end,
         together=TOGETHER.substitute(count=count) if several else "",
         iterating=ITERATING if several else "",
-        updating="together(batches, dtype)" if several else "(arrays(batch, dtype) for batch in batches)",
+        updating=_updating(facts),
+        models="Models, " if facts.in_turn else "",
+        plateau="after_evaluation, " if facts.steps_plateau else "",
+        made=", inputs" if facts.makes_inputs else "",
+        begun="Models(model)" if facts.in_turn else "model",
+        result="losses" if facts.in_turn else "loss",
+        total="                loss = sum(losses.values())\n" if facts.in_turn else "",
+        samples=f"from samples import fixed, sampled{'  # noqa: E402' if facts.folder else ''}\n"
+        if facts.samples
+        else "",
+        telling_epoch=TELLING_EPOCH.substitute(
+            sampler="training" if facts.ranks > 1 else "training.sampler", epoch=facts.epoch
+        )
+        if facts.tells_epoch
+        else "",
+        sharding=SHARDING.substitute(axis="None, " if several else "", place=int(several)) if facts.ranks > 1 else "",
+        meshes=MESHES if facts.ranks > 1 else "",
+        fixed="    given_once = fixed(dtype)\n" if facts.samples else "",
+        sampled=SAMPLED.substitute(epoch=facts.epoch) if facts.samples else "",
+        telling=TELLING if facts.in_turn else "",
+        shown="{told}" if facts.in_turn else "loss {float(loss):.6f}",
+        trained=IN_TURN if facts.in_turn else "        run.end(nnx.merge(graphdef, state.params, state.rest))",
         microbatches=f", microbatches={count}" if several else "",
         partial="from functools import partial\n" if evaluate else "",
         length=length + (WHOLE.substitute(count=count) if several else ""),
         options="".join(f", {one}" for one in options),
         forks=FORKS if facts.forks else "",
         multiprocessing="import multiprocessing\n" if facts.forks else "",
+        shared="from port.nn import shared_masks\n" if facts.draws_in_evaluation and evaluate else "",
+        **own_pieces(facts),
         epoch=facts.epoch,
         every=facts.every,
     )
+
+
+def _given(facts: TrainerFacts, name: str) -> str:
+    """A part of a batch as train_step takes it."""
+    said = _part(facts.parts[name], facts.orders[name])
+    like = facts.like.get(name)
+    return said if like is None else f"{said}.reshape(np.shape({part_of_batch(facts.parts[like])}))"
+
+
+def _updating(facts: TrainerFacts) -> str:
+    """What gives each update's inputs, as source."""
+    made = "run.made(inputs, batch, step) if run else inputs(batch)" if facts.makes_inputs else "batch"
+    given = "together(batches, dtype)" if facts.microbatches > 1 else f"(arrays({made}, dtype) for batch in batches)"
+    return given if facts.ranks == 1 else f"(jax.tree.map(placed, one) for one in {given})"
 
 
 def _updates(facts: TrainerFacts) -> str:
@@ -284,6 +268,5 @@ def _updates(facts: TrainerFacts) -> str:
 
 def _part(path: str, order: Sequence[int]) -> str:
     """``np.asarray(batch[0]).transpose(0, 2, 3, 1)``"""
-    said = "batch" + "".join(f"[{step}]" if step.isdigit() else f"[{step!r}]" for step in path.split(".") if step)
     axes = f".transpose({', '.join(map(str, order))})" if list(order) != sorted(order) else ""
-    return f"np.asarray({said}){axes}"
+    return f"np.asarray({part_of_batch(path)}){axes}"

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import zip_longest
+
 from port.scripts.events import Event
 from port.scripts.observation import Observation
+from port.scripts.ranks import ProcessRank
 from port.scripts.wording import place_of
 from port.scripts.writing.capture import LossPath, given_in
 
+OWN_STATISTICS = {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"}
+"""Layers that normalise by what one process has of a batch."""
 PROPORTIONAL = {"SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Muon"}
 """Optimizers whose update is their rate times what does not depend on it."""
 
 
 def reasons_against(observation: Observation, paths: list[LossPath]) -> list[str]:
     """Why it cannot be written; none where it can."""
-    found = [*_of_updates(observation), *_of_the_step(observation), *_of_paths(paths)]
-    return list(dict.fromkeys(found))
+    is_in_turn = takes_turns(observation)
+    found = [
+        *_of_ranks(observation),
+        *_of_updates(observation),
+        *_of_the_step(observation),
+        *_of_paths(paths, observation, are_alike=not is_in_turn),
+    ]
+    return list(dict.fromkeys([*found, *(_of_turns(observation) if is_in_turn else ())]))
+
+
+def takes_turns(observation: Observation) -> bool:
+    """Whether several optimizers step in turn."""
+    return len(_stepping(observation)) > 1
 
 
 def remarks_beside(observation: Observation) -> list[str]:
@@ -27,9 +44,23 @@ def remarks_beside(observation: Observation) -> list[str]:
                 "the update computes in float32 (load(dtype=jnp.bfloat16) has all layers in bfloat16); so it is "
                 "compared in float64, where autocast casts nothing"
             )
+    found += _of_schedulers(observation)
     if any(event["enabled"] for event in _first_of_each(observation.steps, "scaler")):
         found.append("GradScaler is left out: only gradients in float16 need their loss scaled")
     return found
+
+
+def _of_schedulers(observation: Observation) -> list[str]:
+    """Schedulers that the script has made, and that it did not step while it was watched."""
+    events = [*(event for step in observation.steps for event in step), *observation.epoch]
+    stepped = {event["name"] for event in events if event["event"] == "schedule"}
+    inner = {name for one in observation.schedulers for name in one["schedulers"]}
+    return [
+        f"{place_of((one['constructed'] or {}).get('where'))}: {one['name']} was not stepped while the script was "
+        "watched, and is not taken over: where the script steps it, the rates are others from there on"
+        for one in observation.schedulers
+        if one["name"] not in stepped | inner
+    ]
 
 
 def remarks_on_averages(observation: Observation) -> list[str]:
@@ -78,7 +109,7 @@ def _descends_by_hand(observation: Observation) -> bool:
 
 def _of_updates(observation: Observation) -> list[str]:
     found = []
-    updates = {(e["name"] if not e["by_hand"] else "") for step in observation.steps for e in step if _is_update(e)}
+    updates = _stepping(observation)
     by_hand = _first_of_each(observation.steps, "update")
     if "" in updates and not _descends_by_hand(observation):
         where = next(place_of(event["where"]) for event in by_hand if event["by_hand"])
@@ -86,14 +117,60 @@ def _of_updates(observation: Observation) -> list[str]:
             f"the script updates its weights by hand ({where}), otherwise than by p.add_(p.grad, alpha=-rate): say it "
             "with optax"
         )
-    if len(updates) > 1:
-        names = ", ".join(sorted(updates))
-        found.append(f"{len(updates)} optimizers step in turn ({names}), and one update is written so far")
-    for event in by_hand:
-        if event.get("closure") and not event["by_hand"]:
+    if has_closure(observation):
+        found += _of_a_closure(observation, updates)
+    return found
+
+
+def has_closure(observation: Observation) -> bool:
+    """Whether an optimizer evaluates the loss by itself."""
+    return any(event.get("closure") for step in observation.steps for event in step if _is_update(event))
+
+
+def _of_a_closure(observation: Observation, updates: set[str]) -> list[str]:
+    """What is not written around an optimizer that is given a closure."""
+    event = next(e for step in observation.steps for e in step if _is_update(e) and e.get("closure"))
+    where, found = place_of(event["where"]), []
+    kinds = {one["kind"].rpartition(".")[2] for one in observation.optimizers if one["name"] in updates}
+    if kinds != {"LBFGS"}:
+        found.append(
+            f"{where} gives {', '.join(sorted(kinds))} a closure, which needs none: call it, and step() behind it"
+        )
+    for kind, why in {"clip": "clips gradients", "schedule": "steps a scheduler", "scaler": "scales the loss"}.items():
+        found += [
+            f"{place_of(one['where'])} {why} with a closure: port.transforms.torch_lbfgs evaluates the loss by itself"
+            for one in _first_of_each(observation.steps, kind)
+            if kind != "scaler" or one["enabled"]
+        ]
+    if any("running_mean" in buffer["name"] for model in observation.models for buffer in model["buffers"]):
+        found.append(
+            f"{where} evaluates a model with running statistics several times an update, and each evaluation moves "
+            "them: a model without (GroupNorm, LayerNorm), or in evaluation mode"
+        )
+    return found
+
+
+def _stepping(observation: Observation) -> set[str]:
+    """The names of the optimizers that step; an empty one where the script does that by hand."""
+    return {(e["name"] if not e["by_hand"] else "") for step in observation.steps for e in step if _is_update(e)}
+
+
+def _of_turns(observation: Observation) -> list[str]:
+    """What an update of several optimizers in turn is not written with."""
+    found = []
+    for event in _first_of_each(observation.steps, "written"):
+        found.append(
+            f"{place_of(event['where'])} writes weights between the steps of several optimizers: do it to "
+            "state.params behind train_step, or write the update by hand"
+        )
+    for event in _first_of_each(observation.steps, "autocast", "scaler"):
+        if event["enabled"]:
             found.append(
-                f"{place_of(event['where'])} gives its optimizer a closure: optax.lbfgs takes a value function"
+                f"{place_of(event['where'])}: mixed precision, with several optimizers in turn, is not written: "
+                "observe the script in float32"
             )
+    if rate_is_given(observation):
+        found.append("the rates of several optimizers are set by hand: give each as a schedule to port.optax_source")
     return found
 
 
@@ -115,19 +192,85 @@ def _of_the_step(observation: Observation) -> list[str]:
     return found
 
 
-def _of_paths(paths: list[LossPath]) -> list[str]:
+def _of_paths(paths: list[LossPath], observation: Observation, *, are_alike: bool) -> list[str]:
+    """What is wrong with the paths; they are those of one loss, or of several."""
     found = []
     if not paths:
-        return ["no loss was seen whole"]
-    for given in [one for call in paths[0].calls for one in given_in(call.live)]:
-        if "carried" in given.told:
-            found.append(
-                f"{given.variable or 'a tensor'} is carried over from the step before: a state of train_step's"
-            )
-    lengths = {tuple(call.name for call in path.calls) for path in paths}
-    if len(lengths) > 1:
-        found.append("the path from a batch to its loss is not the same in all watched steps")
+        return [
+            f"{_first_backward(observation)}: nothing that leads to this loss is a function of torch's or a call of a "
+            "model that the script's own lines make: compute the loss there, by torch's functions from the model's "
+            "output on"
+        ]
+    for path in paths:
+        known = {call.number for one in paths if one.iteration == path.iteration - 1 for call in one.calls}
+        for call, given in ((one, given) for one in path.calls for given in given_in(one.live)):
+            if given.origin is not None and given.origin[0] in known and "state" not in given.told:
+                name = given.variable or given.told.get("carried") or "a tensor"
+                how = (
+                    "and not in the same way in each: give it to the model anew in each step"
+                    if are_alike
+                    else "with several optimizers in turn: make it an argument and a result of train_step"
+                )
+                found.append(f"{place_of(call.where)}: {name} is carried over from the step before, {how}")
+    if are_alike:
+        found += _where_they_part(paths)
     return found
+
+
+def _of_ranks(observation: Observation) -> list[str]:
+    """What several processes do that is not the update of one on the whole batch."""
+    if ProcessRank.of_this_process().size == 1:
+        return []
+    found = []
+    trained = {e["name"].partition(".")[0] for s in observation.steps for e in s if e["event"] == "call" and e["grad"]}
+    for model in observation.models:
+        if model["name"] not in trained or not any(one["trained"] for one in model["parameters"]):
+            continue
+        made = place_of((model["constructed"] or {}).get("where"))
+        if not any(one.endswith("DistributedDataParallel") for one in model["wrapped"]):
+            found.append(
+                f"{model['name']} ({made}) is trained in several processes and is in no DistributedDataParallel: how "
+                "their gradients come together is not seen. Wrap it, or observe the script in one process"
+            )
+        if model.get("groups"):
+            path, size = next(iter(model["groups"].items()))
+            found.append(
+                f"{model['name']}.{path} ({made}) is a SyncBatchNorm with a process_group of its own, of {size} of "
+                "the processes, and normalises by their part of the batch: leave its process_group out, so that it "
+                "normalises by the whole batch, or write the update in jax.shard_map"
+            )
+        if any(kind.rpartition(".")[2] in OWN_STATISTICS for kind in model["layers"].values()):
+            found.append(
+                f"{model['name']} ({made}) has a BatchNorm, which normalises by each process's own part of the batch: "
+                "torch.nn.SyncBatchNorm.convert_sync_batchnorm(model) before DistributedDataParallel normalises by "
+                "the whole batch, as JAX does under jit; or write the update in jax.shard_map"
+            )
+    if takes_turns(observation) or has_closure(observation):
+        found.append(
+            "several processes train with several optimizers in turn, or with a closure: observe the script in one "
+            "process (without torchrun), where that is written"
+        )
+    return found
+
+
+def _where_they_part(paths: Sequence[LossPath]) -> list[str]:
+    """The first call that a step does not make as the first step does."""
+    first = paths[0].calls
+    for path in paths[1:]:
+        for one, other in zip_longest(first, path.calls):
+            if one is None or other is None or one.name != other.name:
+                where = place_of((other or one).where)
+                return [
+                    f"the path from a batch to its loss is not the same in all watched steps: it parts at {where}. Say "
+                    "the choice as a number that the loss is multiplied by, or by torch.where, or write an update for "
+                    "each"
+                ]
+    return []
+
+
+def _first_backward(observation: Observation) -> str:
+    events = [event for step in observation.steps for event in step if event["event"] == "backward"]
+    return place_of(events[0]["where"] if events else None)
 
 
 def _is_update(event: Event) -> bool:

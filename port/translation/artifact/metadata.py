@@ -10,19 +10,21 @@ import inspect
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from port.errors import BrokenWeights, WeightsMismatch
 from port.mapping import TORCH_ONLY, Mapping
 from port.translation.artifact.calling_convention import Boundary
-from port.translation.artifact.written_module import WrittenModule
 from port.translation.frontend import input_lengths
 from port.translation.ir.layout import Drawn, Folded, Layout
 from port.weights.fingerprints import HASH, fingerprint
 from port.weights.record import ConversionRecord, record_of
 from port.weights.safetensors_files import open_safetensors
+
+if TYPE_CHECKING:
+    from port.translation.artifact.written_module import WrittenModule  # it loads the source, for which it needs jax
 
 KEY = "port.translation"
 MODES = (False, True)  # evaluation, training
@@ -171,17 +173,18 @@ def _call(told: dict[str, Any]) -> RememberedCall:
     )
 
 
-def draw_layouts(path: str | Path) -> tuple[Drawn, ...]:
-    """How what a written module draws in training lies, draw by draw: ``layouts`` of `port.shared_dropout`.
+def draw_layouts(path: str | Path, *, training: bool = True) -> tuple[Drawn, ...]:
+    """How what a written module draws lies, draw by draw: ``layouts`` of `port.shared_dropout`.
 
     Args:
         path: of the weights file beside the source.
+        training: whether it is drawn in training, or in evaluation.
 
     Raises:
         BrokenWeights: it says nothing of a translation.
     """
     with open_safetensors(path) as weights:
-        return remembered(Path(path), dict(weights.metadata)).calls[0].draws[True]
+        return remembered(Path(path), dict(weights.metadata)).calls[0].draws.get(training, ())
 
 
 def torch_arrays(mapping: Mapping, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

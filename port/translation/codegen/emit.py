@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import FunctionType
+from typing import Any
 
 from port.translation.codegen.constructors import (
     annotation_of,
@@ -14,6 +16,7 @@ from port.translation.codegen.constructors import (
     or_pass,
     shortened,
 )
+from port.translation.codegen.docstrings import docstring, first_paragraph
 from port.translation.codegen.functions import definition
 from port.translation.codegen.imports import Imports
 from port.translation.codegen.load_function import load_function
@@ -22,14 +25,17 @@ from port.translation.codegen.statements import text_of
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, names_in
 from port.translation.ir.lowered import UNWRITTEN
-from port.translation.structure.call_tree import RETURN
+from port.translation.ir.module_calls import FORWARD, key_of
+from port.translation.structure.call_annotations import RETURN
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.configurations import ConfigurationClass
 from port.translation.structure.constructors import common_parameters
+from port.translation.structure.held_lists import held_lists
 from port.translation.structure.list_append import grown
+from port.translation.structure.methods import split
 from port.translation.structure.program import Program
 from port.translation.structure.remat import Numbers, checkpointed
-from port.translation.structure.reroll_statements import list_lengths
+from port.translation.structure.written_body import Body
 
 WIDTH = 120
 
@@ -109,13 +115,16 @@ def formatted(text: str) -> str:
 
 
 def _class(made: FoldedClass, program: Program, imports: Imports, remat: Mapping[str, Numbers]) -> syntax.ClassDef:
-    text = syntax.Docstring(f"{made.original.__module__}.{made.original.__qualname__} of PyTorch.")
+    text = syntax.Docstring(docstring(made.original))
     body: list[syntax.Stmt] = [text, *constructor(made, program, imports)]
-    call = None if made.body is None else _call(made, program, imports)
+    forward, methods = (None, {}) if made.body is None else split(made.body)
+    call = None if forward is None else _method(made, FORWARD, forward, program, imports)
     if made.name in remat:
         body += [imports.read(method) for method in checkpointed(call, remat[made.name])]
     elif call is not None:
         body.append(call)
+    body += [_method(made, name, method, program, imports) for name, method in methods.items()]
+    body.sort(key=lambda each: _line(made.original, each))
     return syntax.ClassDef(made.name, (imports.read(base_of(made)),), tuple(body))
 
 
@@ -147,50 +156,73 @@ def _configuration(made: ConfigurationClass, program: Program) -> str:
     return _CONFIGURATION.format(name=made.name, original=original, fields="\n".join(fields))
 
 
-def _call(made: FoldedClass, program: Program, imports: Imports) -> syntax.FunctionDef:
-    body = made.body
-    assert body is not None
+def _method(made: FoldedClass, name: str, body: Body, program: Program, imports: Imports) -> syntax.FunctionDef:
+    """A method of a class by the original's name; what is ``forward`` there is ``__call__`` here."""
     written = list(body.statements)
     if body.returns is not None:
         written.append(syntax.Return(body.returns))
-    lists = {name for name, value in made.attributes.items() if list_lengths({name: value})}
-    written = grown(written, made.original, names_in(*body.statements) | {*body.parameters, *lists})
+    lists = {name for name, value in made.attributes.items() if held_lists({name: value}, {}).lengths}
+    original = getattr(made.original, name)
+    written = grown(written, original, names_in(*body.statements) | {*body.parameters, *lists})
     statements = [imports.read(shortened_calls(statement, {})) for statement in written]
-    parameters = (syntax.Parameter("self"), *(_taken(name, made, program, imports) for name in body.parameters))
-    returns = _returned(made, body.returns, program, imports)
-    return syntax.FunctionDef("__call__", parameters, or_pass(statements), returns=returns)
+    keys = [key_of(path, name) for path in made.members]
+    parameters = (syntax.Parameter("self"), *(_taken(each, keys, program, imports) for each in body.parameters))
+    returns = _returned(keys, body.returns, program, imports)
+    docstring = () if name == FORWARD else _docstring_of(original)
+    called = "__call__" if name == FORWARD else name
+    return syntax.FunctionDef(called, parameters, (*docstring, *or_pass(statements)), returns=returns)
 
 
-def _taken(name: str, made: FoldedClass, program: Program, imports: Imports) -> syntax.Parameter:
-    """A parameter of a call, by its name with its stars."""
+def _line(original: type, statement: syntax.Stmt) -> int:
+    """Where a method stands in the original's class, behind the constructor; one of a base's before all others."""
+    name = getattr(statement, "name", "__init__")
+    function = vars(original).get(FORWARD if name == "__call__" else name)
+    return function.__code__.co_firstlineno if isinstance(function, FunctionType) and name != "__init__" else 0
+
+
+def _docstring_of(original: Any) -> tuple[syntax.Stmt, ...]:
+    """The docstring of a method, as far as the original has one that holds here, too."""
+    first = first_paragraph(original)
+    return () if not first else (syntax.Docstring(first),)
+
+
+def _taken(name: str, keys: Sequence[str], program: Program, imports: Imports) -> syntax.Parameter:
+    """A parameter of a call, by its name with its stars.
+
+    Args:
+        name: of the parameter.
+        keys: `key_of` the calls of each instance.
+        program: the whole.
+        imports: take in what is read.
+    """
     own = name.lstrip("*")
     match name.removesuffix(own):
         case "**":
             return syntax.Parameter(own, syntax.Name("Any"), kind="**")
         case "*":
             return syntax.Parameter(own, imports.read(code("jax.Array")), kind="*")
-    defaults = [program.options.get(path, {}).get(own) for path in made.members]
+    defaults = [program.options.get(key, {}).get(own) for key in keys]
     default = next((imports.read(each) for each in defaults if each is not None), None)
-    annotation = _annotated(made, program, own)
+    annotation = _annotated(keys, program, own)
     if default == syntax.Const(None) and "None" not in syntax.source(annotation):
         annotation = code("a | None", a=annotation)
     return syntax.Parameter(own, imports.read(annotation), default)
 
 
-def _returned(made: FoldedClass, given: syntax.Expr | None, program: Program, imports: Imports) -> syntax.Expr | None:
+def _returned(keys: Sequence[str], given: syntax.Expr | None, program: Program, imports: Imports) -> syntax.Expr | None:
     """How it is annotated what a call gives: one array, or anything."""
     if given is None:
         return None
-    annotation = _annotated(made, program, RETURN)
+    annotation = _annotated(keys, program, RETURN)
     is_one = isinstance(annotation, syntax.Attribute | syntax.Name)
     if is_one and not isinstance(given, syntax.Tuple | syntax.Dict | syntax.List):
         return imports.read(annotation)
     return syntax.Name("Any")
 
 
-def _annotated(made: FoldedClass, program: Program, name: str) -> syntax.Expr:
+def _annotated(keys: Sequence[str], program: Program, name: str) -> syntax.Expr:
     """What all instances are given as an argument, or give: ``jax.Array``, a list of them, or ``Any``."""
-    found = {kind for path in made.members for kind in program.annotations.get(path, {}).get(name, ())}
+    found = {kind for key in keys for kind in program.annotations.get(key, {}).get(name, ())}
     some = sorted(found - {"None"})
     text = some[0] if len(some) == 1 else "Any" if some else "jax.Array"
     return code(f"{text} | None" if "None" in found and text != "Any" and some else text)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-import textwrap
 from collections.abc import Collection
 
+from port.translation.codegen.docstrings import docstring
 from port.translation.codegen.imports import Imports
 from port.translation.codegen.shorter import shortened_calls
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
-from port.translation.structure.call_tree import RETURN
-from port.translation.structure.kept_comments import is_worth_keeping
+from port.translation.structure.call_annotations import RETURN
 from port.translation.structure.written_function import FunctionParameter, WrittenFunction
-
-_WIDTH = 112
 
 
 def definition(made: WrittenFunction, imports: Imports) -> syntax.FunctionDef:
@@ -26,20 +22,8 @@ def definition(made: WrittenFunction, imports: Imports) -> syntax.FunctionDef:
     """
     body = [shortened_calls(statement, {}) for statement in (*made.statements, syntax.Return(made.returns))]
     parameters = tuple(_parameter(each, made, imports) for each in made.parameters)
-    statements = (syntax.Docstring(docstring(made)), *map(imports.read, body))
+    statements = (syntax.Docstring(docstring(made.original)), *map(imports.read, body))
     return syntax.FunctionDef(made.name, parameters, statements, returns=_returned(made, imports))
-
-
-def docstring(made: WrittenFunction) -> str:
-    """The first paragraph of the original's docstring, and which function of PyTorch's it is."""
-    original = made.original
-    named = f"{original.__module__}.{original.__qualname__} of PyTorch."
-    told = " ".join((inspect.getdoc(original) or "").split("\n\n")[0].split())
-    # One that speaks of torch's layout does not hold; nor is one a sentence that a parameter's description begins.
-    if not told or not is_worth_keeping(told) or told.startswith((":", "Args:", "Parameters")):
-        return named
-    told = told.replace("\\", "\\\\").replace('"""', "'''")
-    return f"{textwrap.fill(told, _WIDTH)}\n\n{named}\n"
 
 
 def _parameter(parameter: FunctionParameter, made: WrittenFunction, imports: Imports) -> syntax.Parameter:

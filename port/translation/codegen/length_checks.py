@@ -8,9 +8,10 @@ from typing import Any
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, literal
-from port.translation.ir.graph import Graph, ScopeEnter, Size, Value
+from port.translation.ir.graph import Graph, Size, Value
 from port.translation.ir.layout import Layout
 from port.translation.ir.length_expr import length
+from port.translation.ir.module_calls import ScopeEnter
 from port.translation.ir.symbolic_lengths import words_in
 from port.translation.structure.name_hints import own_name
 

@@ -8,7 +8,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -18,14 +18,13 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from port.translation.frontend import custom_ops as markers
-from port.translation.frontend.instrument import NotedFunction, Notes, emptied
+from port.translation.frontend.instrument import NotedFunction, Notes, emptied, positional_names
 
 _KEY = "()"
 """In the place of a module's path: no module has such a one."""
-_NEVER = ("torch", "torchvision.ops", "port")
+NEVER = ("torch", "torchvision.ops", "port")
 _PLAIN = (torch.Tensor, torch.SymInt, int, float, str, torch.dtype, torch.device, type(None))
 """What a function may be given, and give, to be one of the written source's."""
-_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @contextmanager
@@ -51,18 +50,18 @@ def noted_functions(module: torch.nn.Module, notes: Notes) -> Iterator[None]:
 
 def _noted(notes: Notes, function: FunctionType) -> Callable[..., Any]:
     signature = inspect.signature(function)
-    names = [parameter.name for parameter in signature.parameters.values() if parameter.kind in _BY_PLACE]
+    names = positional_names(signature)
 
+    @wraps(function)  # its signature is the function's: some code asks what it is given
     def noted(*args: Any, **kwargs: Any) -> Any:
-        # A trial of a custom gradient runs under no mode, with numbers.
-        if notes.in_layer or not _get_current_dispatch_mode_stack() or _is_mapped():
+        if not is_noted(notes):
             return function(*args, **kwargs)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
             return function(*args, **kwargs)
         bound.apply_defaults()
-        if not _is_plain(dict(bound.arguments)):
+        if not is_plain(dict(bound.arguments)):
             return function(*args, **kwargs)
         call = notes.next_call(_KEY)
         key = f"{notes.prefix}{_KEY}#{call}"
@@ -73,27 +72,40 @@ def _noted(notes: Notes, function: FunctionType) -> Callable[..., Any]:
         begun = markers.mark(f"{key}>", tensors, sizes)
         notes.marks.append(begun)
         try:
-            results = function(*args, **kwargs)
+            with notes.within(_KEY, None):
+                results = function(*args, **kwargs)
         except BaseException:
             notes.marks[:] = [mark for mark in notes.marks if mark is not begun]
             raise
         # Of a function that gives something else nothing is said: it is written out where it is called.
-        made.results, tensors, sizes = emptied(results if _is_plain(results) else None)
+        made.results, tensors, sizes = emptied(results if is_plain(results) else None)
         notes.marks.append(markers.mark(f"{key}<", tensors, sizes))
         return results
 
+    noted.__wrapped__ = function  # type: ignore[attr-defined]  # so that what it does can be looked at
     return noted
 
 
-def _is_plain(tree: Any) -> bool:
-    """Whether a tree holds tensors, and else numbers and the like."""
+def is_plain(tree: Any, *, without_tensors: bool = False) -> bool:
+    """Whether a tree holds tensors, and else numbers and the like.
+
+    Args:
+        tree: that is given, or that a call gives.
+        without_tensors: whether one will do that holds no tensor.
+    """
     leaves = pytree.tree_leaves(tree, is_leaf=lambda leaf: leaf is None)
-    return all(isinstance(leaf, _PLAIN) for leaf in leaves) and any(isinstance(leaf, torch.Tensor) for leaf in leaves)
+    is_any = without_tensors or any(isinstance(leaf, torch.Tensor) for leaf in leaves)
+    return is_any and all(isinstance(leaf, _PLAIN) for leaf in leaves)
 
 
-def _is_mapped() -> bool:
-    """Whether torch.vmap, or a gradient within the model, goes through the code: a mark has no rule for these."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+def is_noted(notes: Notes) -> bool:
+    """Whether a call that is made now is noted: one of the program that is captured, and not within a layer.
+
+    A trial of a custom gradient runs under no mode, with numbers. Where torch.vmap, or a gradient within the model,
+    goes through the code, a mark has no rule.
+    """
+    is_mapped = torch._C._functorch.peek_interpreter_stack() is not None
+    return not notes.in_layer and bool(_get_current_dispatch_mode_stack()) and not is_mapped
 
 
 # %% Which functions
@@ -101,9 +113,7 @@ def _is_mapped() -> bool:
 
 def _homes(module: torch.nn.Module) -> dict[FunctionType, list[Any]]:
     """The original's own functions, each with the places from which its code calls it."""
-    classes = dict.fromkeys(
-        cls for inner in module.modules() for cls in type(inner).__mro__ if not _is_of(cls.__module__, _NEVER)
-    )
+    classes = original_classes(module)
     packages = frozenset(cls.__module__.partition(".")[0] for cls in classes)
     waiting = [member for cls in classes for each in vars(cls).values() if (member := _plain_function(each))]
     seen: set[int] = set()
@@ -130,7 +140,7 @@ def _called_by(caller: FunctionType) -> Iterator[tuple[Any, FunctionType]]:
         known = variables[name]
         if isinstance(known, FunctionType):
             yield (variables, name), known
-        elif isinstance(known, ModuleType) and not _is_of(known.__name__, _NEVER):
+        elif isinstance(known, ModuleType) and not is_of(known.__name__, NEVER):
             for inner in names & vars(known).keys():
                 if isinstance(vars(known)[inner], FunctionType):
                     yield (vars(known), inner), vars(known)[inner]
@@ -158,6 +168,18 @@ def _plain_function(member: Any) -> FunctionType | None:
     return member if isinstance(member, FunctionType) else None
 
 
+def original_classes(module: torch.nn.Module) -> list[type]:
+    """The classes of a module and of all within it that are the original's own, with those that they derive from."""
+    classes = (cls for inner in module.modules() for cls in type(inner).__mro__ if not is_of(cls.__module__, NEVER))
+    return list(dict.fromkeys(classes))
+
+
+def is_special(function: FunctionType) -> bool:
+    """Whether a call of a function does not run it to its end."""
+    special = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    return bool(function.__code__.co_flags & special)
+
+
 def _is_own(function: FunctionType, packages: frozenset[str]) -> bool:
     """Whether a function is of the original's code, and nothing but a function.
 
@@ -167,14 +189,13 @@ def _is_own(function: FunctionType, packages: frozenset[str]) -> bool:
     """
     home = function.__module__ or ""
     is_theirs = home.partition(".")[0] in packages or not _is_installed(function.__code__.co_filename)
-    special = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-    is_special = bool(function.__code__.co_flags & special) or function.__closure__ is not None
     is_decorated = any(name == "__wrapped__" or "dynamo" in name for name in vars(function))
     return (
         is_theirs
-        and not _is_of(home, _NEVER)
+        and not is_of(home, NEVER)
         and function.__name__.isidentifier()
-        and not is_special
+        and not is_special(function)
+        and function.__closure__ is None
         and not is_decorated
     )
 
@@ -186,7 +207,7 @@ def _is_installed(file: str) -> bool:
     return file.startswith("<") or any(Path(file).is_relative_to(folder) for folder in folders)
 
 
-def _is_of(module: str, packages: tuple[str, ...]) -> bool:
+def is_of(module: str, packages: tuple[str, ...]) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 

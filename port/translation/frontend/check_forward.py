@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from port.errors import PortError, UsageError
@@ -21,6 +22,10 @@ _METHODS = (
     *("train", "eval", "requires_grad_"),
 )
 """Of torch.nn.Module: torch, or this translation, calls them on any module."""
+
+
+_SEEDS = count()
+"""Of random numbers in memory: each once, for the memory that the original gets may hold those of a copy before it."""
 
 
 def check_forward(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -48,13 +53,14 @@ def _check_copy(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     with _as_it_was(module, memo):
         theirs = _run(module, args, kwargs, f"{name} does not take the example inputs")
     own = f"{name} runs, but what is translated and proven are runs of copies, and a copy of it"
-    with _reads(module) as read, filled_at_random(0) as places:
+    seed = next(_SEEDS)
+    with _reads(module) as read, filled_at_random(seed) as places:
         ours = _run(made, args, kwargs, f"{own} fails: it may tell its parts by what no copy has, as id()")
     if read:
         raise UsageError(f"{own} reads {read[0]} of the original: a global, or a class, holds it; use self")
     number = next((k for k, (one, other) in enumerate(zip(theirs, ours, strict=False)) if not _same(one, other)), None)
     if len(theirs) != len(ours) or number is not None:
-        if places and _is_of_memory(module, args, kwargs, ours):
+        if places and _is_of_memory(module, args, kwargs, ours, seed):
             raise UsageError(
                 f"{name} gives memory as it happens to be (output {number or 0}): {places[0]} makes a tensor that "
                 "nothing fills; torch.zeros in place of torch.empty makes it the same at every run"
@@ -65,12 +71,20 @@ def _check_copy(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         )
 
 
-def _is_of_memory(module: Any, args: Any, kwargs: Any, ours: list[Any]) -> bool:
-    """Whether copies of a module give what `ours` is where memory is filled alike, and something else where not."""
+def _is_of_memory(module: Any, args: Any, kwargs: Any, ours: list[Any], seed: int) -> bool:
+    """Whether copies of a module give what `ours` is where memory is filled alike, and something else where not.
+
+    Args:
+        module: the original.
+        args: of the example call.
+        kwargs: of the example call.
+        ours: what a copy gave.
+        seed: with which memory was filled then.
+    """
     runs = []
-    for seed in (0, 1):
+    for filled in (seed, next(_SEEDS)):
         made, _ = copied_with_memo(module)
-        with filled_at_random(seed):
+        with filled_at_random(filled):
             runs.append(_run(made, args, kwargs, "a copy does not run again"))
     alike = [len(ours) == len(run) and all(map(_same, ours, run)) for run in runs]
     return alike == [True, False]

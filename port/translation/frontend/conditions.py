@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, compress
+from math import gcd
 
 from port.translation.frontend.input_lengths import InputLengths, Lengths, holds
 from port.translation.ir.symbolic_lengths import UNSAID, words_in
@@ -99,9 +100,12 @@ def _of_one(guards: list[str], name: str) -> list[str]:
         for guard, own in zip(guards, met, strict=True)
     ]
     far = list(compress(guards, ends))
-    together = _plain([all(several) for several in zip(*met, strict=True)], name)
+    of_all = [all(several) for several in zip(*met, strict=True)]
+    together = _plain(of_all, name)
     if together is not None:
         return [together, *far] if together else far
+    if multiples := _multiples(of_all, name):
+        return [*multiples, *far]
     alone = [_plain(own, name) for own in met]
     return far + [guard if plain is None else plain for guard, plain in zip(guards, alone, strict=True) if plain != ""]
 
@@ -127,6 +131,17 @@ def _plain(met: list[bool], name: str) -> str | None:
     if first > 1 and met == [size % first == 0 for size in range(1, len(met) + 1)]:
         return f"{name} % {first} == 0"
     return None
+
+
+def _multiples(met: list[bool], name: str) -> list[str]:
+    """``w % 4 == 0`` and where that begins or ends, ``w >= 8``; nothing where other lengths are met."""
+    sizes = [size for size, is_met in enumerate(met, 1) if is_met]
+    step = gcd(*sizes)
+    if len(sizes) < 2 or step == 1 or sizes != [*range(sizes[0], sizes[-1] + 1, step)]:
+        return []
+    found = [f"{name} >= {sizes[0]}"] if sizes[0] > step else []
+    found += [f"{name} <= {sizes[-1]}"] if sizes[-1] + step <= len(met) else []
+    return [*found, f"{name} % {step} == 0"]
 
 
 def _always(guard: str, names: list[str]) -> bool:

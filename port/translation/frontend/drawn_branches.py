@@ -83,7 +83,7 @@ def _selecting_code(function: FunctionType) -> CodeType | None:
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef) or definition.name != function.__name__ or definition.decorator_list:
         return None
-    ast.increment_lineno(tree, first - 1)
+    _placed_in_file(tree, first - 1, len(lines[0]) - len(lines[0].lstrip()))
     rewriting = _Selecting()
     definition.body = rewriting.block(jumps_lowered(definition.body))
     if not rewriting.count:
@@ -93,6 +93,15 @@ def _selecting_code(function: FunctionType) -> CodeType | None:
     factory.body[0].body = [definition]  # type: ignore[attr-defined]
     outer = compile(ast.fix_missing_locations(factory), function.__code__.co_filename, "exec")
     return next(_codes(next(_codes(outer, "__factory")), function.__name__))
+
+
+def _placed_in_file(tree: ast.Module, lines: int, columns: int) -> None:
+    """Put a function's tree where it stands in its file: by their places its numbers are found there."""
+    ast.increment_lineno(tree, lines)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias):
+            node.col_offset += columns
+            node.end_col_offset = None if node.end_col_offset is None else node.end_col_offset + columns
 
 
 def _codes(code: CodeType, name: str) -> Iterator[CodeType]:

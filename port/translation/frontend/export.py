@@ -16,6 +16,7 @@ from port.parity.sides.copies import copied
 from port.translation.frontend.autograd_functions import traced_functions
 from port.translation.frontend.branch_selection import outside_branches
 from port.translation.frontend.called_functions import noted_functions
+from port.translation.frontend.called_methods import noted_methods
 from port.translation.frontend.constants import (
     check_constants,
     held_names,
@@ -32,7 +33,8 @@ from port.translation.frontend.packed_sequences import padded, refuse_packed
 from port.translation.frontend.precision import without_numbers
 from port.translation.frontend.resized_inputs import Axis
 from port.translation.frontend.source_locations import whole_stacks
-from port.translation.ir.graph import Graph, LayerCall, ScopeEnter
+from port.translation.ir.graph import Graph, LayerCall
+from port.translation.ir.module_calls import ScopeEnter
 
 
 class _Flat(torch.nn.Module):
@@ -155,6 +157,7 @@ def traced(
         torch.enable_grad(),
         wrapped(module, whole) as notes,
         noted_functions(module, notes),
+        noted_methods(module, notes),
         padded(),
         traced_functions(notes) as unsaid,
         whole_stacks(),

@@ -15,8 +15,10 @@ from port.errors import NoPair
 from port.translation.frontend.constants import memory_of
 from port.translation.frontend.instrument import Noted, NotedFunction, Notes, TensorSlot
 from port.translation.frontend.source_locations import is_without_gradient, place_of
+from port.translation.frontend.strided_views import by_its_meaning
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import Graph, LayerCall, Operation, ScopeEnter, ScopeExit, Size, Step, Value
+from port.translation.ir.graph import Graph, LayerCall, Operation, Size, Step, Value
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.symbolic_lengths import guard_on, length_names, renamed
 
 _CHECKS = ("_assert_scalar", "_assert_tensor_metadata", "_assert_async", "sym_constrain_range")
@@ -141,9 +143,11 @@ class _Reader:
             step: Step
             if key.endswith(">"):
                 given = _filled(noted.keywords, filling)
-                step = ScopeEnter(noted.path, noted.call, noted.module, given, place_of(node), noted.numbers)
+                step = ScopeEnter(
+                    noted.path, noted.call, noted.module, given, place_of(node), noted.numbers, noted.method
+                )
             else:
-                step = ScopeExit(noted.path, noted.call, _filled(noted.results, filling))
+                step = ScopeExit(noted.path, noted.call, _filled(noted.results, filling), noted.method)
                 for name, value in _filled(noted.keywords, filling).items():
                     self.written[f"{noted.path}.{name}" if noted.path else name] = value
             self.steps.append(step)
@@ -174,7 +178,8 @@ class _Reader:
             results = (self._value(node.name, made),)
             self.values[node] = results[0]
         several = isinstance(made, tuple | list)
-        arguments, place = self._arguments(node), place_of(node)
+        name, arguments = by_its_meaning(node, name, self._arguments(node))
+        place = place_of(node)
         if name in _BY_CLASSES and arguments["reduction"] == 0:
             shape = arguments["self"].shape
             results = (replace(results[0], shape=(*shape[:1], *shape[2:]) if len(shape) > 1 else ()),)

@@ -23,6 +23,8 @@ from port.translation.frontend.mode_reads import ModeReads
 from port.translation.frontend.opened_objects import opened
 from port.translation.frontend.origins.argument_origins import ArgumentOrigins
 from port.translation.frontend.packed_sequences import given_by_layer, given_to_layer, refuse_traced
+from port.translation.ir.idle_modules import idle_modules
+from port.translation.ir.module_calls import FORWARD
 from port.translation.ir.number import Numbers
 
 _captures = count()
@@ -40,8 +42,9 @@ class TensorSlot:
 class Noted:
     """What one call was given and gave, its tensors replaced by holes.
 
-    A call of ``forward`` has ``keywords`` by the parameters' names and no ``arguments``; its end has as ``keywords``
-    the buffers that it put others in the place of. ``numbers`` has the origins of the numbers that it was given.
+    A call of ``forward``, or of another method, has ``keywords`` by the parameters' names and no ``arguments``; its end
+    has as ``keywords`` the buffers that it put others in the place of. ``numbers`` has the origins of the numbers that
+    it was given.
     """
 
     path: str
@@ -51,6 +54,7 @@ class Noted:
     keywords: dict[str, Any] = field(default_factory=dict)
     results: Any = None
     numbers: Numbers = field(default_factory=dict)
+    method: str = FORWARD
 
 
 @dataclass
@@ -73,7 +77,9 @@ class NotedFunction:
 class Notes:
     """The side table of a capture: a node's key → what the graph does not say.
 
-    ``in_layer`` is whether what runs now is a layer that is kept whole, to see which shapes it gives.
+    ``in_layer`` is whether what runs now is a layer that is kept whole, to see which shapes it gives; ``open`` are the
+    calls that have begun, as `key_of` says them, the innermost last, each with its
+    module; a function has none.
     """
 
     prefix: str
@@ -85,11 +91,21 @@ class Notes:
     counts: dict[str, int] = field(default_factory=dict)
     shapes: dict[Any, Any] = field(default_factory=dict)
     in_layer: bool = False
+    open: list[tuple[str, torch.nn.Module | None]] = field(default_factory=list)
 
     def next_call(self, path: str) -> int:
         number = self.counts.get(path, 0)
         self.counts[path] = number + 1
         return number
+
+    @contextmanager
+    def within(self, key: str, module: torch.nn.Module | None) -> Iterator[None]:
+        """Within it, a call of a module's runs, or of a function."""
+        self.open.append((key, module))
+        try:
+            yield
+        finally:
+            self.open.pop()
 
     @contextmanager
     def within_layer(self) -> Iterator[None]:
@@ -111,12 +127,16 @@ def wrapped(module: torch.nn.Module, whole: Callable[[torch.nn.Module, str], boo
     """
     notes = Notes(f"{next(_captures)}/", ModeReads(module), ArgumentOrigins(module))
     before: list[tuple[torch.nn.Module, dict[str, Any], dict[int, Any]]] = []
+    idle = idle_modules(module)
 
     def wrap(path: str, inner: torch.nn.Module, seen: set[int]) -> None:
         if id(inner) in seen:
             return
         seen.add(id(inner))
         before.append((inner, dict(vars(inner)), dict(inner._forward_pre_hooks)))
+        if path in idle:
+            vars(inner)["forward"] = _layer(notes, path, inner, inner.forward, {})
+            return
         if whole(inner, path):
             # The layer's twin computes its weight itself.
             hooks = {key: inner._forward_pre_hooks.pop(key) for key in computing_hooks(inner)}
@@ -153,10 +173,15 @@ def emptied(tree: Any) -> tuple[Any, list[Any], list[Any]]:
     return pytree.tree_map(hole, tree), tensors, sizes
 
 
+def positional_names(signature: inspect.Signature) -> list[str]:
+    """The parameters that a call may give by their places."""
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [parameter.name for parameter in signature.parameters.values() if parameter.kind in kinds]
+
+
 def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(forward)
-    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [parameter.name for parameter in signature.parameters.values() if parameter.kind in kinds]
+    names = positional_names(signature)
     function = f"{type(module).__qualname__}.forward"
 
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -171,7 +196,8 @@ def _scope(notes: Notes, path: str, module: torch.nn.Module, forward: Callable[.
         notes.calls[f"{key}>"] = Noted(path, call, module, keywords=arguments, numbers=numbers)
         notes.marks.append(markers.mark(f"{key}>", tensors, sizes))
         before = dict(module._buffers)
-        results = forward(*args, **kwargs)
+        with notes.within(path, module):
+            results = forward(*args, **kwargs)
         # torch.export itself sees what is written into a buffer, and what is put in its place in the root alone.
         replaced = {name: buffer for name, buffer in module._buffers.items() if buffer is not before.get(name)}
         # The root's results are compared with the original's own: objects in them say nothing of what they hold.

@@ -19,20 +19,24 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _WITHOUT_GRADIENT = "<no_grad>"
 _OURS = str(Path(__file__).parents[1])
 _INSTRUMENTS = (
-    *("instrument.py", "called_functions.py", "custom_ops.py", "autograd_functions.py"),
+    *("instrument.py", "called_functions.py", "called_methods.py", "custom_ops.py"),
+    "autograd_functions.py",
     *("branch_selection.py", "argument_origins.py"),
 )
 """Files of ours through which the user's code runs: what is behind them is the user's."""
 
 
 def place_of(node: Any) -> SourceLocation | None:
-    """The innermost line that is the user's own: neither torch's nor ours, nor what called us."""
-    for file, line, _ in reversed(_FRAME.findall(node.meta.get("stack_trace") or "")):
+    """The innermost line that is the user's own: neither torch's nor ours, nor what called us; with those around it."""
+    lines: list[SourceLocation] = []
+    for file, line, function in reversed(_FRAME.findall(node.meta.get("stack_trace") or "")):
         if file.startswith(_OURS) and Path(file).name not in _INSTRUMENTS:
-            return None
+            break
         if is_users(file):
-            return SourceLocation(file, int(line))
-    return None
+            lines.append(SourceLocation(file, int(line)))
+            if function == "forward":
+                break
+    return SourceLocation(lines[0].file, lines[0].line, tuple(lines[1:])) if lines else None
 
 
 def is_without_gradient(node: Any) -> bool:

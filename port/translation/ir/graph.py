@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.number import Numbers, Path, each_number, origin_at, with_origins
 from port.translation.ir.origin import Origin
 from port.translation.ir.source_location import SourceLocation
@@ -72,27 +73,6 @@ class LayerCall:
     place: SourceLocation | None
     detached: bool = False
     numbers: Numbers = field(default_factory=dict, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class ScopeEnter:
-    """A module's ``forward`` begins: what it was called with, by the names of its parameters."""
-
-    path: str
-    call: int
-    module: Any
-    arguments: dict[str, Any]
-    place: SourceLocation | None = None
-    numbers: Numbers = field(default_factory=dict, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class ScopeExit:
-    """The same ``forward`` ends: what it returns."""
-
-    path: str
-    call: int
-    results: Any
 
 
 @dataclass(frozen=True)

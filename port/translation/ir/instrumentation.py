@@ -18,6 +18,7 @@ PASSES = (
     "reroll-loops",
     "generalize-lengths",
     "remove-identities",
+    "needless-expands",
     "output-sizes",
     "canonical-names",
     "stateful-loops",

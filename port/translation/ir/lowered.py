@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from port.translation.ir import syntax
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import Graph, ScopeEnter, ScopeExit, Value
+from port.translation.ir.graph import Graph, Value
 from port.translation.ir.layout import Drawn, Folded, Layout
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.source_location import SourceLocation
 
 UNWRITTEN = "unwritten"

@@ -7,9 +7,14 @@ import re
 from typing import Any
 
 from port.translation.ir import syntax
+from port.translation.ir.idle_modules import idle_modules
 
 Accessor = str | int
 """An attribute's name, or an index into a list or a dict."""
+
+
+LAYERS = "layers"
+"""The attribute in which a list of one's own holds its modules, as Flax's Sequential does."""
 
 
 class ModuleTree:
@@ -18,12 +23,14 @@ class ModuleTree:
     Attributes:
         root: the torch module.
         layers: paths of the layers kept whole.
+        idle: paths of modules that give what they take, and are called as others that do something.
     """
 
     def __init__(self, root: Any, layers: dict[str, Any]) -> None:
-        self.root, self.layers = root, layers
+        self.root, self.layers, self.idle = root, layers, idle_modules(root)
         self.modules = dict(root.named_modules(remove_duplicate=False))
         self._first: dict[int, str] = {}
+        self._lists: dict[type, bool] = {}
         for path, module in self.modules.items():
             self._first.setdefault(id(module), path)
 
@@ -48,6 +55,21 @@ class ModuleTree:
             return "dict"
         return "class"
 
+    def is_list(self, path: str) -> bool:
+        """Whether a class of one's own holds its modules in order, under numbers or names that count.
+
+        It derives from torch's list or dict of modules: ``self.layers[0]`` stands for its ``denselayer1``.
+        """
+        import torch
+
+        cls = type(self.modules[path])
+        if not issubclass(cls, torch.nn.ModuleList | torch.nn.ModuleDict) or self.kind(path) != "class":
+            return False
+        if cls not in self._lists:
+            instances = [module for module in self.modules.values() if type(module) is cls]
+            self._lists[cls] = all(map(_counts, instances))
+        return self._lists[cls]
+
     def steps(self, path: str) -> tuple[Accessor, ...]:
         """The way from the root to a module: ``("layer1", "layers", 0)``."""
         way: tuple[Accessor, ...] = ()
@@ -60,6 +82,8 @@ class ModuleTree:
                     way += (int(name),)
                 case "dict":
                     way += (f"[{name}]",)
+                case _ if self.is_list(above):
+                    way += (LAYERS, list(self.modules[above]._modules).index(name))
                 case _:
                     way += (identifier(name),)
             above = f"{above}.{name}" if above else name
@@ -97,6 +121,19 @@ class ModuleTree:
             else:
                 made = syntax.Attribute(made, step)
         return made
+
+
+def _counts(module: Any) -> bool:
+    """Whether a module's modules have numbers, or names that end in one, in order: ``layer1``, ``layer2``."""
+    names = list(module._modules)
+    parts = [_NUMBERED.fullmatch(name) for name in names]
+    if hasattr(module, LAYERS) or not all(parts):
+        return False
+    found = [(part[1], int(part[2])) for part in parts if part is not None]
+    return all(one == (found[0][0], found[0][1] + place) for place, one in enumerate(found))
+
+
+_NUMBERED = re.compile(r"(\D*?)_?(\d+)")
 
 
 def identifier(name: str) -> str:

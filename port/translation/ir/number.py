@@ -58,7 +58,8 @@ def with_origins(tree: Any, numbers: Numbers, path: Path = ()) -> Any:
             is_torchs = isinstance(origin, DefaultOf) and origin.is_of_operator
             return tree if is_torchs else with_origin(tree, origin)
         case tuple() | list():
-            return type(tree)(with_origins(item, numbers, (*path, place)) for place, item in enumerate(tree))
+            items = (with_origins(item, numbers, (*path, place)) for place, item in enumerate(tree))
+            return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
         case dict():
             return {key: with_origins(item, numbers, (*path, key)) for key, item in tree.items()}
         case slice():

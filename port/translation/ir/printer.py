@@ -9,8 +9,9 @@ from typing import Any
 
 from port.translation.ir import syntax
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, Step, Value, each_value
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.number import Numbers, Path, origin_at
 from port.translation.ir.origin import LiteralAt, said
 from port.translation.ir.source_location import SourceLocation
@@ -74,7 +75,7 @@ def _step(step: Step, depth: int, scopes: tuple[str, ...]) -> Iterator[str]:
         case ScopeEnter() | FunctionEnter():
             yield _enter(step, depth, scopes[-1])
         case ScopeExit():
-            yield _line(depth, f"leave {step.path or 'the model'} → {_shown(step.results)}")
+            yield _line(depth, f"leave {step.key or 'the model'} → {_shown(step.results)}")
         case FunctionExit():
             yield _line(depth, f"leave {step.function.__qualname__} → {_shown(step.results)}")
         case Loop():
@@ -109,7 +110,7 @@ def _lowered_step(step: LoweredStep, lowered: LoweredGraph, depth: int, scopes: 
         case ScopeEnter() | FunctionEnter():
             yield _enter(step, depth)
         case ScopeExit():
-            yield _line(depth, f"leave {step.path or 'the model'} → {_shown(step.results)}")
+            yield _line(depth, f"leave {step.key or 'the model'} → {_shown(step.results)}")
         case FunctionExit():
             yield _line(depth, f"leave {step.function.__qualname__} → {_shown(step.results)}")
         case Scan():
@@ -133,7 +134,7 @@ def _enter(step: ScopeEnter | FunctionEnter, depth: int, scope: str = "") -> str
         return _line(depth, f"enter {step.function.__qualname__} (function): {given}", step.place)
     name = type(step.module).__name__
     call = f", call {step.call + 1}" if step.call else ""
-    return _line(depth, f"enter {step.path or 'the model'} ({name}{call}): {given}", step.place)
+    return _line(depth, f"enter {step.key or 'the model'} ({name}{call}): {given}", step.place)
 
 
 def _results(results: Any, lowered: LoweredGraph | None = None) -> str:

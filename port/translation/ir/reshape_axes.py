@@ -44,6 +44,14 @@ def groups(before: tuple[Size, ...], after: tuple[Size, ...]) -> list[AxisGroup]
     return found
 
 
+def holds(found: list[AxisGroup], before: tuple[Size, ...], after: tuple[Size, ...]) -> bool:
+    """Whether the axes in each group have the same elements in other shapes, too."""
+    return all(
+        _same(tuple(before[axis] for axis in group.before), tuple(after[axis] for axis in group.after))
+        for group in found
+    )
+
+
 def _next(before: tuple[Size, ...], after: tuple[Size, ...], i: int, j: int) -> tuple[int, int] | None:
     """Where the group that begins here ends on both sides."""
     for k in range(i + 1, len(before) + 1):

@@ -6,7 +6,10 @@ from port.translation.ir import syntax
 
 
 def merged_subscripts(expression: syntax.Expr) -> syntax.Expr:
-    """``x[:, 1:, ::2]`` for ``x[:, 1:][..., ::2]``: slices of several axes in one pair of brackets."""
+    """``x[:, 1:, ::2]`` for ``x[:, 1:][..., ::2]``: slices of several axes in one pair of brackets.
+
+    So of what is written into: ``x.at[1:, 2:].set(0)`` for ``x.at[1:].set(x[1:].at[:, 2:].set(0))``.
+    """
     return syntax.transformed(expression, _merged)
 
 
@@ -17,7 +20,22 @@ def _merged(node: syntax.Node) -> syntax.Node:
             together = None if first is None or second is None else _joined(first, second)
             if together is not None:
                 return syntax.Subscript(array, together[0] if len(together) == 1 else syntax.Tuple(tuple(together)))
+        case syntax.Call(_, (syntax.Call(_, (given,), ()),), ()):
+            written, within = _set_in(node), _set_in(node.args[0])
+            if written is not None and within is not None and within[0] == syntax.Subscript(*written):
+                whole = _merged(syntax.Subscript(syntax.Subscript(*written), within[1]))
+                if isinstance(whole, syntax.Subscript) and whole.value == written[0]:
+                    part = syntax.Subscript(syntax.Attribute(written[0], "at"), whole.slice)
+                    return syntax.Call(syntax.Attribute(part, "set"), (given,))
     return node
+
+
+def _set_in(node: syntax.Node) -> tuple[syntax.Expr, syntax.Expr] | None:
+    """The array, and the index, of ``x.at[1:].set(…)``."""
+    match node:
+        case syntax.Call(syntax.Attribute(syntax.Subscript(syntax.Attribute(array, "at"), index), "set")):
+            return array, index
+    return None
 
 
 def _parts(index: syntax.Expr) -> tuple[syntax.Expr, ...] | None:

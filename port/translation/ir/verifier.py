@@ -8,8 +8,9 @@ from typing import Any
 from port.translation.ir import syntax
 from port.translation.ir.expr import values_in
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import Graph, Loop, ScopeEnter, ScopeExit, Step, Value, each_value, read_by, values_of
+from port.translation.ir.graph import Graph, Loop, Step, Value, each_value, read_by, values_of
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 
 
 class BrokenGraph(AssertionError):
@@ -146,7 +147,7 @@ def _named(step: Step) -> str:
 
 def _scope(step: ScopeEnter | ScopeExit | FunctionEnter | FunctionExit) -> Any:
     """What a mark enters or leaves: a module's path, or a function."""
-    return step.path if isinstance(step, ScopeEnter | ScopeExit) else step.function
+    return step.key if isinstance(step, ScopeEnter | ScopeExit) else step.function
 
 
 def _called(scope: Any) -> str:

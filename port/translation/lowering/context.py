@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -12,9 +12,11 @@ from port.translation.frontend.leaf_modules import calls_of, kept_layers, shared
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, ref
 from port.translation.ir.graph import Graph, Operation, Value, each_step, each_value, mapped, read_by
+from port.translation.ir.idle_modules import idle_modules
 from port.translation.ir.layout import Drawn, Folded, Layout, channels_last, moved, torchs
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph, LoweredStep, Unsupported
 from port.translation.ir.source_location import SourceLocation
+from port.translation.lowering.alike_views import AlikeViews
 from port.translation.lowering.stopped_gradients import read_past_no_grad
 from port.translation.lowering.transposes import brought, transposed
 
@@ -57,13 +59,15 @@ class LoweringContext:
         self.sources: set[Value] = set()
         self.copies: dict[tuple[Value, Layout], Value] = {}
         self.copies_outside: list[dict[tuple[Value, Layout], Value]] = []  # of the functions that are entered
+        self.given_to: list[frozenset[Value]] = []  # what each of these is given
         self.numbers = count()  # of the copies
         self.literals: dict[Value, syntax.Expr] = {}
         self.place: SourceLocation | None = None
         self.cut = read_past_no_grad(graph)
-        self.layers = kept_layers(root)
+        self.layers, self.idle = kept_layers(root), idle_modules(root)
         self.calls = calls_of(each_step(graph.steps))
         self.shared = shared_layers(root, self.layers)
+        self.views = AlikeViews(graph)
         self.producers = {
             result: step for step in each_step(graph.steps) if isinstance(step, Operation) for result in step.results
         }
@@ -96,6 +100,10 @@ class LoweringContext:
     def layout(self, value: Value) -> Layout:
         """The layout of an array."""
         return self.layouts[value]
+
+    def is_argument(self, value: Value) -> bool:
+        """Whether the function of the original's whose code this is has an array as an argument."""
+        return bool(self.given_to) and value in self.given_to[-1]
 
     def given(self, value: Value) -> Layout | None:
         """The layout that a source was given; None if it was given none."""
@@ -256,14 +264,20 @@ class LoweringContext:
                 self.layouts[value] = torchs(value.rank)
         self._append(Assignment(results, expression, several=len(results) > 1, place=self.place))
 
-    def enter_function(self) -> None:
-        """What is copied into other layouts outside a function is nothing that it is given."""
+    def enter_function(self, given: Iterable[Value] = ()) -> None:
+        """What is copied into other layouts outside a function is nothing that it is given.
+
+        Args:
+            given: the arrays that a function of the original's is given.
+        """
         self.copies_outside.append(self.copies)
+        self.given_to.append(frozenset(given))
         self.copies = {}
 
     def leave_function(self) -> None:
         """Nor does it give what it has copied."""
         self.copies = self.copies_outside.pop()
+        self.given_to.pop()
 
     @contextmanager
     def within(self) -> Iterator[list[LoweredStep]]:

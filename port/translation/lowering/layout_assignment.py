@@ -22,7 +22,8 @@ from port.translation.ir.graph import Graph, Value
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.layout_decisions import LayoutDecision, Layouts
 from port.translation.ir.source_location import SourceLocation
-from port.translation.lowering.trial import Ask, State, Trial, Went, unlike
+from port.translation.lowering.trial import Ask, State, Trial, Went
+from port.translation.lowering.unlike_calls import unlike, unlike_results
 
 Cost = tuple[int, int, int]
 """Operators that cannot be said, elements moved, and transposes."""
@@ -92,22 +93,40 @@ class _Search:
         """Give sources the layouts that calls of one class want to have in common; whether anything was decided."""
         decided = False
         for trial in self.trials:
-            for value, layout in unlike(trial, either=True):
-                for source, wanted in trial.reached_by((value, layout)):
-                    before, apart = self.cost, self._unlike()
-                    undo = self._move(source.name, wanted, along=False)
-                    is_dearer = self.cost[0] > before[0] or self.cost[2] > before[2]
-                    less = 2 * (apart - self._unlike()) - (self.cost[1] - before[1])
-                    if not is_dearer and (less > 0 or (less == 0 and self.cost[2] < before[2])):
-                        self._decided(source, wanted, None, before, undo)
-                        decided = True
-                        break
-                    self._undo(undo)
+            for asks in unlike_results(trial, either=True):
+                # That a method stays one, whatever its callers do with what it gives, is worth a transpose of each.
+                sources = [next(trial.reached_by(ask), None) for ask in asks]
+                decided |= self._unified([each for each in sources if each is not None], allowed=len(asks))
+            for ask in unlike(trial, either=True):
+                decided |= any(self._unified([source]) for source in trial.reached_by(ask))
         return decided
 
+    def _unified(self, asks: list[Ask], allowed: int = 0) -> bool:
+        """Give sources the layouts that they are asked for, if calls of one class are more alike then.
+
+        Args:
+            asks: sources, and their layouts.
+            allowed: how many transposes it may cost.
+        """
+        before, apart = self.cost, self._unlike()
+        undo = [self._move(source.name, wanted, along=False) for source, wanted in asks]
+        is_dearer = self.cost[0] > before[0] or self.cost[2] > before[2] + allowed
+        less = 2 * (apart - self._unlike()) - (self.cost[1] - before[1])
+        if not is_dearer and (less > 0 or (less == 0 and self.cost[2] < before[2])):
+            for (source, wanted), chosen in zip(asks, undo, strict=True):
+                self._decided(source, wanted, None, before, chosen)
+            return True
+        for each in reversed(undo):
+            self._undo(each)
+        return False
+
     def _unlike(self) -> int:
-        """How many elements the arguments have that come in another order than those of other calls of their class."""
-        return sum(trial.elements(value) for trial in self.trials for value, _ in unlike(trial))
+        """How many elements the arrays have that come in another order than in other calls of their class."""
+        found = 0
+        for trial in self.trials:
+            asks = [*unlike(trial), *(ask for several in unlike_results(trial) for ask in several)]
+            found += sum(trial.elements(value) for value, _ in asks)
+        return found
 
     def _asks(self, which: int, number: int) -> Iterator[tuple[Ask, SourceLocation | None]]:
         """What a step asks for and still has not, while decisions are taken."""

@@ -7,21 +7,11 @@ from typing import Any
 
 from port.translation.frontend.constants import constant
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import (
-    Graph,
-    LayerCall,
-    Loop,
-    Operation,
-    ScopeEnter,
-    ScopeExit,
-    Step,
-    each_value,
-    mapped,
-    with_known_origins,
-)
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, Step, each_value, mapped, with_known_origins
 from port.translation.ir.layout import torchs
 from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import LoweredGraph
+from port.translation.ir.module_calls import FORWARD, ScopeEnter, ScopeExit
 from port.translation.lowering.context import LoweringContext
 from port.translation.lowering.rules import apply, apply_layer
 from port.translation.lowering.rules.loops import lower_loop
@@ -77,15 +67,17 @@ def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
             for value in each_value(step.arguments):
                 stage.settle(value)
             stage.lowered.append(replace(step, arguments=mapped(with_known_origins(step).arguments, stage.ref)))
+            if step.method != FORWARD:
+                stage.enter_function()
         case FunctionEnter():
             stage.place = step.place
             arguments = mapped(with_known_origins(step).arguments, stage.ref)
             stage.lowered.append(replace(step, arguments=arguments))
-            stage.enter_function()
+            stage.enter_function(each_value(step.arguments))
         case FunctionExit():
             stage.lowered.append(replace(step, results=mapped(step.results, stage.ref)))
             stage.leave_function()
-        case ScopeExit() if not step.path:
+        case ScopeExit() if step.is_roots:
             for path, value in stage.graph.written.items():
                 stage.write(path, value)
             stage.lowered.append(replace(step, results=mapped(step.results, stage.result)))
@@ -93,3 +85,5 @@ def lower_step(stage: LoweringContext, step: Step, scopes: list[str]) -> None:
             scopes.pop()
             stage.scope = scopes[-1]
             stage.lowered.append(replace(step, results=mapped(step.results, stage.ref)))
+            if step.method != FORWARD:
+                stage.leave_function()

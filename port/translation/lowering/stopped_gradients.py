@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from port.translation.ir.graph import (
-    Graph,
-    LayerCall,
-    Loop,
-    Operation,
-    ScopeExit,
-    Value,
-    each_step,
-    each_value,
-    read_by,
-)
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, Value, each_step, each_value, read_by
+from port.translation.ir.module_calls import ScopeExit
 
 
 def read_past_no_grad(graph: Graph) -> set[Value]:
@@ -27,6 +18,6 @@ def read_past_no_grad(graph: Graph) -> set[Value]:
                     made.update(value for value in each_value(step.results) if value.shape is not None)
                 else:
                     cut.update(value for value in read if value in made)
-            case Loop() | ScopeExit(path=""):
+            case Loop() | ScopeExit() if isinstance(step, Loop) or step.is_roots:
                 cut.update(value for value in read_by(step) if value in made)
     return cut

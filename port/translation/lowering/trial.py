@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from port.errors import NoPair
 from port.translation.ir.expr import ref
-from port.translation.ir.function_calls import FunctionEnter
-from port.translation.ir.graph import (
-    Graph,
-    LayerCall,
-    Loop,
-    Operation,
-    ScopeEnter,
-    ScopeExit,
-    Step,
-    Value,
-    each_step,
-    each_value,
-    read_by,
-)
+from port.translation.ir.graph import Graph, LayerCall, Loop, Operation, Step, Value, each_step, each_value, read_by
 from port.translation.ir.layout import Layout
+from port.translation.ir.module_calls import ScopeExit
 from port.translation.ir.source_location import SourceLocation
 from port.translation.ir.symbolic_lengths import evaluated
 from port.translation.lowering.context import Back, LoweringContext, same
@@ -212,39 +199,13 @@ def _turns_matrices(before: Layout, after: Layout) -> bool:
     return after.order == (*rest, column, row)
 
 
-def unlike(trial: Trial, *, either: bool = False) -> list[Ask]:
-    """Arguments that come in another order than in most calls of the class, or of the function; and that order.
-
-    Args:
-        trial: a dry run.
-        either: whether, of two orders in which as many come, each is one that the others may be given.
-    """
-    calls: dict[tuple[Any, str, int], list[Value]] = {}
-    for step in each_step(trial.graph.steps):
-        if isinstance(step, ScopeEnter | FunctionEnter):
-            called = type(step.module) if isinstance(step, ScopeEnter) else step.function
-            for name, argument in step.arguments.items():
-                if isinstance(argument, Value) and argument in trial.layouts:
-                    calls.setdefault((called, name, argument.rank), []).append(argument)
-    found: list[Ask] = []
-    for arguments in calls.values():
-        layouts = [replace(trial.layout(argument), folded=None) for argument in arguments]
-        (_, most), *others = common = Counter(reversed(layouts)).most_common()
-        if others:
-            pairs = list(zip(arguments, layouts, strict=True))
-            for usual, count in common if either else common[:1]:
-                if count == most:
-                    found += dict.fromkeys((argument, usual) for argument, layout in pairs if layout != usual)
-    return found
-
-
 def _live(graph: Graph) -> list[Step]:
     """The steps that have a say in layouts: operators and layers, and what the whole module gives."""
     needed = set(graph.written.values())
     found: list[Step] = []
     for step in reversed(graph.steps):
         match step:
-            case ScopeExit(path=""):
+            case ScopeExit() if step.is_roots:
                 pass
             case Operation() if needed & set(step.results):
                 pass

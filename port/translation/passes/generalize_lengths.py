@@ -14,20 +14,8 @@ from typing import Any
 import torch
 
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import (
-    Carried,
-    Graph,
-    LayerCall,
-    Loop,
-    Operation,
-    ScopeEnter,
-    ScopeExit,
-    Size,
-    Sliced,
-    Stacked,
-    Step,
-    Value,
-)
+from port.translation.ir.graph import Carried, Graph, LayerCall, Loop, Operation, Size, Sliced, Stacked, Step, Value
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.number import KnownNumber, Path, agreed
 from port.translation.passes.dissolve_functions import without_functions
 
@@ -106,7 +94,7 @@ class _Generalising:
                     first, arguments=arguments, keywords=keywords, results=results, numbers=_numbers(several)
                 )
             case ScopeEnter():
-                self._alike(several, "path")
+                self._alike(several, "key")
                 arguments = self._tree([step.arguments for step in several])
                 return replace(first, arguments=arguments, numbers=_numbers(several))
             case FunctionEnter():
@@ -114,7 +102,7 @@ class _Generalising:
                 arguments = self._tree([step.arguments for step in several])
                 return replace(first, arguments=arguments, numbers=_numbers(several))
             case ScopeExit() | FunctionExit():
-                self._alike(several, "path" if isinstance(first, ScopeExit) else "function")
+                self._alike(several, "key" if isinstance(first, ScopeExit) else "function")
                 return replace(first, results=self._tree([step.results for step in several]))
             case Loop():
                 return self._loop(several)

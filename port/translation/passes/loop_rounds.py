@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import MARKS, LayerCall, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
+from port.translation.ir.graph import MARKS, LayerCall, Operation, Step, Value, each_value
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.number import agreed
 from port.translation.passes.single_slices import Element, element_of
 

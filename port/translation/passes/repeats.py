@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import LayerCall, Loop, Operation, ScopeEnter, ScopeExit, Step, Value, each_value
+from port.translation.ir.graph import LayerCall, Loop, Operation, Step, Value, each_value
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 
 FEWEST = 4
 """Rounds that are written as a loop."""
@@ -104,9 +105,9 @@ def _kind(step: Step) -> Any:
         case LayerCall():
             return step.path, step.place, step.detached, _shapes(step.results)
         case ScopeEnter():
-            return "enter", step.path, step.place
+            return "enter", step.key, step.place
         case ScopeExit():
-            return "leave", step.path
+            return "leave", step.key
         case FunctionEnter():
             return "enter", step.function, step.place, step.positional, step.named
         case FunctionExit():

@@ -8,17 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from port.translation.ir.graph import (
-    Carried,
-    Graph,
-    LayerCall,
-    Loop,
-    Operation,
-    ScopeEnter,
-    Sliced,
-    Step,
-    Value,
-)
+from port.translation.ir.graph import Carried, Graph, LayerCall, Loop, Operation, Sliced, Step, Value
+from port.translation.ir.module_calls import ScopeEnter
 from port.translation.passes.dead_code import is_unread_draw, without_dead_code
 from port.translation.passes.dissolve_functions import without_functions
 from port.translation.passes.loop_results import Leaving

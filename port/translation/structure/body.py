@@ -2,51 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 
 from port.errors import NoPair
 from port.translation.ir import syntax
-from port.translation.ir.expr import NoSource, held, item_of, literal, names_in, ref, values_in
-from port.translation.ir.graph import Value
+from port.translation.ir.expr import NoSource, literal, names_in, values_in
 from port.translation.ir.lowered import UNWRITTEN, Assignment, LoweredGraph
+from port.translation.ir.module_calls import FORWARD
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.source_location import SourceLocation
-from port.translation.structure.call_results import parts_of, unpacks
-from port.translation.structure.call_tree import Call, FunctionCall, Item, ModuleCall, Repeated, made_by
-from port.translation.structure.function_scope import FunctionScope
+from port.translation.structure.call_statements import CallStatements, written_function
+from port.translation.structure.call_tree import Call, FunctionCall, Item, ModuleCall, Repeated
+from port.translation.structure.function_scope import FunctionScope, MethodScope
 from port.translation.structure.inline_dce import Made, inlined, needed, tree_with_inlined, with_inlined
 from port.translation.structure.kept_comments import is_worth_keeping
 from port.translation.structure.name_hints import hints
+from port.translation.structure.operand_order import with_numbers_in_front
 from port.translation.structure.scan import ends_of, made_of_loop, with_inlined_ends, written_loop
 from port.translation.structure.scope import Scope
-from port.translation.structure.source_map import statement_at
+from port.translation.structure.source_map import outer_statements, statement_at
 from port.translation.structure.unpacking import assigned
 from port.translation.structure.unreachable import LostLength, Unreachable
+from port.translation.structure.written_body import Bodies, Body
 from port.translation.structure.written_function import Functions
-
-
-@dataclass(frozen=True)
-class Body:
-    """A function's body.
-
-    Attributes:
-        parameters: names of the parameters that it needs, with their stars.
-        statements: what it does.
-        returns: what it gives.
-        modes: whether it does one thing in training and another in evaluation.
-        places: of the original's lines that the statements are of, as far as that is known.
-    """
-
-    parameters: tuple[str, ...]
-    statements: tuple[syntax.Stmt, ...]
-    returns: syntax.Expr | None
-    modes: bool = False
-    places: tuple[SourceLocation | None, ...] = field(default=(), compare=False, repr=False)
-
-
-Bodies = dict[str, Body]
 
 
 def write_body(
@@ -62,7 +41,7 @@ def write_body(
         call: in the tree of calls.
         lowered: the run.
         tree: how what the module holds is reached.
-        bodies: of the calls inside, by their paths.
+        bodies: of the calls inside, by their keys.
         functions: those that are called.
 
     Raises:
@@ -73,7 +52,10 @@ def write_body(
     names = {function.name for function in known.values()}
 
     def writer() -> _Writer:
-        return _Writer(call, Scope(call, lowered, tree, names), lowered, bodies, known)
+        # The numbers that the root is given are options of the model's.
+        is_roots = not call.path and call.method == FORWARD
+        scope = (Scope if is_roots else MethodScope)(call, lowered, tree, names)
+        return _Writer(call, scope, lowered, bodies, known)
 
     try:
         return _with_lengths(writer)
@@ -141,11 +123,12 @@ class _Writer:
         bodies: Bodies,
         functions: Functions,
     ) -> None:
-        self.call, self.scope, self.lowered, self.bodies, self.functions = call, scope, lowered, bodies, functions
+        self.call, self.scope, self.lowered = call, scope, lowered
+        self.function = written_function(call)
         self.results = call.results
         self.writes = dict(call.writes)
         self.told: set[SourceLocation] = set()
-        self.wholes: dict[syntax.Expr, Value] = {}  # what calls gave so far as trees
+        self.calls = CallStatements(lowered, bodies, functions)
 
     def body(self, *, keeping_lengths: bool = False, unsaid: frozenset[str] = frozenset()) -> Body:
         self.unsaid = unsaid
@@ -156,8 +139,8 @@ class _Writer:
         scope = self.scope
         scope.count_uses(made, self._ends(), keeping_lengths=keeping_lengths)
         located = self._located(made, scope, inline)
+        located += scope.name_lengths(None)
         statements = [statement for statement, _ in located]
-        statements += scope.name_lengths(None)
         returns = self.scope.resolved(literal(self.results)) if self._gives_something() else None
         written = [self._written(path, expression) for path, expression in self.writes.items()]
         if written and returns is not None and any(map(_reads_variable, syntax.walk(returns))):
@@ -174,15 +157,21 @@ class _Writer:
         """The statements, each with the original's line that it is of."""
         found: list[tuple[syntax.Stmt, SourceLocation | None]] = []
         for scope.number, item in enumerate(made):
-            place = None if item.statement is None else item.statement.place
+            if item.statement is not None:
+                found += scope.name_lengths(item.statement.place)
+            place = self._place(item)
             found += [(statement, place) for statement in self._of_item(item, scope, inline)]
         scope.number = len(made)
         return found
 
+    def _place(self, item: Made) -> SourceLocation | None:
+        """The original's line that a statement is of: in a function, one of that function's."""
+        if item.statement is None:
+            return None
+        return item.outer[-1].place if item.outer and self.function is not None else item.statement.place
+
     def _of_item(self, item: Made, scope: Scope, inline: dict[str, syntax.Expr]) -> list[syntax.Stmt]:
         statements: list[syntax.Stmt] = []
-        if item.statement is not None:
-            statements += scope.name_lengths(item.statement.place)
         if item.statement is not None and item.statement.place not in self.told:
             self.told.add(item.statement.place)
             statements += [syntax.Comment(line) for line in item.statement.comments if is_worth_keeping(line)]
@@ -213,8 +202,8 @@ class _Writer:
             return [statement for statement, _ in self._located(made, inside, {**inline, **inner})]
 
         if not isinstance(self.call, ModuleCall):
-            raise Unreachable(self.call.path, "goes round a loop")
-        function, item.expression = written_loop(replace(item, scan=scan), scope, type(self.call.module), statements)
+            raise Unreachable(self.call.key, "goes round a loop")
+        function, item.expression = written_loop(replace(item, scan=scan), scope, self.call.function, statements)
         return [function]
 
     def _written(self, path: str, expression: syntax.Expr) -> syntax.Stmt:
@@ -233,83 +222,20 @@ class _Writer:
         for item in items:
             match item:
                 case Assignment():
-                    expression = syntax.transformed(item.expression, self._length)
-                    made.append(Made(item.results, expression, statement_at(item.place)))
-                case ModuleCall():
-                    acts = bool(self.bodies[item.path].statements)
-                    made += self._made_by_call(item, self._called(item), acts=acts)
-                case FunctionCall():
-                    made += self._made_by_call(item, self._called_function(item))
+                    ordered = with_numbers_in_front(item.expression, item.place)
+                    expression = syntax.transformed(ordered, self._length)
+                    outer = outer_statements(item.place, self.function)
+                    made.append(Made(item.results, expression, statement_at(item.place), outer=outer))
+                case ModuleCall() | FunctionCall():
+                    made += self.calls.made_by(item, self.call)
                 case Repeated():
                     made.append(made_of_loop(item.scan, self._made(item.items)))
-        hints(made)
+        hints(made, self._ends())
         return made
 
     def _length(self, node: syntax.Node) -> syntax.Node:
         """A length that is known not to be said as the original does."""
         return node.otherwise if isinstance(node, syntax.SaidLength) and node.key in self.unsaid else node
-
-    def _made_by_call(self, call: Call, called: syntax.Expr, *, acts: bool = False) -> Iterator[Made]:
-        """A call: one statement for its results, or one for all that it gives and one for each part."""
-        results, statement = self._as_values(call), statement_at(call.place)
-        # What the original calls by one name and hands on is one thing here, too.
-        is_one = statement is not None and isinstance(statement.targets, str) and not statement.taken
-        if unpacks(results) and not (is_one and isinstance(results, tuple) and len(results) > 1):
-            yield Made(results, called, statement, acts=acts)
-            return
-        parts: dict[Value, tuple[Any, ...]] = {}
-        for keys, value in parts_of(results):
-            parts.setdefault(value, keys)  # of an array that is given twice, the first
-        whole = Value(f"{next(iter(parts)).name}_and_others", (), "tree")
-        yield Made(whole, called, statement, acts=acts)
-        self.wholes[literal(call.results)] = whole
-        for value, keys in parts.items():
-            expression: syntax.Expr = ref(whole)
-            for key in keys:
-                expression = item_of(expression, key)
-            yield Made(value, expression, statement, keys=keys)
-
-    def _as_values(self, call: Call) -> Any:
-        """What a call gives: its own values, and None for all else, in the tree."""
-        inner = {value.name for step in call.items for value in made_by(step)}
-
-        def walk(results: Any) -> Any:
-            match results:
-                case syntax.Use(name) if name in inner:
-                    return self.lowered.values[name]
-                case dict():
-                    return {key: walk(item) for key, item in results.items()}
-                case tuple() | list():
-                    return tuple(map(walk, results))
-                case _:
-                    return None
-
-        return walk(call.results)
-
-    def _called(self, call: ModuleCall) -> syntax.Expr:
-        arguments: list[syntax.Expr] = []
-        keywords: list[syntax.Keyword] = []
-        for name in self.bodies[call.path].parameters:
-            given = call.parameters[name.lstrip("*")]
-            if name.startswith("**"):
-                keywords += [syntax.Keyword(key, self._given(item)) for key, item in given.items()]
-            elif name.startswith("*"):
-                arguments += [self._given(item) for item in given]
-            else:
-                arguments.append(self._given(given))
-        return syntax.Call(held(call.path), tuple(arguments), tuple(keywords))
-
-    def _called_function(self, call: FunctionCall) -> syntax.Expr:
-        function = self.functions.get(call.function)
-        if function is None:
-            raise Unreachable(self.call.path, f"calls {call.function.__qualname__}, which is not written")
-        return function.called(call, self._given)
-
-    def _given(self, argument: Any) -> syntax.Expr:
-        """An argument; where it is all that another call gave, as that."""
-        expression = literal(argument)
-        whole = None if isinstance(argument, syntax.Expr) else self.wholes.get(expression)
-        return expression if whole is None else ref(whole)
 
     def _gives_something(self) -> bool:
         return self.results is not None

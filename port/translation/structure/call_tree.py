@@ -9,26 +9,27 @@ from typing import Any, TypeAlias
 from port.translation.ir import syntax
 from port.translation.ir.expr import values_in
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import ScopeEnter, ScopeExit, Value, each_value
+from port.translation.ir.graph import Value, each_value
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
+from port.translation.ir.module_calls import FORWARD, ScopeEnter, ScopeExit, key_of
 from port.translation.ir.module_tree import ModuleTree
-from port.translation.ir.origin_numbers import plain
 from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.call_results import with_arrays
 
 
 @dataclass(frozen=True, eq=False)
 class ModuleCall:
-    """A call of a module's ``forward``.
+    """A call of a module's ``forward``, or of another method of it.
 
     Attributes:
         path: of the module.
         module: the torch module.
-        parameters: what it was given, expressions by the names of ``forward``'s parameters.
+        parameters: what it was given, expressions by the names of the method's parameters.
         results: what it returns: a tree of expressions.
         place: where it is called.
         items: what it does: assignments and calls, in order.
         writes: the buffers that it writes to: their names → expressions.
+        method: what is called.
     """
 
     path: str
@@ -38,6 +39,16 @@ class ModuleCall:
     results: Any = None
     items: tuple[Item, ...] = ()
     writes: Mapping[str, syntax.Expr] = field(default_factory=dict)
+    method: str = FORWARD
+
+    @property
+    def key(self) -> str:
+        """What is called: `key_of` its path and method."""
+        return key_of(self.path, self.method)
+
+    @property
+    def function(self) -> Any:
+        return getattr(type(self.module), self.method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +81,10 @@ class FunctionCall:
     enter: FunctionEnter
     results: Any = None
     items: tuple[Item, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return self.path
 
     @property
     def function(self) -> Any:
@@ -129,7 +144,7 @@ def call_tree(lowered: LoweredGraph, dissolved: set[str], tree: ModuleTree) -> M
 
     Args:
         lowered: the run.
-        dissolved: paths of modules whose calls are written out where they are called, but for those in a Sequential.
+        dissolved: `key_of` the calls that are written out where they are called, but for modules in a Sequential.
         tree: of the modules.
     """
     first = next(number for number, step in enumerate(lowered.steps) if isinstance(step, ScopeEnter))
@@ -145,7 +160,7 @@ class _Reader:
     """Reads the steps of calls and of loops.
 
     Args:
-        dissolved: paths of modules whose calls are written out where they are called.
+        dissolved: `key_of` the calls that are written out where they are called.
         tree: of the modules.
         values: of the run, by their names.
     """
@@ -159,11 +174,12 @@ class _Reader:
         dissolved: list[str] = []
         for step in steps:
             match step:
-                case ScopeEnter() if step.path in self.dissolved and self.tree.kind(path) != "sequential":
-                    dissolved.append(step.path)
+                case ScopeEnter() if self._is_dissolved(step, path):
+                    dissolved.append(step.key)
                 case ScopeEnter():
                     made, results = self.read(step.path, steps)
-                    items.append(ModuleCall(step.path, step.module, step.arguments, step.place, results, made))
+                    call = ModuleCall(step.path, step.module, step.arguments, step.place, results, made)
+                    items.append(replace(call, method=step.method))
                 case FunctionEnter():
                     made, results = self.read(path, steps)
                     items.append(FunctionCall(path, step, with_arrays(results, self.values), made))
@@ -179,6 +195,13 @@ class _Reader:
                 case Assignment():
                     items.append(step)
         return tuple(items), None
+
+    def _is_dissolved(self, step: ScopeEnter, path: str) -> bool:
+        """Whether a call that the module at a path makes is written out in that one's code."""
+        if step.method != FORWARD:
+            # A method is called by its own module alone, and that is a class of ours.
+            return step.key in self.dissolved or step.path != path or (bool(path) and self.tree.kind(path) != "class")
+        return step.path in self.dissolved and self.tree.kind(path) != "sequential"
 
 
 Writes = Mapping[str, syntax.Expr]
@@ -216,65 +239,3 @@ def _with_writes(call: ModuleCall, writes: Mapping[ModuleCall, Writes]) -> Modul
         return item
 
     return replace(call, items=tuple(map(within, call.items)), writes=writes.get(call, {})) if writes else call
-
-
-RETURN = "return"
-
-
-def annotations_of(call: Call, lowered: LoweredGraph) -> dict[str, str]:
-    """What a call is given, by its parameters' names, and what it gives, as ``"return"``: as they are annotated."""
-    return {name: _annotation(given, lowered) for name, given in {**call.parameters, RETURN: call.results}.items()}
-
-
-def _annotation(given: Any, lowered: LoweredGraph) -> str:
-    match given:
-        case None | syntax.Const(None):
-            return "None"
-        case syntax.Use(name) if name in lowered.values:
-            return "int" if lowered.values[name].shape is None else _ARRAY
-        case syntax.Const(bool() | int() | float() | str() as constant):
-            return type(constant).__name__
-        case bool() | int() | float() | str():
-            return type(plain(given)).__name__
-        case syntax.Expr():
-            return _ARRAY
-    inside = {_annotation(item, lowered) for item in _items(given)}
-    if type(given) not in (list, tuple, dict) or len(inside) != 1 or "Any" in inside:
-        return "Any"
-    what = inside.pop()
-    if isinstance(given, dict):
-        return f"dict[str, {what}]" if all(isinstance(key, str) for key in given) else "Any"
-    return f"list[{what}]" if isinstance(given, list) else f"tuple[{what}, ...]"
-
-
-_ARRAY = "jax.Array"
-
-
-def _items(given: Any) -> list[Any]:
-    return list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, list | tuple) else []
-
-
-def numbers_given(call: Call, lowered: LoweredGraph) -> dict[str, str]:
-    """The parameters of a call that are given whole numbers, as lengths are: their names → how they are annotated.
-
-    Where there are arrays among the numbers, the annotation is ``""``.
-    """
-    found = {}
-    for name, given in call.parameters.items():
-        kinds = _kinds(given, lowered)
-        if "number" in kinds:
-            single = "int" if isinstance(given, syntax.Expr) else "Any"
-            found[name] = single if kinds == {"number"} else ""
-    return found
-
-
-def _kinds(given: Any, lowered: LoweredGraph) -> set[str]:
-    match given:
-        case syntax.Expr():
-            known = (lowered.values[name] for name in values_in(given) if name in lowered.values)
-            return {"number" if value.shape is None else "array" for value in known}
-        case dict():
-            return _kinds(tuple(given.values()), lowered)
-        case tuple() | list():
-            return set[str]().union(*(_kinds(item, lowered) for item in given))
-    return set()

@@ -19,16 +19,17 @@ _MANY = 10
 
 
 class CaseConditions:
-    """Conditions on a module's arguments.
+    """Conditions on what a function of a module's is given.
 
     Args:
         module: of the original.
+        function: its ``forward``, or another method.
         held: what its parameters hold, in each case that calls it.
     """
 
-    def __init__(self, module: Any, held: Mapping[int, Mapping[str, Held]]) -> None:
+    def __init__(self, module: Any, function: Any, held: Mapping[int, Mapping[str, Held]]) -> None:
         self.module, self.held = module, held
-        self._branches = branches_of(type(module).forward)
+        self._branches = branches_of(function)
 
     def test(
         self,

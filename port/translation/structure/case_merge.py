@@ -9,10 +9,11 @@ from typing import Any
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import names_in
-from port.translation.structure.body import Body
 from port.translation.structure.case_alignment import CaseAlignment, CaseRow, Cases, assigned_in
 from port.translation.structure.case_conditions import CaseConditions, is_absence, negation
 from port.translation.structure.cases import CaseBody, name_of
+from port.translation.structure.first_reads import first_reads
+from port.translation.structure.written_body import Body
 
 _NONE = syntax.Const(None)
 
@@ -31,7 +32,7 @@ class Indistinct(Exception):
         self.cases, self.statement, self.decides = cases, statement, decides
 
 
-def merged_cases(cases: Mapping[int, CaseBody], module: Any) -> Body:
+def merged_cases(cases: Mapping[int, CaseBody], module: Any, function: Any) -> Body:
     """One body: what only some cases do stands behind a condition on the arguments.
 
     What is a literal in one case, and the argument that holds it in another, is that argument.
@@ -39,6 +40,7 @@ def merged_cases(cases: Mapping[int, CaseBody], module: Any) -> Body:
     Args:
         cases: by their numbers.
         module: whose call it is.
+        function: that is called.
 
     Raises:
         Indistinct: no argument tells two cases apart.
@@ -46,9 +48,9 @@ def merged_cases(cases: Mapping[int, CaseBody], module: Any) -> Body:
     bodies = [case.body for case in cases.values()]
     if all(_same(bodies[0], body) for body in bodies[1:]):
         return replace(bodies[0], parameters=_parameters(bodies))
-    merging = _Merging(cases, module)
+    merging = _Merging(cases, module, function)
     body = merging.body()
-    read = names_in(*body.statements, body.returns)
+    read = first_reads(body.statements, body.returns)
     own = [name for name in merging.alignment.known if name_of(name).id in read]
     return replace(body, parameters=tuple(dict.fromkeys((*_parameters(bodies), *own))))
 
@@ -67,16 +69,17 @@ class _Merging:
     Args:
         cases: by their numbers.
         module: whose call it is.
+        function: that is called.
 
     Attributes:
         asked_first: tests whose arguments the body reassigns before they are needed → the variables, set at the head
             of the call, that keep their results.
     """
 
-    def __init__(self, cases: Mapping[int, CaseBody], module: Any) -> None:
+    def __init__(self, cases: Mapping[int, CaseBody], module: Any, function: Any) -> None:
         self.cases, self.everybody = cases, frozenset(cases)
         self.alignment = CaseAlignment(cases)
-        self.conditions = CaseConditions(module, {number: case.held for number, case in cases.items()})
+        self.conditions = CaseConditions(module, function, {number: case.held for number, case in cases.items()})
         self.asked_first: dict[syntax.Expr, syntax.Name] = {}
 
     def body(self) -> Body:

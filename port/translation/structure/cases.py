@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, literal, values_in, worth
 from port.translation.ir.lowered import LoweredGraph
-from port.translation.structure.body import Body
 from port.translation.structure.call_tree import ModuleCall
 from port.translation.structure.name_hints import own_name
+from port.translation.structure.written_body import Body
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class CaseBody:
 
     Attributes:
         body: its statements.
-        held: what its parameters hold, by the names of the original's ``forward``, where that is known.
+        held: what its parameters hold, by the names of the original's parameters, where that is known.
     """
 
     body: Body
@@ -81,9 +81,9 @@ def name_of(parameter: str) -> syntax.Name:
     return syntax.Name(own_name(parameter))
 
 
-def default_of(module: Any, parameter: str) -> syntax.Expr | None:
-    """The default that a parameter of a module's ``forward`` has; None where it has none that source can say."""
-    found = inspect.signature(type(module).forward).parameters.get(parameter)
+def default_of(function: Any, parameter: str) -> syntax.Expr | None:
+    """The default that a parameter of a function has; None where it has none that source can say."""
+    found = inspect.signature(function).parameters.get(parameter)
     if found is None or found.default is found.empty:
         return None
     try:

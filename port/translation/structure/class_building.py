@@ -7,20 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, names_in
-from port.translation.ir.module_tree import ModuleTree, identifier, paths_above
+from port.translation.ir.expr import code
+from port.translation.ir.module_calls import key_of
+from port.translation.ir.module_tree import LAYERS, ModuleTree, identifier, paths_above
 from port.translation.lowering.rules.parameters import is_sparse
 from port.translation.structure.class_merge import ClassForm, FoldedClass, fold
 from port.translation.structure.constructors import buffer_form, is_function, layer_form, parameter_form
 from port.translation.structure.frozen_parameters import Freezing
-from port.translation.structure.held_tensors import AllRuns, is_read, layout_held
+from port.translation.structure.held_lists import HeldLists, held_lists, lists_beneath
+from port.translation.structure.held_tensors import AllRuns, is_left_out, is_read, layout_held
 from port.translation.structure.init_inference import Initial
+from port.translation.structure.methods import MethodsDiffer, each_function, has_methods, methods_of
+from port.translation.structure.module_loops import with_loops
 from port.translation.structure.own_arguments import OwnArguments, given_a_configuration
 from port.translation.structure.program import Program
-from port.translation.structure.reroll_statements import counted, list_lengths, rolled
 from port.translation.structure.said_lengths import settled
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.settled_lengths import with_lengths_settled
+from port.translation.structure.written_body import Body
 from port.translation.structure.written_calls import WrittenCalls
 
 
@@ -48,6 +52,7 @@ class ClassBuilding:
         self.constructions: dict[str, syntax.Expr] = {}
         self.freezing = Freezing(tree, self._own_parameters())
         self.layers: set[str] = set()
+        self.lists: dict[str, HeldLists] = {}
         self.variables: set[str] = set()
 
     def program(self) -> Program:
@@ -88,6 +93,9 @@ class ClassBuilding:
                 # A layer of torch's that another's weights stand for: nothing is left of it.
                 forms = [form for form in forms if form.attributes or not form.path or form.body is not None]
                 folded = self._alike(fold(forms, set(taken)), forms)
+                if len(folded) > 1 and any(has_methods(form.body) for form in forms):
+                    # Written out where they are called, what differs may stand behind a condition.
+                    raise MethodsDiffer({key for form in forms for key in methods_of(form.path, form.body)})
             for made in folded:
                 taken.add(made.name)
                 self.classes.append(made)
@@ -169,25 +177,47 @@ class ClassBuilding:
             if own is not None:
                 attributes[identifier(name)] = own
         for name, buffer in module._buffers.items():
+            if name in module._non_persistent_buffers_set and is_left_out(self.runs, path, name):
+                continue
             if buffer is not None and not is_sparse(buffer) and is_read(self.runs, path, name):
                 attributes[identifier(name)] = buffer_form(self._start(path, name, buffer))
                 self.variables.add(self.tree.flax_path(path, name))
-        for name in module._modules:
-            made = self._construction(f"{path}.{name}" if path else name)
-            if made is not None:
-                attributes[identifier(name)] = made
+        if self.tree.is_list(path):
+            held = {LAYERS: self._list(path, module)}
+        else:
+            held = {name: self._construction(f"{path}.{name}" if path else name) for name in module._modules}
+        attributes |= {identifier(name): made for name, made in held.items() if made is not None}
         for lowered in self.runs.values():
             attributes |= lowered.extras.get(path, {})
-        lengths = list_lengths(attributes)
+        items = attributes
         attributes = {name: self._said(path, made) for name, made in attributes.items()}
+        own_lists = held_lists(items, attributes)
+        self.lists.setdefault(path, own_lists)
         body = self.calls.bodies.get(path)
         if body is not None:
             body, numbers = self.arguments.in_body(path, body, attributes)
             attributes = {**numbers, **attributes}
-            body = with_lengths_settled(body)
-            loops = rolled(body.statements, lengths, names_in(*body.statements), counted(attributes))
-            body = replace(body, statements=tuple(loops))
-        return ClassForm(path, module, attributes, body, arguments=self.arguments.given(path))
+            lists = lists_beneath(path, own_lists, self.lists, self.tree, self.calls.bodies)
+
+            def looped(method: str, function: Body) -> Body:
+                given = self.calls.lists.get(key_of(path, method), {})
+                known = lists.and_those(HeldLists({syntax.Name(name): count for name, count in given.items()}))
+                return with_loops(with_lengths_settled(function), known, getattr(type(module), method))
+
+            body = each_function(body, looped)
+        idle = (name for name in module._modules if self._is_idle(f"{path}.{name}" if path else name))
+        given = self.arguments.given(path)
+        return ClassForm(
+            path, module, attributes, body, arguments=given, made=items, idle=frozenset(map(identifier, idle))
+        )
+
+    def _is_idle(self, path: str) -> bool:
+        """Whether a module gives what it takes, and is called."""
+        owner, _, name = path.rpartition(".")
+        body = self.calls.bodies.get(owner)
+        read = syntax.Attribute(syntax.Name("self"), identifier(name))
+        nodes = () if body is None else syntax.walk(*body.statements, body.returns)
+        return path in self.tree.idle and (body is None or any(node == read for node in nodes))
 
     def _said(self, path: str, made: syntax.Expr) -> syntax.Expr:
         """A construction as the constructor at a path says it.
@@ -253,15 +283,18 @@ class ClassBuilding:
                 if module._parameters:
                     items = [self._own(path, name) for name in module._parameters]
                     return code("nnx.List(items)", items=[item for item in items if item is not None])
-                items = [self._construction(f"{path}.{name}") for name in module._modules]
-                filled = [item or code(IDENTITY) for item in items]
-                return code("nnx.List(items)", items=filled) if any(items) else None
+                return self._list(path, module)
             case "dict":
                 made = {name: self._construction(f"{path}.{name}") for name in module._modules}
                 made |= {name: self._own(path, name) for name in module._parameters}
                 kept = {name: item for name, item in made.items() if item is not None}
                 return code("nnx.Dict(items)", items=kept) if kept else None
         return self.constructions.get(path)
+
+    def _list(self, path: str, module: Any) -> syntax.Expr | None:
+        items = [self._construction(f"{path}.{name}" if path else name) for name in module._modules]
+        filled = [item or code(IDENTITY) for item in items]
+        return code("nnx.List(items)", items=filled) if any(items) else None
 
     def _sequential(self, path: str, module: Any) -> syntax.Expr | None:
         functions = self.calls.elements.get(path, {})

@@ -11,11 +11,12 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import code, dotted, filled, literal, names_in
 from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, numbered, unified, without_numbers
 from port.translation.structure.argument import Argument
-from port.translation.structure.body import Body
 from port.translation.structure.ctor_args import OPTIONS, by_name_alone, default_of, name_holes, parameters
 from port.translation.structure.kept_constructor import KeptConstructor
+from port.translation.structure.methods import is_conditional
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.statement_merge import Conditions, merged_statements
+from port.translation.structure.written_body import Body
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class ClassForm:
     """One instance: what it holds, as constructions by the attributes' names, and what its call does.
 
     ``arguments`` has what its constructor is given, by the original's names; the attributes are said with them.
+    ``made`` has the same constructions as who constructs the instance says them. ``idle`` has the names of modules that
+    give what they take, and are called as others of their name are.
     """
 
     path: str
@@ -31,6 +34,8 @@ class ClassForm:
     body: Body | None
     is_sequential: bool = False
     arguments: Mapping[str, syntax.Expr] = field(default_factory=dict)
+    made: Mapping[str, syntax.Expr] = field(default_factory=dict)
+    idle: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,9 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
     forms = [form for group in groups for form in group]
     holes = Holes()
     names = list(dict.fromkeys(attribute for form in forms for attribute in form.attributes))
-    attributes: dict[str, syntax.Expr] = {}
+    # What is idle in all of them is called, too: another class of the original's has a module there.
+    idle = frozenset[str]().union(*(form.idle for form in forms)) - {*names}
+    attributes: dict[str, syntax.Expr] = {name: code(IDENTITY) for name in sorted(idle)}
     modules: list[Argument] = []
     for attribute in names:
         given = [form.attributes.get(attribute) for form in forms]
@@ -144,6 +151,8 @@ def _folded(groups: list[list[ClassForm]], name: str) -> FoldedClass | None:
     read = _read_in(body)
     kept_ones = {number for number in range(len(holes.found)) if numbered(number) in read}
     said = _said(forms, attributes)
+    if {argument.name for argument in said} & {argument.name for argument in (*modules, *flags)}:
+        return None  # one name cannot stand for what is given, and for what is made of it
     taken = {argument.name for argument in (*modules, *flags, *said)}
     called = name_holes(holes, forms, taken, kept_ones, set(names), {flag.name: flag.values for flag in flags})
     arguments = list(said)
@@ -191,8 +200,9 @@ def _module(attribute: str, forms: list[ClassForm]) -> Argument | None:
     given = {form.path: form.attributes.get(attribute) for form in forms}
     if None not in given.values() or attribute in OPTIONS:
         return None
-    values = {path: made or syntax.Const(None) for path, made in given.items()}
-    return Argument(attribute, values, True, default=syntax.Const(None))
+    default = code(IDENTITY) if any(attribute in form.idle for form in forms) else syntax.Const(None)
+    values = {form.path: form.made.get(attribute) or given[form.path] or default for form in forms}
+    return Argument(attribute, values, True, default=default)
 
 
 def _class(forms: list[ClassForm]) -> Any:
@@ -245,6 +255,8 @@ def _body(
         returns = _returns(groups, conditions, statements, holes)
     except Differ:
         return "they do different things"
+    if any(map(is_conditional, statements)):
+        return "their methods do different things"
     return Body(first.parameters, tuple(statements), returns, any(body.modes for body in bodies if body is not None))
 
 

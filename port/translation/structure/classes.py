@@ -11,6 +11,7 @@ from port.translation.structure.class_building import ClassBuilding, SaidOtherwi
 from port.translation.structure.held_tensors import Runs, of_all_cases
 from port.translation.structure.init_inference import Initial
 from port.translation.structure.kept_constructors import KeptBuilding
+from port.translation.structure.methods import MethodsDiffer, methods_called, taken_names
 from port.translation.structure.own_arguments import ALL, OwnArgument, OwnArguments
 from port.translation.structure.program import Program
 from port.translation.structure.unreachable import Unreachable
@@ -46,6 +47,9 @@ def program_of(
         for path, module in tree.modules.items()
         if path and tree.kind(path) == "class" and type(module).__module__.startswith("torch.nn.")
     }
+    runs = of_all_cases(cases).values()
+    methods = methods_called(runs)
+    dissolved |= taken_names(methods, runs)
     while True:
         try:
             calls = written_calls(cases, tree, dissolved, functions)
@@ -56,9 +60,15 @@ def program_of(
             return ClassBuilding(of_all_cases(cases), calls, tree, initial or Initial(), arguments).program()
         except SaidOtherwise as error:
             fixed |= {(error.original, ALL)}
+        except MethodsDiffer as error:
+            dissolved |= error.methods
         except Unreachable as error:
+            lacking = methods.get(error.key, set()) - dissolved
+            if lacking:  # written out, what a method makes is there for its caller, given or not
+                dissolved |= lacking
+                continue
             # One in a Sequential is written out where that is called.
-            path = error.path if error.path not in dissolved else error.path.rpartition(".")[0]
+            path = error.key if error.key not in dissolved else error.key.rpartition(".")[0]
             if path in dissolved or not path:
                 raise
             dissolved.add(path)

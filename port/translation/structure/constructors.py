@@ -11,7 +11,7 @@ import numpy as np
 from port.errors import NoPair
 from port.pairs import LayerPair, name_of
 from port.pairs.expression import Expression
-from port.pairs.registry import resolve
+from port.pairs.registry import pairs_of_torch, resolve
 from port.pairs.twin import twin_pair
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, dotted, literal, worth
@@ -81,7 +81,20 @@ def layer_form(
     _check_accepted(pair, taken, given)
     keywords = [syntax.Keyword(name, value) for name, value in given.items()]
     made_so = syntax.Call(code(name_of(pair.flax)), (), (*keywords, *_common(taken)))
+    redrawn = redrawn and {name: _at_own_row(made, given.get("padding_idx")) for name, made in redrawn.items()}
     return code("port.nn.redrawn(layer, drawn, rngs=rngs)", layer=made_so, drawn=redrawn) if redrawn else made_so
+
+
+def _at_own_row(drawn: syntax.Expr, padding: syntax.Expr | None) -> syntax.Expr:
+    """How a table is drawn: the row of the padding is the one that the layer is told, whichever that is."""
+
+    def of(node: syntax.Node) -> syntax.Node:
+        match node:
+            case syntax.Subscript(syntax.Attribute(syntax.Name("jnp"), "s_"), place) if place == padding:
+                return syntax.Subscript(node.value, padding)
+        return node
+
+    return syntax.transformed(drawn, of) if isinstance(padding, syntax.Const) else drawn
 
 
 def _check_accepted(pair: LayerPair, taken: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
@@ -106,6 +119,11 @@ def function_form(module: Any) -> syntax.Expr:
     return syntax.Call(
         syntax.Name("partial"), (callee,), tuple(syntax.Keyword(name, value) for name, value in given.items())
     )
+
+
+def has_a_twin(module: Any) -> bool:
+    """Whether a module is a layer, whose twin is a module as well."""
+    return bool(pairs_of_torch(module)) and not is_function(module)
 
 
 def is_function(module: Any) -> bool:
@@ -190,9 +208,17 @@ def shortened(call: syntax.Call) -> syntax.Call:
         at_place = required and not keywords and name == positional[len(arguments)] and name != "kernel_size"
         if name is not None and at_place and name != "rngs":
             arguments.append(keyword.value)
-        elif parameter is None or required or not _is_default(keyword.value, parameter.default):
+        elif parameter is None or required or not _is_default(keyword.value, _default_of(parameter)):
             keywords.append(keyword)
     return syntax.Call(call.func, (*call.args, *arguments), tuple(keywords))
+
+
+def _default_of(parameter: inspect.Parameter) -> Any:
+    """What a parameter is worth by itself; of nnx.ConvTranspose, None for strides and a dilation is 1."""
+    return 1 if parameter.default is None and parameter.name in _ONE else parameter.default
+
+
+_ONE = ("strides", "kernel_dilation")
 
 
 def _short_size(keyword: syntax.Keyword, made: type) -> syntax.Keyword:
@@ -269,6 +295,8 @@ def _is_default(value: syntax.Expr, default: Any) -> bool:
         given = worth(value)
     except ValueError:
         return False
+    if default == "VALID":  # of a padding: none
+        return not np.any(given)
     if isinstance(given, tuple) and isinstance(default, int) and not isinstance(default, bool):
         return all(item == default for item in given)
     return type(given) is type(default) and bool(given == default)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from port.translation.frontend.construction.function_trees import source_tree
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, code, literal, worth
 from port.translation.structure.anti_unify import Difference, Holes
@@ -253,12 +253,8 @@ def by_name_alone(cls: Any) -> set[str]:
 @cache
 def _constructions(cls: Any) -> dict[str, ast.Call]:
     """``self.name = Something(…)`` in the original's constructor: name → the call."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls.__init__)))  # type: ignore[misc]
-    except (OSError, TypeError, SyntaxError):
-        return {}
     found: dict[str, ast.Call] = {}
-    for node in ast.walk(tree):
+    for node in ast.walk(source_tree(cls.__init__)):
         match node:
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=ast.Call() as call):
                 found.setdefault(name, call)

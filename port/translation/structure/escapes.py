@@ -9,8 +9,9 @@ from typing import Any
 from port.translation.ir import syntax
 from port.translation.ir.expr import literal, values_in
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import ScopeEnter, ScopeExit, each_value
+from port.translation.ir.graph import each_value
 from port.translation.ir.lowered import Assignment, LoweredGraph, LoweredStep, Scan
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 
 Around = tuple[tuple[FunctionType, int], ...]
 """The calls of functions that a step stands in, from outside in."""

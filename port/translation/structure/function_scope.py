@@ -26,7 +26,8 @@ from port.translation.ir.origin import (
 )
 from port.translation.ir.origin_expression import expression_of, leaves_of, read_length
 from port.translation.ir.origin_numbers import origin_of, plain
-from port.translation.structure.call_tree import FunctionCall
+from port.translation.structure.call_tree import Call
+from port.translation.structure.original_tensors import held_tensor
 from port.translation.structure.scope import Scope
 from port.translation.structure.unreachable import Unreachable
 
@@ -40,9 +41,7 @@ class FunctionScope(Scope):
     module holds cannot be written.
     """
 
-    def __init__(
-        self, call: FunctionCall, lowered: LoweredGraph, tree: ModuleTree, functions: Collection[str] = ()
-    ) -> None:
+    def __init__(self, call: Call, lowered: LoweredGraph, tree: ModuleTree, functions: Collection[str] = ()) -> None:
         super().__init__(call, lowered, tree, functions)
         self.given: dict[Origin, ParameterOf] = {}
         self.held: dict[syntax.Expr, str] = {}
@@ -133,7 +132,30 @@ class FunctionScope(Scope):
     def _array_called(self, variable: str) -> tuple[Value, Layout] | None:
         """The array that a variable holds: the original gives a function all its parameters, read or not."""
         value = self.lowered.values.get(self.bound.get(variable, ""))
+        if variable not in self.bound and variable not in self.lengths:
+            parameter = next((name for name, own in self.parameters.items() if own == syntax.Name(variable)), None)
+            value = None if parameter is None else held_tensor(self.call, self.lowered, parameter.lstrip("*"))
         return None if value is None or value.shape is None else (value, self.lowered.layouts[value])
+
+
+class MethodScope(FunctionScope):
+    """The names, while the body of a method, or of a module within, is written.
+
+    A number that only the module holds is written as there.
+    """
+
+    def resolved(self, expression: syntax.Expr) -> syntax.Expr:
+        """An expression with the names that the values have at this moment, the parameters' numbers too."""
+        known = syntax.transformed(expression, self._given)
+        return syntax.transformed(Scope.resolved(self, known), self._said)
+
+    def _number(self, node: syntax.Const, origin: Origin) -> syntax.Expr:
+        """A number as the method says it, if it is an argument's or a length of one, or worked out from such alone."""
+        leaves = list(leaves_of(origin))
+        for each in leaves:
+            if isinstance(each, ShapeRead):
+                self._need(each.variable)
+        return node if any(map(_is_of_a_module, leaves)) else super()._number(node, origin)
 
 
 def _settled(node: syntax.Node) -> syntax.Node:

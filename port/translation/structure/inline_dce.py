@@ -24,6 +24,8 @@ class Made:
         inside: values from outside that its rounds read.
         acts: whether it may do more than make its results, as a call that writes to a buffer does.
         keys: of what only takes a part of what a call gives: the part's, from outside in.
+        outer: where it stands in another function that is written out: the statements that call that one, the innermost
+            first.
     """
 
     results: Any
@@ -35,6 +37,7 @@ class Made:
     inside: tuple[str, ...] = ()
     acts: bool = False
     keys: tuple[Any, ...] = ()
+    outer: tuple[Statement, ...] = ()
 
     @property
     def reads(self) -> list[str]:

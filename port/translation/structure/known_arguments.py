@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,11 @@ def _merged(value: Any, known: Any) -> Any:
     return known if origin_of(known) is not None and is_same(plain(value), plain(known)) else value
 
 
+def _class_given(cls: Any, given: Mapping[str, Any]) -> Any:
+    """The class whose constructor takes what is given: a layer's own, or torch's that its constructor calls."""
+    return next(base for base in cls.__mro__ if given.keys() <= inspect.signature(base.__init__).parameters.keys())
+
+
 def _switched(
     pair: LayerPair, anew: Any, given: Mapping[str, Any], name: str, arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -45,7 +51,7 @@ def _switched(
     flag = given[name]
     others = {other: plain(value) for other, value in given.items()}
     try:
-        other = constructed_on_meta(lambda: type(anew)(**{**others, name: not flag}))()
+        other = constructed_on_meta(lambda: _class_given(type(anew), others)(**{**others, name: not flag}))()
         changed = pair.arguments(other)
     except Exception:  # torch may not take it
         return {}

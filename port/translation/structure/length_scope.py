@@ -48,9 +48,12 @@ class LengthScope:
         self.given_at: dict[str, int] = {}
         self.unsaid: set[str] = set()
 
-    def name_lengths(self, place: SourceLocation | None) -> list[syntax.Stmt]:
-        """``B, T, C = x.shape``, where the original says so before what stands at a place, or before it ends."""
-        found: list[syntax.Stmt] = []
+    def name_lengths(self, place: SourceLocation | None) -> list[tuple[syntax.Stmt, SourceLocation]]:
+        """``B, T, C = x.shape``, where the original says so before what stands at a place, or before it ends.
+
+        Each is given with the original's line that it is of.
+        """
+        found: list[tuple[syntax.Stmt, SourceLocation]] = []
         for statement in self.lengths.due(place):
             called = own_name(statement.tensor)
             value = self.lowered.values.get(self.bound.get(called, ""))
@@ -62,7 +65,7 @@ class LengthScope:
             layout, array = self.lowered.layouts[tensor], self.names[value.name]
             made = self.lengths.take(statement, array, tensor, layout, value.name, lambda name: self._is_free(name, ""))
             if made is not None:
-                found.append(made)
+                found.append((made, statement.place))
                 for name in names_in(made):
                     if name in self.lengths:
                         self._unbind(name)
@@ -145,7 +148,7 @@ class LengthScope:
         made = self.lengths.of_product(value.length)
         made = length(value.length, read) if made is None else self._with_names(made)
         if made is None:
-            raise LostLength(self.call.path, f"needs the length {value.length}", value.length)
+            raise LostLength(self.call.key, f"needs the length {value.length}", value.length)
         return made
 
     def _note_parameter(self, name: str) -> None:

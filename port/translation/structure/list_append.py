@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
 from collections import Counter
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from port.translation.frontend.construction.function_trees import source_tree
 from port.translation.ir import syntax
 
 N = TypeVar("N", bound=syntax.Node)
@@ -16,19 +15,20 @@ N = TypeVar("N", bound=syntax.Node)
 _FEWEST = 3
 
 
-def grown(statements: list[syntax.Stmt], cls: type, taken: set[str]) -> list[syntax.Stmt]:
+def grown(statements: list[syntax.Stmt], original: Any, taken: set[str], fewest: int = _FEWEST) -> list[syntax.Stmt]:
     """``features.append(self.layer2(features))`` for ``y = self.layer2([x])``, ``z = self.layer3([x, y])``, …
 
     Args:
         statements: of a body, what it returns included.
-        cls: the original's, whose ``forward`` may call the list by a name.
+        original: the original's function, which may call the list by a name.
         taken: names that stand for something else.
+        fewest: times that it has to grow, and be read, to be said so; two or more.
     """
     with_lists = [number for number, statement in enumerate(statements) if _has_list(statement)]
-    for start in with_lists[: 1 - _FEWEST]:
-        growing = _Growing(list_name(cls, taken))
+    for start in with_lists[: 1 - fewest]:
+        growing = _Growing(list_name(original, taken))
         made = [step for statement in statements[start:] for step in growing.taken_in(statement)]
-        if not growing.broken and growing.steps >= _FEWEST:
+        if not growing.broken and growing.steps >= fewest:
             return [*statements[:start], *_appended(made, growing.name)]
     return statements
 
@@ -37,18 +37,23 @@ def _has_list(statement: syntax.Stmt) -> bool:
     return any(isinstance(node, syntax.List) for node in syntax.walk(statement))
 
 
-def list_name(cls: type, taken: set[str]) -> str:
-    """What the original's ``forward`` calls the only list that it appends to; ``collected`` where that is not told."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls.forward)))  # type: ignore[attr-defined]
-    except (OSError, TypeError, SyntaxError, AttributeError):
-        tree = ast.Module([], [])
+def list_name(original: Any, taken: set[str]) -> str:
+    """What a function of the original's calls the only list that it appends to; ``collected`` where that is unclear."""
+    name = appended_list(original, taken)
+    return _free("collected", taken) if name is None else name
+
+
+def appended_list(original: Any, taken: set[str]) -> str | None:
+    """What a function of the original's calls the only list that it appends to; None where there is no such one."""
     found = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(source_tree(original)):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):
                 found.add(name)
-    name = found.pop() if len(found) == 1 else "collected"
+    return _free(found.pop(), taken) if len(found) == 1 else None
+
+
+def _free(name: str, taken: set[str]) -> str:
     while name in taken:
         name = f"{name}_"
     return name

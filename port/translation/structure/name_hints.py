@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Collection
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from port.pairs.registry import imports_of_registered
 from port.translation.ir import syntax
-from port.translation.ir.graph import Value
+from port.translation.ir.graph import Value, each_value
 from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.source_map import Statement
 
@@ -31,11 +32,12 @@ def own_name(parameter: str) -> str:
     return f"{parameter}_" if is_reserved(parameter) else parameter
 
 
-def hints(made: list[Made]) -> None:
+def hints(made: list[Made], read: Collection[str] = ()) -> None:
     """Give each item of a run the names of the statement that it ends.
 
     Args:
         made: the items; their ``names`` are filled: value → name.
+        read: the values that are read behind them.
     """
     main = [item for item in made if not item.keys]
     for number, item in enumerate(main):
@@ -48,6 +50,35 @@ def hints(made: list[Made]) -> None:
                 _name_each(_run_up_to(main, number), statement)
             else:
                 _name_item(item, _parts_of(item, made), statement)
+    for number, item in enumerate(main):
+        name = _name_of_call(main, number, read)
+        if name is not None:
+            _name(item.results, name, item.names)
+
+
+def _name_of_call(main: list[Made], number: int, read: Collection[str]) -> str | None:
+    """What is given the result of a function that is written out, which an item is; None for any other item.
+
+    It is the last item of the call, and the only one of it that is read behind it.
+    """
+    item, behind = main[number], main[number + 1 :]
+    if any(statement.in_loop for statement in (item.statement, *item.outer) if statement is not None):
+        return None  # where a round ends, its lines do not say
+    for statement in reversed(item.outer):
+        if not isinstance(statement.targets, str) or statement.taken or (behind and _is_of(behind[0], statement)):
+            continue
+        first = number
+        while first > 0 and _is_of(main[first - 1], statement):
+            first -= 1
+        inside = {value.name for each in main[first:number] for value in each_value(each.results)}
+        if not inside & {*read, *(name for each in behind for name in each.reads)}:
+            return statement.targets
+    return None
+
+
+def _is_of(item: Made, statement: Statement) -> bool:
+    """Whether an item stands in a statement, or in a function that is called there."""
+    return statement in (item.statement, *item.outer)
 
 
 def _run_up_to(main: list[Made], number: int) -> list[Made]:
@@ -81,7 +112,7 @@ def _name_item(item: Made, parts: list[Made], statement: Statement) -> None:
             named = [statement.parts.get((statement.targets, (place,))) for place in range(len(item.results))]
             _name(item.results, tuple(named), item.names)
         return
-    if isinstance(statement.targets, str) and not statement.taken:
+    if (isinstance(statement.targets, str) and not statement.taken) or isinstance(item.results, tuple):
         _name(item.results, statement.targets, item.names)
     for part in parts:
         match statement.targets:
@@ -91,6 +122,8 @@ def _name_item(item: Made, parts: list[Made], statement: Statement) -> None:
                 _name(part.results, statement.parts.get((name, part.keys)), part.names)
             case tuple() as names if len(part.keys) == 1 and part.keys[0] in range(len(names)):
                 _name(part.results, names[part.keys[0]], part.names)
+            case tuple() as names if isinstance(item.results, tuple):
+                _name(part.results, statement.parts.get((names[part.keys[0]], part.keys[1:])), part.names)
 
 
 def _begins_anew(made: list[Made], number: int) -> bool:
@@ -106,7 +139,10 @@ def _place(item: Made) -> SourceLocation | None:
 
 
 def _kind(item: Made) -> syntax.Expr:
-    """What is done, whatever it is done to: with which weights, and to which values."""
+    """What is done, whatever it is done to: with which weights, and to which values; of a module, that it is called."""
+    match item.expression:
+        case syntax.Call(syntax.Attr(path, attribute)):
+            return syntax.Attr(_DIGITS.sub("", path), _DIGITS.sub("", attribute))
 
     def of(node: syntax.Node) -> syntax.Node:
         match node:
@@ -141,9 +177,50 @@ def _name(results: Any, targets: Any, names: dict[str, str]) -> None:
             pass
 
 
+_MOVES = ("expand_dims", "broadcast_to", "swapaxes", "moveaxis", "transpose", "squeeze", "astype")
+"""Functions whose result holds what they are given, otherwise arranged."""
+
+
+def _parameter_moved(expression: syntax.Expr) -> syntax.Attr | None:
+    """The parameter of which an expression is another arrangement: ``jnp.expand_dims(self.latents[...], 0)``."""
+    match expression:
+        case syntax.Call(syntax.Attribute(attr=name), (inner, *_)) if name in _MOVES:
+            return inner if isinstance(inner, syntax.Attr) else _parameter_moved(inner)
+        case syntax.Subscript(syntax.Attr() as inner, syntax.Const(value)) if value is ...:
+            return inner
+    return None
+
+
+_MADE_BY = {
+    "reshape": "reshaped",
+    "transpose": "transposed",
+    "matrix_transpose": "transposed",
+    "swapaxes": "swapped",
+    "moveaxis": "moved",
+    "expand_dims": "expanded",
+    "broadcast_to": "broadcast",
+    "squeeze": "squeezed",
+    "concatenate": "joined",
+    "stack": "stacked",
+    "repeat": "repeated",
+    "tile": "tiled",
+    "pad": "padded",
+    "flip": "flipped",
+    "roll": "rolled",
+    "take": "taken",
+    "take_along_axis": "gathered",
+    "where": "chosen",
+    "astype": "cast",
+}
+"""What an array is that an operator made: ``reshaped``, where the operator is a verb."""
+
+
 def plain_name(expression: syntax.Expr) -> str:
-    """A name for what has none: what it is called by, or the operator's."""
-    match expression.func if isinstance(expression, syntax.Call) else expression:
+    """A name for what has none: what it is called by, that of a parameter which is only moved, or the operator's."""
+    moved = _parameter_moved(expression)
+    match expression.func if isinstance(expression, syntax.Call) and moved is None else moved or expression:
+        case syntax.Attr(_, str(name)) if name:
+            found = name
         case syntax.Item(_, syntax.Const(str(key))):
             found = key
         case syntax.Item(tree):
@@ -151,7 +228,7 @@ def plain_name(expression: syntax.Expr) -> str:
         case syntax.Attr(path):
             found = path.rpartition(".")[2]
         case syntax.Attribute(attr=name):
-            found = {"reshape": "reshaped", "transpose": "transposed", "swapaxes": "swapped"}.get(name, name)
+            found = _MADE_BY.get(name, name)
         case _:
             found = "value"
     return found if found.isidentifier() and not is_reserved(found) else "value"

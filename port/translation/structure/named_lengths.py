@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from port.translation.ir import syntax
@@ -149,7 +150,13 @@ class NamedLengths:
             name = next((name for name, known in self._named.items() if _is(known.size, part)), None)
             return None if name is None else code(name)
 
-        return length(formula, read) if isinstance(formula, str) else None
+        made = length(formula, read) if isinstance(formula, str) else None
+        if made is None or not _PRODUCT.fullmatch(str(formula)):
+            return made
+        # torch writes the factors in an order of its own.
+        order = {name: place for place, name in enumerate(self._named)}
+        factors = sorted(_factors(made), key=lambda each: order.get(syntax.source(each), -1))
+        return reduce(lambda left, right: syntax.BinOp(left, "*", right), factors)
 
     def of_product(self, formula: Size) -> syntax.Expr | None:
         """A free length in the names, if it is one of them, or a product of them."""
@@ -158,6 +165,13 @@ class NamedLengths:
     def array_of(self, name: str) -> str | None:
         """The array whose length a name stands for."""
         return next((known.value for text, known in self._named.items() if _variable(text) == name), None)
+
+
+def _factors(product: syntax.Expr) -> list[syntax.Expr]:
+    match product:
+        case syntax.BinOp(left, "*", right):
+            return [*_factors(left), *_factors(right)]
+    return [product]
 
 
 def _variable(text: str) -> str:

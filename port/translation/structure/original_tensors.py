@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import LayerCall, Operation, ScopeEnter, ScopeExit, Value, each_step, each_value
+from port.translation.ir.graph import LayerCall, Operation, Value, each_step, each_value
 from port.translation.ir.lowered import LoweredGraph
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.call_tree import Call, FunctionCall
 from port.translation.structure.source_map import statement_at
@@ -28,12 +29,25 @@ def given_tensor(call: Call, lowered: LoweredGraph, parameter: str, array: Value
     return found[0] if len(found) == 1 and _is_of(found[0], array, lowered) else None
 
 
+def held_tensor(call: Call, lowered: LoweredGraph, parameter: str) -> Value | None:
+    """The tensor of a module's that a parameter was given; None where that is none, or has no axes of its own.
+
+    Args:
+        call: of the function.
+        lowered: the run.
+        parameter: its name.
+    """
+    found = [tensor for tensor in _given(call, lowered, parameter) if isinstance(tensor, Value)]
+    is_held = len(found) == 1 and found[0] in lowered.graph.held and found[0] in lowered.layouts
+    return found[0] if is_held and lowered.layouts[found[0]].folded is None else None
+
+
 def _given(call: Call, lowered: LoweredGraph, parameter: str) -> Iterator[Any]:
     for step in each_step(lowered.graph.steps):
         match step:
             case FunctionEnter() if isinstance(call, FunctionCall) and step.call == call.enter.call:
                 yield step.arguments.get(parameter)
-            case ScopeEnter() if not isinstance(call, FunctionCall) and step.path == call.path:
+            case ScopeEnter() if not isinstance(call, FunctionCall) and step.key == call.key:
                 yield step.arguments.get(parameter)
 
 

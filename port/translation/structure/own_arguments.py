@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from port.translation.frontend.construction import Construction
 from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.ir import syntax
-from port.translation.ir.expr import NoSource, code, literal
+from port.translation.ir.expr import NoSource, code, dotted, literal
 from port.translation.ir.module_tree import ModuleTree, attribute_held, identifier
 from port.translation.ir.number import is_same
 from port.translation.ir.origin import (
@@ -28,12 +28,12 @@ from port.translation.ir.origin import (
 )
 from port.translation.ir.origin_expression import expression_of, leaves_of, read_length, value_of, with_leaves
 from port.translation.ir.origin_numbers import origin_of, plain
-from port.translation.structure.body import Body
 from port.translation.structure.ctor_args import OPTIONS
 from port.translation.structure.handed_arguments import HandedArguments
 from port.translation.structure.init_inference.table_formulas import worked_out_table
 from port.translation.structure.name_hints import is_reserved
 from port.translation.structure.number_forms import of_literals, without_double_minus
+from port.translation.structure.written_body import Body
 
 N = TypeVar("N", bound=syntax.Node)
 OwnArgument = tuple[type, str]
@@ -99,9 +99,8 @@ class OwnArguments:
         found: dict[str, syntax.Expr] = {}
         for name, value in self._known.arguments[path].items():
             if is_configuration(value):
-                origin = self._known.objects(value)
-                if origin is not None or not path:
-                    found[name] = syntax.Const(Configuration(type(value), value), origin=origin)
+                if self._is_given(path, value):
+                    found[name] = syntax.Const(Configuration(type(value), value), origin=self._known.objects(value))
                 continue
             try:
                 found[name] = literal(value)
@@ -198,6 +197,10 @@ class OwnArguments:
                 return None
             owner, value = self._argument(path, argument)
             name = _first_name(argument)
+            assert self._known is not None
+            configuration = self._known.arguments[path][name]
+            if is_configuration(configuration) and not self._is_given(path, configuration):
+                return literal(value)
             if name in OPTIONS or is_reserved(name):
                 return None
             if owner in self._fixed:
@@ -207,6 +210,10 @@ class OwnArguments:
 
         made = expression_of(origin, leaf)
         return made if free else None
+
+    def _is_given(self, path: str, configuration: Any) -> bool:
+        """Whether the code around the module at a path has a configuration, to give it to its constructor."""
+        return not path or (self._known is not None and self._known.objects(configuration) is not None)
 
     def _kept(self, path: str, origin: Origin) -> Origin | None:
         """What the constructor of a module has made an attribute of, ``self.rate = config.rate``."""
@@ -287,7 +294,10 @@ class OwnArguments:
         return is_same(value_of(with_leaves(node.origin, now)), node.value)
 
     def _as_long(self, path: str, node: syntax.Call) -> syntax.Node:
-        """A list of equal items as long as an argument says: ``nnx.List([Block(dim) for _ in range(depth)])``."""
+        """A list as long as an argument says, ``nnx.List([Block(dim) for _ in range(depth)])``.
+
+        Its first item may be another one of its class: ``nnx.List([Block(n, dim), *[Block(dim, dim) for _ in …]])``.
+        """
         assert self._known is not None
         match node:
             case syntax.Call(syntax.Attribute(attr="List"), (syntax.List((syntax.Call() as first, *others)),), ()):
@@ -301,11 +311,32 @@ class OwnArguments:
             for count in self._known.repeats.get(self._known.constructors[path], ())
             if count == 1 + len(others) and (origin := origin_of(count)) is not None
         ]
-        if any(item != first for item in others) or len(set(counts)) != 1 or counts[0] is None:
+        if len(set(counts)) != 1 or counts[0] is None:
             return node
-        loop = syntax.Comprehension(syntax.Name("_"), syntax.Call(syntax.Name("range"), (counts[0],)))
-        many = syntax.ListComp(first, (loop,))
-        return syntax.Call(node.func, (many,) if is_list else (syntax.Starred(many),))
+        if all(item == first for item in others):
+            many = _many(first, counts[0])
+            return syntax.Call(node.func, (many,) if is_list else (syntax.Starred(many),))
+        if any(item != others[0] for item in others) or not _is_first_of(first, others[0], len(others)):
+            return node
+        items = first, syntax.Starred(_many(others[0], syntax.BinOp(counts[0], "-", syntax.Const(1))))
+        return syntax.Call(node.func, (syntax.List(items),) if is_list else items)
+
+
+def _many(item: syntax.Expr, count: syntax.Expr) -> syntax.ListComp:
+    """``[item for _ in range(count)]``."""
+    loop = syntax.Comprehension(syntax.Name("_"), syntax.Call(syntax.Name("range"), (count,)))
+    return syntax.ListComp(item, (loop,))
+
+
+def _is_first_of(first: syntax.Expr, other: syntax.Expr, count: int) -> bool:
+    """Whether a list begins with one item, and goes on with others of the same class of the original's.
+
+    ``Block`` and ``Block2`` are two that are written for one class. A list of two sizes says nothing of how it goes on.
+    """
+    if not (isinstance(first, syntax.Call) and isinstance(other, syntax.Call)):
+        return False
+    one, two = dotted(first.func), dotted(other.func)
+    return one.rstrip("0123456789") == two.rstrip("0123456789") and (one != two or count > 1)
 
 
 def _first_name(argument: str) -> str:

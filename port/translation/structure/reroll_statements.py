@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from port.translation.ir import syntax
+from port.translation.ir.expr import names_in
 from port.translation.structure.anti_unify import Differ, Holes, numbered, unified
+from port.translation.structure.loop_names import Names
+from port.translation.structure.name_hints import is_reserved
 
 _LONGEST = 8
 _PLACE = numbered(0)
 """Stands for the number of the round: as the index of an item, or by itself."""
+_UNNAMED: Mapping[str, Names] = {}
+_BACK = "back from "
+"""Begins the name of what stands for a number that each round has lower by one; the first round's follows."""
 
 
 Lengths = Mapping[syntax.Expr, int]
@@ -18,40 +24,50 @@ Lengths = Mapping[syntax.Expr, int]
 
 
 def rolled(
-    statements: Sequence[syntax.Stmt], lengths: Lengths, taken: set[str], counted: Collection[syntax.Expr] = ()
+    statements: Sequence[syntax.Stmt],
+    lengths: Lengths,
+    taken: set[str],
+    counted: Collection[syntax.Expr] = (),
+    names: Mapping[str, Names] = _UNNAMED,
 ) -> list[syntax.Stmt]:
     """``for layer in self.layers: x = layer(x)`` for ``x = self.layers[0](x)``, ``x = self.layers[1](x)``, …
 
     What differs may also be the index by itself (``for i, layer in enumerate(self.layers)``), and may be of several
-    lists (``for norm, layer in zip(self.norms, self.layers)``). All else is the same in each round, so that the loop
-    does what the statements did.
+    lists (``for norm, layer in zip(self.norms, self.layers)``), of which some are gone through from their ends
+    (``zip(self.ups, reversed(skips))``). All else is the same in each round, so that the loop does what the statements
+    did.
 
     Args:
         statements: of a body.
-        lengths: of the lists that ``self`` holds.
+        lengths: of the lists that ``self`` and variables hold.
         taken: names that stand for something else.
         counted: lists that are as long as an argument says: what is done with the only item of one is a loop, too.
+        names: what the original calls their items, as `loop_names` gives them.
     """
     made: list[syntax.Stmt] = []
     number = 0
     while number < len(statements):
         found = _repeat(statements, number, lengths) or _single(statements[number], lengths, counted)
         if found is None:
-            made.append(_with_loops_inside(statements[number], lengths, taken, counted))
+            made.append(_with_loops_inside(statements[number], lengths, taken, counted, names))
             number += 1
             continue
-        made.append(_loop(found, lengths, taken))
+        made.append(_loop(found, lengths, taken, names))
         number += len(found.block) * found.rounds
     return made
 
 
 def _with_loops_inside(
-    statement: syntax.Stmt, lengths: Lengths, taken: set[str], counted: Collection[syntax.Expr]
+    statement: syntax.Stmt,
+    lengths: Lengths,
+    taken: set[str],
+    counted: Collection[syntax.Expr],
+    names: Mapping[str, Names],
 ) -> syntax.Stmt:
     """A statement with the loops in its branches."""
     if not isinstance(statement, syntax.If):
         return statement
-    body, orelse = (tuple(rolled(part, lengths, taken, counted)) for part in (statement.body, statement.orelse))
+    body, orelse = (tuple(rolled(part, lengths, taken, counted, names)) for part in (statement.body, statement.orelse))
     return replace(statement, body=body, orelse=orelse)
 
 
@@ -77,12 +93,13 @@ def _repeat(statements: Sequence[syntax.Stmt], start: int, lengths: Lengths) -> 
         if not any(_reads_first_item(statement, lengths) for statement in first):
             continue
         block, rounds = _in_round(first, statements[start + period : start + 2 * period], 1), 1
-        lists = () if block is None else _lists_of(block, lengths)
-        if block is None or not lists:
+        if block is None:
             continue
         while _in_round(first, statements[start + period * rounds : start + period * (rounds + 1)], rounds) == block:
             rounds += 1
-        return _Repeat(block, rounds, lists)
+        lists = _lists_of(block, lengths, rounds)
+        if lists:
+            return _Repeat(block, rounds, lists)
     return None
 
 
@@ -112,10 +129,21 @@ def _list_of(node: syntax.Node, index: syntax.Expr) -> syntax.Expr | None:
     return None
 
 
+def _backwards_of(node: syntax.Node) -> tuple[syntax.Expr, int] | None:
+    """``reversed(skips)`` for an item of it that is the next from the end, and how many items there are."""
+    match node:
+        case syntax.Subscript(value, syntax.Hole(name)) if name.startswith(_BACK):
+            return syntax.Call(syntax.Name("reversed"), (value,)), int(name.removeprefix(_BACK)) + 1
+    return None
+
+
 def _in_round(
     first: Sequence[syntax.Stmt], other: Sequence[syntax.Stmt], number: int
 ) -> tuple[syntax.Stmt, ...] | None:
-    """The first round with `_PLACE` where another round has its number in place of 0; None if more differs."""
+    """The first round with `_PLACE` where another round has its number in place of 0; None if more differs.
+
+    Where it has a number that is as much lower, there is a hole that says from which number the rounds count down.
+    """
     if len(other) < len(first):
         return None
     holes = Holes()
@@ -123,45 +151,106 @@ def _in_round(
         block = tuple(unified(pair, holes) for pair in zip(first, other, strict=True))
     except Differ:
         return None
-    differ = [hole.values for hole in holes.found]
-    return block if differ == [(0, number)] and all(type(value) is int for value in differ[0]) else None
+    instead: dict[syntax.Hole, syntax.Hole] = {}
+    for place, hole in enumerate(holes.found):
+        one, another = hole.values
+        if type(one) is not int or type(another) is not int or abs(another - one) != number:
+            return None
+        if another > one > 0:
+            return None
+        instead[numbered(place)] = _PLACE if another > one else syntax.Hole(f"{_BACK}{one}")
+    if list(instead.values()).count(_PLACE) != 1:
+        return None
+
+    def of(node: syntax.Node) -> syntax.Node:
+        return instead[node] if isinstance(node, syntax.Hole) and node in instead else node
+
+    return tuple(syntax.transformed(statement, of) for statement in block)
 
 
-def _lists_of(block: Sequence[syntax.Stmt], lengths: Lengths) -> tuple[syntax.Expr, ...]:
-    found = [_list_of(node, _PLACE) for node in syntax.walk(*block)]
-    return tuple(dict.fromkeys(of for of in found if of is not None and of in lengths))
+def _lists_of(block: Sequence[syntax.Stmt], lengths: Lengths, rounds: int) -> tuple[syntax.Expr, ...]:
+    """What the rounds go through; nothing where a number that counts down is no place in a list that ends with them."""
+    found: list[syntax.Expr] = []
+    placed = 0
+    # What the rounds themselves append to is shorter where the loop begins.
+    appended = {
+        node.func.value
+        for node in syntax.walk(*block)
+        if isinstance(node, syntax.Call) and isinstance(node.func, syntax.Attribute) and node.func.attr == "append"
+    }
+    for node in syntax.walk(*block):
+        ahead, back = _list_of(node, _PLACE), _backwards_of(node)
+        if ahead is not None and ahead in lengths and ahead not in appended:
+            found.append(ahead)
+        elif back is not None and isinstance(node, syntax.Subscript) and back[1] == lengths.get(node.value) == rounds:
+            found.append(back[0])
+            placed += 1
+    counted_down = [node for node in syntax.walk(*block) if isinstance(node, syntax.Hole) and node != _PLACE]
+    return tuple(dict.fromkeys(found)) if placed == len(counted_down) else ()
 
 
 def _item_name(of: syntax.Expr) -> str:
-    """``layer`` for an item of ``self.layers``."""
+    """``layer`` for an item of ``self.layers``, or of some of them."""
     match of:
-        case syntax.Attribute(attr=name) | syntax.Subscript(slice=syntax.Const(str() as name)):
+        case syntax.Call(syntax.Name("reversed"), (whole,)) | syntax.Subscript(whole, syntax.Slice()):
+            return _item_name(whole)
+        case syntax.Attribute(attr=name) | syntax.Subscript(slice=syntax.Const(str() as name)) | syntax.Name(name):
             return name[:-1] if name.endswith("s") and len(name) > 2 and name[:-1].isidentifier() else "layer"
     return "layer"
 
 
-def _loop(repeat: _Repeat, lengths: Lengths, taken: set[str]) -> syntax.Stmt:
+def _loop(repeat: _Repeat, lengths: Lengths, taken: set[str], originals: Mapping[str, Names]) -> syntax.Stmt:
     names: dict[syntax.Expr, str] = {}
     for of in repeat.lists:
-        names[of] = _free_name(_item_name(of), {*taken, *names.values()})
+        own = originals.get(syntax.source(of), "self")
+        wanted = _item_name(of) if isinstance(own, tuple) or is_reserved(own) else own
+        names[of] = _free_name(wanted, {*taken, *names.values()})
     index = syntax.Name(_free_name("i", {*taken, *names.values()}))
 
     def written(node: syntax.Node) -> syntax.Node:
-        of = _list_of(node, index)  # the innermost is replaced first: the index stands there already
+        back = _backwards_of(node)
+        of = _list_of(node, index) if back is None else back[0]  # the innermost is replaced first: so is the index
         return syntax.Name(names[of]) if of in names else index if node == _PLACE else node
 
     block = tuple(syntax.transformed(statement, written) for statement in repeat.block)
+    parts: dict[str, tuple[str, ...]] = {}
+    for of, name in names.items():
+        own = originals.get(syntax.source(of), ())
+        others = {*taken, index.id, *names.values(), *(part for each in parts.values() for part in each)} - {name}
+        if isinstance(own, tuple) and (opened := _opened(block, name, own, others)) is not None:
+            block, parts[name] = opened, own
     items: list[syntax.Expr] = list(repeat.lists)
-    if repeat.rounds < min(lengths[of] for of in repeat.lists):
+    if repeat.rounds < min(lengths.get(of, repeat.rounds) for of in repeat.lists):
         items[0] = syntax.Subscript(items[0], syntax.Slice(upper=syntax.Const(repeat.rounds)))
-    target: syntax.Expr = syntax.Name(names[repeat.lists[0]])
+    targets = [_target(parts.get(names[of], names[of])) for of in repeat.lists]
+    target = targets[0]
     through = items[0]
     if len(items) > 1:
-        target = syntax.Tuple(tuple(syntax.Name(names[of]) for of in repeat.lists))
+        target = syntax.Tuple(tuple(targets))
         through = syntax.Call(syntax.Name("zip"), tuple(items))
     if any(node == index for node in syntax.walk(*block)):
         target, through = syntax.Tuple((index, target)), syntax.Call(syntax.Name("enumerate"), (through,))
     return syntax.For(target, through, block)
+
+
+def _opened(
+    block: tuple[syntax.Stmt, ...], item: str, own: tuple[str, ...], taken: set[str]
+) -> tuple[syntax.Stmt, ...] | None:
+    """A round in which the parts of an item have names: ``attend(x)`` for ``layer[0](x)``; None if it is read whole."""
+
+    def named(node: syntax.Node) -> syntax.Node:
+        match node:
+            case syntax.Subscript(syntax.Name(name), syntax.Const(int() as place)) if name == item and place < len(own):
+                return syntax.Name(own[place])
+        return node
+
+    made = tuple(syntax.transformed(statement, named) for statement in block)
+    is_free = bool(own) and not taken & {*own} and not any(map(is_reserved, own)) and len({*own}) == len(own)
+    return made if is_free and item not in names_in(*made) else None
+
+
+def _target(names: Names) -> syntax.Expr:
+    return syntax.Name(names) if isinstance(names, str) else syntax.Tuple(tuple(map(syntax.Name, names)))
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:
@@ -169,41 +258,3 @@ def _free_name(wanted: str, taken: set[str]) -> str:
     while wanted in taken:
         wanted = f"{wanted}_"
     return wanted
-
-
-def list_lengths(attributes: Mapping[str, syntax.Expr]) -> dict[syntax.Expr, int]:
-    """The lists that a module holds, and those in its dicts: as its own code reads each → how many items it has."""
-    return {
-        of: count
-        for name, value in attributes.items()
-        for of, count in _lengths(syntax.Attribute(syntax.Name("self"), name), value)
-    }
-
-
-def _lengths(of: syntax.Expr, value: syntax.Expr) -> Iterator[tuple[syntax.Expr, int]]:
-    match value:
-        case syntax.Call(syntax.Attribute(attr="frozen"), (made,)):
-            yield from _lengths(of, made)
-        case syntax.Call(syntax.Attribute(attr="List"), (syntax.List(items),)):
-            yield of, len(items)
-        case syntax.Call(syntax.Attribute(attr="Dict"), (syntax.Dict(keys, values),)):
-            for key, item in zip(keys, values, strict=True):
-                yield from _lengths(syntax.Subscript(of, key), item)
-
-
-def counted(attributes: Mapping[str, syntax.Expr]) -> list[syntax.Expr]:
-    """The lists that a module holds, and those in its dicts, which a comprehension makes."""
-    return [
-        of for name, value in attributes.items() for of in _counted(syntax.Attribute(syntax.Name("self"), name), value)
-    ]
-
-
-def _counted(of: syntax.Expr, value: syntax.Expr) -> Iterator[syntax.Expr]:
-    match value:
-        case syntax.Call(syntax.Attribute(attr="frozen"), (made,)):
-            yield from _counted(of, made)
-        case syntax.Call(syntax.Attribute(attr="List"), (syntax.ListComp(),)):
-            yield of
-        case syntax.Call(syntax.Attribute(attr="Dict"), (syntax.Dict(keys, values),)):
-            for key, item in zip(keys, values, strict=True):
-                yield from _counted(syntax.Subscript(of, key), item)

@@ -62,7 +62,8 @@ def without_unread_lengths(statements: tuple[syntax.Stmt, ...], returns: syntax.
             orelse = without_unread_lengths(statement.orelse, behind)
             if not body and not orelse:
                 continue
-            statement = syntax.If(statement.test, body, orelse) if body else _negated(statement.test, orelse)
+            if (body, orelse) != (statement.body, statement.orelse):
+                statement = syntax.If(statement.test, body, orelse) if body else _negated(statement.test, orelse)
         given = _named_by(statement)
         if given and not given & read:
             continue

@@ -56,14 +56,14 @@ def made_of_loop(scan: Scan, rounds: list[Made]) -> Made:
 
 
 def written_loop(
-    item: Made, scope: Scope, cls: type, statements: Callable[[Scope], list[syntax.Stmt]]
+    item: Made, scope: Scope, original: Any, statements: Callable[[Scope], list[syntax.Stmt]]
 ) -> tuple[syntax.Stmt, syntax.Expr]:
     """The function that does a round, and the expression that calls it.
 
     Args:
         item: the loop; what its results are to be called is noted down in it.
         scope: of the function around.
-        cls: the original's, whose ``forward`` may call the list of what the rounds give by a name.
+        original: the original's function, which may call the list of what the rounds give by a name.
         statements: writes what a round does, in a scope.
     """
     scan, call = item.scan, item.expression
@@ -86,7 +86,7 @@ def written_loop(
     for last, argument in zip(scan.last, arguments.carried, strict=True):
         item.names[last.name] = argument
     for value, expression in zip(scan.stacked, scan.given, strict=True):
-        item.names[value.name] = _list_name(expression, cls, hints)
+        item.names[value.name] = _list_name(expression, original, hints)
     if not scan.stateful:
         definition = _defined(function, arguments.taken, body, scan)
         return definition, replace(call, args=(function, *call.args[1:]))
@@ -165,8 +165,8 @@ def _hint(expression: syntax.Expr, hints: dict[str, str]) -> str | None:
     return hints.get(expression.name) if isinstance(expression, syntax.Use) else None
 
 
-def _list_name(expression: syntax.Expr, cls: type, hints: dict[str, str]) -> str:
-    name = list_name(cls, set())
+def _list_name(expression: syntax.Expr, original: Any, hints: dict[str, str]) -> str:
+    name = list_name(original, set())
     hint = _hint(expression, hints)
     return f"{hint}s" if hint is not None and name == "collected" else name
 

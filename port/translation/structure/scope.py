@@ -16,7 +16,7 @@ from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.new_axes import with_bracketed_axes
 from port.translation.ir.simplify import merged_subscripts, with_plain_axes, with_whole_lists
-from port.translation.structure.call_tree import Call, ModuleCall
+from port.translation.structure.call_tree import Call
 from port.translation.structure.inline_dce import Made
 from port.translation.structure.length_scope import LengthScope
 from port.translation.structure.name_hints import is_reserved, own_name, plain_name
@@ -112,8 +112,7 @@ class Scope(LengthScope):
 
     def _original(self) -> Any:
         """The function of the original's that the parameters are of."""
-        call = self.call
-        return type(call.module).forward if isinstance(call, ModuleCall) else call.function
+        return self.call.function
 
     def _bind_tree(self, parameter: str, expression: syntax.Expr, given: Any) -> None:
         match given:
@@ -177,14 +176,14 @@ class Scope(LengthScope):
         if isinstance(node, syntax.Attr):
             reached = self.tree.reach(self.call.path, node.path, node.attribute)
             if reached is None:
-                raise Unreachable(self.call.path, f"reads {node.path}")
+                raise Unreachable(self.call.key, f"reads {node.path}")
             return reached
         name = node.name
         value = self.lowered.values.get(name)
         if value is not None and value.shape is None:
             return self._length(value)
         if name not in self.names:
-            raise Unreachable(self.call.path, f"reads a value that it is not given: {name}")
+            raise Unreachable(self.call.key, f"reads a value that it is not given: {name}")
         self._note_parameter(name)
         return self.names[name]
 
@@ -237,7 +236,8 @@ class Scope(LengthScope):
                 case Value():
                     if tree.name not in self.last_use:
                         return syntax.Name("_")
-                    wanted = item.names.get(tree.name) or plain_name(item.expression)
+                    wanted = item.names.get(tree.name) or self._written_into(item.expression)
+                    wanted = wanted or plain_name(item.expression)
                     name = wanted
                     count = 2
                     while not self._is_free(name, tree.name):
@@ -256,8 +256,16 @@ class Scope(LengthScope):
             return None
         results = item.results
         if isinstance(results, dict):
-            raise Unreachable(self.call.path, "a dict is given by a module inside")
+            raise Unreachable(self.call.key, "a dict is given by a module inside")
         return target(results[0] if isinstance(results, tuple) and len(results) == 1 else results)
+
+    def _written_into(self, expression: syntax.Expr) -> str:
+        """What the array is called of which a part is given other values; empty for other expressions."""
+        match expression:
+            case syntax.Call(syntax.Attribute(syntax.Subscript(syntax.Attribute(syntax.Use(name), "at"), _), "set")):
+                called = self.names.get(name)
+                return called.id if isinstance(called, syntax.Name) else ""
+        return ""
 
     def _is_free(self, name: str | None, value: str) -> bool:
         if name is None or is_reserved(name) or name in self.kept or name in self.functions:

@@ -9,10 +9,10 @@ from port.translation.ir.expr import code, ref, renamed, values_in
 from port.translation.ir.graph import each_value
 from port.translation.ir.lowered import Assignment
 from port.translation.ir.module_tree import ModuleTree
-from port.translation.structure.body import Bodies
 from port.translation.structure.call_tree import FunctionCall, ModuleCall, Repeated
 from port.translation.structure.inline_dce import with_inlined
 from port.translation.structure.unreachable import Unreachable
+from port.translation.structure.written_body import Bodies
 
 IDENTITY = "jax.nn.identity"
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from itertools import zip_longest
 
-from port.translation.structure.body import Body
+from port.translation.ir import syntax
 from port.translation.structure.said_lengths import settled, without_unread_lengths
+from port.translation.structure.written_body import Body
 
 
-def with_lengths_settled(body: Body) -> Body:
-    """A body whose lengths are said in one way, and that names those alone that it reads."""
+def with_lengths_settled(body: Body, read: Collection[str] = ()) -> Body:
+    """A body whose lengths are said in one way, and that names those alone that it reads.
+
+    Args:
+        body: as it was written.
+        read: names that are read beside, as by conditions that it will stand behind.
+    """
     returns = None if body.returns is None else settled(body.returns)
-    statements = without_unread_lengths(tuple(map(settled, body.statements)), returns)
-    return replace(body, statements=statements, returns=returns, places=())
+    every = tuple(map(settled, body.statements))
+    places = {id(statement): place for statement, place in zip_longest(every, body.places)}
+    names = tuple(map(syntax.Name, sorted(read)))
+    statements = without_unread_lengths(every, syntax.Tuple((returns, *names)) if names and returns else returns)
+    return replace(
+        body, statements=statements, returns=returns, places=tuple(places.get(id(each)) for each in statements)
+    )

@@ -45,6 +45,26 @@ def statement_at(place: SourceLocation | None) -> Statement | None:
     return None if place is None else _statements(place.file).get(place.line)
 
 
+def outer_statements(place: SourceLocation | None, function: Any = None) -> tuple[Statement, ...]:
+    """The statements that call the functions which a line is in, the innermost first; the last is of a ``forward``.
+
+    Args:
+        place: of the line.
+        function: of which the last one is otherwise; nothing of what calls that one.
+    """
+    lines = () if place is None else (place, *place.around)
+    if function is not None:
+        own = next((number for number, line in enumerate(lines) if _is_within(line, function)), 0)
+        lines = lines[: own + 1]
+    return tuple(found for line in lines[1:] if (found := statement_at(line)) is not None)
+
+
+def _is_within(place: SourceLocation, function: Any) -> bool:
+    code = function.__code__
+    last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+    return bool(place.file == code.co_filename and code.co_firstlineno <= place.line <= last)
+
+
 @cache
 def _statements(file: str) -> dict[int, Statement]:
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Any
@@ -100,7 +101,7 @@ def merged_statements(groups: list[list[Any]], conditions: Conditions, holes: Ho
     rows: list[tuple[list[list[syntax.Stmt]], set[int]]] = []  # a statement of each group's instances; which groups
     for number, group in enumerate(groups):
         own = [[form.body.statements[k] for form in group] for k in range(len(group[0].body.statements))]
-        rows = _aligned(rows, own, number)
+        rows = aligned(rows, own, number)
     statements: list[syntax.Stmt] = []
     for made, whose in rows:
         trees = [tree for together in made for tree in together]
@@ -121,9 +122,21 @@ def _numbers(counts: list[int]) -> list[int]:
     return [number for number, count in enumerate(counts) for _ in range(count)]
 
 
-def _aligned(
+def alike(one: Sequence[syntax.Stmt], other: Sequence[syntax.Stmt]) -> bool:
+    """Whether statements are the same but for numbers."""
+    return list(map(_abstract, one)) == list(map(_abstract, other))
+
+
+def aligned(
     rows: list[tuple[list[list[syntax.Stmt]], set[int]]], own: list[list[syntax.Stmt]], number: int
 ) -> list[tuple[list[list[syntax.Stmt]], set[int]]]:
+    """Rows of statements, and those of one more group: as many as can be are one.
+
+    Args:
+        rows: a statement of each instance of the groups that have it, group by group, and which groups these are.
+        own: of each statement of the group's, that of each instance.
+        number: of the group.
+    """
     before = [_abstract(made[0][0]) for made, _ in rows]
     after = [_abstract(statements[0]) for statements in own]
     if not rows:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TypeVar, cast
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
-from port.translation.structure.body import Body
+from port.translation.structure.written_body import Body
 
 N = TypeVar("N", bound=syntax.Node)
 
@@ -16,9 +17,15 @@ _MODE = "deterministic"
 """What Flax's ``train()`` and ``eval()`` set."""
 
 
-def merged(training: Body, evaluation: Body) -> Body:
-    """One body: what only one mode does stands behind ``if not self.deterministic``."""
-    if _same(training, evaluation) or _same_but_for_dropout(training, evaluation):
+def merged(training: Body, evaluation: Body, idle: Collection[syntax.Expr] = ()) -> Body:
+    """One body: what only one mode does stands behind ``if not self.deterministic``.
+
+    Args:
+        training: the body in training.
+        evaluation: the body in evaluation.
+        idle: modules and methods that give what they are given, in evaluation: ``self.drop_path``.
+    """
+    if _same(training, evaluation) or _same_but_for_idle(training, evaluation, _Idle(idle)):
         return training
     parameters = tuple(dict.fromkeys((*training.parameters, *evaluation.parameters)))
     statements: list[syntax.Stmt] = []
@@ -27,7 +34,7 @@ def merged(training: Body, evaluation: Body) -> Body:
         if kind == "equal":
             statements += training.statements[i:j]
             continue
-        statements += _guarded(training.statements[i:j], evaluation.statements[k:end])
+        statements += _guarded(training.statements[i:j], evaluation.statements[k:end], _Idle(idle))
     returns = evaluation.returns
     if training.returns != evaluation.returns:
         given = syntax.Return(training.returns if training.returns is not None else syntax.Const(None))
@@ -39,14 +46,16 @@ def merged(training: Body, evaluation: Body) -> Body:
     return Body(parameters, tuple(statements), returns, modes=True)
 
 
-def _guarded(training: tuple[syntax.Stmt, ...], evaluation: tuple[syntax.Stmt, ...]) -> tuple[syntax.Stmt, ...]:
+def _guarded(
+    training: tuple[syntax.Stmt, ...], evaluation: tuple[syntax.Stmt, ...], idle: _Idle
+) -> tuple[syntax.Stmt, ...]:
     training = tuple(statement for statement in training if not isinstance(statement, syntax.Comment))
     evaluation = tuple(statement for statement in evaluation if not isinstance(statement, syntax.Comment))
     if not training and not evaluation:
         return ()
     if not training:
         return (syntax.If(_test(True), evaluation),)
-    if not evaluation and all(_only_drops(statement) for statement in training):
+    if not evaluation and all(map(idle.is_all, training)):
         return training
     return (syntax.If(_test(False), training, evaluation),)
 
@@ -59,34 +68,48 @@ def _same(one: Body, other: Body) -> bool:
     return one.statements == other.statements and one.returns == other.returns
 
 
-def _same_but_for_dropout(training: Body, evaluation: Body) -> bool:
-    """Whether they are the same once the dropouts, which do nothing in evaluation, are taken out."""
-    kept = tuple(_stripped(statement) for statement in training.statements if not _only_drops(statement))
-    stripped = Body(training.parameters, kept, training.returns and _stripped(training.returns))
+def _same_but_for_idle(training: Body, evaluation: Body, idle: _Idle) -> bool:
+    """Whether they are the same once the calls that do nothing in evaluation are taken out."""
+    kept = tuple(idle.without(statement) for statement in training.statements if not idle.is_all(statement))
+    stripped = Body(training.parameters, kept, training.returns and idle.without(training.returns))
     return _same(stripped, evaluation)
 
 
-def _only_drops(statement: syntax.Stmt) -> bool:
-    """``x = self.dropout(x)``."""
-    match statement:
-        case syntax.Assign(syntax.Name() as name, syntax.Call() as call) if _is_dropout(call):
-            return call.args[0] == name
-    return False
+@dataclass(frozen=True)
+class _Idle:
+    """Calls that do nothing in evaluation: of dropouts, and of others.
+
+    Attributes:
+        others: what is called.
+    """
+
+    others: Collection[syntax.Expr] = ()
+
+    def is_all(self, statement: syntax.Stmt) -> bool:
+        """``x = self.dropout(x)``."""
+        match statement:
+            case syntax.Assign(syntax.Name() as name, syntax.Call() as call) if self._is_call(call):
+                return call.args[0] == name
+        return False
+
+    def without(self, tree: N) -> N:
+        """A tree without such calls."""
+        if isinstance(tree, syntax.FunctionDef):
+            tree = replace(tree, body=tuple(statement for statement in tree.body if not self.is_all(statement)))
+        tree = syntax.with_parts(tree, self.without)
+        if not isinstance(tree, syntax.Call):
+            return tree
+        call = replace(tree, keywords=tuple(keyword for keyword in tree.keywords if keyword.arg != "dropout"))
+        return cast(N, call.args[0] if self._is_call(call) else call)
+
+    def _is_call(self, node: syntax.Node) -> bool:
+        match node:
+            case syntax.Call(syntax.Attribute(syntax.Name("self"), name), (_,), ()) if _is_dropout(name):
+                return True
+            case syntax.Call(function, (_,), ()):
+                return function in self.others
+        return False
 
 
-def _is_dropout(node: syntax.Node) -> bool:
-    match node:
-        case syntax.Call(syntax.Attribute(syntax.Name("self"), name), (_,), ()):
-            return name.rstrip("0123456789") == "dropout"
-    return False
-
-
-def _stripped(tree: N) -> N:
-    """A tree without its dropouts."""
-    if isinstance(tree, syntax.FunctionDef):
-        tree = replace(tree, body=tuple(statement for statement in tree.body if not _only_drops(statement)))
-    tree = syntax.with_parts(tree, _stripped)
-    if not isinstance(tree, syntax.Call):
-        return tree
-    call = replace(tree, keywords=tuple(keyword for keyword in tree.keywords if keyword.arg != "dropout"))
-    return cast(N, call.args[0] if _is_dropout(call) else call)
+def _is_dropout(name: str) -> bool:
+    return name.rstrip("0123456789") == "dropout"

@@ -6,11 +6,15 @@ from port.translation.ir.graph import Size
 
 
 class Unreachable(Exception):
-    """A call that cannot be written as one: its code needs what only the caller has."""
+    """A call that cannot be written as one: its code needs what only the caller has.
 
-    def __init__(self, path: str, why: str) -> None:
+    Attributes:
+        key: of what is called: a module's path, or that of a method of it.
+    """
+
+    def __init__(self, key: str, why: str) -> None:
         super().__init__(why)
-        self.path = path
+        self.key = key
 
 
 class LostLength(Unreachable):
@@ -23,6 +27,6 @@ class LostLength(Unreachable):
 
     case = 0
 
-    def __init__(self, path: str, why: str, formula: Size) -> None:
-        super().__init__(path, why)
+    def __init__(self, key: str, why: str, formula: Size) -> None:
+        super().__init__(key, why)
         self.formula = formula

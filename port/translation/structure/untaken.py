@@ -10,9 +10,9 @@ from typing import Any
 from port.translation.ir import syntax
 from port.translation.ir.expr import names_in
 from port.translation.ir.source_location import SourceLocation
-from port.translation.structure.body import Body
 from port.translation.structure.branches import branches_of
 from port.translation.structure.cases import Held, default_of, name_of
+from port.translation.structure.written_body import Body
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def untaken_options(module: Any, cases: Sequence[Mapping[str, Held]], root: Body
         is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         if len(constants) < len(held) or not is_named or name not in read:
             continue
-        if name not in taken and len(held) == 1 and default_of(module, name) is not None:
+        if name not in taken and len(held) == 1 and default_of(forward, name) is not None:
             found.append(Untaken(name, constants[0], *_branch(forward, name)))
     return tuple(found)
 

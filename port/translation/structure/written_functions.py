@@ -15,13 +15,14 @@ from port.translation.ir.expr import NoSource, filled, literal, names_in
 from port.translation.ir.lowered import LoweredGraph
 from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.origin_numbers import plain
-from port.translation.structure.anti_unify import Differ, Holes, numbered, unified
-from port.translation.structure.body import Body, write_function_body
-from port.translation.structure.call_tree import RETURN, FunctionCall, annotations_of, call_tree, function_calls_in
+from port.translation.structure.anti_unify import Differ, Holes, numbered
+from port.translation.structure.body import write_function_body
+from port.translation.structure.call_annotations import RETURN, annotations_of
+from port.translation.structure.call_tree import FunctionCall, call_tree, function_calls_in
 from port.translation.structure.escapes import escaping
+from port.translation.structure.function_merge import merged_calls
 from port.translation.structure.function_scope import at, each_leaf
 from port.translation.structure.name_hints import is_reserved, own_name
-from port.translation.structure.settled_lengths import with_lengths_settled
 from port.translation.structure.unreachable import Unreachable
 from port.translation.structure.written_function import FunctionParameter, Functions, WrittenFunction
 
@@ -104,24 +105,38 @@ def _written(
         Unreachable, NoPair: a call needs something that it is not given.
         Differ: its calls do different things.
     """
-    bodies = [with_lengths_settled(write_function_body(call, lowered, tree, written, names)) for call, lowered in calls]
+    bodies = [write_function_body(call, lowered, tree, written, names) for call, lowered in calls]
     holes, own = Holes(), _own_names(calls[0][0])
-    one = unified([_definition(body) for body in bodies], holes)
     several = [call for call, _ in calls]
-    explained = [_explained(hole.values, several, own) for hole in holes.found]
-    one = filled(one, {numbered(number).name: made for number, made in enumerate(explained)})
+    one = merged_calls(calls[0][0].function, bodies, _are_numbers(several, own), holes)
+    explained = [
+        _explained(
+            {call: value for call, value in enumerate(hole.values) if call not in one.lacking.get(number, ())},
+            several,
+            own,
+        )
+        for number, hole in enumerate(holes.found)
+    ]
+    filling = {numbered(number).name: made for number, made in enumerate(explained)}
+    *statements, last = (filled(statement, filling) for statement in one.statements)
     used = {name for body in bodies for name in body.parameters}
-    used |= {name for name, called in own.items() if called in names_in(*explained)}
-    *statements, last = one.body
+    used |= {name for name, called in own.items() if called in names_in(*explained) or called in one.reads}
     assert isinstance(last, syntax.Return)
     parameters = _parameters(several, {name: called for name, called in own.items() if name in used})
     annotations = _annotations(calls)
     return WrittenFunction(name, calls[0][0].function, parameters, tuple(statements), last.value, annotations)
 
 
-def _definition(body: Body) -> syntax.FunctionDef:
-    assert body.returns is not None
-    return syntax.FunctionDef("", (), (*body.statements, syntax.Return(body.returns)))
+def _are_numbers(calls: Sequence[FunctionCall], own: Mapping[str, str]) -> dict[str, bool]:
+    """The parameters, as the source calls them, and whether every call gives them plain numbers alone."""
+    return {
+        called: all(
+            plain(leaf) is None or isinstance(plain(leaf), bool | int | float | str)
+            for call in calls
+            for _, leaf in each_leaf(call.parameters[name.lstrip("*")])
+        )
+        for name, called in own.items()
+    }
 
 
 def _own_names(call: FunctionCall) -> dict[str, str]:
@@ -131,8 +146,13 @@ def _own_names(call: FunctionCall) -> dict[str, str]:
     return {f"{stars.get(each.kind, '')}{each.name}": own_name(each.name) for each in known}
 
 
-def _explained(values: tuple[Any, ...], calls: Sequence[FunctionCall], own: Mapping[str, str]) -> syntax.Expr:
+def _explained(values: Mapping[int, Any], calls: Sequence[FunctionCall], own: Mapping[str, str]) -> syntax.Expr:
     """The parameter that holds what differs between the calls.
+
+    Args:
+        values: by the numbers of the calls that have the statement.
+        calls: all of them.
+        own: the parameters, and how the source calls them.
 
     Raises:
         Differ: there is none.
@@ -142,7 +162,7 @@ def _explained(values: tuple[Any, ...], calls: Sequence[FunctionCall], own: Mapp
             continue
         leaves = [dict(each_leaf(call.parameters[name])) for call in calls]
         for path in leaves[0]:
-            if all(_is_equal(each.get(path), value) for each, value in zip(leaves, values, strict=True)):
+            if all(_is_equal(leaves[call].get(path), value) for call, value in values.items()):
                 return at(syntax.Name(called), path)
     raise Differ
 

@@ -91,6 +91,7 @@ def run(*arguments: str) -> int:
     return main(["check", *arguments])
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("flax", ["Net", "Linen"])
 def test_the_same_model_exits_with_0(flax: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("nets_torch:Net", f"nets_flax:{flax}", "--inputs", "nets_torch:example", "--kwargs", '{"width": 6}') == 0

@@ -100,6 +100,7 @@ def test_convert_moves_optimizer_and_scheduler(folder: Path, capsys: pytest.Capt
     np.testing.assert_array_equal(moment, optimizer.state[net.gate.weight]["exp_avg"].numpy().T)
 
 
+@pytest.mark.sweep
 def test_the_sites_cheat_sheet_has_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.py").write_text("import torch\n")
     (folder / "b.py").write_text("import jax\n")

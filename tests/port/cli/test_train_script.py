@@ -105,3 +105,17 @@ def test_what_is_refused_at_once(case: str, folder: Path) -> None:
     done = judged(folder, *given, "--out", "refused")
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
     shutil.rmtree(folder / "refused", ignore_errors=True)
+
+
+@pytest.mark.sweep
+def test_a_smaller_batch_has_its_own_length(tmp_path: Path) -> None:
+    shutil.copy(TRAINERS / "summed.py", tmp_path)
+    assert not port("script", "summed.py", cwd=tmp_path).returncode
+    text = (tmp_path / "train_jax" / "model.py").read_text()
+    assert "images.shape[0]" in text and " / 16" not in text
+    both = ("--torch-script", "summed.py", "--jax-script", "train_jax/train.py", "--plain", "--precision", "float64")
+    done = port("train", *both, "--steps", "12", "--out", "run", cwd=tmp_path)
+    assert not done.returncode, done.stdout + done.stderr
+    (tmp_path / "train_jax" / "model.py").write_text(text.replace("/ images.shape[0]", "/ 16"))
+    done = port("train", *both, "--steps", "12", "--out", "wrong", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr

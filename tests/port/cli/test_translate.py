@@ -305,6 +305,7 @@ def test_all_else_is_written_and_the_rest_listed(
     assert load_file(folder / "strange.safetensors").keys() == {"lin.kernel", "lin.bias"}
 
 
+@pytest.mark.sweep
 def test_a_proof_that_fails_is_said_first(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -482,9 +483,9 @@ def test_a_folder_that_is_there_stays(place: Path, written: Path, capsys: pytest
 def test_a_fault_of_our_own_is_one_message(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import port.translation
+    import port.translation.translating
 
-    monkeypatch.setattr(port.translation, "translate", lambda *_, **__: json.loads("{"))
+    monkeypatch.setattr(port.translation.translating, "translate", lambda *_, **__: json.loads("{"))
     assert run(NET, *SHAPE, "-o", "faulty") == 2
     assert "that is a fault of port's: JSONDecodeError: Expecting property name" in capsys.readouterr().err
     assert not (place / "faulty").exists()

@@ -183,6 +183,7 @@ def test_imported_from_its_parent_it_computes_the_same(written: tuple[Path, str]
     assert new(np.ones((2, 3, 5), np.float32)).shape == (2, 3)
 
 
+@pytest.mark.sweep
 def test_it_needs_no_torch_from_anywhere(written: tuple[Path, str], place: Path, tmp_path: Path) -> None:
     code = "import sys; from net_jax.model import load; load(); assert 'torch' not in sys.modules"
     for command in (["-c", code], ["-W", "ignore", "-m", "net_jax.model"]):

@@ -120,6 +120,7 @@ def test_models_written_apart_are_matched_and_proved(name: str, tmp_path: Path) 
     }
 
 
+@pytest.mark.sweep
 def test_constants_of_flaxs_keep_their_values() -> None:
     found = port.match(*CASES["relative"]())
     assert found.is_proved and found.mapping.kept == ("distances", "mask"), str(found)
@@ -230,6 +231,7 @@ def test_another_activation_is_proposed_and_refuted() -> None:
     assert found.sentence.startswith("A mapping is proposed, and the two models differ with it.")
 
 
+@pytest.mark.sweep
 def test_a_model_that_goes_through_float32_is_proved_as_far_as_that_goes() -> None:
     inputs = drawn(3, 4)
     rounded = Chain(lambda x: torch.tanh(x.float()).to(x.dtype))
@@ -285,6 +287,7 @@ class LinenSpare(linen.Module):
         return LinenChain(name="chain")(x) + (spare.sum() if self.used and train else 0.0)
 
 
+@pytest.mark.sweep
 def test_a_parameter_that_takes_no_part_needs_no_twin(tmp_path: Path) -> None:
     inputs = drawn(3, 4)
     plain, spare = with_variables(LinenChain(), inputs), with_variables(LinenSpare(), inputs)

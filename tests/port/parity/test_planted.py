@@ -40,6 +40,7 @@ def _named(fault: Fault) -> None:
         assert cause.remedy
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if str(fault) in _SHORT], ids=str)
 def test_the_layer_and_the_cause_are_named(fault: Fault) -> None:
     _named(fault)

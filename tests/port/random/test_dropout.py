@@ -332,9 +332,9 @@ def test_functions_draw_in_the_order_of_their_calls(to_torch: ToTorch) -> None:
         assert torch.equal(model(ours), Functional().eval()(ours)), "in evaluation nothing is drawn"
 
 
-class Randn(nn.Module):
+class Randint(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        return x + torch.randn_like(x)
+        return x + torch.randint_like(x, 5)
 
 
 class Gumbel(nn.Module):
@@ -370,7 +370,7 @@ class OwnGenerator(nn.Module):
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        (Randn(), "randn_like draws random numbers"),
+        (Randint(), "randint_like draws random numbers"),
         (Gumbel(), "exponential_ draws random numbers"),
         (Packed(), "of a packed sequence"),
         (Checkpointed(True), "activation checkpointing"),
@@ -401,3 +401,32 @@ def test_a_compiled_model_runs_as_it_is(same: Same, to_torch: ToTorch) -> None:
     with shared_dropout(model, random.dropout_key(SEED, STEP)):
         assert same(compiled(to_torch(x)), flax_dropout(x, 0.4, draw_key(0)))
         assert same(compiled(to_torch(x)), flax_dropout(x, 0.4, draw_key(1)))
+
+
+class Moved:
+    """A layout of a draw: JAX's axes are torch's in another order."""
+
+    order, folded = (0, 2, 1), None
+
+
+class OwnForward(nn.LSTM):
+    """A class whose base has a layout of its own, and which draws by what its own forward calls."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return F.dropout(x, 0.5, self.training)
+
+
+class Plain(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, 0.5, self.training)
+
+
+def test_a_forward_of_its_own_is_laid_out() -> None:
+    x, key = torch.ones(3, 4, 5), random.dropout_key(SEED, STEP)
+    drawn = []
+    for model in (Plain(), OwnForward(2, 2)):
+        with shared_dropout(model, key, layouts=[Moved()]):
+            drawn.append(model(x))
+    assert torch.equal(*drawn)
+    with shared_dropout(Plain(), key):
+        assert not torch.equal(Plain()(x), drawn[0])

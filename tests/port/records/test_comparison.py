@@ -19,6 +19,7 @@ from port.errors import BrokenRecord, UnknownChoice, UsageError
 from port.judging import worst
 from port.judging.limits import CONTROL_FACTOR, EARLY_LIMIT, EARLY_STEPS, LATER_FLOOR, PROOF_LIMIT
 from port.records import Record, Recorder, RecordLine, Status, Verdict
+from port.records.comparison import parts_late
 from port.records.limits import (
     control_limits,
     early_limit,
@@ -148,10 +149,10 @@ class TestProof:
         assert_differs(verdict, 3, "evaluation")
         assert [(finding.where, finding.step) for finding in verdict.findings] == [("evaluation", 3), ("step", 5)]
 
-    def test_controls_change_nothing_about_it(self) -> None:
+    def test_controls_that_stay_near_change_nothing_about_it(self) -> None:
         b = changed(ONES, LATER, nearest_beyond(PROOF_LIMIT))
-        wild = [record([2.0] * LONG, side="control")]
-        assert_differs(compare(*both(ONES, b), controls=wild), LATER)
+        near = [record([1.0 + 0.9 * PROOF_LIMIT / CONTROL_FACTOR] * LONG, side="control")]
+        assert_differs(compare(*both(ONES, b), controls=near), LATER)
 
     @pytest.mark.parametrize("sign", [1, -1])
     def test_a_loss_far_below_the_largest_is_known_to_its_rounding_alone(self, sign: int) -> None:
@@ -566,3 +567,36 @@ class TestLimits:
     def test_control_limits(self) -> None:
         limits = control_limits([[0.0, 0.2, 0.1, 0.1], [0.1, 0.0, 0.0, 0.3]], 0.5)
         assert limits == [max(0.5, CONTROL_FACTOR * furthest) for furthest in (0.1, 0.2, 0.2, 0.3)]
+
+
+class TestProofBesideControls:
+    """In float64, too, a training may enlarge rounding until nothing is left of it: the original strays from itself."""
+
+    GROWING: ClassVar[list[float]] = [1.0 + 1e-14 * 10.0**step for step in range(LONG)]
+
+    def judged(self, jax: list[float], control: list[float]) -> Verdict:
+        a, b = both([1.0] * LONG, jax)
+        return compare(a, b, controls=[record(control)])
+
+    def test_who_strays_as_the_original_does_from_itself_is_not_judged_there(self) -> None:
+        alone = compare(*both([1.0] * LONG, self.GROWING))
+        assert alone.status is Status.DIFFER and parts_late(alone)
+        verdict = self.judged(self.GROWING, self.GROWING)
+        assert verdict.status is Status.CANNOT_JUDGE
+        assert "agree in float64 up to step 4 and cannot be judged beyond it" in verdict.sentence
+        assert "torch strays from itself as well" in verdict.sentence
+
+    def test_who_strays_earlier_differs(self) -> None:
+        further = [1.0 + 2 * CONTROL_FACTOR * (loss - 1.0) for loss in self.GROWING]
+        verdict = self.judged(further, self.GROWING)
+        assert verdict.status is Status.DIFFER and verdict.findings[0].difference > PROOF_LIMIT
+
+    def test_what_differs_before_the_control_does_is_seen(self) -> None:
+        parted = [loss + (1e-8 if step >= EARLY_STEPS else 0.0) for step, loss in enumerate(self.GROWING)]
+        assert_differs(self.judged(parted, self.GROWING), EARLY_STEPS)
+
+    def test_early_steps_have_the_proofs_limit_whatever_the_control_does(self) -> None:
+        wild = [1.0 + 1e-3] * LONG
+        parted = [1.0 + 1e-8, *[1.0] * (LONG - 1)]
+        assert_differs(self.judged(parted, wild), 0)
+        assert not parts_late(compare(*both([1.0] * LONG, parted)))

@@ -35,6 +35,56 @@ def differing(observation: Observation, **wanted: object) -> list[list[object]]:
     return [d["values"] for d in observation.differences if wanted.items() <= d.items()]
 
 
+CLOSURE = """
+x, y = torch.ones(4, 2), torch.ones(4, 1)
+def closure():
+    optimizer.zero_grad()
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    return loss
+for _ in range(5):
+    print(optimizer.step(closure).item())
+"""
+
+
+@pytest.mark.sweep
+def test_a_closure_that_is_called_once_comes_before_its_update(script: Make, tmp_path: Path) -> None:
+    """Of torch's optimizers only LBFGS calls it as often as it likes; the others' loss is that of a plain loop."""
+    seen = observe(script(START + CLOSURE), tmp_path / "observed")
+    assert kinds(seen, 1)[:4] == ["zero_grad", "call", "backward", "update"]
+    assert not any(event.get("closure") for step in seen.steps for event in step)
+
+
+@pytest.mark.sweep
+def test_a_loader_that_a_package_makes_of_the_scripts_own(script: Make, tmp_path: Path) -> None:
+    package = tmp_path / "site-packages" / "preparing"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "from torch.utils.data import DataLoader\n\n\nclass Prepared:\n    def __init__(self, loader):\n"
+        "        self.inner = DataLoader(loader.dataset, batch_sampler=loader.batch_sampler)\n\n"
+        "    def __iter__(self):\n        for batch in self.inner:\n            yield batch\n"
+    )
+    source = (
+        START
+        + """
+import sys
+sys.path.append("site-packages")
+from preparing import Prepared
+from torch.utils.data import DataLoader
+points = DataLoader(torch.ones(12, 2), batch_size=3, shuffle=True)
+points = Prepared(points)
+for epoch in range(2):
+    for x in points:
+        model(x).sum().backward()
+        optimizer.step()
+"""
+    )
+    (loader,) = observe(script(source), tmp_path / "observed").loaders
+    assert (loader["name"], loader["batch_size"], loader["shuffle"]) == ("points", 3, True)
+    assert loader["constructed"]["where"]["text"].startswith("DataLoader(torch.ones(12, 2)")
+
+
+@pytest.mark.sweep
 def test_a_gpt(watched: Watched) -> None:
     seen = watched("gpt", "--accumulate", "3")
     assert {o["name"]: o["default"] for o in seen.options} == {"steps": 40, "lr": 1e-3, "warmup": 3, "accumulate": 2}
@@ -214,6 +264,7 @@ main()
 """
 
 
+@pytest.mark.sweep
 def test_a_script_that_fails_shows_its_own_traceback(script: Make, tmp_path: Path) -> None:
     """As Python prints it where nobody watches: no frame of ours, none more."""
     made = script(FAILS)

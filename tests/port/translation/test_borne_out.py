@@ -94,12 +94,57 @@ class Gained(nn.Module):
         return self.fc(x) @ self.mask * self.gain
 
 
+class Grouped(nn.Module):
+    """Heads share keys; where each has its own, nothing is repeated, and where all have one, it is said otherwise."""
+
+    def __init__(self, dim: int, heads: int, groups: int) -> None:
+        super().__init__()
+        self.head_dim, self.repeats = dim // heads, heads // groups
+        self.q, self.k = nn.Linear(dim, dim), nn.Linear(dim, groups * self.head_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, t, dim = x.shape
+        k = self.k(x).view(n, t, -1, self.head_dim)
+        if k.shape[2] == 1:
+            return self.q(x).unflatten(-1, (-1, self.head_dim)) * k
+        if self.repeats > 1:
+            k = k.repeat_interleave(self.repeats, 2)
+        return self.q(x) * k.reshape(n, t, dim)
+
+
+class Padded(nn.Module):
+    """A table whose row of the padding starts at zero."""
+
+    def __init__(self, words: int, dim: int, padding: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(words, dim, padding_idx=padding)
+        nn.init.normal_(self.table.weight, std=0.02)
+        with torch.no_grad():
+            self.table.weight[padding].zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.table(x)
+
+
+class Doubled(nn.Module):
+    """One number alone is another model, with another as well."""
+
+    def __init__(self, dim: int, half: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(dim, half), nn.Linear(half, dim)
+        self.scale = {2: 5}.get(half, half)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * self.down(self.up(x))
+
+
 def translated(module: nn.Module, *shape: int, **options: Any) -> Translation:
     translation = port.translate(module, torch.randn(*shape), **options)
     assert translation.proof is None or translation.proof.agrees
     return translation
 
 
+@pytest.mark.sweep
 def test_one_that_a_table_reads_is_written_as_its_value() -> None:
     translation = translated(Inside(4, 2), 2, 4)
     assert taken(translation) == {"out": ..., "scale": 3.0}
@@ -120,6 +165,7 @@ def test_a_switch_that_changes_the_source_is_no_argument() -> None:
     assert taken(translated(Switched(4), 2, 4)) == {"dim": ...}
 
 
+@pytest.mark.sweep
 def test_instances_of_different_sizes_bear_out_their_arguments() -> None:
     translation = translated(Within(), 2, 4)
     assert taken(translation) == {}
@@ -129,6 +175,27 @@ def test_instances_of_different_sizes_bear_out_their_arguments() -> None:
 def test_a_number_that_is_not_written_is_no_argument() -> None:
     assert taken(translated(Gained(4), 2, 4)) == {"dim": ...}
     assert taken(translated(Gained(4, 0.5), 2, 4)) == {"dim": ..., "gain": 1.0}
+
+
+@pytest.mark.sweep
+def test_one_that_does_not_move_by_itself_moves_with_one_that_it_divides() -> None:
+    translation = translated(Grouped(16, 4, 2), 2, 3, 16, construct=lambda: Grouped(16, 4, 2))
+    assert taken(translation) == {"dim": ..., "heads": ..., "groups": ...}
+    assert {"heads": 8, "groups": 4} in translation.settings.tried
+
+
+def test_a_row_that_starts_at_zero_is_the_one_of_the_padding() -> None:
+    x = torch.tensor([[1, 2, 3]])
+    translation = port.translate(Padded(9, 4, 0), x, construct=lambda: Padded(9, 4, 0))
+    assert translation.proof is not None and translation.proof.agrees
+    assert taken(translation) == {"words": ..., "dim": ..., "padding": ...}
+    assert "(jnp.s_[padding], nnx.initializers.zeros)" in translation.source
+
+
+def test_one_that_is_another_model_whatever_moves_with_it_stays() -> None:
+    translation = translated(Doubled(4, 2), 2, 4, construct=lambda: Doubled(4, 2))
+    assert taken(translation) == {"dim": ...}
+    assert translation.settings.fixed["half"].startswith("at 4 the source is another")
 
 
 def test_one_on_the_meta_device() -> None:

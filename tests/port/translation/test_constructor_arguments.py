@@ -283,6 +283,7 @@ def test_instances_in_which_arguments_make_up_for_each_other_keep_their_construc
     check_elsewhere(WINDOWS, translation)
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("from_what_they_make")
 def test_instances_in_which_arguments_make_up_for_each_other_bear_out_none() -> None:
     """In all of them ``dim // heads`` is 4: a part by itself shows that it is not where one of them moves."""
@@ -297,6 +298,7 @@ LOOKED = Case(Looked, {"dim": 4}, _floats(2, 4), {"dim": 5}, _floats(2, 5))
 MADE_UP = Case(MadeUp, {"dim": 8, "heads": 2}, _floats(3, 8), {"dim": 8, "heads": 4}, _floats(3, 8))
 
 
+@pytest.mark.sweep
 def test_an_item_of_what_the_constructor_keeps_is_read() -> None:
     translation = translated(MADE_UP, construct=True)
     assert translation.proof is not None and translation.proof.agrees

@@ -7,14 +7,17 @@ the files anew; what changed is then seen in the commit.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torchvision
 
 import port
+from port.translation import borne_out
 
 from .golden_models import GPT, GPTConfig, MixtureOfExperts, UNet
 
@@ -38,6 +41,14 @@ def llama() -> torch.nn.Module:
     sizes = {"vocab_size": 61, "hidden_size": 32, "intermediate_size": 48, "max_position_embeddings": 64}
     heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     return LlamaModel(LlamaConfig(**sizes, **heads, use_cache=False, attn_implementation="eager"))
+
+
+def swin(
+    embed_dim: int = 8, depths: Sequence[int] = (2, 4), num_heads: Sequence[int] = (2, 4), **options: Any
+) -> torch.nn.Module:
+    """A small Swin of torchvision's: of its windows of 4, each stage has several at 36 pixels."""
+    sizes = {"depths": list(depths), "num_heads": list(num_heads), "window_size": [4, 4]}
+    return torchvision.models.SwinTransformer([4, 4], embed_dim, **sizes, **options)
 
 
 def check_golden(name: str, source: str) -> None:
@@ -71,6 +82,22 @@ def test_the_source_of_a_model(name: str, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     source = port.translate(module, IMAGES, name=name, check=False, construct=TORCHVISION[name]).source
     check_golden(name, source)
+
+
+@pytest.mark.sweep
+def test_the_source_of_a_model_whose_layers_take_different_branches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module, images = swin(), torch.linspace(-1, 1, 7776).reshape(2, 3, 36, 36)
+    other = {"mlp_ratio": 2.0, "stochastic_depth_prob": 0.2, "num_classes": 7}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(borne_out, "_MOST", 0)  # what the other shows is enough
+    options: dict[str, Any] = {"static": True, "at": [partial(swin, 12, (4, 2), (3, 6), **other)], "sizes_limit": 0.0}
+    translation = port.translate(module, images, name="swin", construct=swin, **options)
+    assert translation.proof is not None and translation.proof.agrees
+    check_golden("swin", translation.source)
 
 
 @pytest.mark.sweep

@@ -26,7 +26,11 @@ from .kept_argument_nets import (
 CASES: dict[str, tuple[Callable[[], nn.Module], int, tuple[str, ...]]] = {
     "the last items of a shape": (Unfolded, 12, ("self.head_width = width // heads", "-1, self.head_width)")),
     "a copy of a configuration": (lambda: CopiedConfig(LayerConfig()), 12, ("self.inner = Inner(config, ",)),
-    "rates of masks": (DropsByHand, 12, ("nnx.Dropout(first, ", "nnx.Dropout(second, ")),
+    "rates of masks": (
+        DropsByHand,
+        12,
+        ("nnx.Dropout(first, ", "nnx.Dropout(self.drop.rate, ", "nnx.Dropout(self.rate, "),
+    ),
     "what is expanded": (Expanded, 24, ("self.times, self.head_width = heads // groups, width // heads",)),
     "a first one that is another": (lambda: FirstIsOther(LayerConfig()), 12, ("Inner(config, ",)),
     "a layer with a class of its own": (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,20 +19,43 @@ import port
 from port.errors import UsageError, WeightsMismatch
 from port.translation.folder import write_folder
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
+from port.translation.verify.proving import prove
 from tests.port.translation.kept_constructor_nets import (
     Branched,
+    Copying,
     Deriving,
     Doubled,
+    Doubling,
     Filled,
     Frozen,
     Gathering,
+    Handing,
+    Keeping,
+    LastIsPlain,
+    OfGathered,
+    OfGivenLayers,
+    OfLists,
     Outer,
+    Placed,
     Plain,
+    Recurrent,
+    Residuals,
     Staged,
     Switched,
     Wider,
+    of_a_part,
+    of_parts,
     projection,
 )
+
+
+def agreeing(construct: Callable[[], nn.Module], x: torch.Tensor) -> Any:
+    """A translation at the example's lengths, whose proof agrees."""
+    torch.manual_seed(0)
+    translation = port.translate(construct(), x, construct=construct, static=True)
+    assert translation.proof is not None
+    assert translation.proof.agrees
+    return translation
 
 
 def distance(translation: Any, module: torch.nn.Module, x: torch.Tensor, **arguments: Any) -> float:
@@ -66,6 +91,7 @@ def test_the_source_has_the_loops_the_branches_and_the_methods_of_the_original(s
     assert "self.modules()" not in source
 
 
+@pytest.mark.sweep
 def test_it_is_built_with_other_counts_and_another_models_weights(staged: Any) -> None:
     torch.manual_seed(1)
     other = Staged(Plain, [3, 1], width=6, classes=4)
@@ -166,6 +192,8 @@ def test_resnet_of_torchvisions_is_another_resnet_too() -> None:
     assert distance(translation, other, torch.randn(2, 3, 64, 64), layers=[2, 1, 2, 1], num_classes=7) < 1e-4
 
 
+@pytest.mark.sweep
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("is_deep", [False, True])
 def test_a_choice_of_which_one_half_was_never_made_refuses_that(is_deep: bool) -> None:
     translation = port.translate(Switched(4, is_deep), torch.randn(2, 3))
@@ -177,6 +205,7 @@ def test_a_choice_of_which_one_half_was_never_made_refuses_that(is_deep: bool) -
         translation.build(arguments={"is_deep": not is_deep}, weights=Switched(4, not is_deep))
 
 
+@pytest.mark.sweep
 def test_numbers_that_are_changed_and_names_of_pythons() -> None:
     translation = port.translate(Filled(3), torch.randint(7, (2, 4)))
     assert translation.proof is not None
@@ -199,6 +228,7 @@ def test_a_class_comes_behind_its_base_and_a_module_may_be_none() -> None:
     assert distance(translation, Deriving(6), torch.randn(2, 3), width=6) < 1e-5
 
 
+@pytest.mark.sweep
 def test_what_only_one_of_two_constructions_makes_stands_in_one_source() -> None:
     """A branch of a constructor, and a class that an argument is."""
     torch.manual_seed(0)
@@ -241,6 +271,7 @@ def test_a_class_that_hands_on_what_it_gathers_has_its_bases_arguments() -> None
     assert distance(translation, other, torch.randn(5, 7), depths=[2, 1], width=6) < 1e-5
 
 
+@pytest.mark.sweep
 def test_an_empty_branch_is_none_and_what_nothing_reads_may_be_given() -> None:
     torch.manual_seed(0)
     translation = port.translate(Branched(4), torch.randn(2, 3))
@@ -252,6 +283,7 @@ def test_an_empty_branch_is_none_and_what_nothing_reads_may_be_given() -> None:
     assert "def __init__(self, name: str, *, dtype" in source
 
 
+@pytest.mark.sweep
 def test_it_is_constructed_elsewhere_on_shapes_alone(staged: Any) -> None:
     there = staged.constructed_at(lambda: Staged(Plain, [4, 2], width=640))
     assert not there.has_weights
@@ -291,3 +323,139 @@ def test_an_argument_that_is_none_may_be_a_class_in_another_construction() -> No
     assert translation.proof is not None
     assert translation.proof.agrees
     assert "norm" not in translation.settings.fixed
+
+
+@pytest.mark.sweep
+def test_the_base_of_a_block_refuses_nothing_that_only_the_root_does() -> None:
+    construct = lambda: Gathering(Handing, [1, 1], width=4)  # noqa: E731
+    translation = agreeing(construct, torch.randn(4, 7))
+    assert translation.elsewhere is not None
+    assert translation.elsewhere.keeps_constructors
+    assert "Staged is written for norm=None alone" in translation.source
+    assert "Plain is written for" not in translation.source
+
+
+@pytest.mark.sweep
+def test_what_derives_from_a_list_of_modules_holds_a_list() -> None:
+    translation = agreeing(OfLists, torch.randn(5, 4))
+    source = translation.source
+    assert "self.layers = nnx.List([])" in source
+    assert "self.layers.append(Growing(width + i * growth, growth, **options))" in source
+    assert "for layer in self.layers:\n            features.append(layer(features))" in source
+    assert source.count("class Grown(") == 1
+    counts = (2, 4, 3)
+    torch.manual_seed(1)
+    assert distance(translation, OfLists(counts), torch.randn(5, 4), counts=counts) < 1e-5
+
+
+@pytest.mark.sweep
+def test_one_call_makes_layers_of_the_classes_that_a_constructor_is_given() -> None:
+    construct = lambda: OfGivenLayers([Doubling, Keeping, Doubling])  # noqa: E731
+    translation = agreeing(construct, torch.randn(4, 3))
+    source = translation.source
+    assert "class Doubling(nnx.Linear):" in source
+    assert "width, 2 * width, use_bias=bias" in source.partition("class Doubling")[2]
+    assert "use_bias=False" in source.partition("class Keeping(nnx.Linear):")[2]
+    assert "layers.append(make(width, **options))" in source
+    assert "@staticmethod\n    def factor(count: int) -> Any:\n        return 2**count" in source
+    torch.manual_seed(1)
+    other = OfGivenLayers([Keeping, Doubling], width=4)
+    assert distance(translation, other, torch.randn(5, 4), makers=[Keeping, Doubling], width=4) < 1e-5
+
+
+def test_what_is_gathered_may_be_given_or_not_and_for_each_axis_or_for_all() -> None:
+    translation = agreeing(OfGathered, torch.randn(2, 2, 9, 9))
+    assert 'strides=kwargs.get("stride", 1),' in translation.source
+    assert 'padding=kwargs.get("padding", 0),' in translation.source
+    assert 'if isinstance(kwargs["kernel_size"], int)' in translation.source
+    assert (
+        "self.one = Convolved(channels, kernel_size=(1, size), padding=(0, size // 2), **options)" in translation.source
+    )
+    assert translation.proof_at({"size": 5}).agrees
+
+
+def test_a_network_of_which_the_model_holds_a_part_is_made_for_it() -> None:
+    translation = agreeing(of_parts, torch.randn(4, 3))
+    source = translation.source
+    assert "for name, module in named_children(model):" in source
+    assert "for name, module in layers.items():\n            setattr(self, name, module)" in source
+    assert "del results[name]" in source
+    assert "self.body = nnx.Sequential(" in source.partition("class Whole(")[2]
+    assert "self.head = nnx.Linear" not in source
+    assert translation.proof_at(lambda: of_parts(6, 3)).agrees
+
+
+def test_a_part_of_a_network_is_an_attribute_of_what_is_made_for_it() -> None:
+    translation = agreeing(of_a_part, torch.randn(4, 4))
+    source = translation.source
+    assert "self.layers = nnx.List([*layers.values()])" in source
+    assert "UntilNumber(model=Whole(depth=3, **options).body, " in source
+    assert "self.stem" not in source
+    assert translation.proof_at(lambda: of_a_part(4, 2)).agrees
+
+
+@pytest.mark.sweep
+def test_what_modules_within_hold_is_read_off_them() -> None:
+    made = port.translate(Recurrent(), torch.randint(0, 7, (2, 4)), construct=Recurrent)
+    assert made.proof is not None and made.proof.agrees, str(made.proof)
+    assert "x = self.embed(words) * math.sqrt(self.embed.features)" in made.source
+    assert "jnp.ones((self.rnn.num_layers, words.shape[0], self.rnn.hidden_size)" in made.source
+    assert "        for part in self.parts:\n            y = part(y) / part.width\n" in made.source
+    assert "self.rnn = GRU(width, hidden, num_layers=layers, batch_first=True, **options)" in made.source
+    assert made.proof_at({"width": 4, "hidden": 3, "layers": 1}).agrees
+    wrong = made.source.replace("self.embed.features", "self.rnn.hidden_size")
+    assert not prove(Recurrent(), replace(made, source=wrong), (torch.randint(0, 7, (2, 4)),), {}).agrees
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("empty", [pytest.param(True, id="Sequential"), pytest.param(False, id="Identity")])
+def test_what_does_nothing_is_called_where_others_do_something(empty: bool) -> None:
+    x = torch.randn(2, 4, 6, 6)
+    construct = partial(Residuals, empty=empty)
+    made = agreeing(construct, x)
+    assert made.source.count("class Residual(") == 1 and "class Residual2" not in made.source
+    assert "        out = out + self.shortcut(x)\n" in made.source
+    assert "if stride != 1 or channels != self.expansion * planes:" in made.source
+    assert "y = self.fc(self.pool" not in made.source and "return x * y\n" in made.source
+    assert ".reshape(b, 1, 1, c)\n" in made.source
+    assert made.proof_at({"blocks": (2, 3), "width": 4}).agrees
+    wrong = made.source.replace("out + self.shortcut(x)", "out + x[..., :1]")
+    assert not prove(construct(), replace(made, source=wrong), (x,), {}).agrees
+
+
+@pytest.mark.sweep
+def test_layers_that_are_copied_are_given_as_in_the_original() -> None:
+    x = torch.randn(2, 5, 8)
+    made = agreeing(Copying, x)
+    assert "layer = TransformerEncoderLayer(width, heads, dim_feedforward=hidden, dropout=rate, " in made.source
+    assert "self.encoder = TransformerEncoder(layer, depth)" in made.source
+    assert "TransformerDecoderLayer(width, heads, dim_feedforward=hidden, batch_first=True, **options)" in made.source
+    assert "norm=nnx.LayerNorm(width, " in made.source
+    there = {"hidden": 10, "depth": 3, "heads": 4, "rate": 0.3}
+    assert made.proof_at(there).agrees
+
+
+def test_tables_are_worked_out_as_in_the_original() -> None:
+    made = port.translate(Placed(), torch.randn(2, 5, 6), construct=Placed)
+    assert made.proof is not None and made.proof.agrees, str(made.proof)
+    assert (
+        "        # half of the channels are sines\n"
+        "        pe = jnp.zeros((longest, width))\n"
+        "        position = jnp.arange(0, longest)[:, None]\n"
+        "        div_term = jnp.exp(jnp.arange(0, width, 2) * (-math.log(10000.0) / width))\n"
+        "        pe = pe.at[:, 0::2].set(jnp.sin(position * div_term))\n"
+        "        pe = pe.at[:, 1::2].set(jnp.cos(position * div_term))\n"
+        "        self.pe = Buffer(pe[None].astype(param_dtype))\n"
+    ) in made.source, made.source
+    assert "self.angles = Buffer(jnp.concatenate((freqs, freqs), axis=-1).astype(param_dtype))\n" in made.source
+    assert "TABLES" not in made.source
+    assert made.proof_at({"width": 8}).agrees
+    # A new model starts as the original does.
+    theirs, ours = Placed(10), made.build(arguments={"width": 10})
+    for name in ("pe", "angles"):
+        expected = getattr(theirs.positions, name).numpy()
+        assert np.abs(np.asarray(getattr(ours.positions, name)[...]) - expected).max() < 1e-6
+
+
+def test_an_activation_that_some_have_is_no_attribute() -> None:
+    agreeing(LastIsPlain, torch.randn(3, 5))

@@ -112,6 +112,7 @@ def translated(construct: Callable[[], nn.Module], x: Tensor) -> Any:
     return translation
 
 
+@pytest.mark.sweep
 def test_a_class_that_draws_has_its_streams_behind_what_the_original_makes() -> None:
     translation = translated(lambda: Noisy(3, 2, 0.2), torch.randn(2, 3))
     source = translation.source
@@ -125,6 +126,7 @@ def test_a_class_that_draws_has_its_streams_behind_what_the_original_makes() -> 
     assert "width: int, depth: int = 2, rate: float = 0.2" in " ".join(source.split())
 
 
+@pytest.mark.thin(12)
 @pytest.mark.parametrize(
     ("construct", "x", "other", "arguments", "lines"),
     [

@@ -69,6 +69,7 @@ def translated() -> Translation:
     return port.translate(encoder(), torch.randn(2, 7, 3), construct=encoder)
 
 
+@pytest.mark.sweep
 def test_the_source_takes_what_the_original_takes() -> None:
     source = translated().source
     for line in (
@@ -85,6 +86,7 @@ def test_the_source_takes_what_the_original_takes() -> None:
         assert line in source, line
 
 
+@pytest.mark.sweep
 def test_what_was_tried_and_what_stays_is_told() -> None:
     settings = translated().settings
     assert {name for tried in settings.tried for name in tried} == {
@@ -96,7 +98,7 @@ def test_what_was_tried_and_what_stays_is_told() -> None:
     assert set(settings.fixed) == set()  # `norm` is said with nothing: a field that nobody reads
 
 
-@pytest.mark.thin(3)
+@pytest.mark.sweep
 @pytest.mark.parametrize("settings", [{"width": 10, "depth": 1}, {"heads": 3, "classes": 2}, {}])
 def test_it_is_built_at_other_settings_with_the_weights_of_a_module(settings: dict[str, int]) -> None:
     other, x = encoder(**settings), torch.randn(3, 4, 3)
@@ -128,6 +130,7 @@ def converted(path: Path, out: Path) -> Path:
     return out
 
 
+@pytest.mark.sweep
 def test_what_no_file_can_say_is_refused(tmp_path: Path) -> None:
     made = translated()
 
@@ -142,6 +145,7 @@ def test_what_no_file_can_say_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.sweep
 def test_a_new_one_starts_with_numbers_of_its_own() -> None:
     built = translated().build(arguments={"width": 8}, filled=False)
     assert built.embed.kernel.shape == (3, 8)

@@ -22,6 +22,9 @@ READERS = {
     "structure/ctor_args.py": "of the original's constructors",
     "structure/length_statements.py": "of the original's statements that give lengths names",
     "structure/list_append.py": "of what the original calls a list",
+    "structure/loop_names.py": "of what the original calls the items of lists",
+    "structure/number_statements.py": "of what the original's conditions are worked out from",
+    "structure/operand_order.py": "of the original's products and sums",
     "structure/source_map.py": "of the original's statements",
 }
 VENDOR = "codegen/vendor/"

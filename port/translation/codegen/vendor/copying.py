@@ -30,7 +30,7 @@ from port.version import __version__
 
 _HEAD = (
     f"# Layers and functions with PyTorch's semantics, copied from port {__version__} (MIT License, Copyright (c) 2026 "
-    "the authors of port): with them, this file needs neither port nor PyTorch."
+    "the authors of port): with them, this file needs "
 )
 
 
@@ -40,7 +40,7 @@ def with_own_copies(source: str, *, package: str = "port", never: tuple[str, ...
     Args:
         source: of a module; all that it takes from the package is imported at its top.
         package: what is copied from.
-        never: what no copy may import either.
+        never: what no copy may import either; the source itself may.
 
     Raises:
         UsageError: something cannot be copied; says what, where and why.
@@ -58,6 +58,8 @@ class _Copying:
         self.references: dict[Definition, list[tuple[ast.expr, str, Target]]] = {}
         self.names: dict[Target, str] = {}
         self.lines: list[str] = []
+        self.is_free = True
+        """Whether the source itself imports nothing of what no copy may."""
 
     def is_own(self, module: str) -> bool:
         """Whether a module is of the package."""
@@ -78,7 +80,14 @@ class _Copying:
         head = self._without_own_imports(lines[: first - 1])
         parts = [
             head + "\n".join(self.lines),
-            "\n".join(textwrap.wrap(_HEAD, 118, subsequent_indent="# ", break_on_hyphens=False)),
+            "\n".join(
+                textwrap.wrap(
+                    _HEAD + ("neither port nor PyTorch." if self.is_free else "no port."),
+                    118,
+                    subsequent_indent="# ",
+                    break_on_hyphens=False,
+                )
+            ),
             *copies,
             MODEL,
             edited(self.root.text, self._edits(self.root), (first, len(lines))),
@@ -137,7 +146,9 @@ class _Copying:
                     raise self._refused(module, read, f"the module {target.module} itself is handed on")
                 target, read = attribute_of(target.module, parent.attr, self.modules), parent
             if isinstance(target, Imported) and target.module.partition(".")[0] in self.never:
-                raise self._refused(module, read, f"it needs {target.module}")
+                if module is not self.root:
+                    raise self._refused(module, read, f"it needs {target.module}")
+                self.is_free = False
             if target is not None:
                 yield read, ast.unparse(read), target
 

@@ -18,8 +18,8 @@ from port.translation.frontend.construction.constructor_source import (
     last_name,
     next_init,
     parameters_of,
-    tree,
 )
+from port.translation.frontend.construction.function_trees import source_tree
 from port.translation.frontend.construction.likeness import held_by, is_torchs
 
 _STORED, _ALIKE, _NAMED = 0, 1, 2
@@ -60,7 +60,7 @@ class _Body:
 
     def __init__(self, reader: Reader, module: torch.nn.Module, function: Any, given: Any) -> None:
         self._reader, self._module, self._function, self._given = reader, module, function, given
-        self._tree = tree(function)
+        self._tree = source_tree(function)
         self._matching = Matching(reader, module, function)
 
     def candidates(self) -> Candidates:

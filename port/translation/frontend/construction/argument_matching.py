@@ -18,9 +18,9 @@ from port.translation.frontend.construction.constructor_source import (
     is_switch,
     last_name,
     parameters_of,
-    tree,
     with_item,
 )
+from port.translation.frontend.construction.function_trees import source_tree
 from port.translation.frontend.construction.likeness import held_by, is_plain, is_torchs
 from port.translation.frontend.origins.frame_objects import MISSING
 
@@ -87,7 +87,7 @@ class Matching:
         self._matched: dict[Any, int] = {}
         self._kept: list[Any] = []
         self._locals: dict[str, list[ast.expr]] = defaultdict(list)
-        for target, value in assignments(tree(function)):
+        for target, value in assignments(source_tree(function)):
             if isinstance(target, ast.Name):
                 self._locals[target.id].append(value)
 

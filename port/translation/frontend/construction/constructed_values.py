@@ -6,6 +6,7 @@ import copy
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -33,6 +34,19 @@ class ConstructedValue:
         return f"{self.made_by.__name__}({given})"
 
 
+@dataclass(frozen=True)
+class ConstructedPart:
+    """A module that another one holds, which is made anew: ``MobileNetV3(…).features``.
+
+    Attributes:
+        of: what makes the other one.
+        name: of the attribute.
+    """
+
+    of: ConstructedValue
+    name: str
+
+
 def made_anew(value: Any, call: Call | None = None) -> Any:
     """What a constructor is given, with such values made.
 
@@ -44,6 +58,8 @@ def made_anew(value: Any, call: Call | None = None) -> Any:
         case ConstructedValue():
             given = {name: made_anew(each, call) for name, each in value.arguments.items()}
             return value.made_by(**given) if call is None else call(value.made_by, **given)
+        case ConstructedPart():
+            return getattr(made_anew(value.of, call), value.name)
         case tuple() | list() if type(value) in (tuple, list):
             return type(value)(made_anew(item, call) for item in value)
         case dict() if type(value) is dict:
@@ -68,6 +84,7 @@ def with_constructed_values(given: Mapping[str, Any], construct: Call) -> Mappin
     if of_root is None:
         return given
     known = of_root[1]
+    watching.around.add(id(made))
     return {name: watching.value(known[name]) if name in known else value for name, value in given.items()}
 
 
@@ -89,11 +106,13 @@ class _Watching:
     Attributes:
         constructors: id of an object → its class, and the arguments that it was constructed with.
         functions: id of a module → the innermost function that gave it, and its arguments.
+        around: ids of the objects whose arguments are looked at.
     """
 
     def __init__(self) -> None:
         self.constructors: dict[int, tuple[Call, Mapping[str, Any]]] = {}
         self.functions: dict[int, tuple[Call, Mapping[str, Any]]] = {}
+        self.around: set[int] = set()
         self._given: dict[int, Mapping[str, Any]] = {}
         self._held: list[Any] = []  # an id is an object's own only while it lives
 
@@ -114,7 +133,7 @@ class _Watching:
             self._given[id(frame)] = given
             if code.co_name == "__init__" and given:
                 made = next(iter(given.values()))
-                if id(made) not in self.constructors and not isinstance(made, type):
+                if id(made) not in self.constructors and getattr(type(made).__init__, "__code__", None) is code:
                     self._held.append(made)
                     self.constructors[id(made)] = type(made), dict(list(given.items())[1:])
         elif event == "return":
@@ -134,24 +153,37 @@ class _Watching:
                 return {key: self.value(item) for key, item in thing.items()}
         is_container = type(thing).__module__.startswith("torch.")
         known = (self.functions if is_container else self.constructors).get(id(thing))
+        if known is None and isinstance(thing, torch.nn.Module):
+            return self._part(thing)
         if known is None or not _is_made(thing):
             return thing
         made_by, arguments = known
-        return ConstructedValue(made_by, {name: self.value(each) for name, each in arguments.items()})
+        self.around.add(id(thing))
+        made = ConstructedValue(made_by, {name: self.value(each) for name, each in arguments.items()})
+        self.around.remove(id(thing))
+        return made
+
+    def _part(self, thing: torch.nn.Module) -> Any:
+        """A module that nobody's call gave, as an attribute of the one that holds it; as it is where there is none."""
+        for owner in self._held:
+            is_module = isinstance(owner, torch.nn.Module) and "_modules" in vars(owner)  # or is not yet one
+            if not is_module or id(owner) in self.around or id(owner) not in self.constructors:
+                continue
+            names = [name for name, child in owner._modules.items() if child is thing]
+            if names and names[0].isidentifier() and isinstance(of := self.value(owner), ConstructedValue):
+                return ConstructedPart(of, names[0])
+        return thing
 
 
 def _arguments(frame: FrameType, code: CodeType) -> dict[str, Any]:
-    """What a function is given, by its parameters' names; nothing of one that gathers some."""
-    gathers = code.co_flags & 0x0C and any(frame.f_locals.get(name) for name in _gathering(code))
-    if gathers:
-        return {}
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return {name: _copied(frame.f_locals[name]) for name in names if name in frame.f_locals}
-
-
-def _gathering(code: CodeType) -> tuple[str, ...]:
+    """What a function is given, by its parameters' names, or by its own; nothing of one that gathers some by place."""
     first = code.co_argcount + code.co_kwonlyargcount
-    return code.co_varnames[first : first + bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)]
+    by_place, by_name = bool(code.co_flags & 0x04), bool(code.co_flags & 0x08)
+    if by_place and frame.f_locals.get(code.co_varnames[first]):
+        return {}
+    gathered = frame.f_locals.get(code.co_varnames[first + by_place], {}) if by_name else {}
+    own = {name: frame.f_locals[name] for name in code.co_varnames[:first] if name in frame.f_locals}
+    return {name: _copied(value) for name, value in {**own, **gathered}.items()}
 
 
 def _copied(value: Any) -> Any:

@@ -20,7 +20,9 @@ from port.translation.frontend.construction.arguments import GivenArguments
 from port.translation.frontend.construction.constructed import is_alike
 from port.translation.frontend.construction.constructed_values import Call
 from port.translation.frontend.construction.function_trees import calls_of, definition_of, with_calls_seen
+from port.translation.frontend.construction.replaced_functions import Replaced, put_in_place
 from port.translation.frontend.construction.sizes import Sizes
+from port.translation.frontend.construction.true_bools import with_true_bools
 from port.translation.frontend.meta_device import parameters_on_meta
 from port.translation.frontend.python_random import again
 from port.translation.frontend.source_locations import is_users
@@ -57,6 +59,10 @@ class ConstructionCalls:
         root: what the root's class is given.
         numbers: a call's number, which is the ``constructor`` of its arguments' origins → its place.
         owners: place → the class of the module whose method is called there.
+        written: classes of layers that are written with their constructors, as the classes of one's own are.
+        apart: modules that were made for constructors, and that the model does not hold: it may hold parts of them.
+        arguments: a module's id → what its constructor was given.
+        replaced: the layers that are in the place of some of its modules when it has been constructed.
     """
 
     modules: Mapping[str, torch.nn.Module]
@@ -67,30 +73,45 @@ class ConstructionCalls:
     root: Mapping[str, Any]
     numbers: Mapping[int, Place]
     owners: Mapping[Place, type]
+    written: frozenset[type] = frozenset()
+    apart: tuple[torch.nn.Module, ...] = ()
+    arguments: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    replaced: Replaced = field(default_factory=dict)
 
 
 def construction_calls(
-    module: torch.nn.Module, construct: Callable[[Call], Any], layers: frozenset[type] = frozenset()
+    module: torch.nn.Module,
+    construct: Callable[[Call], Any],
+    layers: frozenset[type] = frozenset(),
+    written: frozenset[type] = frozenset(),
+    given: frozenset[type] = frozenset(),
+    replaced: Replaced | None = None,
 ) -> ConstructionCalls | None:
     """Construct a model anew, and see which calls in its constructors' source make what; None if it is another then.
 
     Args:
         module: one that was constructed before.
-        construct: makes one like it, and calls by what it is given what makes its arguments.
+        construct: makes one like it, but for what is replaced; calls by what it is given what makes its arguments.
         layers: classes of those that are kept whole.
+        written: those of them that are written with their constructors.
+        given: classes of the modules that are made for constructors.
+        replaced: the layers that are put in the place of others when it has been constructed.
     """
-    seeing = _Seeing(layers)
+    layers -= written
+    seeing = _Seeing(layers, written)
     sizes = Sizes()
     classes = {cls for each in module.modules() for cls in type(each).__mro__ if issubclass(cls, torch.nn.Module)}
+    classes |= {base for cls in given for base in cls.__mro__ if issubclass(base, torch.nn.Module)}
     own = {cls for cls in classes - layers if is_own(cls)}
     try:
         with again(0), seeing.watching(own), parameters_on_meta(), sizes:
             made = construct(seeing.call)
     except Exception:  # a constructor may ask more of a number than its value
         return None
+    named = dict(made.named_modules(remove_duplicate=False))
+    put_in_place(made, replaced or {})
     if not is_alike(made, module) or id(made) not in seeing.of_own:
         return None
-    named = dict(made.named_modules(remove_duplicate=False))
     tensors = (*made.named_parameters(remove_duplicate=False), *made.named_buffers(remove_duplicate=False))
     return ConstructionCalls(
         named,
@@ -101,6 +122,10 @@ def construction_calls(
         seeing.of_own[id(made)],
         seeing.numbers,
         seeing.owners,
+        written,
+        tuple(each for each in seeing.given_modules if all(each is not held for held in named.values())),
+        {id(each): seeing.of_own[id(each)] for each in named.values() if id(each) in seeing.of_own},
+        replaced or {},
     )
 
 
@@ -123,12 +148,14 @@ def is_own(cls: type) -> bool:
 @dataclass
 class _Seeing:
     layers: frozenset[type]
+    written: frozenset[type]
     calls: dict[Place, list[ConstructionCall]] = field(default_factory=lambda: defaultdict(list))
     reached: set[Place] = field(default_factory=set)
     given: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     of_own: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     numbers: dict[int, Place] = field(default_factory=dict)
     owners: dict[Place, type] = field(default_factory=dict)
+    given_modules: list[torch.nn.Module] = field(default_factory=list)
     _seen: dict[FunctionType, FunctionType | None] = field(default_factory=dict)
     _texts: dict[Place, ast.Call] = field(default_factory=dict)
     _arguments: GivenArguments = field(default_factory=GivenArguments)
@@ -151,7 +178,10 @@ class _Seeing:
 
     def call(self, called: Call, /, **arguments: Any) -> Any:
         """Call what makes an argument of the root's."""
-        return self._watched(called)(**arguments)
+        made = self._watched(called)(**arguments)
+        if isinstance(made, torch.nn.Module):
+            self.given_modules.append(made)
+        return made
 
     def _constructor(self, construct: FunctionType) -> Callable[..., None]:
         seen = self._with_calls_seen(construct) or construct
@@ -180,7 +210,7 @@ class _Seeing:
             self.of_own.setdefault(id(module), given)
             self._held.append(module)
             known = {name: self._arguments.known(value, number, name) for name, value in given.items()}
-            construct(module, **known)
+            with_true_bools(partial(construct, module), **known)
 
         return constructor
 
@@ -204,9 +234,11 @@ class _Seeing:
         is_layer = isinstance(inside, type) and (inside in self.layers or not is_own(inside))
         if is_layer or _is_torchs(inside):
             args, kwargs = self._known(self._texts[where], number, args, kwargs)
-        result = self._watched(called)(*args, **kwargs)
+        result = (partial(with_true_bools, called) if is_layer else self._watched(called))(*args, **kwargs)
         if isinstance(result, torch.nn.Module) and is_layer:
             self._note(result, called, args, kwargs)
+        elif isinstance(called, MethodType) and type(called.__self__) in self.written and _is_torchs(inside):
+            self._note(called.__self__, called, args, kwargs)
         if isinstance(result, torch.nn.Module) or (called is torch.nn.Parameter and isinstance(result, called)):
             self._held.append(result)
             self.calls[where].append(ConstructionCall(called, result))
@@ -245,10 +277,10 @@ class _Seeing:
         )
 
     def _note(self, layer: Any, called: Any, args: Any, kwargs: Any) -> None:
-        """Take note of what a layer of torch's is given."""
+        """Take note of what a layer of torch's is given: the class that is called, or its constructor."""
         of_partial = called if isinstance(called, partial) else partial(called)
         try:
-            construct: Any = type(layer).__init__
+            construct: Any = called.__func__ if isinstance(called, MethodType) else type(layer).__init__
             bound = inspect.signature(construct).bind(
                 layer, *of_partial.args, *args, **{**of_partial.keywords, **kwargs}
             )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -21,15 +19,6 @@ def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
     if next(iter(found), None) in ("self", "cls"):
         del found[next(iter(found))]
     return found
-
-
-@lru_cache(256)
-def tree(function: Any) -> ast.AST:
-    """The syntax tree of a function; an empty one where there is no source."""
-    try:
-        return ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return ast.Module([], [])
 
 
 def assignments(tree: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

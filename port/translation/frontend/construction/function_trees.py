@@ -15,13 +15,17 @@ _CALLED = "__called__"
 
 
 @lru_cache(512)
+def source_tree(thing: Any) -> ast.Module:
+    """The syntax tree of a function's or a class's source; an empty one where there is none."""
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(thing)))
+    except (OSError, TypeError, SyntaxError):
+        return ast.Module([], [])
+
+
 def definition_of(function: FunctionType) -> ast.FunctionDef | None:
     """The definition of a function; None where its source cannot be read, as of a lambda."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return None
-    match tree.body:
+    match source_tree(function).body:
         case [ast.FunctionDef() as made] if made.name == function.__name__:
             return made
     return None

@@ -50,6 +50,27 @@ def moved_alone(model: Sized, setting: Setting, module: Any) -> Iterator[Sized]:
             yield other
 
 
+def moved_with_another(model: Sized, setting: Setting, others: Iterable[Setting], module: Any) -> Iterator[Sized]:
+    """A model with a number twice as large, and another that it divides as well: what the two come to stays as it is.
+
+    Two groups of four heads become four of eight; where one alone moves, there would be one group, or none.
+
+    Args:
+        model: as it is.
+        setting: that is moved.
+        others: of which one moves along.
+        module: the original.
+    """
+    values, meta = model.settings(), is_on_meta(module)
+    value = values[setting]
+    larger = sorted((values[each], each) for each in others if type(values[each]) is int and each != setting)
+    for number, other in larger if type(value) is int and value > 1 else ():
+        if number > value and not number % value:
+            found = taken_at(model, {other: 2 * number, setting: 2 * value}, meta=meta)
+            if found is not None:
+                yield found
+
+
 def moved_together(model: Sized, settings: Sequence[Setting], module: Any, drawn: Random) -> Sized | None:
     """A model with several settings moved at once to values beside them; None where the original takes none of few.
 

@@ -10,6 +10,7 @@ from typing import Any
 from port.translation.frontend.construction.arguments import is_configuration
 from port.translation.frontend.construction.constructed import Construction, is_alike
 from port.translation.frontend.construction.constructed_values import Call, made_anew
+from port.translation.frontend.construction.replaced_functions import Replaced, put_in_place, replaced_functions
 from port.translation.frontend.example_inputs import Given
 from port.translation.frontend.meta_device import constructed_on_meta
 from port.translation.frontend.python_random import again
@@ -29,20 +30,28 @@ class Sized:
         given: what the constructor is given, by the parameters' names.
         calls: example calls that it takes: of each the positional arguments, and those by name.
         moved: the settings that are another's, and their values.
+        replaced: the layers that are put in the place of others when it has been constructed.
     """
 
     cls: type
     given: Mapping[str, Any]
     calls: tuple[Given, ...]
     moved: Mapping[Setting, Any] = field(default_factory=dict)
+    replaced: Replaced = field(default_factory=dict)
 
     @property
     def named(self) -> dict[str, Any]:
         """What is moved, by names: ``heads``, ``config.n_head``."""
         return {".".join(setting): value for setting, value in self.moved.items()}
 
-    def construct(self, call: Call | None = None) -> Any:
-        """A model at these settings.
+    def construct(self) -> Any:
+        """A model at these settings."""
+        made = self.as_its_class_makes_it()
+        put_in_place(made, self.replaced)
+        return made
+
+    def as_its_class_makes_it(self, call: Call | None = None) -> Any:
+        """A model at these settings in which nothing has been replaced.
 
         Args:
             call: calls what makes the modules and the objects that it is given.
@@ -65,9 +74,11 @@ def sized(construction: Construction, module: Any, calls: Iterable[Given]) -> Si
     found = Sized(type(module), construction.arguments[""], tuple(calls))
     try:
         with again(0):
-            made = constructed_on_meta(found.construct)()
+            made = constructed_on_meta(found.as_its_class_makes_it)()
     except Exception:  # it reads a file, say
         return None
+    found = replace(found, replaced=replaced_functions(made, module))
+    put_in_place(made, found.replaced)
     return found if is_alike(made, module) else None
 
 

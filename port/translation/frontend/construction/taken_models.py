@@ -88,8 +88,9 @@ def _both(model: Sized, settings: Mapping[Setting, Any]) -> tuple[Sized, Sized]:
     before, there, longer = model.settings(), model, model
     for setting, value in settings.items():
         there, longer = there.at(setting, value), longer.at(setting, value)
-        if type(before[setting]) is int and before[setting] > 1:
-            longer = resized_lengths(longer, before[setting], value)
+        own = before.get(setting)  # not of what is given classes
+        if type(own) is int and own > 1:
+            longer = resized_lengths(longer, own, value)
     return there, longer
 
 

@@ -24,6 +24,9 @@ from port.translation.ir.number import KnownNumber, Numbers, Path, each_number, 
 from port.translation.ir.origin import DefaultOf
 
 _MARK = re.compile(r'File "<numbers>", line (\d+), in numbers')
+_LINE = re.compile(r'File "([^<"][^"]*)", line (\d+), in')
+_SCATTERED = {"slice_scatter": "slice", "select_scatter": "select"}
+"""What becomes of a view that is written into → what made the view."""
 _TORCH = FilePath(torch.__file__).parent
 _WRITTEN = ("nn", "functional.py", "_tensor.py")
 """What of torch is written as a user's own code is: it calls operators."""
@@ -56,7 +59,7 @@ class ArgumentOrigins:
                 numbers = self._of_operation(sys._getframe(1), target, arguments)
                 if numbers:
                     node.meta["stack_trace"] = f'{trace}\n  File "<numbers>", line {len(self._noted)}, in numbers'
-                    self._noted.append(NotedOperation(name_of(target), arguments, numbers))
+                    self._noted.append(NotedOperation(name_of(target), arguments, numbers, _line_of(trace)))
             return node
 
         TracerBase.create_node = create_node  # type: ignore[method-assign, assignment]
@@ -67,12 +70,38 @@ class ArgumentOrigins:
 
     def of_node(self, node: torch.fx.Node, arguments: Mapping[str, Any]) -> Numbers:
         """The origins of the numbers that a node has as arguments, by the schema's names."""
-        found = _MARK.search(node.meta.get("stack_trace") or "")
-        if found is None or not isinstance(node.target, torch._ops.OpOverload):
+        found = _MARK.search(_trace_of(node))
+        if not isinstance(node.target, torch._ops.OpOverload):
             return {}
-        numbers = self._noted[int(found[1])].of_part(name_of(node.target), arguments)
-        there = dict(each_number(dict(arguments)))
+        operator, there = name_of(node.target), dict(each_number(dict(arguments)))
+        made = None if found is None else self._noted[int(found[1])]
+        if made is None or (made.operator != operator and made.is_view):
+            made = self._view_made_anew(node, operator, there) or made
+        numbers = {} if made is None else made.of_part(_SCATTERED.get(operator, operator), arguments)
         return {path: number for path, number in numbers.items() if is_same(there.get(path), number.value)}
+
+    def _view_made_anew(self, node: torch.fx.Node, operator: str, there: Mapping[Path, Any]) -> NotedOperation | None:
+        """The view that a node makes anew, or writes into: torch does so where what it is of was written into.
+
+        The same view, with the same numbers, was made before: on the same line, where it is one that is written into;
+        or else before what reads it, which the node is told to be of.
+
+        Args:
+            node: of the program without writes in place.
+            operator: what it calls.
+            there: the numbers that it is given.
+        """
+        wanted, line = _SCATTERED.get(operator, operator), _line_of(_trace_of(node))
+        is_told = _MARK.search(_trace_of(node)) is not None
+        behind = node
+        while behind.op != "root" and _MARK.search(_trace_of(behind)) is None:
+            behind = behind.next
+        mark = _MARK.search(_trace_of(behind))
+        known = self._noted if mark is None else self._noted[: int(mark[1])]
+        alike = (each for each in reversed(known) if each.operator == wanted and each.is_view and each.has(there))
+        if not is_told or operator in _SCATTERED:
+            alike = (each for each in alike if each.line == line)
+        return next(alike, None)
 
     def of_layer(self, frame: FrameType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Numbers:
         """The origins of the numbers that a layer is called with.
@@ -146,6 +175,15 @@ class ArgumentOrigins:
         finally:
             self._origins.remembers = False
             self._origins.forget()
+
+
+def _trace_of(node: torch.fx.Node) -> str:
+    return node.meta.get("stack_trace") or ""
+
+
+def _line_of(trace: str) -> tuple[str, str]:
+    """The innermost line of the user's in a stack trace: the file, and the number as text."""
+    return next((line for line in reversed(_LINE.findall(trace)) if is_users(line[0])), ("", ""))
 
 
 def numbers_in(value: Any, found: Resolved, path: Path) -> Iterator[tuple[Path, KnownNumber]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from port.translation.frontend.origins.executing import SCOPES, SourceFile
 
@@ -39,7 +39,22 @@ class AugmentedBinding:
     statement: ast.AugAssign
 
 
-Binding: TypeAlias = ParameterBinding | AssignedBinding | AugmentedBinding
+@dataclass(frozen=True)
+class ItemBinding:
+    """A statement gives an item of what it was before another value: ``shift[0] = 0``."""
+
+    statement: ast.Assign
+    key: ast.expr
+
+
+@dataclass(frozen=True)
+class LoopBinding:
+    """A loop gives it, in each of its rounds another: ``for window in windows``."""
+
+    statement: ast.For
+
+
+Binding: TypeAlias = ParameterBinding | AssignedBinding | AugmentedBinding | ItemBinding | LoopBinding
 
 Decide: TypeAlias = Callable[[ast.expr, ast.stmt], bool | None]
 """Whether the condition of a statement held; None where it is not known."""
@@ -104,6 +119,8 @@ class Bindings:
                 return self._parameter(name)
             if not isinstance(parent, ast.stmt | ast.ExceptHandler | ast.match_case):
                 raise _Unclear
+            if self._is_of_the_round(parent, here, name):
+                return LoopBinding(parent)
             self._check_header(parent, name)
             here = parent
 
@@ -135,6 +152,13 @@ class Bindings:
         elif name in self.bound(parent):
             raise _Unclear
 
+    def _is_of_the_round(self, parent: ast.AST, here: ast.AST, name: str) -> TypeGuard[ast.For]:
+        """Whether a loop around a point gives the name what it has there, and nothing within gives it another."""
+        match parent:
+            case ast.For(ast.Name(given), body=body) if given == name and here in body:
+                return not any(name in self.bound(statement) for statement in body)
+        return False
+
     def _parameter(self, name: str) -> Binding:
         given = getattr(self.scope, "args", None)
         if isinstance(given, ast.arguments):
@@ -154,6 +178,9 @@ class Bindings:
 
     def _given(self, name: str, statement: ast.stmt, decide: Decide) -> Binding | None:
         match statement:
+            case ast.Assign([ast.Subscript(ast.Name(), key)]) if not isinstance(key, ast.Slice):
+                if not self._walrus(statement, name):
+                    return ItemBinding(statement, key)
             case ast.Assign(targets, value):
                 ways = [way for target in targets for way in _ways(target, name)]
                 if len(ways) == 1 and not self._walrus(value, name):

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ast
 import math
-from types import FrameType
+from collections.abc import Mapping
+from functools import partial, reduce
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -17,6 +19,8 @@ from port.translation.frontend.origins.bindings import (
     AugmentedBinding,
     Binding,
     Bindings,
+    ItemBinding,
+    LoopBinding,
     ParameterBinding,
     bound_names,
 )
@@ -25,8 +29,10 @@ from port.translation.frontend.origins.conditions_held import compared, is_insta
 from port.translation.frontend.origins.executing import Executing, ProgramPoint, SourceFile, SourceFiles
 from port.translation.frontend.origins.frame_objects import MISSING, ModulePaths, attribute, variable
 from port.translation.frontend.origins.frame_parameters import FrameParameters, twin_of
+from port.translation.frontend.origins.number_functions import of_comprehension, of_numbers
 from port.translation.frontend.origins.resolved import Resolved, ShapeOf
 from port.translation.frontend.origins.worked_out import called, combined, is_number, signed
+from port.translation.frontend.source_locations import is_users
 from port.translation.ir.number import is_same
 from port.translation.ir.origin import AttributeOf, LiteralAt
 from port.translation.ir.source_location import SourceLocation
@@ -57,6 +63,7 @@ class NumberOrigins:
         self._bindings: dict[ast.AST, Bindings] = {}
         self._globals: dict[tuple[SourceFile, str], list[ast.AST | None]] = {}
         self._variables: dict[tuple[str, FrameType, ast.AST, ast.AST], Resolved] = {}
+        self._rounds: dict[tuple[FrameType, str], int] = {}  # the variables of comprehensions that are looked at
         self._depth = self._count = 0
 
     def forget(self) -> None:
@@ -107,6 +114,8 @@ class NumberOrigins:
                 if given.are_all_positional:
                     return Resolved(items=tuple(item() for item in given.positional))
                 return Resolved(last=tuple(item() for item in given.last))
+            case ast.ListComp():
+                return of_comprehension(node, lambda item, numbers: self._of_a_round(item, numbers, point))
             case ast.IfExp(test, one, other):
                 held = self.held(test, point)
                 return Resolved() if held is None else self.resolve(one if held else other, point)
@@ -117,6 +126,15 @@ class NumberOrigins:
             case ast.Call():
                 return self._call(node, point)
         return Resolved()
+
+    def _of_a_round(self, node: ast.expr, numbers: Mapping[str, int], point: ProgramPoint) -> Resolved:
+        """What is known of an expression in a comprehension of which a round is looked at."""
+        before = self._rounds
+        self._rounds = before | {(point.here.frame, name): number for name, number in numbers.items()}
+        try:
+            return self.resolve(node, point)
+        finally:
+            self._rounds = before
 
     def held(self, test: ast.expr, point: ProgramPoint) -> bool | None:
         """Whether a condition held at a point; None where it is not known."""
@@ -178,6 +196,11 @@ class NumberOrigins:
                     return Resolved()
                 shape = self._shape(tensor, of, point)
                 return shape.item(arguments[0].value) if arguments else shape
+            case ast.Attribute(tensor, "numel"), []:
+                lengths = self._shape(tensor, self.resolve(tensor, point), point).each_item()
+                return reduce(partial(combined, ast.Mult()), lengths) if lengths else Resolved()
+            case ast.Attribute(copied, "copy"), []:
+                return Resolved(items=self.resolve(copied, point).each_item())
             case (ast.Name() | ast.Attribute(ast.Name())) as function, _:
                 known = self.resolve(function, point).value
                 if (known is tuple or known is list) and len(arguments) == 1:
@@ -186,7 +209,7 @@ class NumberOrigins:
                     return self._infinite(node, arguments[0].value, point)
                 if known is isinstance and len(arguments) == 2:
                     return Resolved(is_instance(*arguments))
-                return called(known, arguments)
+                return of_numbers(known, arguments) if isinstance(known, FunctionType) else called(known, arguments)
         return Resolved()
 
     def _infinite(self, node: ast.Call, text: str, point: ProgramPoint) -> Resolved:
@@ -200,6 +223,8 @@ class NumberOrigins:
 
     def variable(self, name: str, point: ProgramPoint) -> Resolved:
         """What is known of a variable that is read at a point."""
+        if (point.here.frame, name) in self._rounds:
+            return Resolved(self._rounds[point.here.frame, name])
         key = name, point.here.frame, point.node, point.here.node
         if not self.remembers:
             return self._variable(name, point)
@@ -224,7 +249,10 @@ class NumberOrigins:
         # What was there at a point that is past is there now, if nothing has given it another value since.
         is_there = point.node is here.node or (binding is not None and binding == now)
         value = variable(frame, name) if is_there else MISSING
-        return Resolved(value) if binding is None else self._bound(binding, point).seen_as(value)
+        # Of a tensor of the user's nothing else is asked, and what it is made of may take long to follow.
+        if binding is None or (isinstance(value, torch.Tensor) and is_users(here.file.name)):
+            return Resolved(value)
+        return self._bound(binding, point).seen_as(value)
 
     def _bound(self, binding: Binding, point: ProgramPoint) -> Resolved:
         match binding:
@@ -240,6 +268,18 @@ class NumberOrigins:
                 assert isinstance(statement.target, ast.Name)
                 left = self.variable(statement.target.id, before)
                 return combined(statement.op, left, self.resolve(statement.value, before))
+            case ItemBinding(statement, key):
+                before = point.at(statement)
+                (target,) = statement.targets
+                assert isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)
+                whole = self.variable(target.value.id, before)
+                return whole.with_item(self.resolve(key, before).value, self.resolve(statement.value, before))
+            case LoopBinding(statement):
+                assert isinstance(statement.target, ast.Name)
+                now = variable(point.here.frame, statement.target.id)
+                given = self.resolve(statement.iter, point.at(statement)).each_item() or ()
+                same = [item for item in given if item.value is now]
+                return same[0] if len(same) == 1 else Resolved()
 
     def _parameter(self, name: str, frame: FrameType) -> Resolved:
         given = self.parameters.of(frame).get(name)

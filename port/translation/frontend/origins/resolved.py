@@ -88,6 +88,14 @@ class Resolved:
             return None
         return {key: self._item(key, value) for key, value in self.value.items()}
 
+    def with_item(self, key: Any, given: Resolved) -> Resolved:
+        """The same, with another item in a place."""
+        items = self.each_item()
+        if type(key) is not int or items is None or not -len(items) <= key < len(items):
+            return Resolved()
+        place = key % len(items)
+        return Resolved(items=(*items[:place], given, *items[place + 1 :]))
+
     def item(self, key: Any) -> Resolved:
         """What is known of the item with an index, or with a key."""
         items = self.each_item()

@@ -47,7 +47,7 @@ class SaidLength(Expr):
 
     said: Expr
     otherwise: Expr
-    key: str
+    key: str = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,17 @@ def source(node: Node) -> str:
             return f"raise {source(value)}"
         case s.Assign(target, value):
             return f"{bare(target)} = {bare(value)}"
+        case e.BoolOp(op, values):  # ast puts parentheses around the fourth comparison and those behind it
+            return f" {op} ".join(f"({source(each)})" if _is_apart_in(op, each) else source(each) for each in values)
     return ast.unparse(_tree(node))
+
+
+def _is_apart_in(op: str, part: Expr) -> bool:
+    """Whether a part of a chain of ``and`` or ``or`` stands in parentheses."""
+    match part:
+        case e.BoolOp(other):
+            return op == "and" or other == op
+    return isinstance(part, e.IfExp | e.Lambda)
 
 
 def bare(expression: Expr) -> str:

@@ -99,6 +99,11 @@ class FunctionDef(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class MethodDef(FunctionDef):
+    """A method of the class in whose ``__call__`` it stands, until the class is written."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClassDef(Stmt):
     name: str
     bases: tuple[Expr, ...]

@@ -15,7 +15,7 @@ from port.translation.ir.layout import Folded, Layout, torchs
 from port.translation.ir.origin import LengthOf
 from port.translation.ir.origin_expression import leaves_of
 from port.translation.ir.origin_numbers import origin_of
-from port.translation.ir.reshape_axes import AxisGroup, groups
+from port.translation.ir.reshape_axes import AxisGroup
 from port.translation.lowering.paired import Paired, give
 from port.translation.lowering.said_lengths import said_or_read
 from port.translation.lowering.templates import SourceFragment
@@ -31,7 +31,7 @@ def lower_reshaped(stage: LoweringContext, paired: Paired, axes: Reshaped) -> No
     if value.shape == result.shape:
         stage.alias(result, value, stage.layout(value))
         return
-    found = groups(value.shape or (), result.shape or ())
+    found = stage.views.groups(value, result)
     has = stage.layout(value)
     made = None if found is None else _laid_out(has, found, value)
     folds = made is not None and made.folded is not None and has.folded is None
@@ -98,6 +98,9 @@ def _laid_out(layout: Layout, found: list[AxisGroup], value: Value) -> Layout | 
             for dim in group.after:
                 before = [order.index(other) for other in order if other == dim - 1]
                 order.insert(before[0] + 1 if before else 0, dim)
+    stays = [tuple(group.after) for group in found if group.before]
+    if len(order) >= 4 and stays == [(0,), (1,)] and order == sorted(order):
+        order = [0, *range(2, len(order)), 1]  # a number for each channel of images: its channels are last, as theirs
     return Layout(tuple(order), folded)
 
 
@@ -140,9 +143,7 @@ def _shape(
     # One length may be left open: that of a flatten, so that the image's size is not fixed.
     open_ones = [dim for dim in layout.order[leading:] if dim in merged]
     if -1 not in shape and len(open_ones) == 1:
-        place = list(layout.order[leading:]).index(open_ones[0]) - len(layout.order[leading:])
-        if isinstance(shape[place], int):
-            shape[place] = -1
+        shape[list(layout.order[leading:]).index(open_ones[0]) - len(layout.order[leading:])] = -1
     elif -1 not in shape and len(other := [place for place, size in enumerate(shape) if _is_of_a_length(size)]) == 1:
         shape[other[0]] = -1  # the original works it out, too: C // self.heads
     if shape.count(-1) > 1:

@@ -18,8 +18,13 @@ _CALL, _ATTEND = "port_translation.linear.default", "port_translation.attend.def
 
 
 def of_a_layer(stage: LoweringContext, operation: Operation) -> Operation:
-    """The call of the layer whose weights these are; the operation itself if they are of none."""
+    """The call of the layer whose weights these are; the operation itself if they are of none.
+
+    A function that is given them has no layer to call.
+    """
     weight, bias = operation.arguments["weight"], operation.arguments["bias"]
+    if stage.is_argument(weight):
+        return operation
     layer, table = _layer_of(stage, weight, bias), _table_of(stage, weight) if bias is None else None
     if layer is None and table is None:
         return operation

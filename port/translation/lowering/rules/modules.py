@@ -31,11 +31,17 @@ def call_layer(stage: LoweringContext, call: LayerCall) -> None:
     Raises:
         NoPair: the layer cannot be moved, or its twin does not take what it is called with.
     """
-    pair = twin_pair(call.module)
     inputs = list(each_value((call.arguments, call.keywords)))
     results = list(each_value(call.results))
-    if name_of(pair.flax) == "jax.nn.identity":
-        stage.alias(results[0], inputs[0], stage.layout(inputs[0]))
+    is_idle = call.path in stage.idle
+    if is_idle and len(inputs) == len(results) == 1:
+        called = syntax.Call(held(call.path), (stage.ref(inputs[0]),))
+        stage.give_tree(call.results, called, {results[0]: stage.layout(inputs[0])}, inputs[0], call.path)
+        return
+    pair = None if is_idle else twin_pair(call.module)
+    if pair is None or name_of(pair.flax) == "jax.nn.identity":
+        for result, value in zip(results, inputs, strict=False):  # it may be given more, which it leaves
+            stage.alias(result, value, stage.layout(value))
         return
     stage.note(*pair.notes, *(("W28",) if "lengths" in call.keywords else ()))
     fitting, layouts, options, follows = _laid_out(stage, call, pair, inputs, results)

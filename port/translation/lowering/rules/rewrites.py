@@ -49,6 +49,17 @@ def _expand(stage: LoweringContext, operation: Operation) -> Operation:
     return _with(operation, size=told)
 
 
+def _of_two(stage: LoweringContext, operation: Operation) -> Operation:
+    """What is stretched to the shape of the other operand need not be: JAX stretches it as well."""
+    arguments = operation.arguments
+    one, other = arguments["self"], arguments["other"]
+    made = stage.producers.get(other) if isinstance(other, Value) else None
+    if made is None or made.operator != "aten.expand.default" or not isinstance(one, Value) or one.shape != other.shape:
+        return operation
+    inside: Value = made.arguments["self"]
+    return _with(operation, other=inside) if inside.rank == other.rank and inside.dtype == one.dtype else operation
+
+
 def _length(stage: LoweringContext, length: int | str, of: Value) -> int | Value:
     """A length as an argument: a number, or a value of its own."""
     if isinstance(length, int):
@@ -84,6 +95,13 @@ def _select_scatter(stage: LoweringContext, operation: Operation) -> Operation:
     return _with(operation, src=_number_of(stage, operation.arguments["src"]))
 
 
+def _diagonal_scatter(stage: LoweringContext, operation: Operation) -> Operation:
+    """A number goes onto a matrix's diagonal as it is; onto others with the shape that they have."""
+    is_matrix = operation.arguments["self"].rank == 2 and operation.arguments["offset"] == 0
+    source = operation.arguments["src"]
+    return _with(operation, src=_number_of(stage, source) if is_matrix else source)
+
+
 def _part(operation: Operation) -> dict[str, Any]:
     """Where a slice begins and ends, and its step: None where the axis does."""
     value: Value = operation.arguments["self"]
@@ -103,9 +121,22 @@ def _number_of(stage: LoweringContext, source: Value) -> Any:
     if made is None or made.operator not in ("aten.fill.Scalar", "aten.fill.Tensor", "aten.copy.default"):
         return source
     number = made.arguments["src" if made.operator == "aten.copy.default" else "value"]
+    if isinstance(number, Value):
+        number = _unstretched(stage, number)
     if isinstance(number, Value) and number.rank:
         return source
-    return _plain(stage, number)
+    plain = _plain(stage, number)
+    return source if isinstance(plain, Value) and plain is not made.arguments.get("value") else plain
+
+
+def _unstretched(stage: LoweringContext, value: Value) -> Value:
+    """The tensor of one number that fills another one."""
+    made = stage.producers.get(value)
+    if made is not None and made.operator in ("aten.expand.default", "aten.view.default"):
+        inside: Value = made.arguments["self"]
+        if all(length == 1 for length in inside.shape or ()):
+            return _unstretched(stage, inside)
+    return value
 
 
 def _fill(stage: LoweringContext, operation: Operation) -> Operation:
@@ -115,7 +146,15 @@ def _fill(stage: LoweringContext, operation: Operation) -> Operation:
 
 def _plain(stage: LoweringContext, number: Any) -> Any:
     """A constant tensor of one number as that number."""
-    constant = stage.constant(number) if isinstance(number, Value) else None
+    if not isinstance(number, Value):
+        return number
+    made = stage.producers.get(number)
+    if made is not None and made.operator == "aten.scalar_tensor.default":
+        # So torch makes a tensor of a number on a device that holds none.
+        filled = made.arguments["s"]
+        is_whole = isinstance(filled, bool | int) and number.dtype.startswith("float")
+        return float(filled) if is_whole else filled
+    constant = stage.constant(number)
     return number if constant is None else constant.item()
 
 
@@ -172,10 +211,13 @@ def normalised(operation: Operation, result: Value, *, training: bool) -> Operat
 REWRITES: dict[str, Rewrite] = {
     "aten.squeeze": _squeeze,
     "aten.expand": _expand,
+    "aten.div": _of_two,
+    "aten.mul": _of_two,
     "aten.cat": _cat,
     "aten.slice": _slice,
     "aten.slice_scatter": _slice_scatter,
     "aten.select_scatter": _select_scatter,
+    "aten.diagonal_scatter": _diagonal_scatter,
     "aten.fill": _fill,
     "aten.index": _indexed,
     "aten.index_put": _indexed,

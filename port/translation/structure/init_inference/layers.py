@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -157,9 +157,28 @@ def _drawn_again(layer: Any) -> dict[str, Start]:
         for module in reversed(list(made.modules())):
             reset = _reset_of(type(module))
             if reset is not None and hasattr(module, "_parameters"):
-                reset(module)
+                _draw_anew(module, reset)
         starts = seen_starts(watch, made)
     return {name: start for name, start in starts.items() if not _is_untouched(start)}
+
+
+def _draw_anew(module: Any, reset: Callable[[Any], object]) -> None:
+    """Let a method of torch's draw a module's parameters; it has one more for each that was taken out of the module.
+
+    A BatchNorm without its weight, ``norm.register_parameter("weight", None)``, keeps torch's method, which fills both.
+    """
+    from torch.nn import Parameter
+
+    try:
+        reset(module)
+    except AttributeError:
+        like = next((one for one in module._parameters.values() if one is not None), None)
+        missing = [name for name, one in module._parameters.items() if one is None]
+        if like is None or not missing:
+            raise
+        for name in missing:
+            module._parameters[name] = Parameter(like.new_empty(like.shape))
+        reset(module)
 
 
 def _reset_of(cls: type) -> Any:

@@ -123,10 +123,11 @@ class Writer:
             case Draw("uniform" | "truncated") if start.values.dtype.kind == "c":
                 return None  # jax's draw real numbers alone
             case Draw():
-                made = max(_candidates(story, shape), key=lambda made: self.votes[made], default=None)
+                # The original's own formula, though a weight's lengths may give the same number here.
                 drawn = self._with_origins(story, name)
-                # What a weight's own lengths say, as Kaiming's, is said by the initializer that reads them.
-                return next(_plain(drawn)) if drawn is not None and made in [*_plain(story)] else made
+                if drawn is not None:
+                    return next(_plain(drawn))
+                return max(_candidates(story, shape), key=lambda made: self.votes[made], default=None)
             case Elementwise():
                 return _function(story)
         return None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
+from typing import Any
 
 import torch
 
@@ -17,10 +18,12 @@ from port.translation.frontend.construction.construction_calls import (
     is_own,
 )
 from port.translation.ir import syntax
-from port.translation.ir.module_tree import ModuleTree
+from port.translation.ir.module_tree import ModuleTree, paths_above
 from port.translation.ir.origin import ConstructorArgument, Origin
 from port.translation.ir.origin_expression import expression_of
+from port.translation.structure.constructors import has_a_twin, layer_form
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
+from port.translation.structure.kept_constructors.joined_calls import joined_constructions
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,10 @@ class CallForms:
         self._paths: dict[int, str] = {}
         for path, made_there in (*calls.modules.items(), *calls.modules[""].named_parameters()):
             self._paths.setdefault(id(made_there), path)
+        values = (value for given in calls.given.values() for value in given.values())
+        modules = (value for value in values if isinstance(value, torch.nn.Module))
+        # Given to a layer that is kept whole, which holds it or copies of it.
+        self._given_apart = {id(each) for each in modules if self._is_apart(self._paths.get(id(each)))}
         self._known: dict[Place, CallForm | None] = {}
 
     def of(self, place: Place) -> CallForm | None:
@@ -121,6 +128,40 @@ class CallForms:
                 tree = self.said(place, tree)
         return tree
 
+    def of_layer(self, cls: type, place: Place) -> syntax.Call:
+        """What is written for the constructor of the twin where a class of layers calls that of torch's.
+
+        Args:
+            cls: which derives from torch's layer.
+            place: of the call in its constructor.
+
+        Raises:
+            CannotKeep: its instances are not said alike, or their twin is a function.
+        """
+        first, *others = [MadeLayer(self.said(place, each)) for each in self._twins(cls)]  # type: ignore[arg-type]
+        form: CallForm = first
+        for other in others:
+            form = _joined(form, other)
+        assert isinstance(form, MadeLayer)
+        return form.expression
+
+    def twin(self, cls: type) -> syntax.Expr:
+        """The twin of the layer of torch's that a class derives from.
+
+        Raises:
+            CannotKeep: it is a function.
+        """
+        return self._twins(cls)[0].func
+
+    def _twins(self, cls: type) -> list[syntax.Call]:
+        """The constructor's call of the twin of each instance of a class of layers; of those that are shared, once."""
+        paths = [path for path, module in self._calls.modules.items() if isinstance(module, cls)]
+        made = [self._made(path) for path in dict.fromkeys(map(self._tree.first_path, paths))]
+        twins = [each for each in made if isinstance(each, syntax.Call) and _is_construction(each)]
+        if not twins or len(twins) < len(made):
+            raise CannotKeep(f"{cls.__name__} has no layer in JAX to derive from")
+        return twins
+
     def _found(self, place: Place) -> CallForm | None:
         calls = self._calls.calls.get(place, ())
         forms = [form for call in calls if (form := self._of_call(place, call)) is not None]
@@ -133,8 +174,8 @@ class CallForms:
 
     def _of_call(self, place: Place, call: ConstructionCall) -> CallForm | None:
         path = self._paths.get(id(call.module))
-        if path is None:
-            return None
+        if path is None or id(call.module) in self._given_apart:
+            return self._of_apart(place, call.module)
         inside = call.called.func if isinstance(call.called, partial) else call.called
         if not isinstance(inside, type):
             return None  # a function that gives a module: the call in it is the one that made it
@@ -142,6 +183,8 @@ class CallForms:
             return self._of_parameter(place, path)
         path = self._tree.first_path(path)
         match self._tree.kind(path):
+            case "layer" if type(call.module) in self._calls.written:
+                return Own(frozenset({type(call.module)}))
             case "layer":
                 made = self._made(path)
                 if made is None:
@@ -164,6 +207,25 @@ class CallForms:
                 return MadeLayer(self.said(place, made))  # type: ignore[arg-type]
         return Own(frozenset({type(call.module)}))
 
+    def _is_apart(self, path: str | None) -> bool:
+        """Whether a module is none of the tree's: of no path, or within a layer that is kept whole."""
+        return path is None or any(above in self._tree.layers for above in paths_above(path))
+
+    def is_given_apart(self, place: Place) -> bool:
+        """Whether the calls at a place made layers for others to hold, or to copy: ``nn.TransformerEncoderLayer``."""
+        calls = self._calls.calls.get(place, ())
+        return bool(calls) and all(id(call.module) in self._given_apart for call in calls)
+
+    def _of_apart(self, place: Place, module: Any) -> CallForm | None:
+        """What the model does not hold: a layer that another makes copies of, or of a Sequential what is in it."""
+        if id(module) in self._given_apart and not is_own(type(module)) and has_a_twin(module):
+            made = layer_form(module, known=(module, {}))
+            return MadeLayer(self.said(place, made))  # type: ignore[arg-type]
+        if type(module) is not torch.nn.Sequential or all(id(child) not in self._paths for child in module):
+            return None
+        names = list(module._modules)
+        return Container("flax.nnx.Sequential", names != [str(number) for number in range(len(names))])
+
     def _of_parameter(self, place: Place, path: str) -> MadeParameter | None:
         """One that a list or a dict holds; what an attribute is made of is written there."""
         owner = path.rpartition(".")[0]
@@ -183,7 +245,7 @@ def _joined(one: CallForm, other: CallForm) -> CallForm:
         case Own(some), Own(others):
             return Own(some | others)
         case MadeLayer(made), MadeLayer(also) if made != also:
-            return MadeLayer(_with_biases(made, also))
+            return MadeLayer(joined_constructions(made, also))
         case MadeFunction(made), MadeFunction(also) if made != also:
             return MadeFunction(None)
         case Container(name), Container(same) if name == same:
@@ -191,16 +253,6 @@ def _joined(one: CallForm, other: CallForm) -> CallForm:
     if one != other:
         raise CannotKeep(f"one call makes {_text(one)} and {_text(other)}")
     return one
-
-
-def _with_biases(one: syntax.Call, other: syntax.Call) -> syntax.Call:
-    """A construction of two that differ in how a bias starts, which only one has."""
-    mine, theirs = ({each.arg: each for each in call.keywords} for call in (one, other))
-    only = {name for name in mine.keys() ^ theirs.keys() if name is not None and name.startswith("bias")}
-    same = {name for name in mine.keys() & theirs.keys() if mine[name] == theirs[name]}
-    if one.func != other.func or one.args != other.args or mine.keys() | theirs.keys() != only | same:
-        raise CannotKeep(f"one call makes {syntax.source(one)} and {syntax.source(other)}")
-    return one if len(mine) >= len(theirs) else other
 
 
 def _is_construction(made: syntax.Call) -> bool:

@@ -7,18 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from port.pairs.twin_attributes import twin_attribute
 from port.translation.frontend.construction.construction_calls import ConstructionCalls, is_own
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.ir.layout import Layout
-from port.translation.ir.module_tree import ModuleTree, attribute_held
+from port.translation.ir.module_tree import ModuleTree, attribute_held, identifier
 from port.translation.ir.number import is_same
 from port.translation.ir.origin import AttributeOf, LengthOf, LiteralAt, NamedLength, Origin, ShapeRead
 from port.translation.ir.origin_expression import expression_of, leaves_of, read_length
 from port.translation.ir.origin_numbers import plain
-from port.translation.structure.body import Body
-from port.translation.structure.number_forms import without_double_minus
+from port.translation.structure.constructors import is_function
+from port.translation.structure.number_forms import of_literals, without_double_minus
 from port.translation.structure.own_arguments import OwnArguments
+from port.translation.structure.written_body import Body
 
 _ITEM = re.compile(r"\w+(\[[^\[\]]+\])*")
 """An attribute, or an item of what it is: ``window[0]``."""
@@ -49,17 +51,14 @@ class CalledArguments(OwnArguments):
         return replace(body, statements=statements, returns=returns), {}
 
     def said_by_attributes(self, path: str, tree: N) -> N:
-        """A statement or an expression of a module's whose numbers are attributes of that."""
-        held, made = self._tree.modules, self._calls.modules
+        """A statement or an expression of a module's whose numbers are attributes of that, or of modules within."""
 
         def leaf(origin: Origin) -> syntax.Expr | None:
             match origin:
                 case ShapeRead() | NamedLength():
                     return read_length(origin)
-                case AttributeOf(of, attribute) if of == path and _ITEM.fullmatch(attribute):
-                    now, anew = (self._held_in(modules[path], attribute) for modules in (held, made))
-                    known = isinstance(now, bool | int | float | str) and is_same(plain(anew), now)
-                    return code(f"self.{attribute}") if known else None
+                case AttributeOf(of, attribute):
+                    return self._attribute(path, of, attribute)
                 case LengthOf(tensor, axis):
                     return self._length_held(path, tensor.removeprefix("self."), axis)
             return None
@@ -67,17 +66,52 @@ class CalledArguments(OwnArguments):
         def said(node: syntax.Node) -> syntax.Node:
             if isinstance(node, syntax.Tuple):
                 return self._whole_shape(path, node)
+            if isinstance(node, syntax.List):
+                return self._whole_list(path, node)
             if isinstance(node, syntax.UnaryOp):
                 return without_double_minus(node)
             if not isinstance(node, syntax.Const) or node.origin is None:
                 return node
             leaves = list(leaves_of(node.origin))
             literals = [each for each in leaves if isinstance(each, LiteralAt)]
-            if any(each.location is None for each in literals) or len(literals) == len(leaves):
+            if any(each.location is None for each in literals):
                 return node
+            if len(literals) == len(leaves):
+                return of_literals(node)
             return expression_of(node.origin, leaf) or node
 
         return syntax.transformed(tree, said)
+
+    def _attribute(self, path: str, of: str, attribute: str) -> syntax.Expr | None:
+        """``self.dim``, or ``self.embed.features`` for what a layer within holds as ``embedding_dim``."""
+        tree, inside = self._tree, of.startswith(f"{path}." if path else "")
+        if of not in tree.modules or not (of == path or inside):
+            return None
+        is_layer = tree.kind(of) == "layer"
+        if is_layer and not is_function(tree.modules[of]):
+            name = twin_attribute(tree.modules[of], attribute)
+            now, anew = (attribute_held(modules[of], attribute) for modules in (tree.modules, self._calls.modules))
+        elif not is_layer and _ITEM.fullmatch(attribute):
+            name = attribute
+            now, anew = (self._held_in(modules[of], attribute) for modules in (tree.modules, self._calls.modules))
+        else:
+            return None
+        known = isinstance(now, bool | int | float | str) and is_same(plain(anew), now)
+        read = self._module(path, of)
+        return code(f"x.{name}", x=read) if name is not None and known and read is not None else None
+
+    def _module(self, path: str, of: str) -> syntax.Expr | None:
+        """``self.layers[0]``, as a module reads itself or one within; None for what a Sequential or a dict holds."""
+        if of == path:
+            return _SELF
+        owner, _, name = of.rpartition(".")
+        held = self._module(path, owner)
+        match self._tree.kind(owner):
+            case "class" if held is not None and not self._tree.is_list(owner):
+                return syntax.Attribute(held, identifier(name))
+            case "list" if held is not None:
+                return syntax.Subscript(held, syntax.Const(int(name)))
+        return None
 
     def _length_held(self, path: str, name: str, axis: int) -> syntax.Expr | None:
         """``self.weight.shape[0]``, of a parameter or a buffer that the module at a path holds itself."""
@@ -97,6 +131,15 @@ class CalledArguments(OwnArguments):
             ):
                 lengths = tuple(code(f"x[{axis}]", x=whole) for axis in range(self._layout(path, name).rank))
                 return whole if node.elts == lengths else node
+        return node
+
+    def _whole_list(self, path: str, node: syntax.List) -> syntax.Expr:
+        """``self.window`` for all of its items, one by one."""
+        match node.elts:
+            case (syntax.Subscript(syntax.Attribute(syntax.Name("self"), name) as whole), *_):
+                held = vars(self._tree.modules[path]).get(name)
+                items = tuple(code(f"self.{name}[{place}]") for place in range(len(node.elts)))
+                return whole if type(held) is list and len(held) == len(items) and node.elts == items else node
         return node
 
     @staticmethod

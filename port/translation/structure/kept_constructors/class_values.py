@@ -9,8 +9,9 @@ from types import FunctionType
 from typing import Any
 
 from port.errors import NoPair
-from port.translation.frontend.construction.constructed_values import ConstructedValue
+from port.translation.frontend.construction.constructed_values import ConstructedPart, ConstructedValue
 from port.translation.frontend.construction.construction_calls import is_own
+from port.translation.frontend.construction.replaced_functions import Replaced
 from port.translation.frontend.meta_device import constructed_on_meta
 from port.translation.ir import syntax
 from port.translation.ir.expr import NoSource, literal
@@ -32,10 +33,13 @@ class ClassValues:
         layers: classes that have a twin.
         names: classes of the original's → what the written ones are called.
         found: takes in the functions that are needed.
+        replaced: the layers that are in the place of others when the original has been constructed.
     """
 
-    def __init__(self, layers: frozenset[type], names: Mapping[type, str], found: AlsoWritten) -> None:
-        self._layers, self._names, self._found = layers, names, found
+    def __init__(
+        self, layers: frozenset[type], names: Mapping[type, str], found: AlsoWritten, replaced: Replaced
+    ) -> None:
+        self._layers, self._names, self._found, self._replaced = layers, names, found, replaced
         self._needed: dict[Key, set[str]] = {}
 
     def is_layer(self, value: Any) -> bool:
@@ -70,7 +74,7 @@ class ClassValues:
         sample = _sample(value, _SAMPLES[0])
         try:
             if is_function(sample):
-                return function_form(sample)
+                return self.function(sample)
             made = layer_form(sample)
         except NoPair as error:
             raise CannotKeep(str(error)) from error
@@ -81,6 +85,10 @@ class ClassValues:
             return made.func
         keywords = tuple(syntax.Keyword(name, each) for name, each in constants.items())
         return syntax.Call(syntax.Name("partial"), (made.func,), keywords)
+
+    def function(self, layer: Any) -> syntax.Expr:
+        """What is written for a layer that is a function, or for the one that is in its place."""
+        return function_form(self._replaced.get(type(layer), layer))
 
     def value(self, thing: Any) -> syntax.Expr:
         """What is written for something that a constructor is given: numbers, classes, and what they are held in.
@@ -93,6 +101,8 @@ class ClassValues:
         match thing:
             case ConstructedValue(made_by=made_by, arguments=arguments):
                 return self._made(made_by, arguments)
+            case ConstructedPart(of=of, name=name):
+                return syntax.Attribute(self.value(of), name)
             case partial() if not self.is_layer(thing):
                 parts = tuple(map(self.value, thing.args))
                 keywords = tuple(syntax.Keyword(name, self.value(each)) for name, each in thing.keywords.items())
@@ -119,6 +129,21 @@ class ClassValues:
         except NoSource:
             raise CannotKeep(f"source cannot say the {type(thing).__name__} that a constructor is given") from None
 
+    def default(self, thing: Any) -> syntax.Expr:
+        """What is written for the default of a parameter: None for a class that is not written, see `is_unwritten`.
+
+        Raises:
+            CannotKeep: it cannot be said.
+        """
+        return syntax.Const(None) if self.is_unwritten(thing) else self.value(thing)
+
+    def is_unwritten(self, thing: Any) -> bool:
+        """Whether something is a class of the user's modules of which the model has none, so that it is not written."""
+        import torch
+
+        is_module = isinstance(thing, type) and issubclass(thing, torch.nn.Module) and is_own(thing)
+        return is_module and thing not in self._names and not self.is_layer(thing)
+
     def _made(self, made_by: Any, arguments: Mapping[str, Any]) -> syntax.Expr:
         """The call that makes a module, or an object, that a constructor is given."""
         import torch
@@ -127,7 +152,7 @@ class ClassValues:
         keywords = [
             syntax.Keyword(name, self.value(each))
             for name, each in arguments.items()
-            if not is_same_object(each, parameters[name].default)
+            if name not in parameters or not is_same_object(each, parameters[name].default)
         ]
         if isinstance(made_by, FunctionType) and is_own_function(made_by):
             return syntax.Call(self._found.function(made_by), (), (*keywords, _OPTIONS_GIVEN))

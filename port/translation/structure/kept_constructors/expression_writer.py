@@ -13,7 +13,7 @@ import torch
 
 from port.translation.ir import syntax
 from port.translation.ir.expr import literal
-from port.translation.structure.constructors import OPTIONS, function_form
+from port.translation.structure.constructors import OPTIONS
 from port.translation.structure.kept_constructors.also_written import is_own_function
 from port.translation.structure.kept_constructors.call_forms import (
     Container,
@@ -46,8 +46,10 @@ class ExpressionWriter(ast.NodeTransformer):
     ) -> None:
         self.known, self.function, self.owner = known, function, owner
         self.parts: list[syntax.Expr] = []
+        self.definition = definition
         self.own = own_names(definition) if definition is not None else set(inspect.signature(function).parameters)
         self.is_constructor = function.__name__ == "__init__"
+        self.given_apart: dict[str, syntax.Expr] = {}
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         place = self.function, self.number_of(node)
@@ -55,21 +57,24 @@ class ExpressionWriter(ast.NodeTransformer):
         calls = self.known.calls.calls.get(place, ())
         match form:
             case MadeLayer(unsaid):
-                made = self.said(unsaid)
-                if self._is_name(node.func):
+                made = self._with_layers_given(node, self.said(unsaid))
+                if self._is_name(node.func) and isinstance(made, syntax.Call):
                     name = syntax.parsed(ast.unparse(node.func))
                     made = self.known.values.called(calls[0].called, name, made)
-                return self.part(self.with_random_streams(made))
+                return self.part(self.with_options_given(made))
             case MadeFunction(unsaid):
                 if not self._is_name(node.func):
                     if unsaid is None:
                         raise CannotKeep(f"{ast.unparse(node)} gives several functions")
-                    return self.part(self.said(unsaid))
-                if any(function_form(call.module) != self.known.values.expression(call.called) for call in calls):
+                    return self.part(self._with_layers_given(node, self.said(unsaid)))
+                if any(
+                    self.known.values.function(call.module) != self.known.values.expression(call.called)
+                    for call in calls
+                ):
                     raise CannotKeep(f"{ast.unparse(node)} gives functions that its arguments tell apart")
                 return self.visit(node.func)  # type: ignore[no-any-return]
             case MadeParameter(unsaid):
-                return self.part(self.with_random_streams(self.said(unsaid)))
+                return self.part(self.with_options_given(self.said(unsaid)))
             case Container(function, is_named):
                 return self._container(node, function, is_named)
             case Own(_):
@@ -77,6 +82,25 @@ class ExpressionWriter(ast.NodeTransformer):
                 made_so.keywords.append(options_given())
                 return made_so
         return self._call(node)
+
+    def _with_layers_given(self, node: ast.Call, made: syntax.Expr) -> syntax.Expr:
+        """``TransformerEncoder(layer, depth)``: what it makes copies of is the layer that the original gives."""
+        instead: syntax.Expr
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+            match argument:
+                case ast.Name(id=name) if name in self.given_apart:
+                    instead, twin = syntax.Name(name), self.given_apart[name]
+                case ast.Call() if self.known.forms.is_given_apart((self.function, self.number_of(argument))):
+                    instead = twin = self._layer(argument)
+                case _:
+                    continue
+            made = _with_call(made, twin, instead)
+        return made
+
+    def _layer(self, node: ast.Call) -> syntax.Expr:
+        form = self.known.forms.of((self.function, self.number_of(node)))
+        assert isinstance(form, MadeLayer)
+        return self.said(form.expression)
 
     def _partial(self, node: ast.Call) -> ast.expr | None:
         """``partial(nn.LayerNorm, eps=1e-6)`` with the names that the twin has; None for a partial of other things."""
@@ -94,8 +118,13 @@ class ExpressionWriter(ast.NodeTransformer):
         target = self.known.names.stands_for(node.func, self.function, self.own)
         if target is cast:
             return self.visit(node.args[1])  # type: ignore[no-any-return]
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr="named_children"), args=[], keywords=[]):
+                return ast.Call(self.part(syntax.parsed("port.nn.named_children")), [self.visit(of)], [])
         if target is partial and (made_so := self._partial(node)) is not None:
             return made_so
+        if target is torch.linspace:
+            node.keywords = [each for each in node.keywords if each.arg != "device"]
         is_module = isinstance(target, type) and issubclass(target, torch.nn.Module)
         if is_module or self.is_not_reached(node):
             raise CannotKeep(f"{ast.unparse(node)} made nothing in {self.function.__qualname__}")
@@ -226,14 +255,15 @@ class ExpressionWriter(ast.NodeTransformer):
         self.parts.append(expression)
         return ast.Name(_PART.format(len(self.parts) - 1), ast.Load())
 
-    def with_random_streams(self, made: syntax.Expr) -> Any:
+    def with_options_given(self, made: syntax.Expr) -> Any:
         """A construction in a function that is given its options as one."""
         if self.is_constructor:
             return made
 
         def of(node: syntax.Node) -> syntax.Node:
-            if node == syntax.Name("rngs"):
-                return syntax.Subscript(syntax.Name(OPTIONS), syntax.Const("rngs"))
+            if isinstance(node, syntax.Name) and node.id in ("rngs", "dtype", "param_dtype"):
+                self.known.give_options(self.function)
+                return syntax.Subscript(syntax.Name(OPTIONS), syntax.Const(node.id))
             return node
 
         return syntax.transformed(made, of)
@@ -269,3 +299,15 @@ def _worked_out(node: syntax.Node) -> syntax.Node:
         case syntax.BinOp(other, "*" | "//", syntax.Const(1)) | syntax.BinOp(syntax.Const(1), "*", other):
             return other
     return node
+
+
+def _with_call(made: syntax.Expr, twin: syntax.Expr, instead: syntax.Expr) -> syntax.Expr:
+    """An expression with another in the place of every construction within it of the class that a twin has."""
+
+    def of(node: syntax.Node) -> syntax.Node:
+        match node, twin:
+            case syntax.Call(func), syntax.Call(other) if func == other and node is not made:
+                return instead
+        return node
+
+    return syntax.transformed(made, of)

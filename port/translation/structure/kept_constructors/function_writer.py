@@ -15,6 +15,7 @@ from port.translation.structure.kept_constructors.comments import take_comments
 from port.translation.structure.kept_constructors.known import Known, Owner
 from port.translation.structure.kept_constructors.needed_statements import Reads, attributes_assigned, with_needed
 from port.translation.structure.kept_constructors.statement_writer import StatementWriter
+from port.translation.structure.kept_constructors.table_source import TableSource, table_sources
 
 
 def body_of(function: FunctionType, known: Known, owner: Owner | None = None) -> syntax.Lines | None:
@@ -32,10 +33,16 @@ def body_of(function: FunctionType, known: Known, owner: Owner | None = None) ->
         node.number = number  # type: ignore[attr-defined]
     if isinstance(own.body[0], ast.Expr) and isinstance(own.body[0].value, ast.Constant):
         del own.body[0]
+    tables: dict[str, TableSource] = {}
     if owner is not None:
-        tensors = {name: _read_by(starts, function, known) for name, starts in owner.tensors.items()}
+        tables = table_sources(own, function, known, owner)
+        tensors = {
+            name: tables[name].reads if name in tables else _read_by(starts, function, known)
+            for name, starts in owner.tensors.items()
+        }
         own = with_needed(own, owner.attributes, _methods_that_make(owner, known), tensors, owner.instances)
     writing = StatementWriter(known, function, own, owner)
+    writing.tables = tables
     statements = writing.block(own.body)
     if not statements:
         return None
@@ -93,8 +100,9 @@ def _methods_that_make(owner: Owner, known: Known) -> set[str]:
     for name in dir(owner.original):
         method = getattr(owner.original, name, None)
         if isinstance(method, FunctionType) and is_own_function(method) and not name.startswith("__"):
-            reached = any(place[0] is method for place in known.calls.reached)
-            if reached and (known.takes_options(method) or _assigns(method) & owner.attributes):
+            several = (method, *known.in_its_place(method))
+            reached = [each for each in several if any(place[0] is each for place in known.calls.reached)]
+            if any(known.takes_options(each) or _assigns(each) & owner.attributes for each in reached):
                 found.add(name)
     return found
 

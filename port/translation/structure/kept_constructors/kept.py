@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
@@ -30,42 +31,26 @@ from port.translation.structure.kept_constructors.call_forms import CallForms
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.class_values import ClassValues
 from port.translation.structure.kept_constructors.function_writer import body_of
+from port.translation.structure.kept_constructors.held_names import HeldNames
 from port.translation.structure.kept_constructors.inherited import inherited_constructor
 from port.translation.structure.kept_constructors.known import Known, Owner
 from port.translation.structure.kept_constructors.names import Names
 from port.translation.structure.kept_constructors.original_classes import class_definition
 from port.translation.structure.kept_constructors.reads import (
     attributes_in,
+    attributes_of_all,
     attributes_of_any,
     attributes_read,
     texts_in,
 )
 from port.translation.structure.kept_constructors.signatures import (
+    default_refused,
     own_parameters,
     parameters_of,
     parameters_taken,
     refusal,
 )
 from port.translation.structure.kept_constructors.statement_writer import NO_MODULE, base_of
-
-
-@dataclass(frozen=True)
-class HeldNames:
-    """What the modules of a class hold.
-
-    Attributes:
-        modules: names of the modules and the tensors that the original's hold.
-        written: those of them that the written ones hold.
-        lacking: those that some do not have.
-        tensors: names → what they start as in each instance.
-        added: names of what the written ones have in JAX alone (dropouts, random streams) → what makes it.
-    """
-
-    modules: frozenset[str]
-    written: frozenset[str]
-    lacking: frozenset[str]
-    tensors: Mapping[str, tuple[syntax.Expr, ...]]
-    added: Mapping[str, syntax.Expr] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,11 +100,12 @@ class Keeping:
         if len(self._names) < len(classes):
             raise CannotKeep("a class of the original becomes several")
         self._found = AlsoWritten()
-        self._values = ClassValues(layers, self._names, self._found)
+        self._values = ClassValues(layers, self._names, self._found, calls.replaced)
         names = Names(self._values, self._names, self._found)
         self._lookup = names
         self._known = Known(calls, forms, self._values, names)
         self._read: set[str] = set()
+        self._called: dict[type, set[str]] = {}
 
     def kept(self, fixed: Mapping[str, syntax.Expr]) -> Kept:
         """All of them.
@@ -140,7 +126,8 @@ class Keeping:
 
     def _extent(self) -> tuple[int, ...]:
         """How much is to be written, and read."""
-        return len(self._names), len(self._found.functions), len(self._found.classes), len(self._read)
+        called, given = sum(map(len, self._called.values())), len(self._known.given_options)
+        return len(self._names), len(self._found.functions), len(self._found.classes), len(self._read), called, given
 
     def _all(self, fixed: Mapping[str, syntax.Expr]) -> Kept:
         classes = [self._class(made, fixed) for made in list(self._folded)]
@@ -153,9 +140,9 @@ class Keeping:
 
     def _fixed_in(self, made: FoldedClass, fixed: Mapping[str, syntax.Expr]) -> Mapping[str, syntax.Expr]:
         """The arguments of the root's that the constructor of a class refuses: what that gathers, its base's does."""
-        if made.members and "" not in made.members:
-            return {}
         root = next(each for each in self._folded if "" in each.members)
+        if not issubclass(root.original, made.original) or (made.members and made is not root):
+            return {}
         own = own_parameters(made.original)
         handed_on = own.keys() - own_parameters(root.original).keys() if made is not root else own.keys()
         return {name: value for name, value in fixed.items() if name in handed_on}
@@ -174,10 +161,11 @@ class Keeping:
         if not is_own(made.original):
             return made  # a layer that Flax has none of
         held = self._held[made.original]
-        self._read |= attributes_read(made) | attributes_in(held.added.values())
+        self._read |= attributes_of_all(made) | attributes_in(held.added.values())
         # What other constructors read of its modules has to be there, but for modules of which nothing is left.
         needed = {*held.written, *(self._read - held.modules)}
-        owner = Owner(made.original, needed, held.modules, held.written, held.tensors, made.is_sequential)
+        owner = Owner(made.original, needed, held.modules, held.written, held.tensors, made.is_sequential, held.is_list)
+        owner.tables = held.tables
         owner.instances = tuple(self._calls.modules[path] for path in made.members)
         self._check_made_by_itself(made)
         construct: Any = made.original.__init__  # type: ignore[misc]
@@ -188,6 +176,8 @@ class Keeping:
             if base not in self._names:
                 self._add_base(base, made)
             shown: syntax.Expr = syntax.Name(self._names[base])
+        elif made.original in self._calls.written:
+            shown = self._known.forms.twin(made.original)
         else:
             shown = code("nnx.Sequential" if made.is_sequential else "nnx.Module")
         kept = KeptConstructor(shown, self._class_attributes(made.original, own_base), functions)
@@ -210,7 +200,7 @@ class Keeping:
         modules = [self._calls.modules[path] for path in made.members]
         held = self._held[made.original]
         for name in (attributes_read(made) | attributes_in(held.added.values())) - held.written - {"deterministic"}:
-            if not all(hasattr(module, name) for module in modules):
+            if name in held.modules or not all(hasattr(module, name) for module in modules):
                 raise CannotKeep(f"{made.name} reads {name}, which its constructor does not make")
         for argument in made.arguments:
             if argument.is_module:
@@ -230,6 +220,8 @@ class Keeping:
         if inherits_a_layers_constructor(made.original):
             modules = [self._calls.modules[path] for path in made.members]
             return (inherited_constructor(construct, self._known, owner, made, modules),)
+        owner.take_static_methods(self._read)
+        owner.take_overriding_methods(self._called)
         known = -1
         while known != len(owner.attributes):  # methods read what the constructor makes, and the other way round
             known = len(owner.attributes)
@@ -238,12 +230,18 @@ class Keeping:
                 (each, name in owner.static, body_of(each, self._known, None if name in owner.static else owner))
                 for name, each in list(owner.methods.items())
             ]
+        self._called.setdefault(made.original, set()).update(owner.methods)
         head: list[syntax.Stmt] = []
         if made.body is not None and made.body.modes:
             head.append(own_attribute("deterministic", syntax.Const(False)))
         if lines is not None and _mentions_options(lines):
             head.append(options_gathered())
         head += [refusal(made.name, name, value) for name, value in fixed.items()]
+        head += [
+            default_refused(made.name, name, parameter.default)
+            for name, parameter in inspect.signature(construct).parameters.items()
+            if self._values.is_unwritten(parameter.default)
+        ]
         head += [own_attribute(name, NO_MODULE) for name in sorted(held.lacking & held.written)]
         tail = [own_attribute(name, added) for name, added in held.added.items()] if made.members else []
         body = (*head, *([] if lines is None else [lines]), *tail) or (syntax.Pass(),)
@@ -278,7 +276,7 @@ class Keeping:
         taken = parameters_taken(made.original)
         for name, value in self._calls.root.items():
             parameter = taken[name]
-            default = None if parameter.default is parameter.empty else self._values.value(parameter.default)
+            default = None if parameter.default is parameter.empty else self._values.default(parameter.default)
             by_name = parameter.kind is parameter.KEYWORD_ONLY
             given = {"": self._values.value(value)}
             found.append(Argument(name, given, False, False, default, by_name, is_said=name not in fixed))

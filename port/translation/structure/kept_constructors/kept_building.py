@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from port.translation.frontend.construction.construction_calls import (
     ConstructionCalls,
@@ -14,20 +13,23 @@ from port.translation.frontend.construction.construction_calls import (
     is_own,
 )
 from port.translation.ir import syntax
-from port.translation.ir.expr import NoSource, literal
-from port.translation.ir.module_tree import ModuleTree, identifier
+from port.translation.ir.expr import NoSource, code, literal, names_in
+from port.translation.ir.module_tree import LAYERS, ModuleTree, identifier
 from port.translation.ir.origin import AttributeOf
 from port.translation.ir.origin_expression import leaves_of
 from port.translation.structure.class_building import ClassBuilding
-from port.translation.structure.class_merge import ClassForm
+from port.translation.structure.class_merge import ClassForm, FoldedClass
 from port.translation.structure.constructors import function_form, is_function
 from port.translation.structure.held_tensors import AllRuns, layout_held
 from port.translation.structure.init_inference import Initial
 from port.translation.structure.kept_constructors.call_forms import CallForms
 from port.translation.structure.kept_constructors.called_arguments import CalledArguments
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
-from port.translation.structure.kept_constructors.kept import HeldNames, Keeping, has_own_constructor
+from port.translation.structure.kept_constructors.held_names import NOTHING_HELD, HeldNames
+from port.translation.structure.kept_constructors.kept import Keeping, has_own_constructor
+from port.translation.structure.kept_constructors.statement_writer import IDLE_MODULE
 from port.translation.structure.program import Program
+from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.written_calls import WrittenCalls
 
 _THERE = syntax.Const(...)
@@ -66,12 +68,38 @@ class KeptBuilding(ClassBuilding):
         if not all(parameter.requires_grad for parameter in self.tree.root.parameters()):
             raise CannotKeep("some of its parameters are frozen")
         program = super().program()
-        layers = frozenset(type(module) for module in self.tree.layers.values())
+        written = sorted(self._made_calls.written, key=lambda cls: len(cls.__mro__))
+        layers = frozenset(type(module) for module in self.tree.layers.values()) - self._made_calls.written
         forms = CallForms(self._made_calls, self.tree, self._layer, self._left_out())
-        held = {cls: self._held(cls) for cls in self._forms}
-        keeping = Keeping(self._made_calls, forms, layers, program.classes, held)
+        apart = self._apart()
+        held = {cls: self._held(cls) for cls in self._forms} | dict.fromkeys(written, NOTHING_HELD) | apart
+        others = [FoldedClass(cls.__name__, (), cls, (), {}, None) for cls in (*written, *apart)]
+        keeping = Keeping(self._made_calls, forms, layers, (*others, *program.classes), held)
         kept = keeping.kept({name: self._literal(name) for name in sorted(self._fixed)})
         return replace(program, classes=kept.classes, definitions=kept.definitions, imports=kept.imports)
+
+    def _apart(self) -> dict[type, HeldNames]:
+        """What is written of the modules that were made for constructors, and of which the model holds parts."""
+        written = {
+            id(child)
+            for forms in self._forms.values()
+            for form in forms
+            for name, child in self._made_calls.modules[form.path]._modules.items()
+            if identifier(name) in form.attributes or self.tree.is_list(form.path)
+        }
+        found: dict[type, HeldNames] = {}
+        for module in self._made_calls.apart:
+            if not is_own(type(module)) or type(module) in self._forms:
+                continue
+            names = {
+                name
+                for name, child in module._modules.items()
+                if child is not None and any(id(inside) in written for inside in child.modules())
+            }
+            before = found.get(type(module), NOTHING_HELD)
+            modules = before.modules | module._modules.keys()
+            found[type(module)] = HeldNames(modules, before.written | names, frozenset(), {})
+        return found
 
     def _literal(self, name: str) -> syntax.Expr:
         """An argument of the root's that takes no other value."""
@@ -80,11 +108,17 @@ class KeptBuilding(ClassBuilding):
         except NoSource:
             raise CannotKeep(f"{name} is something else than where it stays as it is") from None
 
+    def _made(self, path: str) -> syntax.Expr | None:
+        made = super()._made(path)
+        if made is None and self._is_idle(path):  # the original's constructor makes it
+            return code(IDENTITY) if self.tree.kind(path) == "layer" else IDLE_MODULE
+        return made
+
     def _form(self, path: str) -> ClassForm:
         form = super()._form(path)
         if not is_own(type(form.module)):
             return form
-        own = {identifier(name) for name in _names(form.module)}
+        own = {identifier(name) for name in self._names(form)}
         added = {name: made for name, made in form.attributes.items() if name not in own}
         form, added = self._with_names_of_their_own(form, added)
         self._added[type(form.module)].append(added)
@@ -136,13 +170,13 @@ class KeptBuilding(ClassBuilding):
             f"{form.path}.{name}" if form.path else name
             for forms in self._forms.values()
             for form in forms
-            for name in (() if form.is_sequential else form.module._modules)
+            for name in (() if form.is_sequential or self.tree.is_list(form.path) else form.module._modules)
             if identifier(name) not in form.attributes
         )
 
     def _held(self, cls: type) -> HeldNames:
         forms = self._forms[cls]
-        modules = {name for form in forms for name in _names(form.module)}
+        modules = {name for form in forms for name in self._names(form)}
         if forms[0].is_sequential:
             return HeldNames(frozenset(modules), frozenset(modules), frozenset(), {})
         written = {name for form in forms for name in form.attributes}
@@ -153,7 +187,22 @@ class KeptBuilding(ClassBuilding):
         for other in others:
             if other != added:
                 raise CannotKeep(f"the instances of {cls.__name__} differ in what they have in JAX alone")
-        return HeldNames(frozenset(modules), frozenset(written), frozenset(lacking), self._tensors[cls], added)
+        is_list = self.tree.is_list(forms[0].path)
+        tensors = self._tensors[cls]
+        tables = frozenset(
+            name for name, starts in tensors.items() if any("TABLES" in names_in(start) for start in starts)
+        ).intersection(*({name for name in form.module._buffers if self._lies_as_torchs(form, name)} for form in forms))
+        return HeldNames(frozenset(modules), frozenset(written), frozenset(lacking), tensors, added, is_list, tables)
+
+    def _lies_as_torchs(self, form: ClassForm, name: str) -> bool:
+        layout = layout_held(self.runs, form.path, name)
+        return layout.is_torchs and layout.folded is None
+
+    def _names(self, form: ClassForm) -> list[str]:
+        """The names of what the original's instance holds, as the written one holds it."""
+        module = form.module
+        modules = [LAYERS] if self.tree.is_list(form.path) else module._modules
+        return [*modules, *module._parameters, *module._buffers]
 
     def _layer(self, path: str) -> syntax.Expr | None:
         """What is written for a layer, or for a parameter of a list's or a dict's."""
@@ -172,8 +221,3 @@ def _is_of_another(node: syntax.Node) -> bool:
     """Whether a number is still an attribute's after those of the module's own are said."""
     origin = node.origin if isinstance(node, syntax.Const) else None
     return origin is not None and any(isinstance(each, AttributeOf) for each in leaves_of(origin))
-
-
-def _names(module: Any) -> list[str]:
-    held: list[Mapping[str, Any]] = [module._modules, module._parameters, module._buffers]
-    return [name for each in held for name in each]

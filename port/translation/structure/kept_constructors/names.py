@@ -13,7 +13,7 @@ import torch
 
 from port.translation.frontend.construction.construction_calls import is_own
 from port.translation.ir import syntax
-from port.translation.ir.expr import NoSource, literal
+from port.translation.ir.expr import NoSource, code, literal
 from port.translation.structure.kept_constructors.also_written import AlsoWritten, is_own_function
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.class_values import ClassValues
@@ -50,10 +50,10 @@ class Names:
                 return getattr(owner, name, NOTHING) if isinstance(owner, ModuleType) else NOTHING
         return NOTHING
 
-    def _is_pythons(self, node: ast.expr, function: Any, own: set[str]) -> bool:
-        """Whether an expression is a module of Python's own."""
+    def _is_there(self, node: ast.expr, function: Any, own: set[str]) -> bool:
+        """Whether an expression is a module of which what it gives stays as it is."""
         thing = self.stands_for(node, function, own)
-        return isinstance(thing, ModuleType) and thing.__name__.partition(".")[0] in sys.stdlib_module_names
+        return isinstance(thing, ModuleType) and _is_there(thing.__name__)
 
     def written(self, node: ast.Name | ast.Attribute, thing: Any, function: Any, own: set[str]) -> syntax.Expr | None:
         """What is written for a name, by what it stands for; None where it stays as it is.
@@ -75,12 +75,15 @@ class Names:
             return syntax.Name(self._written[thing])
         if thing is partial:
             return syntax.Name("partial")
-        if isinstance(node, ast.Attribute) and self._is_pythons(node.value, function, own):
-            self._take_import(node, thing, "")  # math.pi
+        if thing is torch.linspace:  # each layer's rate, say; a table is written otherwise
+            return code("port.nn.torch_linspace")
+        if isinstance(node, ast.Attribute) and self._is_there(node.value, function, own):
+            first = _first(node)  # math.pi
+            self._take_import(first.id, self.stands_for(first, function, own))
             return None
         home = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", None) or ""
-        if home.partition(".")[0] in sys.stdlib_module_names and not isinstance(thing, _PLAIN):
-            self._take_import(node, thing, home)
+        if isinstance(node, ast.Name) and _is_there(home) and not isinstance(thing, _PLAIN):
+            self._take_import(node.id, thing)
             return None
         if isinstance(thing, FunctionType) and is_own_function(thing):
             return self.found.function(thing)
@@ -92,21 +95,34 @@ class Names:
         except NoSource:
             raise CannotKeep(f"its constructor reads {ast.unparse(node)}, which JAX has not") from None
 
-    def _take_import(self, node: ast.Name | ast.Attribute, thing: Any, home: str) -> None:
-        first = node
-        while isinstance(first, ast.Attribute):
-            first = first.value  # type: ignore[assignment]
-        name = first.id  # type: ignore[attr-defined]
-        if isinstance(node, ast.Attribute):
-            self.found.imports.add(f"import {name}")
-        elif isinstance(thing, ModuleType):
+    def _take_import(self, name: str, thing: Any) -> None:
+        """Take note of the line that gives a module, or what is in one, its name."""
+        if isinstance(thing, ModuleType):
+            home = thing.__name__
             self.found.imports.add(f"import {home}" if home == name else f"import {home} as {name}")
-        else:
-            its = getattr(thing, "__name__", None) or name
-            self.found.imports.add(f"from {home} import {its}" + ("" if its == name else f" as {name}"))
+            return
+        its = getattr(thing, "__name__", None) or name
+        self.found.imports.add(f"from {thing.__module__} import {its}" + ("" if its == name else f" as {name}"))
 
 
 _PLAIN = (bool, int, float, complex, str, bytes, tuple, list, dict)
+_THERE = sys.stdlib_module_names | {"numpy"}
+"""Packages that are there wherever JAX is."""
+_DRAWS = "numpy.random"
+"""What it gives depends on more than what it is given."""
+
+
+def _is_there(module: str) -> bool:
+    """Whether what a module gives stays as it is: it is Python's own, or of what JAX itself needs."""
+    return module.partition(".")[0] in _THERE and not f"{module}.".startswith(f"{_DRAWS}.")
+
+
+def _first(node: ast.expr) -> ast.Name:
+    """The name at the head of a chain of names."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    assert isinstance(node, ast.Name)
+    return node
 
 
 def _global(function: Any, name: str) -> Any:

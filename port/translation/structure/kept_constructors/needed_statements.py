@@ -125,7 +125,7 @@ class _Needed:
                 return self._is_any(owner)
             case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[owner, *_])):
                 return _is_self(owner) or self._is_any(owner)
-            case ast.Assign(targets=targets):
+            case ast.Assign(targets=targets) | ast.Delete(targets=targets):
                 return any(self._is_any(target) for target in targets)
             case ast.AnnAssign(target=target, value=value):
                 return value is not None and self._is_any(target)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
+import copy
 from typing import Any
 
+from port.translation.frontend.construction.function_trees import source_tree
 from port.translation.ir import syntax
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.names import NOTHING, Names
@@ -23,11 +23,11 @@ def class_definition(cls: type, names: Names, read: set[str]) -> syntax.Lines:
     Raises:
         CannotKeep: it reads what source cannot say.
     """
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    except (OSError, TypeError, SyntaxError, IndexError):
-        raise CannotKeep(f"the source of {cls.__qualname__} cannot be read") from None
-    assert isinstance(tree, ast.ClassDef)
+    match copy.deepcopy(source_tree(cls)).body:
+        case [ast.ClassDef() as tree]:
+            pass
+        case _:
+            raise CannotKeep(f"the source of {cls.__qualname__} cannot be read")
     tree.body = [each for each in tree.body if not isinstance(each, ast.FunctionDef) or _is_needed(each.name, read)]
     writing = _Writing(cls, names)
     made = writing.visit(tree)

@@ -15,6 +15,13 @@ def attributes_read(made: FoldedClass) -> set[str]:
     return set() if body is None else attributes_in((*body.statements, body.returns))
 
 
+def attributes_of_all(made: FoldedClass) -> set[str]:
+    """The names of the attributes that a class's call reads, of itself or of anything else."""
+    body = made.body
+    nodes = () if body is None else syntax.walk(*body.statements, body.returns)
+    return {node.attr for node in nodes if isinstance(node, syntax.Attribute)}
+
+
 def attributes_in(trees: Iterable[syntax.Node | None]) -> set[str]:
     """The attributes of ``self`` that statements and expressions read."""
     nodes = syntax.walk(*trees)
@@ -24,7 +31,8 @@ def attributes_in(trees: Iterable[syntax.Node | None]) -> set[str]:
 def attributes_of_any(trees: Sequence[syntax.Node]) -> set[str]:
     """The names of the attributes, of whatever, that the original's statements among some read."""
     nodes = (node for text in texts_in(trees) for node in ast.walk(ast.parse(text)))
-    return {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    said = {node.attr for node in syntax.walk(*trees) if isinstance(node, syntax.Attribute)}  # what tensors start as
+    return said | {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
 
 
 def texts_in(trees: Sequence[syntax.Node]) -> list[str]:

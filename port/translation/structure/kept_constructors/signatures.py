@@ -31,7 +31,7 @@ def parameters_of(function: FunctionType, values: ClassValues) -> tuple[syntax.P
         if name == "self":
             found.append(syntax.Parameter("self"))
             continue
-        default = None if parameter.default is parameter.empty else values.value(parameter.default)
+        default = None if parameter.default is parameter.empty else values.default(parameter.default)
         found.append(syntax.Parameter(name, _annotation(parameter.annotation), default, _KINDS.get(parameter.kind, "")))
     return tuple(found)
 
@@ -60,6 +60,13 @@ def refusal(cls: str, name: str, value: syntax.Expr) -> syntax.Stmt:
     error = code("ValueError(message)", message=message)
     test = "is not" if value in (syntax.Const(None), syntax.Const(True), syntax.Const(False)) else "!="
     return syntax.If(syntax.Compare(syntax.Name(name), (test,), (value,)), (syntax.Raise(error),))
+
+
+def default_refused(cls: str, name: str, default: type) -> syntax.Stmt:
+    """A refusal of the default of an argument, a class that is not written."""
+    message = f"{cls} is written without {default.__name__}, which {name} is by default: give another"
+    error = code("NotImplementedError(message)", message=message)
+    return syntax.If(code("given is None", given=syntax.Name(name)), (syntax.Raise(error),))
 
 
 def _annotation(annotation: Any) -> syntax.Expr:

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
-from types import FunctionType
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import FunctionType, MappingProxyType
 
 import torch
 
+from port.translation.frontend.construction.construction_calls import is_own
+from port.translation.frontend.construction.function_trees import definition_of
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
+from port.translation.ir.module_tree import LAYERS, identifier
+from port.translation.structure.constructors import shortened
 from port.translation.structure.kept_constructors.cannot_keep import CannotKeep
 from port.translation.structure.kept_constructors.comments import comments_of
 from port.translation.structure.kept_constructors.expression_writer import ExpressionWriter, items_of, options_given
 from port.translation.structure.kept_constructors.filled_branches import NOT_REACHED
 from port.translation.structure.kept_constructors.known import Owner
 from port.translation.structure.kept_constructors.needed_statements import blocks_of
+from port.translation.structure.kept_constructors.table_source import TableSource
 
 NO_MODULE = code("nnx.data(None)")
 """What an attribute is that may be a module later: Flax asks for it to be said."""
+IDLE_MODULE = code("nnx.Sequential()")
+"""A module that gives what it takes."""
 
 
 class StatementWriter(ExpressionWriter):
-    """Writes the statements of one function."""
+    """Writes the statements of one function.
+
+    Attributes:
+        tables: names of buffers → the statements that work them out.
+    """
+
+    tables: Mapping[str, TableSource] = MappingProxyType({})
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         """Statements as they are written."""
@@ -35,6 +49,9 @@ class StatementWriter(ExpressionWriter):
         return made
 
     def _statement(self, statement: ast.stmt) -> list[ast.stmt]:
+        for table in self.tables.values():
+            if statement in table.statements:
+                return [table.written(statement, self.visit)]
         match statement:
             case ast.Raise() | ast.Assert():
                 before = len(self.parts)
@@ -54,6 +71,8 @@ class StatementWriter(ExpressionWriter):
                 return self._call_alone(call)
             case ast.Assign(value=ast.IfExp() as choice) if self._is_half_reached(choice):
                 return self._statement(self._as_branches(statement, choice))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if self._is_given_apart(call):
+                self.given_apart[name] = self._layer(call)
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
                 return self._attribute(name, value)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
@@ -68,6 +87,10 @@ class StatementWriter(ExpressionWriter):
             elif name == "targets":
                 statement.targets = [self.visit(target) for target in value]  # type: ignore[attr-defined]
         return [statement]
+
+    def _is_given_apart(self, call: ast.Call) -> bool:
+        place = self.function, self.number_of(call)
+        return self.known.forms.is_given_apart(place) and self.known.forms.of(place) is not None
 
     def _is_half_reached(self, choice: ast.IfExp) -> bool:
         return any(self.is_not_reached(node) for part in (choice.body, choice.orelse) for node in ast.walk(part))
@@ -94,12 +117,27 @@ class StatementWriter(ExpressionWriter):
         if owner is not None and owner.is_sequential and name in owner.modules:
             return [_appended(ast.Name("self", ast.Load()), self.visit(value))]
         target = ast.Attribute(ast.Name("self", ast.Load()), name, ast.Store())
+        if name in self.tables:
+            held = ast.Call(self.part(code("Buffer")), [self.tables[name].start(self.visit)], [])
+            return [ast.Assign([target], held)]
         if owner is not None and name in owner.tensors:
             made = self.part(self.tensor(name, owner.tensors[name]))
             return [ast.Assign([target], self._where_it_is_made(value, made))]
         if owner is not None and name in owner.modules and self._is_nothing(name, value, owner):
             return [ast.Assign([target], self.part(NO_MODULE))]
+        if owner is not None and name in owner.modules and self._is_idle_at_first(name, value):
+            return [ast.Assign([target], self.part(IDLE_MODULE))]
         return [ast.Assign([target], self.visit(value))]
+
+    def _is_idle_at_first(self, name: str, value: ast.expr) -> bool:
+        """Whether it is an Identity, in whose place another module may come: in Flax no function becomes a module."""
+        definition = definition_of(self.function)
+        if not isinstance(value, ast.Call) or definition is None:
+            return False
+        if self.known.names.stands_for(value.func, self.function, self.own) is not torch.nn.Identity:
+            return False
+        given = [node for node in ast.walk(definition) if isinstance(node, ast.Attribute) and node.attr == name]
+        return sum(isinstance(node.ctx, ast.Store) for node in given) > 1
 
     def _is_nothing(self, name: str, value: ast.expr, owner: Owner) -> bool:
         """Whether a module is none, or an empty one, which the call of another instance tells from what that has."""
@@ -125,7 +163,7 @@ class StatementWriter(ExpressionWriter):
         made = {self.said(self.known.forms.said_in(self.function, start)) for start in starts}
         if len(made) != 1:
             raise CannotKeep(f"{name} of {self.function.__qualname__} starts otherwise in other instances")
-        return self.with_random_streams(made.pop())
+        return self.with_options_given(made.pop())
 
     def _call_alone(self, call: ast.Call) -> list[ast.stmt]:
         """A call that stands for what it does."""
@@ -140,10 +178,15 @@ class StatementWriter(ExpressionWriter):
                 | ast.Call(func=ast.Name(id="setattr"), args=[base, name, value])
             ):
                 kind = self.known.calls.owners.get((self.function, self.number_of(call)))
-                if kind is not None and issubclass(kind, torch.nn.Sequential):
+                is_own_list = self.owner is not None and self.owner.is_list and _is_self(base)
+                if is_own_list or (kind is not None and issubclass(kind, torch.nn.Sequential)):
                     return [_appended(self.visit(base), self.visit(value))]
                 parts: list[ast.expr] = [self.visit(base), self.visit(name), self.visit(value)]
                 return [ast.Expr(ast.Call(ast.Name("setattr", ast.Load()), parts, []))]
+            case ast.Call(func=ast.Attribute(value=base, attr="append" | "extend" as method), args=[value]) if (
+                self.owner is not None and self.owner.is_list and _is_self(base)
+            ):
+                return [_appended(base, self.visit(value), method)]
         return [ast.Expr(self.visit(call))]
 
     def _of_base(self, call: ast.Call) -> list[ast.stmt]:
@@ -152,8 +195,22 @@ class StatementWriter(ExpressionWriter):
         base = base_of(self.owner.original, self.function)
         if call.func.attr != "__init__":
             raise CannotKeep(f"{self.function.__qualname__} calls {ast.unparse(call.func)}")
+        if self.owner.is_list and base in (torch.nn.ModuleList, torch.nn.ModuleDict):
+            arguments = items_of([self.visit(each) for each in call.args], is_named=base is torch.nn.ModuleDict)
+            if not arguments or isinstance(arguments[0], ast.Starred):
+                arguments = [ast.List(arguments, ast.Load())]
+            made = ast.Call(self.part(code("flax.nnx.List")), arguments, [])
+            return [ast.Assign([ast.Attribute(ast.Name("self", ast.Load()), LAYERS, ast.Store())], made)]
+        if base is torch.nn.ModuleDict and len(call.args) == 1:
+            return [self._attributes_of(self.visit(call.args[0]), call.lineno)]
+        if self.owner.original in self.known.calls.written and not is_own(base):
+            twin = self.known.forms.of_layer(self.owner.original, (self.function, self.number_of(call)))
+            made_so = replace(shortened(self.said(twin)), func=code("super().__init__"))
+            return [ast.Expr(self.part(made_so))]
         if base is torch.nn.Module or (not call.args and not call.keywords and not self.owner.is_sequential):
             return []
+        if base is torch.nn.Sequential and not self.owner.is_sequential:
+            return self._items_as_attributes(call)
         arguments = [self.visit(argument) for argument in call.args]
         keywords = [self.visit(keyword) for keyword in call.keywords]
         if base is torch.nn.Sequential:
@@ -161,6 +218,43 @@ class StatementWriter(ExpressionWriter):
         else:
             keywords.append(options_given())
         return [ast.Expr(ast.Call(call.func, arguments, keywords))]
+
+    def _items_as_attributes(self, call: ast.Call) -> list[ast.stmt]:
+        """The items of a Sequential with a ``forward`` of its own, as attributes of ``self``: those that are needed.
+
+        Raises:
+            CannotKeep: they have other names than their numbers, or it is not said how many there are.
+        """
+        assert self.owner is not None
+        names = [str(place) for place, _ in enumerate(call.args)]
+        if not self.owner.modules >= {*names} or any(isinstance(each, ast.Starred) for each in call.args):
+            raise CannotKeep(f"{self.owner.original.__name__} has a forward of its own, and its items are not said")
+        return [
+            ast.Assign([ast.Attribute(ast.Name("self", ast.Load()), identifier(name), ast.Store())], self.visit(each))
+            for name, each in zip(names, call.args, strict=True)
+            if identifier(name) in self.owner.attributes
+        ]
+
+    def _attributes_of(self, modules: ast.expr, line: int) -> ast.stmt:
+        """The modules of a dict as attributes of ``self``, as those of torch's dict are."""
+        items = ast.Call(ast.Attribute(modules, "items", ast.Load()), [], [])
+        own = [self._unread(name, line) for name in ("name", "module")]
+        names: list[ast.expr] = [ast.Name(each, ast.Load()) for each in own]
+        made = ast.Call(ast.Name("setattr", ast.Load()), [ast.Name("self", ast.Load()), *names], [])
+        target = ast.Tuple([ast.Name(each, ast.Store()) for each in own], ast.Store())
+        return ast.For(target, items, [ast.Expr(made)], [])
+
+    def _unread(self, name: str, line: int) -> str:
+        """A name that the original's constructor does not read behind a line."""
+        nodes = [] if self.definition is None else list(ast.walk(self.definition))
+        read = {
+            node.id
+            for node in nodes
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and getattr(node, "lineno", 0) > line
+        }
+        while name in read:
+            name = f"{name}_"
+        return name
 
     def _raise(self) -> ast.stmt:
         name = self.owner.original.__name__ if self.owner is not None else self.function.__name__
@@ -176,8 +270,12 @@ def base_of(cls: type, function: FunctionType) -> type:
     return next(base for base in after if "__init__" in vars(base))
 
 
-def _appended(sequential: ast.expr, value: ast.expr) -> ast.stmt:
-    append = ast.Attribute(ast.Attribute(sequential, "layers", ast.Load()), "append", ast.Load())
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _appended(holder: ast.expr, value: ast.expr, method: str = "append") -> ast.stmt:
+    append = ast.Attribute(ast.Attribute(holder, LAYERS, ast.Load()), method, ast.Load())
     return ast.Expr(ast.Call(append, [value], []))
 
 

@@ -30,6 +30,7 @@ def test_svd_is_torchs(shape: tuple[int, ...], some: bool, float64: None) -> Non
     assert np.abs((u[..., :k] * s[..., None, :])[..., :3, :k] @ v[..., :k, :k] - x[..., :3, :k]).max() > 1e-2
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("is_complex", [False, True])
 @pytest.mark.parametrize("shape", [(4, 2), (2, 3, 5), (3, 3)])
 def test_the_gradient_of_a_full_svd_is_torchs(shape: tuple[int, ...], is_complex: bool, float64: None) -> None:

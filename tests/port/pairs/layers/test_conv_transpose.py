@@ -121,7 +121,7 @@ def flax_layer(cls: Any, layer: nn.Module, *features: int, **options: Any) -> An
 
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("name", ["1d", "2d", "2d, square, a cube", "2d, no bias", "3d"])
-@pytest.mark.thin(3)
+@pytest.mark.thin(4)
 def test_flaxs_layers_with_and_without_transposed_kernels(name: str, transposed: bool, sides: Any, linen: Any) -> None:
     make, shape = CASES[name]
     layer = sides(make()).layer

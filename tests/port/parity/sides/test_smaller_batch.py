@@ -64,6 +64,7 @@ def checked(scale: float = 1.0, **options: Any) -> CheckReport:
     return port.check(Net(), FlaxNet(scale), (X, SHIFT), weights="torch", **options)
 
 
+@pytest.mark.sweep
 def test_the_first_samples_are_compared_and_it_is_said(memory_for: Any) -> None:
     memory_for(3)
     report = checked()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from port.scripts.observing import lines
 from port.scripts.observing.lines import line_of, name_of, owner, user_frames, went_back
 from port.scripts.observing.statements import statement_line, statement_text
 
@@ -59,6 +61,47 @@ def test_the_variable_that_holds_an_object() -> None:
     tensor, batch = torch.ones(1), {"x": torch.zeros(1)}
     names = [name_of(thing, frames) for thing in (tensor, batch["x"], torch.ones(1))]
     assert names == ["tensor", 'batch["x"]', None]
+
+
+PACKAGE = """
+def backward(see):
+    see()
+
+def clip(see):
+    for model in (1, 2):
+        pass
+    see()
+
+def fit(see):
+    see()
+    for epoch in range(2):
+        pass
+
+def step(see):
+    while True:
+        see()
+        break
+
+def last(see):
+    see()
+
+def another():
+    for _ in range(2):
+        pass
+"""
+
+
+@pytest.mark.parametrize("name", ["backward", "clip", "fit", "step", "last"])
+def test_a_package_that_trains_has_a_loop(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In which it is, or which is to come: what only does one thing for a script has none."""
+    file = tmp_path / "site-packages" / f"helper_{name}" / "helper.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(PACKAGE, "utf-8")
+    monkeypatch.setattr(lines, "_LOOPS", set())
+    names: dict[str, Any] = {}
+    exec(compile(PACKAGE, str(file), "exec"), names)
+    names[name](lines.adopt_the_loop)
+    assert lines.is_told(str(file)) == (name in ("fit", "step"))
 
 
 def test_a_statement_over_several_lines(tmp_path: Path) -> None:

@@ -58,3 +58,25 @@ def test_a_model_that_is_called_without_gradients_is_cut_off() -> None:
     loss = call(2, "torch.Tensor.sum", PathTensor({}, 1, None, None))
     text = loss_source(LossPath(0, [teacher, loss], 0.0), "train.py").text
     assert "x1 = self.teacher.net[0](batch_0).detach()" in text
+
+
+def test_parts_and_numbers_that_have_no_literal() -> None:
+    calls = [
+        call(1, "torch.Tensor.__getitem__", batch("0", X, "x"), (slice(None), slice(None, -1))),
+        call(2, "torch.Tensor.__getitem__", PathTensor({}, 1, None, None), (slice(1, None),)),
+        call(3, "torch.Tensor.masked_fill", PathTensor({}, 2, None, None), batch("1", X[1:, :-1] > 2), float("-inf")),
+        call(4, "torch.Tensor.clamp", PathTensor({}, 3, None, None), -1.5, float("inf")),
+        call(5, "torch.sum", PathTensor({}, 4, None, None), (0, 1), kind="function"),
+    ]
+    written = loss_source(LossPath(0, calls, 0.0), "train.py")
+    assert "x1 = x[:, :-1]\n" in written.text and "x2 = x1[1:,]\n" in written.text
+    space: dict[str, object] = {}
+    exec(written.text, space)
+    assert space["FromBatchToLoss"]()(**inputs_of(LossPath(0, calls, 0.0))).item() == 6.0  # type: ignore[operator]
+
+
+def test_a_device_is_not_said() -> None:
+    made = call(1, "torch.Tensor.cumsum", batch("0", X, "x"), 0)
+    assert made.live is not None
+    made.live = made.live[0], {"device": torch.device("cpu"), "dtype": torch.float64}
+    assert "x.cumsum(0, dtype=torch.float64)\n" in loss_source(LossPath(0, [made], 0.0), "train.py").text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.writing.unwritten import rate_is_given, reasons_against, remarks_beside
@@ -47,3 +49,37 @@ def test_descent_by_hand_has_a_rate() -> None:
     assert not rate_is_given(seen(other))
     assert "by hand (train.py:8), otherwise than by p.add_(p.grad, alpha=-rate)" in reasons(other)
     assert "by hand" in reasons(descent, UPDATE)  # and an optimizer besides
+
+
+NET = {
+    "name": "net",
+    "constructed": {"where": {"file": "train.py", "line": 3, "text": "Net()"}},
+    "parameters": [{"trained": True}],
+    "wrapped": ["torch.nn.parallel.distributed.DistributedDataParallel"],
+    "layers": {"norm": "torch.nn.modules.batchnorm.SyncBatchNorm"},
+    "buffers": [],
+}
+PROCESSES = {
+    "as one whole batch": ({}, ""),
+    "statistics of a part": ({"layers": {"norm": "torch.nn.modules.batchnorm.BatchNorm2d"}}, "convert_sync_batchnorm"),
+    "statistics of some": (
+        {"groups": {"norm": 2}},
+        "a process_group of its own, of 2 of the processes",
+    ),
+    "not wrapped": ({"wrapped": []}, "is in no DistributedDataParallel"),
+}
+
+
+@pytest.mark.parametrize("case", PROCESSES)
+def test_several_processes(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not the update of one process on the whole batch is refused with the model's line."""
+    changed, words = PROCESSES[case]
+    call = event("call", 5, name="net", grad=True)
+    observation = Observation({}, models=[{**NET, **changed}], steps=[[call, UPDATE]] * 2)
+    alone = "; ".join(reasons_against(observation, []))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    found = "; ".join(reasons_against(observation, []))
+    if words:
+        assert words in found and "(train.py:3, `Net()`)" in found and words not in alone
+    else:
+        assert found == alone

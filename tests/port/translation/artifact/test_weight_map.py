@@ -132,7 +132,7 @@ def test_a_sparse_buffer_that_nothing_reads_is_left_out(persistent: bool) -> Non
     made = port.translate(WithSparse(persistent=persistent), torch.randn(3, 5))
     assert made.proof is not None and made.proof.agrees, str(made.proof)
     left = [entry.sources for entry in made.mapping.entries if entry.collection == TORCH_ONLY]
-    assert left == ([("heads",)] if persistent else []) and "heads" not in made.source
+    assert left == ([("heads",)] if persistent else []) and "self.heads" not in made.source
 
 
 def test_one_that_is_read_is_refused() -> None:

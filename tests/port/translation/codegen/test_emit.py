@@ -78,7 +78,9 @@ def test_the_classes_say_whose_they_are_and_the_root_comes_last() -> None:
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     assert (classes[0].name, classes[-1].name) == ("Block", "Blocks")
     assert ast.get_docstring(tree) == "Blocks of PyTorch, in Flax NNX"
-    assert ast.get_docstring(classes[0]) == f"{Blocks.__module__}.Block of PyTorch."
+    # What the original says of itself comes first.
+    told = "One of several in a model, of another width and with another constant each."
+    assert ast.get_docstring(classes[0]) == f"{told}\n\n{Blocks.__module__}.Block of PyTorch."
     assert [node.name for node in tree.body if isinstance(node, ast.FunctionDef)] == ["load"]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from port.translation.codegen.length_checks import expectations
 from port.translation.frontend.input_lengths import InputLengths
-from port.translation.ir.graph import Graph, ScopeEnter, Value
+from port.translation.ir.graph import Graph, Value
 from port.translation.ir.layout import Layout, torchs
+from port.translation.ir.module_calls import ScopeEnter
 from port.translation.ir.syntax import source
 
 

@@ -164,10 +164,10 @@ FAULTS = {
     ),
     # Gradients that are zero.
     "keys' bias: gradient 1e-6": Fault(
-        "keys' bias", "value = self.value(x)", f"value = self.value(x) + {_without_value('self.key.bias[...]')}"
+        "keys' bias", "self.split(self.value(x))", f"self.split(self.value(x) + {_without_value('self.key.bias[...]')})"
     ),
     "keys' bias on the values": Fault(
-        "keys' bias", "value = self.value(x)", "value = self.value(x) + self.key.bias[...]"
+        "keys' bias", "self.split(self.value(x))", "self.split(self.value(x) + self.key.bias[...])"
     ),
     "scalar: gradient 1e-6": Fault(
         "scalar alone",

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from port.errors import UsageError
+from port.translation.frontend import check_forward as checking
 from port.translation.frontend.check_forward import check_forward
+from port.translation.frontend.uninitialized import filled_at_random
 
 SHARED = nn.Linear(4, 4)
 
@@ -226,3 +228,17 @@ def test_a_lazy_layer_is_not_run_itself() -> None:
     module = nn.LazyLinear(3)
     check_forward(module, (torch.randn(2, 4),), {})
     assert isinstance(module, nn.LazyLinear) and module.has_uninitialized_params()
+
+
+def test_each_look_fills_memory_with_numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The memory that the original gets may hold what an earlier copy left: with the same numbers they would be equal.
+    seeds: list[int] = []
+
+    def noted(seed: int) -> Any:
+        seeds.append(seed)
+        return filled_at_random(seed)
+
+    monkeypatch.setattr(checking, "filled_at_random", noted)
+    for _ in range(2):
+        check_forward(Unfilled("copied"), (torch.randn(3, 4),), {})
+    assert len(seeds) == len({*seeds}) == 2

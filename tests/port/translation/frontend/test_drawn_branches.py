@@ -25,7 +25,7 @@ def example() -> Tensor:
     return torch.randn(5, WIDTH)
 
 
-@pytest.mark.thin(9)
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", MADE)
 def test_it_is_the_same_in_both_modes(name: str) -> None:
     """Dropouts within a layer that is left out draw on both sides."""

@@ -18,7 +18,8 @@ from port.translation.frontend.instrument import TensorSlot, emptied
 from port.translation.frontend.leaf_modules import kept_layers
 from port.translation.frontend.source_locations import is_users
 from port.translation.frontend.trials import Trials
-from port.translation.ir.graph import Graph, LayerCall, Operation, ScopeEnter, ScopeExit, each_value, mapped
+from port.translation.ir.graph import Graph, LayerCall, Operation, each_value, mapped
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 
 HERE = Path(__file__)
 

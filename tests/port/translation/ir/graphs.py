@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from port.translation.ir.graph import (
-    Carried,
-    Graph,
-    Loop,
-    Operation,
-    ScopeEnter,
-    ScopeExit,
-    Sliced,
-    Stacked,
-    Step,
-    Value,
-)
+from port.translation.ir.graph import Carried, Graph, Loop, Operation, Sliced, Stacked, Step, Value
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.source_location import SourceLocation
 
 HERE = SourceLocation("net.py", 3)

@@ -24,7 +24,7 @@ def test_every_pass_is_seen_in_its_order_and_mode() -> None:
         assert order == sorted(order)
     both_runs(nn.Tanh(), torch.randn(2, 3), None, free=())
     assert seen.count(("layout", None)) == 1, "one for both modes"
-    assert len(seen) == 2 * 7 + 1, "nothing is seen outside of it"
+    assert len(seen) == 2 * 8 + 1, "nothing is seen outside of it"
 
 
 def test_the_printer_takes_the_passes_that_it_is_asked_for() -> None:

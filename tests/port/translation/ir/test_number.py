@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from torch import nn
 
-from port.translation.ir.graph import LayerCall, Operation, ScopeEnter, ScopeExit, arguments_of, numbers_of
+from port.translation.ir.graph import LayerCall, Operation, arguments_of, numbers_of
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.number import KnownNumber, agreed, each_number, is_same, origin_at
 from port.translation.ir.origin import AttributeOf, LiteralAt
 from port.translation.ir.source_location import SourceLocation

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from port.translation.both_modes import both_runs
-from port.translation.ir.graph import LayerCall, Operation, ScopeEnter, ScopeExit
+from port.translation.ir.graph import LayerCall, Operation
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.number import KnownNumber
 from port.translation.ir.origin import AttributeOf, LiteralAt, WorkedOut
 from port.translation.ir.printer import print_graph, print_lowered

@@ -49,6 +49,13 @@ def test_merged_brackets_take_the_same(indices: list[list[Any]]) -> None:
         ("x[mask][0]", "x[mask][0]"),
         ("x['a'][0]", "x['a'][0]"),
         ("x[..., 1][0]", "x[..., 1][0]"),
+        ("x.at[1:].set(x[1:].at[:, 2:].set(0))", "x.at[1:, 2:].set(0)"),
+        ("x.at[1:].set(x[1:].at[:, :-n, 3].set(y))", "x.at[1:, :-n, 3].set(y)"),
+        ("x.at[1:].set(x[2:].at[:, 2:].set(0))", "x.at[1:].set(x[2:].at[:, 2:].set(0))"),
+        ("x.at[1:].set(y[1:].at[:, 2:].set(0))", "x.at[1:].set(y[1:].at[:, 2:].set(0))"),
+        ("x.at[1:].set(x[1:].at[2:].set(0))", "x.at[1:].set(x[1:].at[2:].set(0))"),
+        ("x.at[1:].add(x[1:].at[:, 2:].set(0))", "x.at[1:].add(x[1:].at[:, 2:].set(0))"),
+        ("x.at[1:].set(x[1:].at[:, 2:].add(0))", "x.at[1:].set(x[1:].at[:, 2:].add(0))"),
     ],
 )
 def test_brackets(text: str, merged: str) -> None:

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from port.translation.both_modes import both_runs
-from port.translation.ir.graph import Graph, Loop, ScopeEnter, ScopeExit
+from port.translation.ir.graph import Graph, Loop
 from port.translation.ir.layout import Layout
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.verifier import BrokenGraph, verify_graph, verify_lowered
 
 from .graphs import H, W, X, Y, looped, operation, straight, value

@@ -15,10 +15,11 @@ from jax import lax
 from torch import Tensor, nn
 
 import port.nn.functional as F
-from port.translation.ir.graph import Graph, Operation, ScopeEnter, ScopeExit, Step, Value
+from port.translation.ir.graph import Graph, Operation, Step, Value
 from port.translation.ir.layout import Layout, torchs
 from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import Assignment, LoweredGraph, each_lowered
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.syntax import source
 from port.translation.lowering.context import LoweringContext
 from port.translation.lowering.lower_graph import lower_graph

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from port.translation.ir.graph import UNREAD_DRAW, Operation, ScopeExit, Step, Value
+from port.translation.ir.graph import UNREAD_DRAW, Operation, Step, Value
+from port.translation.ir.module_calls import ScopeExit
 from port.translation.passes.dead_code import is_unread_draw, without_dead_code
 
 A, B, C, D = (Value(name, (2, 3), "float64") for name in "abcd")

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from port.translation.ir.function_calls import FunctionEnter, FunctionExit
-from port.translation.ir.graph import UNREAD_DRAW, Graph, Operation, ScopeEnter, ScopeExit, Step, Value
+from port.translation.ir.graph import UNREAD_DRAW, Graph, Operation, Step, Value
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.source_location import SourceLocation
 from port.translation.ir.verifier import verify_graph
 from port.translation.passes.dissolve_functions import functions_of, with_same_functions, without_functions

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from port.translation.ir.graph import Graph, Operation, ScopeEnter, ScopeExit, Value
+from port.translation.ir.graph import Graph, Operation, Value
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.number import KnownNumber
 from port.translation.ir.origin import AttributeOf
 from port.translation.passes.generalize_lengths import generalised

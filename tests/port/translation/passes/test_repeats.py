@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from port.translation.ir.graph import Operation, ScopeEnter, ScopeExit, Step, Value
+from port.translation.ir.graph import Operation, Step, Value
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.ir.source_location import SourceLocation
 from port.translation.passes.repeats import Repeat, Repeats
 

@@ -106,6 +106,21 @@ class DefaultMask(nn.Module):
         return y.sum(1) / mask.sum(1, keepdim=True)
 
 
+class DefaultPositions(nn.Module):
+    """An option that no call gives, and a local of its name that one branch alone reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(16, 12)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+        if positions is None:
+            positions = torch.arange(x.shape[1])
+        if mask is not None:
+            return x * mask[..., None] + self.embedding(positions)
+        return x - self.embedding(positions + 1)
+
+
 class Normalized(nn.Module):
     """A number that is an argument."""
 

@@ -27,6 +27,7 @@ from .case_nets import (
     Cast,
     Classifier,
     DefaultMask,
+    DefaultPositions,
     Either,
     KeepMask,
     Nested,
@@ -175,6 +176,14 @@ def test_an_argument_that_has_another_value_by_then_is_asked_first() -> None:
     check_runs_as(made, module, batch(5), kept(5).float())
 
 
+def test_an_option_that_is_given_a_value_before_it_is_read_raises_where_it_is_given() -> None:
+    module = DefaultPositions()
+    made = port.translate(module, cases=[(batch(),), (batch(), kept())], check=False, static=True)
+    check_runs_as(made, module, batch(), kept())
+    with pytest.raises(NotImplementedError, match="positions=None"):
+        made.run(batch(), kept(), torch.arange(7).flip(0))
+
+
 @pytest.mark.sweep
 def test_a_number_that_calls_give_is_the_argument() -> None:
     module = Normalized()
@@ -183,6 +192,7 @@ def test_a_number_that_calls_give_is_the_argument() -> None:
     check_runs_as(made, module, batch(4), 0.5, 7.0)
 
 
+@pytest.mark.sweep
 def test_ranks_tell_calls_apart() -> None:
     module = AnyRank()
     made = translated(module, [(batch(),), (batch()[0],)])
@@ -205,6 +215,7 @@ def test_what_two_options_do_at_once_is_not_guessed() -> None:
     assert "loss = " in root(whole)  # an item of a dict has its key's name
 
 
+@pytest.mark.sweep
 def test_options_that_vary_together_are_not_told_apart() -> None:
     module = Together()
     made = translated(module, [(batch(),), (batch(), True, True)])
@@ -258,6 +269,7 @@ UNSEEN: dict[str, tuple[type[nn.Module], list[Any], list[tuple[Any, ...]]]] = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", UNSEEN)
 def test_what_no_call_has_is_right_or_raises(name: str) -> None:
     make, cases, others = UNSEEN[name]

@@ -147,7 +147,7 @@ class Windows(nn.Module):
 def test_numbers_go_by_the_originals_names() -> None:
     classes = classes_of(nn.Sequential(Windows(2, 0), Windows(4, 1), Windows(2, 2)), 2, 5, 8)
     assert list(classes) == ["Windows", "Sequential"]
-    assert "number" not in classes["Windows"] and "-self.shift" in classes["Windows"]
+    assert "self.number" not in classes["Windows"] and "-self.shift" in classes["Windows"]
 
 
 class Several(nn.Module):

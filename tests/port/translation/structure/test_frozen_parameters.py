@@ -154,6 +154,7 @@ def test_the_proof_finds_what_one_side_alone_trains(
     assert not row.agrees and seen in str(row)
 
 
+@pytest.mark.sweep
 def test_the_proof_finds_a_write_to_a_frozen_parameter_that_is_lost() -> None:
     module, x, made = translated(Teacher)
     source = made.source.replace("self.mean[...] = ", "_ = ")

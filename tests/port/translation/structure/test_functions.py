@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-import port
 from port.translation import Translation
 from tests.port.translation import function_helpers, function_nets
+from tests.port.translation.agreeing import translated
 from tests.port.translation.function_nets import (
     Cropped,
     Defaults,
@@ -26,12 +25,6 @@ from tests.port.translation.function_nets import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def _translated(module: nn.Module, *given: Any, **options: Any) -> Translation:
-    made = port.translate(module, given, **options)
-    assert made.proof is not None and made.proof.agrees, str(made.proof)
-    return made
 
 
 def _functions(made: Translation) -> dict[str, ast.FunctionDef]:
@@ -62,7 +55,7 @@ def _signature(node: ast.FunctionDef) -> str:
 
 @pytest.mark.sweep
 def test_functions_are_written_once_and_called_from_the_same_places() -> None:
-    made = _translated(Llama(), torch.randn(2, 5, 12), construct=Llama)
+    made = translated(Llama(), torch.randn(2, 5, 12), construct=Llama)
     functions, calls = _functions(made), _calls(made)
     assert list(functions) == ["rms_norm", "rotate_half", "apply_rotary_pos_emb"]
     assert calls["apply_rotary_pos_emb"]["rotate_half"] == 2
@@ -75,7 +68,7 @@ def test_functions_are_written_once_and_called_from_the_same_places() -> None:
 @pytest.mark.sweep
 @pytest.mark.thin(2)
 def test_a_function_has_the_originals_docstring_and_parameters() -> None:
-    functions = _functions(_translated(Llama(), torch.randn(2, 5, 12), construct=Llama))
+    functions = _functions(translated(Llama(), torch.randn(2, 5, 12), construct=Llama))
     docstring = ast.get_docstring(functions["rotate_half"])
     assert docstring is not None
     told, _, named = docstring.partition("\n\n")
@@ -91,13 +84,13 @@ def test_a_function_has_the_originals_docstring_and_parameters() -> None:
 
 @pytest.mark.sweep
 def test_lengths_are_read_off_the_arguments() -> None:
-    made = _translated(Llama(), torch.randn(2, 5, 12), construct=Llama)
+    made = translated(Llama(), torch.randn(2, 5, 12), construct=Llama)
     assert "x1 = x[:, :, :, : x.shape[-1] // 2]" in made.source
     assert 'F.expect(x, "n t 12")' in made.source
 
 
 def test_a_number_of_the_callers_is_given() -> None:
-    made = _translated(TwoWindows(), torch.randn(2, 6, 12, 5), construct=TwoWindows, static=True)
+    made = translated(TwoWindows(), torch.randn(2, 6, 12, 5), construct=TwoWindows, static=True)
     functions = _functions(made)
     assert list(functions) == ["window_partition"]
     assert _signature(functions["window_partition"]) == "x: jax.Array, window_size: int"
@@ -107,13 +100,13 @@ def test_a_number_of_the_callers_is_given() -> None:
 
 
 def test_a_settings_number_is_given_and_holds_at_other_values() -> None:
-    made = _translated(Windowed(), torch.randn(2, 6, 12, 5), construct=Windowed, static=True)
+    made = translated(Windowed(), torch.randn(2, 6, 12, 5), construct=Windowed, static=True)
     assert "window_partition(x, self.window_size)" in made.source
     assert any("window_size" in tried for tried in made.settings.tried), made.settings
 
 
 def test_defaults_and_keywords_are_the_originals() -> None:
-    made = _translated(Defaults(), torch.randn(2, 3))
+    made = translated(Defaults(), torch.randn(2, 3))
     functions = _functions(made)
     assert _signature(functions["scaled"]) == "x: jax.Array, *, scale: float=2.0, shift: float=0.5"
     assert _signature(functions["between"]) == "x: jax.Array, low: float=-1.0, high: float=1.0"
@@ -126,7 +119,7 @@ def test_defaults_and_keywords_are_the_originals() -> None:
 
 @pytest.mark.sweep
 def test_results_are_unpacked_and_calls_agree_on_a_layout() -> None:
-    made = _translated(Styled(), torch.randn(2, 3, 5, 7), torch.randn(2, 3, 6, 4))
+    made = translated(Styled(), torch.randn(2, 3, 5, 7), torch.randn(2, 3, 6, 4))
     assert list(_functions(made)) == ["mean_and_std"]
     assert "style_mean, style_std = mean_and_std(style)" in made.source
     assert "content_mean, content_std = mean_and_std(content)" in made.source
@@ -135,7 +128,7 @@ def test_results_are_unpacked_and_calls_agree_on_a_layout() -> None:
 
 
 def test_numbers_that_a_function_gives_beside_arrays_are_not_written() -> None:
-    made = _translated(Cropped(), torch.randn(2, 7, 3), construct=Cropped, static=True)
+    made = translated(Cropped(), torch.randn(2, 7, 3), construct=Cropped, static=True)
     assert _signature(_functions(made)["cropped"]) == "x: jax.Array, size: int"
     assert "y, _ = cropped(x, self.size)" in made.source
     assert "return x[:, : x.shape[1] - size] * 2, None" in made.source
@@ -144,28 +137,29 @@ def test_numbers_that_a_function_gives_beside_arrays_are_not_written() -> None:
 
 @pytest.mark.sweep
 def test_a_loop_calls_a_function() -> None:
-    made = _translated(Recurrent(), torch.randn(2, 6, 4))
+    made = translated(Recurrent(), torch.randn(2, 6, 4))
     assert "h = cell(x_t, h, self.w[...])" in made.source
     assert "lax.scan(step" in made.source
 
 
 def test_names_that_mean_something_else_get_a_number() -> None:
-    made = _translated(NamedLikeOthers(), torch.randn(2, 3))
+    made = translated(NamedLikeOthers(), torch.randn(2, 3))
     assert list(_functions(made)) == ["load2", "Named", "lax2"]
     assert _signature(_functions(made)["lax2"]) == "x: jax.Array, jnp_: jax.Array"
     assert "return lax2(load2(x), Named(self.fc(x)))" in made.source
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("kind", ["given_module", "dropped", "by_mode", "added_to", "same", "other_axis"])
 def test_what_is_no_function_of_its_arguments_is_written_out(kind: str) -> None:
-    made = _translated(Dissolved(kind), torch.randn(4, 3))
+    made = translated(Dissolved(kind), torch.randn(4, 3))
     assert _functions(made) == {}
     assert f"{kind}(" not in made.source
 
 
 @pytest.mark.sweep
 def test_a_source_that_stands_alone_has_its_functions() -> None:
-    made = _translated(Llama(depth=1), torch.randn(2, 5, 12), standalone=True)
+    made = translated(Llama(depth=1), torch.randn(2, 5, 12), standalone=True)
     assert {"rms_norm", "rotate_half", "apply_rotary_pos_emb"} <= _functions(made).keys()
     assert "from port." not in made.source and "import port" not in made.source
 
@@ -193,8 +187,9 @@ class Shared(nn.Module):
         return y.transpose(1, 2).flatten(2)
 
 
+@pytest.mark.sweep
 def test_a_function_is_given_its_arguments_in_one_order() -> None:
-    made = _translated(Shared(), torch.randn(2, 5, 6))
+    made = translated(Shared(), torch.randn(2, 5, 6))
     assert list(_functions(made)) == ["repeated"]
     assert made.source.count("= repeated(") == 2
     assert "batch, length, heads, dim = states.shape" in made.source
@@ -236,7 +231,7 @@ class HandedOn(nn.Module):
 
 
 def test_a_tuple_is_handed_on_as_one_thing() -> None:
-    source = _translated(HandedOn(), torch.randn(2, 4)).source
+    source = translated(HandedOn(), torch.randn(2, 4)).source
     assert "turn = self.turned(x)\n" in source
     assert "self.block(self.fc(x), turn)" in source
     assert "self.inner(x, turn)" in source

@@ -64,3 +64,16 @@ def test_switches() -> None:
 def test_without_one_made_anew_nothing_is_known() -> None:
     layer = nn.Linear(6, 7)
     assert texts(known_arguments(twin_pair(layer), layer, None, {})) == {}
+
+
+class Doubling(nn.Linear):
+    """Its constructor takes less than that of torch's layer, which is given what the arguments tell of."""
+
+    def __init__(self, width: int, bias: bool) -> None:
+        super().__init__(width, 2 * width, bias=bias)
+
+
+def test_switches_of_the_constructor_that_a_layers_own_calls() -> None:
+    layer, flag = Doubling(3, bias=True), number("bias", True)
+    given = {"in_features": 3, "out_features": 6, "bias": flag}
+    assert texts(known_arguments(twin_pair(layer), layer, Doubling(3, flag), given)) == {"use_bias": "bias"}

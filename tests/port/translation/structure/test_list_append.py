@@ -37,7 +37,7 @@ class TwoLists(nn.Module):
 
 def written(source: str, cls: type = TwoLists, taken: set[str] | None = None) -> str:
     """The statements of a function's body, as `grown` writes them."""
-    return text_of(*grown(statements(source), cls, taken or set()))
+    return text_of(*grown(statements(source), cls.forward, taken or set()))
 
 
 CHAIN = "y = f([x])\nz = f([x, y])\nw = f([x, y, z])\ng([x, y, z, w])"
@@ -88,10 +88,10 @@ def test_a_list_that_is_kept_is_a_list_of_its_own() -> None:
 
 
 def test_the_originals_name_is_kept_where_there_is_one() -> None:
-    assert list_name(Dense, set()) == "features"
-    assert list_name(Dense, {"features"}) == "features_"
-    assert list_name(TwoLists, set()) == "collected"
-    assert list_name(nn.Module, set()) == "collected"
+    assert list_name(Dense.forward, set()) == "features"
+    assert list_name(Dense.forward, {"features"}) == "features_"
+    assert list_name(TwoLists.forward, set()) == "collected"
+    assert list_name(nn.Module.forward, set()) == "collected"
 
 
 @pytest.mark.sweep

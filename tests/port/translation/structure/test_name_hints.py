@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from port.translation.ir import syntax
+from port.translation.ir.expr import code
 from port.translation.ir.graph import Value
 from port.translation.ir.source_location import SourceLocation
 from port.translation.structure.inline_dce import Made
-from port.translation.structure.name_hints import hints
+from port.translation.structure.name_hints import hints, plain_name
 from port.translation.structure.source_map import Statement, statement_at
 
 SOURCE = """\
@@ -217,3 +218,17 @@ def test_what_a_function_is_made_with_is_not_the_function(tmp_path: Path) -> Non
     path.write_text(MAKER)
     assert at(str(path), 13).targets is None
     assert at(str(path), 14).targets == "y"
+
+
+@pytest.mark.parametrize(
+    ("expression", "name"),
+    [
+        ("jnp.broadcast_to(mask, (2, 3))", "broadcast"),
+        ("jnp.expand_dims(jnp.take(x, i), 0)", "expanded"),
+        ("x.reshape(2, -1)", "reshaped"),
+        ("jnp.cos(angle)", "cos"),
+        ("x + 1", "value"),
+    ],
+)
+def test_what_has_no_name_is_called_by_what_was_done_to_it(expression: str, name: str) -> None:
+    assert plain_name(code(expression)) == name

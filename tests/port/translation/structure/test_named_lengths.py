@@ -197,7 +197,7 @@ def translated(module: nn.Module, x: Tensor) -> str:
     return made.source
 
 
-@pytest.mark.thin(3)
+@pytest.mark.sweep
 def test_a_body_with_names() -> None:
     source = translated(Heads(), torch.randn(2, 5, 12))
     assert "n, t, d = x.shape" in source

@@ -17,8 +17,8 @@ from port.translation.ir.module_tree import ModuleTree
 from port.translation.ir.origin import AttributeOf, LengthOf, LiteralAt, Origin, ShapeRead, WorkedOut
 from port.translation.ir.origin_numbers import with_origin
 from port.translation.ir.source_location import SourceLocation
-from port.translation.structure.body import Body
 from port.translation.structure.own_arguments import ALL, Configuration, OwnArguments
+from port.translation.structure.written_body import Body
 
 from ..constructor_nets import Config, Derived, Gpt, GptBlock, MlpConfig, Stages, Vit, VitBlock
 
@@ -123,7 +123,11 @@ def test_lengths_and_layers() -> None:
         ("nnx.List([f(3), f(3)])", "nnx.List([f(3) for _ in range(depth)])"),
         ("nnx.Sequential(f(3), f(3))", "nnx.Sequential(*[f(3) for _ in range(depth)])"),
         ("nnx.List([f(3), f(4)])", "nnx.List([f(3), f(4)])"),
+        ("nnx.List([f(3), f2(3)])", "nnx.List([f(3), *[f2(3) for _ in range(depth - 1)]])"),
+        ("nnx.Sequential(f(3), f2(3))", "nnx.Sequential(f(3), *[f2(3) for _ in range(depth - 1)])"),
+        ("nnx.List([f(3), g(3)])", "nnx.List([f(3), g(3)])"),
         ("nnx.List([f(3), f(3), f(3)])", "nnx.List([f(3), f(3), f(3)])"),
+        ("nnx.List([f(3), f2(3), f2(3)])", "nnx.List([f(3), f2(3), f2(3)])"),
         ("nnx.List([3, 3])", "nnx.List([3, 3])"),
         ("other([f(3), f(3)])", "other([f(3), f(3)])"),
     ],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from port.translation.codegen.statements import text_of
 from port.translation.ir.expr import code
-from port.translation.structure.reroll_statements import list_lengths, rolled
+from port.translation.structure.reroll_statements import rolled
 
 from ..statements_read import statements as statements_of
 
@@ -124,12 +124,3 @@ def _done(text: str) -> tuple[Any, Any]:
 def test_loops_do_what_the_statements_did(statements: list[str]) -> None:
     text = "\n".join(statements)
     assert _done(loops(text)) == _done(text)
-
-
-def test_lists_are_found_in_dicts_too() -> None:
-    attributes = {
-        "layers": code("nnx.List([a, b])"),
-        "parts": code("nnx.Dict({'blocks': nnx.List([a, b, c]), 'norm': n})"),
-        "norm": code("nnx.BatchNorm(3)"),
-    }
-    assert list_lengths(attributes) == {code("self.layers"): 2, code("self.parts['blocks']"): 3}

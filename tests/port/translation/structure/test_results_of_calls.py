@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Callable[[Tensor, Tensor], Any], Callable[[Any], Tensor],
     "named tuple": (
         Pair,
         lambda encoded: encoded.hidden - encoded.score,
-        ("return self.hidden(x), self.score(x)", "return self.head(encoder - encoder2)"),
+        ("return self.hidden(x), self.score(x)", "return self.head(encoded[0] - encoded[1])"),
     ),
     "nested": (
         lambda hidden, score: {"levels": [hidden, (score,)], "count": 2},

@@ -11,9 +11,9 @@ from port.translation.codegen.statements import text_of
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, worth
 from port.translation.structure.anti_unify import Differ, Holes
-from port.translation.structure.body import Body
 from port.translation.structure.class_merge import Argument, ClassForm, fold
 from port.translation.structure.statement_merge import Conditions, merged_statements
+from port.translation.structure.written_body import Body
 
 from ..statements_read import statements as statements_of
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from port.translation.codegen.statements import text_of
 from port.translation.ir import syntax
 from port.translation.ir.syntax import parsed
-from port.translation.structure.body import Body
 from port.translation.structure.train_eval_merge import merged
+from port.translation.structure.written_body import Body
 
 from ..statements_read import statements as statements_of
 

@@ -61,7 +61,7 @@ FAULTS = {
     "residual forgotten": Fault(Attention, "return x + self.out(y)", "return self.out(y)", IN_EVALUATION),
     "norm forgotten": Fault(Attention, "self.qkv(self.norm(x))", "self.qkv(x)", IN_EVALUATION),
     "queries and keys swapped": Fault(Attention, "q, k, v = ", "k, q, v = ", IN_EVALUATION),
-    "tanh of the sum": Fault(Blocks, "x + self.down(", "jnp.tanh(x) + self.down(", IN_EVALUATION),
+    "tanh of the sum": Fault(Blocks, "x + self.scale", "jnp.tanh(x) + self.scale", IN_EVALUATION),
     "mask forgotten": Fault(
         Blocks,
         'return {"logits": self.embed.attend(x), "gained": x @ self.gain[...] * self.mask[...]}',
@@ -305,6 +305,7 @@ class SaysWhatNeedsAGradient(nn.Module):
         return self.fc(x)
 
 
+@pytest.mark.sweep
 def test_a_module_that_takes_no_inputs_that_need_a_gradient_is_trained_all_the_same() -> None:
     module, x = SaysWhatNeedsAGradient(), torch.randn(2, 4)
     translation = port.translate(module, x)

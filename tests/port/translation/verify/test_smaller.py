@@ -28,6 +28,7 @@ def proof(translation: Translation, monkeypatch: pytest.MonkeyPatch, fits: Calla
     return prove(MODULE, translation, (X,), {})
 
 
+@pytest.mark.sweep
 def test_at_smaller_lengths_it_is_judged_and_says_so(translation: Translation, monkeypatch: pytest.MonkeyPatch) -> None:
     results = cost_of(MODULE, ((X,), {})).results
 

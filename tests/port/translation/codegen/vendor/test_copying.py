@@ -494,6 +494,16 @@ def test_what_says_where_it_is() -> None:
         both("from pack.deep.inner import Where\n\nprint(Where)\n")
 
 
+def test_a_source_that_needs_torch_itself_goes_on_needing_it() -> None:
+    """A trainer restores torch's generator, which its data is drawn by; no copy brings torch in."""
+    own = "import torch\n\n\ndef f() -> int:\n    torch.manual_seed(3)\n    return torch.initial_seed()\n"
+    assert with_own_copies(HEAD + own) == HEAD + own
+    source = own.replace("torch\n", "torch\nfrom port.nn import functional as F\n", 1) + "\n\nsame = F.cross_entropy\n"
+    text = with_own_copies(HEAD + source)
+    assert "torch" in imports(text) and "port" not in {name.partition(".")[0] for name in imports(text)}
+    assert "this file needs no port." in " ".join(text.replace("#", "").split())
+
+
 def test_a_source_that_takes_nothing_stays_as_it_is() -> None:
     source = HEAD + "import math\n\n\ndef f() -> float:\n    return math.pi\n"
     assert with_own_copies(source) == source

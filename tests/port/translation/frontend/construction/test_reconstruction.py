@@ -261,6 +261,7 @@ def given_to(build: Callable[[], nn.Module]) -> tuple[nn.Module, dict[str, Any]]
     return module, {name: value for name, value in given[id(module)].items() if name in names}
 
 
+@pytest.mark.sweep
 def test_the_zoos_are_found_and_are_what_they_were_given() -> None:
     count = 0
     for example in EXAMPLES:

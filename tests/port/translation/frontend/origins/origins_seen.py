@@ -9,7 +9,8 @@ from typing import Any
 
 from port.translation.frontend.diagnostics import BothModes
 from port.translation.frontend.leaf_modules import kept_layers
-from port.translation.ir.graph import Graph, LayerCall, Operation, ScopeEnter, each_step, numbers_of
+from port.translation.ir.graph import Graph, LayerCall, Operation, each_step, numbers_of
+from port.translation.ir.module_calls import ScopeEnter
 from port.translation.ir.number import Path as NumberPath
 from port.translation.ir.origin import LiteralAt, Origin, WorkedOut, said
 
@@ -25,7 +26,7 @@ def numbers_seen(graph: Graph, what: str) -> list[dict[NumberPath, Origin | None
     for step in each_step(graph.steps):
         if isinstance(step, Operation) and step.operator.split(".")[1] == what:
             found.append(step)
-        elif isinstance(step, LayerCall | ScopeEnter) and step.path == what:
+        elif isinstance(step, LayerCall | ScopeEnter) and getattr(step, "key", step.path) == what:
             found.append(step)  # type: ignore[arg-type]
     return [{path: origin for path, _, origin in numbers_of(step)} for step in found]
 

@@ -85,7 +85,7 @@ class Traps(nn.Module):
         self.heads, self.dim, self.sizes = 3, 21, [5, 7, 3, 7]
 
     def forward(self, x: Tensor) -> Tensor:
-        for n in (3, 7):
+        for n in (3, 7, 7):
             x = x * n
         k = self.heads
         for _ in range(2):
@@ -103,7 +103,7 @@ class Traps(nn.Module):
 
 def test_what_the_source_does_not_say_plainly_is_not_known() -> None:
     graph = graph_of(Traps(), X)
-    assert said_of(graph, "mul", "other") == [None, None]
+    assert said_of(graph, "mul", "other") == ["<3>", None, None]  # which of the two it is cannot be seen
     assert said_of(graph, "div", "other") == [None, None]
     assert said_of(graph, "add", "other") == [None]
     assert said_of(graph, "view", "size")[0][:3] == ["x.shape[0]", "<7>", None]

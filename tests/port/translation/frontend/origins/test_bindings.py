@@ -13,6 +13,8 @@ from port.translation.frontend.origins.bindings import (
     AugmentedBinding,
     Binding,
     Bindings,
+    ItemBinding,
+    LoopBinding,
     ParameterBinding,
 )
 from port.translation.frontend.origins.executing import SourceFile
@@ -32,7 +34,7 @@ def _text(found: Binding | None) -> Any:
     match found:
         case AssignedBinding(value, items):
             return ast.unparse(value), items
-        case AugmentedBinding(statement):
+        case AugmentedBinding(statement) | ItemBinding(statement) | LoopBinding(statement):
             return ast.unparse(statement)
         case ParameterBinding(name):
             return name
@@ -54,7 +56,12 @@ def _text(found: Binding | None) -> Any:
         ("n //= 2\nuse(n)", "n //= 2"),
         ("n = use(n)", "n"),
         ("x.n = 3\nuse(n)", "n"),
-        ("n[0] = 3\nuse(n)", None),
+        ("n[0] = 3\nuse(n)", "n[0] = 3"),
+        ("n[1:] = x\nuse(n)", None),
+        ("n[0], m = 3, 5\nuse(n)", None),
+        ("for n in x:\n    use(n)", "for n in x:\n    use(n)"),
+        ("for n in x:\n    use(n)\n    n = 3", None),
+        ("for m, n in x:\n    use(n)", None),
         ("del n\nuse(n)", None),
         ("import n\nuse(n)", None),
         ("def n(): pass\nuse(n)", None),
@@ -93,7 +100,7 @@ def test_around_conditions(body: str, held: bool | None, given: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "given"),
     [
-        ("for n in x: use(n)", None),
+        ("for n in x: use(n)", "for n in x:\n    use(n)"),
         ("for m in x: use(n)", "n"),
         ("for m in x:\n    use(n)\n    n = 3", None),
         ("for m in x:\n    n = 3\n    use(n)", ("3", ())),

@@ -169,8 +169,43 @@ def test_a_list_that_is_changed_is_not_what_it_was() -> None:
         sizes = [self.heads, self.dim]
         sizes[0] = self.also
         self.tell(sizes)
+        sizes.reverse()
+        self.tell(sizes)
+        others = sizes.copy()
+        if sizes is None:
+            others[1] = 5
+        others[-1] = self.dim
+        self.tell(others)
 
-    assert _told(run) == [[None, None]]
+    assert _told(run) == [["self.also", "self.dim"], [None, None], [None, "self.dim"]]
+
+
+def test_what_a_loop_gives_is_the_item_that_it_is() -> None:
+    def run(self: Net) -> None:
+        slices = ((0, -self.heads), (-self.heads, None))
+        for first, _ in slices:
+            self.tell(first)
+        for window in slices:
+            for other in slices:
+                self.tell(window[0])
+                self.tell(other[1])
+        for number in (self.heads, self.also):
+            self.tell(number)  # both are 3: which one it is cannot be seen
+
+    line = run_line(run, 1)
+    first, last = f"{line}:19", "-self.heads"
+    assert _told(run)[2:10] == [first, last, first, None, last, last, last, None]
+    assert _told(run)[10:] == [None, None]
+
+
+def test_how_many_numbers_a_tensor_has() -> None:
+    def run(self: Net, x: torch.Tensor) -> None:
+        y = x[0, 0]
+        self.tell(y.numel() // 3)
+        self.tell(x.numel())
+
+    line = run_line(run, 2)
+    assert _told(run, X) == [f"y.shape[0] // {line}:31", "(x.shape[0] * x.shape[1]) * x.shape[2]"]
 
 
 def test_through_functions_of_the_users() -> None:

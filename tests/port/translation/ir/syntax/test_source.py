@@ -18,7 +18,7 @@ TEXTS = (
     "x.y[0, ..., 1:, ::2, None]",
     "(a, (b,), [c], {'d': e}, ())",
     "-x ** -y @ (z + 1) * 2",
-    "not (a and b or c) and (d is not None)",
+    "not (a and b or c) and d",
     "a < b <= c != d in e",
     "a if b else (c if d else e)",
     "lambda x, y: x + y",
@@ -32,6 +32,19 @@ TEXTS = (
 @pytest.mark.parametrize("text", TEXTS)
 def test_what_is_read_is_written(text: str) -> None:
     assert source(parsed(text)) == ast.unparse(ast.parse(text, mode="eval"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not (a and b or c) and d is not None",
+        "a is None or b is None or c is None or d is None and e < 1",
+        "(a or b) and (c if d else e) and f(x or y) == 2",
+        "(a or b) or (lambda: c)",
+    ],
+)
+def test_comparisons_in_a_chain_have_no_parentheses(text: str) -> None:
+    assert source(parsed(text)) == text
 
 
 def test_a_power_below_zero_has_no_parentheses() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
+from port.translation.ir.function_calls import FunctionEnter, FunctionExit
 from port.translation.ir.graph import Value
 from port.translation.ir.layout import Layout
 
@@ -39,6 +40,17 @@ HELD = {OF_FC: "fc.weight", BIAS: "fc.bias", OF_PLAIN: "plain.weight", TABLE: "t
 def test_whose_weights_they_are(weight: Value, bias: Value | None, text: str) -> None:
     linear = operation("aten.linear.default", Y, input=X, weight=weight, bias=bias)
     assert lowered_graph(linear, inputs=[X], results=Y, held=HELD, model=Net())[1] == [text]
+
+
+def test_a_function_that_is_given_the_weights_calls_no_layer() -> None:
+    linear = operation("aten.linear.default", Y, input=X, weight=OF_FC, bias=BIAS)
+    options = {"inputs": [X], "results": Y, "held": HELD, "model": Net()}
+    for given, text in (
+        ({"x": X, "weight": OF_FC, "bias": BIAS}, "x @ @fc|kernel[...] + @fc|bias[...]"),
+        ({"x": X}, "@fc|(x)"),
+    ):
+        begins, ends = FunctionEnter(print, 0, given), FunctionExit(print, 0, Y)
+        assert lowered_graph(begins, linear, ends, **options)[1] == [text]
 
 
 def test_a_layer_takes_its_rows_in_any_order() -> None:

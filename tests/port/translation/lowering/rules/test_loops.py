@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from port.translation.ir.graph import Carried, Graph, Loop, ScopeEnter, ScopeExit, Sliced, Stacked
+from port.translation.ir.graph import Carried, Graph, Loop, Sliced, Stacked
 from port.translation.ir.layout import Layout
 from port.translation.ir.layout_decisions import Layouts
 from port.translation.ir.lowered import LoweredGraph, Scan
+from port.translation.ir.module_calls import ScopeEnter, ScopeExit
 from port.translation.lowering.lower_graph import lower_graph
 
 from ...ir.graphs import HERE, operation, value

@@ -57,6 +57,7 @@ def translated(net: torch.nn.Module | None = None) -> Any:
     return port.translate(net or Net(), (torch.randn(5, 3, 8, 9), torch.randint(4, (5,))))
 
 
+@pytest.mark.sweep
 def test_they_are_written_as_the_pairs_say_and_proved() -> None:
     made = translated()
     assert made.proof.agrees, str(made.proof)
@@ -75,6 +76,7 @@ def test_they_are_written_as_the_pairs_say_and_proved() -> None:
     assert [entry.sources for entry in made.mapping.entries if entry.targets == ("gate.kernel",)] == [("gate.weight",)]
 
 
+@pytest.mark.sweep
 def test_without_pairs_each_is_marked() -> None:
     port.pairs.registered._pairs.clear()
     made = translated()
@@ -152,6 +154,7 @@ def test_where_its_condition_does_not_hold_the_one_before_it_speaks() -> None:
     assert made.proof.agrees
 
 
+@pytest.mark.sweep
 def test_the_audit_knows_them() -> None:
     rows = {row.name: row for row in audit(Net(), (torch.randn(5, 3, 8, 9), torch.randint(4, (5,)))).rows}
     assert rows["my_lib.swish"].is_known

@@ -34,6 +34,26 @@ def test_a_constant_tensor_of_one_number_fills_as_that_number() -> None:
     assert texts == ["jnp.full_like(x, number)"]
 
 
+def test_a_number_that_torch_makes_a_tensor_of_on_the_meta_device_fills_as_that_number() -> None:
+    number, seen, stretched = value("number", dtype="float64"), value("seen", 1, dtype="float64"), value("wide", 3)
+    made = operation("aten.scalar_tensor.default", number, s=2, dtype=torch.float64)
+    view = operation("aten.view.default", seen, self=number, size=[1])
+    expand = operation("aten.expand.default", stretched, self=seen, size=[3])
+    copy = operation("aten.copy.default", FILLED, self=PART, src=stretched, non_blocking=False)
+    put = operation("aten.select_scatter.default", Y, self=X, src=FILLED, dim=0, index=1)
+    assert lowered_graph(made, view, expand, copy, put, inputs=[X, PART], results=Y)[1][-1] == "x.at[1].set(2.0)"
+
+
+def test_what_is_stretched_to_the_shape_of_the_other_operand_is_not_stretched_first() -> None:
+    column, wide = value("column", 4, 1), value("wide", 4, 3)
+    expand = operation("aten.expand.default", wide, self=column, size=[4, 3])
+    divide = operation("aten.div.Tensor", Y, self=X, other=wide)
+    assert lowered_graph(expand, divide, inputs=[X, column], results=Y)[1][-1] == "x / column"
+    other = value("other", 4, 1)
+    divide = operation("aten.div.Tensor", Y, self=other, other=wide)
+    assert lowered_graph(expand, divide, inputs=[other, column], results=Y)[1][-1] == "other / wide"
+
+
 def test_indices_among_whole_axes() -> None:
     rows, columns = torch.tensor([2, 0]), torch.tensor([1, 1])
     for indices, text in (

@@ -33,6 +33,7 @@ class AlongNothing(nn.Module):
         ]
 
 
+@pytest.mark.sweep
 def test_a_number_is_a_list_of_one() -> None:
     made = port.translate(AlongNothing(), torch.randn(3, 4))
     assert made.proof is not None and made.proof.agrees and not made.unwritten, str(made.proof)

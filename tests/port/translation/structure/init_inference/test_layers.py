@@ -20,6 +20,13 @@ from port.translation.structure.init_inference.layers import entries_of, layer_s
 
 from .distributions import differences
 
+
+def without(layer: nn.Module, name: str) -> nn.Module:
+    """A layer from which a parameter was taken out, in the only way that torch has for it."""
+    layer.register_parameter(name, None)
+    return layer
+
+
 LAYERS: dict[str, Callable[[], nn.Module]] = {
     "linear": partial(nn.Linear, 6, 5),
     "convolution in groups": partial(nn.Conv1d, 4, 6, 3, groups=2),
@@ -28,6 +35,7 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "embedding with a row of zeros": partial(nn.Embedding, 7, 4, padding_idx=1),
     "bag": partial(nn.EmbeddingBag, 7, 4),
     "batch norm": partial(nn.BatchNorm2d, 4),
+    "batch norm without its scale": lambda: without(nn.BatchNorm2d(4), "weight"),
     "group norm": partial(nn.GroupNorm, 2, 4),
     "layer norm": partial(nn.LayerNorm, 5),
     "bilinear": partial(nn.Bilinear, 3, 4, 5),

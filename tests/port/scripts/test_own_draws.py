@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from port.scripts.recording.own_draws import OwnDraws
+from port.scripts.own_draws import OwnDraws
 
 
 class Noisy(Dataset[Any]):

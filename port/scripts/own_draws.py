@@ -17,8 +17,12 @@ import torch
 
 SEED = 1_000_003
 """Added to the number of updates: seeds that a script hardly uses itself."""
+UPDATE_SEED = 2_000_003
+"""Added to the update's number, of what a loop draws itself."""
 DROPOUT_SEED = 0
 """Of the keys of both sides' dropout, into which the number of the update is folded."""
+EVALUATION_SEED = 1
+"""Of the keys of what a model draws in evaluation too: folded in are the updates before it, and the batch's number."""
 
 
 class OwnDraws:
@@ -27,10 +31,11 @@ class OwnDraws:
     Args:
         loader: a DataLoader, which may have generators of its own.
         step: how many updates were made before the pass.
+        first: the seed before any update.
     """
 
-    def __init__(self, loader: Any, step: int) -> None:
-        seed = SEED + step
+    def __init__(self, loader: Any, step: int, *, first: int = SEED) -> None:
+        seed = first + step
         self._homes: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
             (torch.get_rng_state, torch.set_rng_state),
             (random.getstate, random.setstate),
@@ -56,9 +61,18 @@ class OwnDraws:
             self._states = [get() for get, _ in self._homes]
             self._put(before)
 
+    def begin(self) -> None:
+        """Put them in the program's place, and leave them there: for what a loop draws until its next update."""
+        self._put(self._states)
+
     def _put(self, states: list[Any]) -> None:
         for (_, put), state in zip(self._homes, states, strict=True):
             put(state)
+
+
+def draws_of_update(step: int) -> OwnDraws:
+    """The generators of what a loop draws itself in an update, by the number of that."""
+    return OwnDraws(None, step, first=UPDATE_SEED)
 
 
 def _generators_of(loader: Any) -> list[torch.Generator]:

@@ -1,0 +1,28 @@
+"""The numbers of torch.linspace, for constructors that give each layer another rate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def torch_linspace(start: float, end: float, steps: int) -> np.ndarray:
+    """Numbers from a start to an end at equal steps, as ``torch.linspace`` gives them in single precision.
+
+    numpy's own differ in the last bit: torch counts from the start up to the middle, and from the end behind it, with a
+    step that is rounded (``aten/src/ATen/native/cpu/RangeFactoriesKernel.cpp``), each number by one fused operation.
+
+    Args:
+        start: the first number.
+        end: the last one.
+        steps: how many numbers there are.
+
+    Returns:
+        float32, of shape ``(steps,)``.
+    """
+    first, last = np.float32(start), np.float32(end)
+    if steps < 2:
+        return np.full(steps, first)
+    step = np.float64((last - first) / np.float32(steps - 1))
+    number = np.arange(steps)
+    ahead, back = np.float64(first) + step * number, np.float64(last) - step * (steps - 1 - number)
+    return np.where(number < steps // 2, ahead, back).astype(np.float32)

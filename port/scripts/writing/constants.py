@@ -1,0 +1,95 @@
+"""Tensors that are one number all over, as a GAN's labels: said beside the tensor whose shape they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from port.scripts.observing.graph import Computation
+from port.scripts.writing.capture import FilledTensor, LossPath, PathTensor, given_in, mapped
+
+MAKERS = {
+    **dict.fromkeys(("ones", "ones_like", "new_ones"), 1.0),
+    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero_"), 0.0),
+    **dict.fromkeys(("full", "full_like", "new_full", "fill_")),
+}
+"""Functions that give such a tensor → the number; None is an argument."""
+KEEPS = {
+    *("to", "cpu", "cuda", "float", "double", "type_as", "requires_grad_", "detach", "clone"),
+    *("view", "reshape", "expand", "expand_as", "squeeze", "unsqueeze", "flatten"),
+}
+"""Methods behind which a tensor has the same number all over."""
+
+
+def with_constants(paths: Sequence[LossPath]) -> list[LossPath]:
+    """The same paths with a `FilledTensor` for each tensor that is one in all of them.
+
+    Args:
+        paths: of the same calls, one a step.
+    """
+    made = [_made(path.calls) for path in paths]
+    chosen: dict[tuple[int, int], tuple[float, int]] = {}
+    for place in range(len(paths[0].calls)):
+        rows = [given_in(path.calls[place].live) for path in paths]
+        for number in range(len(rows[0])):
+            found = {_filled(row, number, known) for row, known in zip(rows, made, strict=True)}
+            if len(found) == 1 and (one := found.pop()) is not None:
+                chosen[place, number] = one
+    return [
+        replace(path, calls=[_written(call, place, chosen) for place, call in enumerate(path.calls)]) for path in paths
+    ]
+
+
+def _made(calls: Sequence[Computation]) -> dict[int, float]:
+    """The calls that give one number all over, with the number."""
+    found: dict[int, float] = {}
+    for call in calls:
+        method = call.name.rpartition(".")[2]
+        first = next((one.call for one in given_in(call.live)), None)
+        if call.kind != "function":
+            continue
+        if method in MAKERS and (number := _number(call, MAKERS[method])) is not None:
+            found[call.number] = number
+        elif method in KEEPS and first in found:
+            found[call.number] = found[first]
+    return found
+
+
+def _number(call: Computation, number: float | None) -> float | None:
+    """The number that a call fills a tensor with; None where a tensor says it."""
+    if number is not None:
+        return number
+    positional, named = call.live if call.live is not None else ((), {})
+    given = named.get("fill_value", named.get("value", positional[-1] if positional else None))
+    return float(given) if isinstance(given, bool | int | float) else None
+
+
+def _filled(row: Sequence[PathTensor], number: int, made: Mapping[int, float]) -> tuple[float, int] | None:
+    """The number that a tensor is, and which of the call's others has its shape; None where it is none, or none has."""
+    one = row[number]
+    if one.call is None or one.call not in made:
+        return None
+    for place, other in enumerate(row):
+        if place != number and other.call not in made and other.told["tensor"] == one.told["tensor"]:
+            return made[one.call], place
+    return None
+
+
+def _written(call: Computation, place: int, chosen: Mapping[tuple[int, int], tuple[float, int]]) -> Computation:
+    row = given_in(call.live)
+    count = -1
+
+    def change(given: PathTensor) -> Any:
+        nonlocal count
+        count += 1
+        if (place, count) not in chosen:
+            return given
+        value, like = chosen[place, count]
+        return FilledTensor(value, row[like])
+
+    if not any(key[0] == place for key in chosen):
+        return call
+    found = replace(call)
+    found.live = mapped(call.live, change)
+    return found

@@ -1,0 +1,89 @@
+"""The evaluation of a written trainer, as source: the mean of training's loss, in evaluation mode."""
+
+from __future__ import annotations
+
+from string import Template
+from textwrap import indent
+
+from port.scripts.own_draws import EVALUATION_SEED
+from port.scripts.writing.trainer_facts import TrainerFacts
+
+EVALUATE = Template('''
+
+@partial(jax.jit, static_argnums=0)
+def evaluation_loss(graphdef: Any, state: State, ${key}$parameters) -> $gives:
+    """The loss of a batch in evaluation mode$drawn."""
+    model = nnx.merge(graphdef, state.${params}, state.rest, copy=True)
+    model.eval()
+$call
+
+
+def evaluate(graphdef: Any, state: State, loader: Any, dtype: Any$and_key) -> float:
+    """The mean over the examples of a loader.
+
+    As at $where.
+    """
+    total, count = 0.0, 0
+$begun    for ${number}batch in $numbered:
+        given = arrays(batch, dtype)
+        loss$carried = evaluation_loss(graphdef, state, $folded*given$more)
+        total += float(loss) * len(given[0])
+        count += len(given[0])
+    return total / count
+
+''')
+_DRAWN = {
+    "key": "key: jax.Array, ",
+    "drawn": "; what the model draws there, it draws from a key",
+    "and_key": ", key: jax.Array",
+    "number": "number, ",
+    "numbered": "enumerate(loader)",
+    "folded": "jax.random.fold_in(key, number), ",
+}
+"""Of an evaluation in which the model draws."""
+EVALUATED = Template("""\
+held_out = run.drawn(loaders["evaluation"], step) if run else loaders["evaluation"]
+evaluated = evaluate(graphdef, state, held_out, dtype$key)
+if run:
+    run.evaluation(step, loss=evaluated)
+${plateau}print(f"epoch {$epoch}: evaluation loss {evaluated:.6f}")
+""")
+
+
+def evaluation_source(facts: TrainerFacts) -> str:
+    """The functions that evaluate; empty where there is no evaluation."""
+    if facts.evaluation is None:
+        return ""
+    parameters = ", ".join(f"{name}: jax.Array" for name in [*facts.parts, *facts.states])
+    params = "average.average" if facts.evaluates_average else "params"
+    call = f"model({', '.join([*facts.parts, *facts.states])})"
+    draws = facts.draws_in_evaluation
+    if draws:
+        call = f"with shared_masks(model, key):\n        return {call}"
+    return EVALUATE.substitute(
+        _DRAWN if draws else dict.fromkeys(_DRAWN, "") | {"numbered": "loader"},
+        parameters=parameters,
+        call=f"    {call}" if draws else f"    return {call}",
+        where=facts.evaluation,
+        begun="    carried = [np.zeros(shape, dtype) for shape in FIRST_EVALUATED]\n" if facts.states else "",
+        carried=", *carried" if facts.states else "",
+        more=", *carried" if facts.states else "",
+        gives="tuple[jax.Array, ...]" if facts.states else "jax.Array",
+        params=params,
+    )
+
+
+def evaluated_source(facts: TrainerFacts) -> tuple[str, str]:
+    """What is done with them behind an epoch, and behind all epochs."""
+    key = f", jax.random.fold_in(jax.random.key({EVALUATION_SEED}), step)" if facts.draws_in_evaluation else ""
+    plateau = "state = after_evaluation(state, evaluated)\n" if facts.steps_plateau else ""
+    evaluated = ""
+    if facts.evaluation is not None:
+        evaluated = EVALUATED.substitute(epoch=facts.epoch, key=key, plateau=plateau)
+    if facts.evaluates_if and evaluated:
+        evaluated = f"if {facts.evaluates_if}:\n{indent(evaluated, ' ' * 4)}"
+    if facts.evaluates_at_end and evaluated:
+        evaluated, at_end = "", indent(f"if not (run and run.is_over):\n{indent(evaluated, ' ' * 4)}", " " * 8)
+    else:
+        evaluated, at_end = indent(evaluated, " " * 12), ""
+    return evaluated, at_end

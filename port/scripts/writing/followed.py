@@ -1,0 +1,123 @@
+"""What of the path to a loss is followed: the calls that lead from a model, or from a batch, to it.
+
+A step is watched from the first batch or model on, so that what makes its batch is seen in the later steps alone. That
+is no part of a loss: what it gives is an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from port.scripts.observing.graph import Computation
+from port.scripts.writing.capture import LossPath, PathTensor, given_in, mapped
+
+MADE_ALIKE = ("new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like", "full_like", "empty_like")
+"""Calls that are given a tensor for its dtype and its shape alone."""
+
+
+FLATTENED = ("view", "reshape", "flatten")
+UNCHANGED = ("detach", "clone", "contiguous", "to")
+"""Methods that give a tensor as it was."""
+
+
+def followed(path: LossPath) -> LossPath:
+    """The path without what is not followed; a tensor of the step before that is given as it was is known as such."""
+    beyond = outside(path.calls)
+    needed = needed_calls(path.calls, beyond)
+    made = {call.number: call for call in path.calls if call.number in beyond}
+    calls = [call for call in path.calls if call.number in needed]
+    inputs = [given for call in calls for given in given_in(call.live) if given.call not in needed]
+    flattening = {call.number: call for given in inputs if (call := _flattening(given, made, inputs)) is not None}
+    kept: list[Computation] = []
+    for call in calls:
+        before = [flattening.pop(given.call) for given in given_in(call.live) if given.call in flattening]
+        for one in [*before, call]:
+            live = mapped(one.live, lambda given: replace(given, origin=_origin(given, made)))
+            kept.append(replace(one, live=live))
+    return replace(path, calls=kept)
+
+
+def _flattening(given: PathTensor, made: dict[int, Computation], inputs: Sequence[PathTensor]) -> Computation | None:
+    """The call that flattens what another input has the shape of, as one does with the words behind each word.
+
+    It is followed then: of two axes each may have another length, and a product of both could not say so.
+    """
+    call = made.get(given.call) if given.call is not None else None
+    if call is None or call.live is None or call.name.rpartition(".")[2] not in FLATTENED:
+        return None
+    (tensor, *sizes), named = call.live
+    if sizes not in ([-1], [(-1,)], []) or named or not isinstance(tensor, PathTensor) or tensor.value is None:
+        return None
+    if tensor.value.dim() < 2 or all(_shape(other) != tensor.value.shape for other in inputs if other is not given):
+        return None
+    told = {**tensor.told, "flattened": True}
+    whole = replace(tensor, told=told, call=None, variable=given.variable, expression=given.expression)
+    return replace(call, live=((whole, *sizes), named))
+
+
+def _shape(given: PathTensor) -> torch.Size | None:
+    return None if given.value is None else given.value.shape
+
+
+def _origin(given: PathTensor, made: dict[int, Computation]) -> tuple[int, str] | None:
+    while given.origin is None and given.call in made:
+        call = made[given.call]
+        tensors = given_in(call.live)
+        if call.name.rpartition(".")[2] not in UNCHANGED or len(tensors) != 1:
+            return None
+        (given,) = tensors
+    return given.origin
+
+
+def outside(calls: Sequence[Computation]) -> set[int]:
+    """Calls that compute from neither a model nor a batch alone: their results are inputs."""
+    found: set[int] = set()
+    models = from_models(calls)
+    for call in calls:
+        given = given_in(call.live)
+        if call.number in models:
+            continue
+        is_of_others = any(one.call in found or (one.call is None and not _is_followed(one)) for one in given)
+        if not given or is_of_others or _is_made_alike(call):
+            found.add(call.number)
+    return found
+
+
+def from_models(calls: Sequence[Computation]) -> set[int]:
+    """Calls that compute with a model's parameters, or from what such a one gave."""
+    found: set[int] = set()
+    for call in calls:
+        has_own = bool(call.more.get("has_parameters"))
+        is_model = has_own or any("parameter" in one.told or one.call in found for one in given_in(call.live))
+        if is_model and not _is_made_alike(call):
+            found.add(call.number)
+    return found
+
+
+def _is_made_alike(call: Computation) -> bool:
+    return call.name.rpartition(".")[2] in MADE_ALIKE
+
+
+def _is_followed(given: PathTensor) -> bool:
+    return "batch" in given.told or "flattened" in given.told
+
+
+def needed_calls(calls: Sequence[Computation], beyond: set[int], ends: Sequence[int] = ()) -> set[int]:
+    """The numbers of the calls from which some are computed, up to others that are not followed.
+
+    Args:
+        calls: of a path.
+        beyond: the numbers of those.
+        ends: whose results are wanted; the last one's, if not given.
+    """
+    by_number = {call.number: call for call in calls}
+    pending, found = list(ends or [calls[-1].number]), set[int]()
+    while pending:
+        number = pending.pop()
+        if number not in found and number not in beyond and number in by_number:
+            found.add(number)
+            pending += [one.call for one in given_in(by_number[number].live) if one.call is not None]
+    return found

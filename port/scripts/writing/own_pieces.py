@@ -1,0 +1,46 @@
+"""A written trainer around batches that the script makes itself: what is carried over, and rates set by hand."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+from port.scripts.writing.trainer_facts import TrainerFacts
+
+REPLAYED = """\
+                for _ in training:  # its generators are then where they were
+                    pass
+"""
+
+
+def own_pieces(facts: TrainerFacts) -> dict[str, str]:
+    """What there is of a loop whose rate is set by hand, and of one that carries something over."""
+    names = ["data" if facts.data == "data" else f"{facts.data} as data", "options"]
+    first = ""
+    if facts.states:
+        first = f"FIRST = {tuple(map(tuple, facts.first))!r}\n"
+        first += f'"""The shapes of {", ".join(facts.states)}, which are zeros where a pass begins."""\n'
+        first += f"FIRST_EVALUATED = {tuple(map(tuple, facts.first_evaluated))!r}\n" if facts.evaluation else ""
+    schedule, next_rate = "", ""
+    if facts.hears:
+        schedule = "for value in found:\n    lr = schedule.send(value)\n"
+        next_rate = "found.append(evaluated)\nlr = schedule.send(evaluated)\n"
+    elif facts.takes_rate:
+        schedule, next_rate = "for _ in range(done + 1):\n    lr = next(schedule)\n", "lr = next(schedule)\n"
+    if facts.takes_rate:
+        schedule = f"schedule = rates(args)\nlr = next(schedule)\n{schedule}"
+    return {
+        "original": ", ".join([*names, *(["rates"] if facts.takes_rate else [])]),
+        "first": first,
+        "schedule": indent(schedule, " " * 4),
+        "next_rate": indent(next_rate, " " * 12),
+        "lr": "lr, " if facts.takes_rate else "",
+        "carried": ", carried" if facts.states else "",
+        "replayed": REPLAYED if facts.own else "",
+        "first_carried": " " * 12 + "carried = [np.zeros(shape, dtype) for shape in FIRST]\n" if facts.states else "",
+        "found": ", found" if facts.hears else "",
+        "unfound": ", [0.0] * (keeper.latest_step() + 1)" if facts.hears else "",
+        "hearing": ", found: list[float]" if facts.hears else "",
+        "heard": ', "found": np.array(found)' if facts.hears else "",
+        "remembered": '        found = [float(one) for one in kept["found"]]\n' if facts.hears else "",
+        "listening": "    found: list[float] = []  # what each evaluation found\n" if facts.hears else "",
+    }

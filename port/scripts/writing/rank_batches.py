@@ -1,0 +1,150 @@
+"""What each of several processes is given in each update, and the batch that all of them are given together.
+
+DistributedDataParallel averages the gradients of the processes' losses. Where each loss is a mean over examples, and
+all have as many, that is the gradient of the loss of the whole batch, which a written update takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from port.errors import UsageError
+from port.scripts.observing.session import Session
+from port.scripts.ranks import ProcessRank
+from port.scripts.writing.capture import Capture, LossPath
+from port.scripts.writing.followed import followed
+from port.scripts.writing.loss_source import inputs_of, names_of_numbers, varying_numbers
+
+FILE = "given.safetensors"
+NOTHING = "nothing_given.txt"
+"""Why a process has left nothing."""
+WAIT_SECONDS = 120.0
+"""For the other processes, which make the same updates."""
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class RankInputs:
+    """What a process was given, and had.
+
+    Attributes:
+        inputs: of each path to a loss.
+        losses: their values.
+        parts: of each path, the inputs of each of several processes.
+    """
+
+    inputs: Sequence[Mapping[str, torch.Tensor]]
+    losses: Sequence[float]
+    parts: Sequence[Sequence[Mapping[str, torch.Tensor]]] = ()
+
+
+def given_in_paths(paths: Sequence[LossPath]) -> RankInputs:
+    """What this process was given; of paths as `followed` gives them."""
+    varying = varying_numbers(paths) if paths else frozenset()
+    said = names_of_numbers(paths, varying)
+    return RankInputs([inputs_of(path, varying, said) for path in paths], [path.value for path in paths])
+
+
+def save_given(folder: Path, paths: Sequence[LossPath]) -> None:
+    """Leave it for the first process; whole, or not at all."""
+    from safetensors.torch import save_file
+
+    given = given_in_paths([followed(path) for path in paths if path.calls])
+    tensors = {f"{n}.{name}": one.contiguous() for n, its in enumerate(given.inputs) for name, one in its.items()}
+    tensors["losses"] = torch.tensor(given.losses, dtype=torch.float64)
+    save_file(tensors, folder / f".{FILE}")
+    (folder / f".{FILE}").rename(folder / FILE)
+
+
+def leaves_it_to_the_first(session: Session, capture: Capture) -> bool:
+    """Whether this is another process than the first, which leaves what it was given.
+
+    It does so once enough is watched, or at the end of a script that makes fewer updates than are to be watched.
+    """
+    if ProcessRank.of_this_process().is_first:
+        return False
+    before, then = session.watch, session.at_end
+
+    def leave() -> None:
+        if (session.folder / FILE).exists():
+            return
+        try:
+            save_given(session.folder, capture.paths)
+        except Exception as error:  # of what the script has
+            (session.folder / NOTHING).write_text(f"{type(error).__name__}: {error}", "utf-8")
+
+    def see(kind: str, details: dict[str, Any]) -> None:
+        before(kind, details)
+        if kind == "watched":
+            leave()
+
+    def end() -> None:
+        leave()
+        then()
+
+    session.watch, session.at_end = see, end
+    return True
+
+
+def of_all_ranks(work: Path, ours: RankInputs) -> RankInputs:
+    """The whole batches, the processes' own one behind the other; and the means of their losses.
+
+    Args:
+        work: where the other processes have left theirs.
+        ours: the first one's.
+
+    Raises:
+        UsageError: they are not alike.
+    """
+    ranks = range(1, ProcessRank.of_this_process().size)
+    every = [ours, *(_read(work / f"rank{rank}" / FILE, rank, len(ours.losses)) for rank in ranks)]
+    count = min(len(one.losses) for one in every)
+    inputs = [
+        {name: _joined(name, [one.inputs[number].get(name) for one in every]) for name in ours.inputs[number]}
+        for number in range(count)
+    ]
+    losses = [sum(one.losses[number] for one in every) / len(every) for number in range(count)]
+    return RankInputs(inputs, losses, [[one.inputs[number] for one in every] for number in range(count)])
+
+
+def _joined(name: str, parts: Sequence[torch.Tensor | None]) -> torch.Tensor:
+    tensors = [one for one in parts if one is not None]
+    if len(tensors) < len(parts) or len({one.shape for one in tensors}) > 1:
+        raise UsageError(
+            f"{name} has not the same shape in all processes: the mean of their losses is then not that of the whole "
+            "batch. DistributedSampler gives each as many; drop_last=True where a batch is left over"
+        )
+    if not tensors[0].dim():
+        if any(not torch.equal(one, tensors[0]) for one in tensors):
+            raise UsageError(f"the number {name} is another in each process: compute it alike in all, or of the batch")
+        return tensors[0]
+    return torch.cat(tensors)
+
+
+def _read(file: Path, rank: int, count: int) -> RankInputs:
+    from safetensors.torch import load_file
+
+    began = time.monotonic()
+    while not file.exists():
+        if (said := file.with_name(NOTHING)).exists():
+            raise UsageError(f"what process {rank} was given cannot be read: {said.read_text('utf-8')}")
+        if time.monotonic() - began > WAIT_SECONDS:
+            raise UsageError(
+                f"process {rank} has not left what it was given within {WAIT_SECONDS:g} s of the first one's end: it "
+                "has failed (its own words are above), or waits for what the first no longer does. Watch as many "
+                "updates as all processes make: --watch N"
+            )
+        time.sleep(POLL_SECONDS)
+    tensors = load_file(file)
+    losses = tensors.pop("losses").tolist()
+    inputs: list[dict[str, torch.Tensor]] = [{} for _ in losses]
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        inputs[int(number)][name] = value
+    return RankInputs(inputs[:count], losses[:count])

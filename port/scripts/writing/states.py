@@ -1,0 +1,108 @@
+"""What a script carries over from step to step, as truncated back-propagation does: a step's argument and result."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from port.scripts.observing.graph import Computation
+from port.scripts.observing.statements import statement_text
+from port.scripts.writing.capture import LossPath, PathTensor, given_in, mapped
+
+Slot = tuple[int, int]
+"""A call's place in a path, and a tensor's among its arguments."""
+Source = tuple[int, str]
+"""A call's place in the path before, and which of its outputs."""
+
+
+def with_states(paths: Sequence[LossPath]) -> list[LossPath]:
+    """The paths, in which each tensor that comes from the path before is a state by its name.
+
+    Args:
+        paths: of all watched steps, of the same calls, as `followed` gives them.
+    """
+    sources: dict[Slot, Source] = {}
+    found = [_carried(before, path) for before, path in pairwise(paths)]
+    for carried in found:
+        for slot, source in carried.items():
+            if sources.setdefault(slot, source) != source:
+                return list(paths)  # not the same in all steps
+    if not sources:
+        return list(paths)
+    names = _names(paths[0].calls, list(dict.fromkeys(sources.values())))
+    slots = {slot: names[source] for slot, source in sources.items()}
+    return [_named(path, slots, names, bool(carried)) for path, carried in zip(paths, [{}, *found], strict=True)]
+
+
+def _carried(before: LossPath, path: LossPath) -> dict[Slot, Source]:
+    places = {call.number: place for place, call in enumerate(before.calls)}
+    return {
+        slot: (places[given.origin[0]], given.origin[1])
+        for slot, given in _slots(path)
+        if given.origin is not None and given.origin[0] in places
+    }
+
+
+def _slots(path: LossPath) -> Iterator[tuple[Slot, PathTensor]]:
+    for place, call in enumerate(path.calls):
+        for number, given in enumerate(given_in(call.live)):
+            yield (place, number), given
+
+
+def _names(calls: Sequence[Computation], sources: Sequence[Source]) -> dict[Source, str]:
+    """Each by the variable that holds it behind a step: ``hidden``; its parts are ``hidden_0``, ``hidden_1``."""
+    found: dict[Source, str] = {}
+    for place, output in sources:
+        name = _variable(calls[place], output)
+        number = 2
+        while name in found.values():
+            name, number = f"{name}_{number}", number + 1
+        found[place, output] = name
+    return found
+
+
+def _variable(call: Computation, output: str) -> str:
+    parts = output.split(".") if output else []
+    target = _target(call)
+    while isinstance(target, ast.Tuple | ast.List) and parts and parts[0].isdigit():
+        target, parts = next(iter(target.elts[int(parts[0]) :]), None), parts[1:]
+    return "_".join([target.id if isinstance(target, ast.Name) else "carried", *parts])
+
+
+def _target(call: Computation) -> Any:
+    """What a call's line gives its value to; None where that is not one assignment."""
+    if call.where is None:
+        return None
+    try:
+        statements = ast.parse(statement_text(call.where["file"], call.where["line"])).body
+    except SyntaxError:  # the head of a statement with a body
+        return None
+    match statements:
+        case [ast.Assign(targets=[target, *_])]:
+            return target
+    return None
+
+
+def variable_of(name: str) -> str:
+    """The script's variable that a state is, or is a part of."""
+    stem, _, number = name.rpartition("_")
+    return stem if number.isdigit() and stem else name
+
+
+def _named(path: LossPath, slots: dict[Slot, str], names: dict[Source, str], goes_on: bool) -> LossPath:
+    calls = []
+    for place, call in enumerate(path.calls):
+        count = iter(range(len(given_in(call.live))))
+
+        def named(given: PathTensor, place: int = place, count: Iterator[int] = count) -> PathTensor:
+            name = slots.get((place, next(count)))
+            if name is None:
+                return given
+            return replace(given, told={"state": name}, call=None, variable=name, expression=None)
+
+        calls.append(replace(call, live=mapped(call.live, named)))
+    states = {name: (path.calls[place].number, output) for (place, output), name in names.items()}
+    return replace(path, calls=calls, states=states, goes_on=goes_on)

@@ -1,0 +1,82 @@
+"""What a written trainer takes over of a script's loop, and what a person has to know of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from port.errors import UsageError
+from port.scripts.observation import Observation
+from port.scripts.wording import place_of
+from port.scripts.writing.loop import EpochLoop
+
+OWN_NAMES = {
+    *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
+    *("keeper", "kept", "loaders", "loss", "main", "np", "number", "record", "recorder", "snapshot", "state", "step"),
+    *("batches", "evaluated", "given", "held_out", "mapping", "model", "run", "together", "torch", "training"),
+    *("fixed", "given_once", "inputs", "losses", "mesh", "parted", "placed", "sampled", "told", "whole"),
+}
+"""Names in train.py that a script's own must not take."""
+
+
+def check_names(loop: EpochLoop) -> None:
+    for one in [*loop.taken.definitions, *loop.taken.body]:
+        names = [one.module or ""] if isinstance(one, ast.ImportFrom) else []
+        names += [name.name for name in one.names] if isinstance(one, ast.Import) else []
+        for name in names:
+            if name.partition(".")[0] in ("model", "train_step", "original"):
+                raise UsageError(
+                    f"{loop.file.name}:{one.lineno} imports {name}, which is also the name of a written file: give the "
+                    "script's own another name, or write the loop around train_step"
+                )
+
+
+def imports_its_own(loop: EpochLoop) -> bool:
+    """Whether what is taken over imports a module that lies beside the script."""
+    names = set()
+    for one in [*loop.taken.definitions, *loop.taken.body]:
+        names |= {one.module or ""} if isinstance(one, ast.ImportFrom) else set()
+        names |= {name.name for name in one.names} if isinstance(one, ast.Import) else set()
+    roots = [loop.file.parent / name.partition(".")[0] for name in names if name]
+    return any(root.is_dir() or root.with_suffix(".py").is_file() for root in roots)
+
+
+def values_kept(loop: EpochLoop, observation: Observation, rate: str | None) -> dict[str, Any]:
+    """The options that are used elsewhere than in what is taken over, with their values."""
+    found = {}
+    for option in observation.options:
+        is_rate = option["name"] == rate and not loop.hands_options_on()
+        if not is_rate and not loop.is_free(option["name"]):
+            found[option["name"]] = option["given"]
+    return found
+
+
+def interval(loop: EpochLoop) -> str:
+    match loop.every:
+        case ast.Attribute(attr=name):
+            return f"args.{name}"
+        case ast.Constant(value=int() as value) if value > 0:
+            return str(value)
+    return "10"
+
+
+def remarks_of(loop: EpochLoop, written_for: Mapping[str, Any], observation: Observation) -> list[str]:
+    found = []
+    for jump in loop.jumps:
+        word = "break" if isinstance(jump, ast.Break) else "continue"
+        found.append(f"{loop.file.name}:{jump.lineno} has a {word} among the batches: train.py takes every batch")
+    for event in observation.saved:
+        found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, once an epoch")
+    for event in observation.printed:
+        found.append(f"{place_of(event['where'])} prints: train.py prints the loss every {interval(loop)} updates")
+    if written_for:
+        names = ", ".join(f"{name} {value!r}" for name, value in written_for.items())
+        found.append(f"options that keep their values, as they are used where train_step.py was written: {names}")
+    shuffled = [one["name"] for one in observation.loaders if one["shuffle"]]
+    if shuffled:
+        found.append(
+            f"{', '.join(shuffled)} is shuffled by torch's generator, from which the original also draws its weights "
+            "and its dropout: the order is another one than the original's"
+        )
+    return found

@@ -1,0 +1,48 @@
+"""Whether a script tells its sampler, before each pass, which epoch it is: ``sampler.set_epoch(epoch)``."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from port.errors import UsageError
+from port.scripts.events import Event
+from port.scripts.wording import place_of
+from port.scripts.writing.own_calls import functions_of, given_for, is_call_of
+from port.scripts.writing.taken_statements import called_name, calls_in
+
+
+def tells_epoch(tree: ast.Module, epochs: ast.For | None, training: Event, file: Path) -> bool:
+    """Whether the script tells training's sampler which epoch it is: ``sampler.set_epoch(epoch)``.
+
+    Only a line that was run counts: what tells a sampler in several processes alone is none in one.
+
+    Raises:
+        UsageError: it tells something else than the loop's own variable, or another sampler.
+    """
+    told = training.get("epoch_told")
+    if told is None:
+        return False
+    line = told["where"]["line"] if told["where"] is not None and Path(told["where"]["file"]) == file else 0
+    calls = [one for one in calls_in(tree) if called_name(one) == "set_epoch" and one.lineno <= line]
+    call = next((one for one in calls if line <= (one.end_lineno or line)), None)
+    given = [*call.args, *(word.value for word in call.keywords)] if call is not None else []
+    if call is not None and len(given) == 1 and told["of"] == "sampler":
+        match epochs, _in_loop(given[0], call, epochs, tree, str(file)):
+            case ast.For(target=ast.Name(name)), ast.Name(said) if said == name:
+                return True
+    raise UsageError(
+        f"{place_of(told['where'])} tells {training['name']}.{told['of']} another number than the variable of the loop "
+        "over the epochs, or not its sampler: write the loop around train_step"
+    )
+
+
+def _in_loop(given: ast.expr, call: ast.Call, epochs: ast.For | None, tree: ast.Module, file: str) -> ast.expr | None:
+    """What a call is given, as a loop says it that it is in, or that calls the function that it is in."""
+    if epochs is None or any(one is call for one in ast.walk(epochs)):
+        return given
+    for function, owner, named in functions_of(tree):
+        if isinstance(given, ast.Name) and any(one is call for one in ast.walk(function)):
+            outer = next((one for one in calls_in(epochs) if is_call_of(one, named, file)), None)
+            return None if outer is None else given_for(given.id, outer, function, (), is_bound=owner is not None)
+    return None

@@ -1,0 +1,99 @@
+"""The files around a written update: what train.py says of a script's loop, and original.py, run and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from port.scripts.observation import Observation
+from port.scripts.ranks import ProcessRank
+from port.scripts.wording import place_of
+from port.scripts.writing.loop import EpochLoop
+from port.scripts.writing.original_source import name_of_data, original_source
+from port.scripts.writing.step_source import StepFacts
+from port.scripts.writing.taken_over import OWN_NAMES, imports_its_own, interval, values_kept
+from port.scripts.writing.trainer_facts import TrainerFacts
+from port.scripts.writing.trainer_source import trainer_source
+
+
+def facts_of(
+    loop: EpochLoop,
+    step: StepFacts,
+    observation: Observation,
+    orders: Mapping[str, Sequence[int]],
+    evaluated: Any,
+    **more: Any,
+) -> TrainerFacts:
+    """What train.py says of a loop.
+
+    Args:
+        loop: of the script.
+        step: what train_step.py says.
+        observation: of the script.
+        orders: of each input's axes in JAX.
+        evaluated: the line of the evaluation that is taken over; None where none is.
+        more: what only loops of one kind have.
+    """
+    written_for = values_kept(loop, observation, step.rate_option)
+    return TrainerFacts(
+        script=step.script,
+        command="python train_jax/train.py",
+        folder=str(loop.file.parent) if imports_its_own(loop) else None,
+        orders=orders,
+        flags=[flag for option in observation.options for flag in option["flags"]],
+        written_for=written_for,
+        epoch=epoch_of(loop),
+        every=interval(loop),
+        evaluation=place_of(evaluated) if evaluated is not None else None,
+        evaluates_at_end=loop.evaluates_at_end,
+        evaluates_if=loop.evaluates_if,
+        rate=step.rate_option if step.rate_option not in written_for else None,
+        drops=step.drops,
+        draws_in_evaluation=step.draws_in_evaluation,
+        data=name_of_data(loop),
+        tells_epoch=loop.tells_epoch,
+        ranks=ProcessRank.of_this_process().size,
+        **more,
+    )
+
+
+def epoch_of(loop: EpochLoop) -> str:
+    """The script's name for what counts its epochs, where train.py has no such name of its own."""
+    return loop.epoch if loop.epoch not in OWN_NAMES else "epoch"
+
+
+def write_checked(
+    folder: Path,
+    loop: EpochLoop,
+    observation: Observation,
+    facts: TrainerFacts,
+    check: Callable[[Path], object],
+    inputs: Sequence[str] = (),
+) -> None:
+    """Write original.py and train.py; neither where the first does not give what the script had.
+
+    Args:
+        folder: where train_step.py is.
+        loop: of the script.
+        observation: of it.
+        facts: what train.py says.
+        check: is given original.py, and raises where that gives something else.
+        inputs: the lines of its function that gives what an update is given of a batch.
+
+    Raises:
+        UsageError: from ``check``, or an option cannot be said.
+    """
+    from port.translation.codegen.emit import formatted
+
+    original = folder / "original.py"
+    original.write_text(
+        formatted(original_source(loop, facts.script, observation.options, inputs, facts.ranks)), "utf-8"
+    )
+    try:
+        check(original)
+        train = formatted(trainer_source(facts))
+    except BaseException:
+        original.unlink()
+        raise
+    (folder / "train.py").write_text(train, "utf-8")

@@ -1,0 +1,137 @@
+"""The turns in Flax: a file for each, and what their models have in common."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import port
+from port.errors import UsageError
+from port.mapping import Mapping as WeightMapping
+from port.mapping import save_mapping
+from port.random.dropout import drops_within_layers
+from port.scripts.writing.turns.proof import TorchTurns
+from port.scripts.writing.turns.torch_source import TurnSource
+
+
+@dataclass(frozen=True)
+class WrittenModels:
+    """What was written of all turns.
+
+    Attributes:
+        mapping: of each model once, by the script's names for them.
+        holders: model → the first turn that has it, counted from 0.
+        orders: of each input's axes in JAX.
+        moved: a turn and an input that an earlier one gives → the transpose between both, as source.
+        draws: whether one of them draws random numbers.
+        given: model → the order of the axes of what it is given, where that is an input of its turn.
+    """
+
+    mapping: WeightMapping
+    holders: dict[str, int]
+    orders: dict[str, tuple[int, ...]]
+    moved: dict[tuple[int, str], str]
+    draws: bool
+    given: dict[str, tuple[int, ...]]
+
+    def order_of(self, model: str, rank: int) -> tuple[int, ...] | None:
+        """The order of the axes of what a model is given; None where that is not known."""
+        order = self.given.get(model)
+        return order if order is not None and len(order) == rank else None
+
+    def mapping_of(self, roots: Sequence[str]) -> WeightMapping:
+        """Of some models alone."""
+        kept = [entry for entry in self.mapping.entries if _root(entry) in roots]
+        return WeightMapping(tuple(kept))
+
+
+def written_models(
+    folder: Path,
+    side: TorchTurns,
+    examples: Sequence[Mapping[str, torch.Tensor]],
+) -> WrittenModels:
+    """Translate each turn and write it into a folder: turn1.py, with its weights and its mapping, and so on.
+
+    Args:
+        folder: where they go; ``model.mapping.toml`` there is of all models.
+        side: the turns in torch.
+        examples: for each, its inputs in the first step.
+
+    Raises:
+        UsageError: a turn has what no pair speaks of, or two have a model otherwise.
+    """
+    from port.translation.folder import write_folder
+
+    translations = []
+    sources = side.sources
+    each = zip(side.modules, side.constructors, sources, examples, strict=True)
+    for number, (module, construct, source, example) in enumerate(each, 1):
+        inputs = tuple(example[name] for name in source.inputs)
+        translation = port.translate(module, inputs, name=f"turn{number}", construct=construct)
+        if translation.unwritten:
+            raise UsageError(f"the model has what no pair speaks of: {', '.join(map(str, translation.unwritten))}")
+        write_folder(translation, folder / "one", name=f"turn{number}")
+        for path in (folder / "one").iterdir():
+            path.rename(folder / path.name)
+        shutil.rmtree(folder / "one")
+        translations.append(translation)
+    entries, holders = _common(translations)
+    mapping = WeightMapping(entries)
+    save_mapping(mapping, folder / "model.mapping.toml")
+    orders, moved = _orders(translations, sources)
+    draws = any(translation.draws.get(True, ()) for translation in translations)
+    draws = draws or any(map(drops_within_layers, side.modules))
+    given = {model: orders[name] for source in sources for model, name in source.given.items() if name in orders}
+    return WrittenModels(mapping, holders, orders, moved, draws, given)
+
+
+def _common(translations: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, int]]:
+    """The entries of all models, and the turn that each is taken from."""
+    found: dict[str, list[Any]] = {}
+    holders: dict[str, int] = {}
+    for number, translation in enumerate(translations):
+        here: dict[str, list[Any]] = {}
+        for entry in translation.mapping.entries:
+            here.setdefault(_root(entry), []).append(entry)
+        for root, entries in here.items():
+            if root in found and {*found[root]} != {*entries}:
+                raise UsageError(
+                    f"{root} has other weights, or has them otherwise, in turn {holders[root] + 1} than in turn "
+                    f"{number + 1}, where another part of it is used: have both use all of it, or write the "
+                    "update by hand"
+                )
+            found.setdefault(root, entries)
+            holders.setdefault(root, number)
+    return tuple(entry for entries in found.values() for entry in entries), holders
+
+
+def _orders(
+    translations: Sequence[Any], sources: Sequence[TurnSource]
+) -> tuple[dict[str, tuple[int, ...]], dict[tuple[int, str], str]]:
+    """The axes of each input, and what stands between a value that a turn gives and the turn that takes it."""
+    found: dict[str, tuple[int, ...]] = {}
+    moved: dict[tuple[int, str], str] = {}
+    for number, (translation, source) in enumerate(zip(translations, sources, strict=True)):
+        layouts = translation.boundary.layouts
+        own = {name: tuple(layouts[name][0].order) for name in source.inputs if layouts.get(name)}
+        for name, order in own.items():
+            if name in source.takes:
+                earlier, place = source.takes[name]
+                outputs = translations[earlier].boundary.outputs[True]
+                given = tuple((outputs[place] if isinstance(outputs, tuple) else outputs).order)
+                if given != order:
+                    moved[number, name] = f".transpose({', '.join(str(given.index(axis)) for axis in order)})"
+            elif found.setdefault(name, order) != order:
+                raise UsageError(
+                    f"{name} lies otherwise in turn {number + 1} than in an earlier one: write the update by hand"
+                )
+    return found, moved
+
+
+def _root(entry: Any) -> str:
+    return str((entry.sources or entry.targets)[0]).partition(".")[0]

@@ -1,0 +1,136 @@
+"""Each turn as a torch module: what the script computes of a batch, up to the losses whose gradients are taken then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from port.scripts.writing.loss_source import PathWriter, Varying, varying_numbers
+from port.scripts.writing.turns.order import Turn
+from port.scripts.writing.turns.paths import CarriedTensor, TurnPath
+
+
+@dataclass(frozen=True)
+class TurnSource:
+    """A turn's torch module.
+
+    Attributes:
+        name: of its class.
+        inputs: names of what it is given: parts of a batch, what the script makes in its loop, earlier turns' values.
+        told: where each input is from, as the account says it.
+        modules: names of the script's modules that its constructor takes.
+        losses: the script's names for what it gives first.
+        gives: names of what later turns take of it, which it gives behind the losses.
+        takes: its inputs that an earlier turn gives, with that turn and the place among what it gives.
+        again: the models that an earlier turn has called with the same.
+        varying: numbers that are inputs.
+        given: model → the input that it is called with, where it is called with one alone.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    told: dict[str, dict[str, Any]]
+    modules: tuple[str, ...]
+    losses: tuple[str, ...]
+    gives: tuple[str, ...]
+    takes: dict[str, tuple[int, int]]
+    again: frozenset[str]
+    varying: Varying
+    given: dict[str, str]
+
+
+def turn_sources(
+    turns: Sequence[Turn], steps: Sequence[Sequence[TurnPath]], script: str
+) -> tuple[str, list[TurnSource]]:
+    """The text of a file with a class for each turn, and what these are.
+
+    Args:
+        turns: of the script.
+        steps: for each watched step, its turns' paths.
+        script: the script's name.
+
+    Raises:
+        UsageError: a call has an argument that no source says.
+    """
+    wanted = [one for path in steps[0] for one in path.carried]
+    places: dict[CarriedTensor, int] = {}  # an earlier turn's value → where among all that it gives
+    classes, sources = [], []
+    for number, path in enumerate(steps[0]):
+        varying = varying_numbers([step[number].path for step in steps])
+        given = list(dict.fromkeys(one for one in wanted if one.turn == number))
+        text, source = _turn(number, turns[number], path, given, places, varying, script)
+        places.update({one: len(source.losses) + place for place, one in enumerate(given)})
+        classes.append(text)
+        sources.append(source)
+    head = f'"""What {script} computes of a batch, turn by turn, up to its losses: written by port script."""'
+    imports = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F"
+    return "\n\n".join([head, imports, *("\n" + one for one in classes)]) + "\n", sources
+
+
+def turn_inputs(path: TurnPath, varying: Varying) -> dict[str, torch.Tensor]:
+    """What a turn's module is given in a step; of what earlier turns give there is only the name."""
+    writer = PathWriter(path.path, varying, path.losses)
+    writer.statements()
+    return writer.inputs
+
+
+def _turn(
+    number: int,
+    turn: Turn,
+    path: TurnPath,
+    given: Sequence[CarriedTensor],
+    places: Mapping[CarriedTensor, int],
+    varying: Varying,
+    script: str,
+) -> tuple[str, TurnSource]:
+    writer = PathWriter(path.path, varying, (*path.losses, *(one.call for one in given)))
+    lines = writer.statements()
+    losses = tuple(writer.name(call) for call in path.losses)
+    gives = tuple(writer.part(one.call, one.output) for one in given)
+    told = {name: writer.told.get(name, {}) for name in writer.inputs}
+    name = f"Turn{number + 1}"
+    modules = tuple(writer.modules)
+    text = "\n".join(
+        [
+            f"class {name}(nn.Module):",
+            f'    """What {script} computes before {" and ".join(turn.trains)} steps."""',
+            "",
+            f"    def __init__(self, {', '.join(modules)}):",
+            "        super().__init__()",
+            *(f"        self.{one} = {one}" for one in modules),
+            "",
+            f"    def forward(self, {', '.join(writer.inputs)}):",
+            *(f"        {line}" for line in lines),
+            f"        return {', '.join((*losses, *gives))}",
+        ]
+    )
+    source = TurnSource(
+        name,
+        tuple(writer.inputs),
+        told,
+        modules,
+        losses,
+        tuple(one.replace("[", "_").replace("]", "").replace("'", "") for one in gives),
+        {
+            one: (said["turn"], places[CarriedTensor(said["turn"], said["call"], said.get("output"))])
+            for one, said in told.items()
+            if "turn" in said
+        },
+        path.again,
+        varying,
+        _given(writer, lines),
+    )
+    return text, source
+
+
+def _given(writer: PathWriter, lines: Sequence[str]) -> dict[str, str]:
+    """The inputs that models are called with: ``fake = self.netG(noise)``."""
+    found = {}
+    for call, line in zip(writer.calls, lines, strict=True):
+        for name in writer.inputs:
+            if call.kind == "module" and line.endswith(f" = self.{call.name}({name})"):
+                found[call.name] = name
+    return found

@@ -1,0 +1,115 @@
+"""A script that trains on tensors it has made before its loop, all at once: its data is a loader of one batch."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from port.errors import UsageError
+from port.scripts.events import Event
+from port.scripts.observation import Observation
+from port.scripts.wording import place_of
+from port.scripts.writing.epochs import epochs_of
+from port.scripts.writing.loop import EpochLoop, bodies, is_behind, without_guard
+from port.scripts.writing.same_data import own_module
+from port.scripts.writing.taken_statements import names_loaded, names_set, runs, taken_statements
+
+
+def are_whole(told: Sequence[Mapping[str, Any]], observed: Sequence[Mapping[str, torch.Tensor]]) -> bool:
+    """Whether all that an update is given are variables of the script's, the same in each update.
+
+    Args:
+        told: where each input is from, as the account says it.
+        observed: what each watched update was given.
+    """
+    are_variables = all(str(one.get("variable") or "").isidentifier() and "batch" not in one for one in told)
+    first = observed[0] if observed else {}
+    are_alike = all(one.keys() == first.keys() for one in observed)
+    return (
+        bool(told)
+        and are_variables
+        and are_alike
+        and all(torch.equal(one[name], value) for one in observed for name, value in first.items())
+    )
+
+
+def whole_data_loop(observation: Observation, names: Sequence[str]) -> EpochLoop:
+    """The loop over updates, each of all the data.
+
+    Args:
+        observation: of the script.
+        names: the variables that hold the data.
+
+    Raises:
+        UsageError: it is not plain; with the line, and what to write.
+    """
+    where: Event = next(e["where"] for e in observation.steps[0] if e["event"] == "update")
+    file = Path(where["file"])
+    tree = without_guard(ast.parse(file.read_text("utf-8")), where)
+    for _, scope in bodies(tree):
+        if any(isinstance(one, ast.For) and runs(one, where) for one in scope):
+            break
+    else:
+        raise UsageError(f"{place_of(where)} is in no loop over a range: write the loop around train_step")
+    epochs = epochs_of(tree, scope, where, where)
+    loop = epochs.loop if epochs is not None else None
+    if loop is None:
+        raise UsageError(
+            f"{place_of(where)} is in a loop over something else than a range: write the loop around train_step"
+        )
+    before = [one for one in scope if one.lineno < loop.lineno]
+    made = [_setting(before, name, where) for name in names]
+    _check_unchanged(loop, names)
+    taken = taken_statements(tree, scope, before, made, {*names_loaded(loop.iter), *names})
+    target = loop.target.id if isinstance(loop.target, ast.Name) else "epoch"
+    evaluated = observation.evaluation[0]["where"] if observation.evaluation else None
+    at_end = evaluated is not None and is_behind(loop, scope, evaluated)
+    given = f"[({', '.join(names)},)]"
+    return EpochLoop(file, tree, {"training": given}, taken, loop.iter, target, evaluates_at_end=at_end)
+
+
+def _setting(before: Sequence[ast.stmt], name: str, where: Event) -> ast.stmt:
+    found = [one for one in before if name in names_set(one)]
+    if not found:
+        raise UsageError(
+            f"{name}, which is trained on at {place_of(where)}, gets its value in no statement before the loop: write "
+            "the loop around train_step"
+        )
+    return found[-1]
+
+
+def _check_unchanged(loop: ast.For, names: Collection[str]) -> None:
+    for one in ast.walk(loop):
+        if isinstance(one, ast.stmt) and (changed := set(names) & set(names_set(one))):
+            raise UsageError(
+                f"line {one.lineno} sets {', '.join(sorted(changed))} in the loop: what an update is given is then no "
+                "longer all of the data; write the loop around train_step"
+            )
+
+
+def check_whole(file: Path, function: str, values: Sequence[torch.Tensor], where: str) -> None:
+    """Whether original.py makes the tensors that the script had.
+
+    Args:
+        file: original.py.
+        function: of original.py, which makes the data.
+        values: the tensors.
+        where: the script's line.
+
+    Raises:
+        UsageError: it does not, or fails.
+    """
+    with own_module(file, where) as module:
+        made, _ = getattr(module, function)(module.options().parse_args(sys.argv[1:]))
+        (batch,) = made["training"]
+        same = [torch.equal(one.detach(), value) for one, value in zip(batch, values, strict=True)]
+    if not all(same):
+        raise UsageError(
+            f"{where}: made by its own lines alone, the data is another, as where it is drawn behind other draws: seed "
+            "a generator of its own, or save it, and observe it again"
+        )

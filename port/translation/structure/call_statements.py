@@ -1,0 +1,150 @@
+"""Calls of modules, methods and functions as statements of the body in which they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from port.translation.ir import syntax
+from port.translation.ir.expr import held, item_of, literal, ref
+from port.translation.ir.graph import Value, each_value
+from port.translation.ir.lowered import LoweredGraph
+from port.translation.ir.module_calls import FORWARD
+from port.translation.structure.call_results import parts_of, unpacks
+from port.translation.structure.call_tree import Call, FunctionCall, ModuleCall, made_by
+from port.translation.structure.inline_dce import Made
+from port.translation.structure.source_map import outer_statements, statement_at
+from port.translation.structure.unreachable import Unreachable
+from port.translation.structure.written_body import Body
+from port.translation.structure.written_function import Functions
+
+
+def written_function(call: Call) -> Any:
+    """The function, or the method, whose body a call's is; None for a ``forward``: its lines end there anyway."""
+    return None if isinstance(call, ModuleCall) and call.method == FORWARD else call.function
+
+
+class CallStatements:
+    """Writes the calls of one body.
+
+    Args:
+        lowered: the run.
+        bodies: of what is called, by `key_of` the calls.
+        functions: those that are called.
+    """
+
+    def __init__(self, lowered: LoweredGraph, bodies: Mapping[str, Body], functions: Functions) -> None:
+        self.lowered, self.bodies, self.functions = lowered, bodies, functions
+        self.wholes: dict[syntax.Expr, Value] = {}  # what calls gave so far as trees
+
+    def made_by(self, call: ModuleCall | FunctionCall, caller: Call) -> Iterator[Made]:
+        """One statement for what a call gives, or one for all of it and one for each part.
+
+        Args:
+            call: of a module, a method or a function.
+            caller: in whose code it stands.
+
+        Raises:
+            Unreachable: the function that is called is not written.
+        """
+        if isinstance(call, FunctionCall):
+            called, acts = self._called_function(call, caller), False
+        else:
+            called, acts = self._called(call), bool(self.bodies[call.key].statements)
+        results, statement = self._as_values(call), statement_at(call.place)
+        outer = outer_statements(call.place, written_function(caller))
+        named = None if statement is None else statement.targets
+        if isinstance(results, tuple) and isinstance(named, tuple) and _are_named(results, named):
+            yield from self._parts_by_names(call, results, Made(None, called, statement, acts=acts, outer=outer))
+            return
+        # What the original calls by one name and hands on is one thing here, too.
+        is_one = statement is not None and isinstance(statement.targets, str) and not statement.taken
+        if unpacks(results) and not (is_one and isinstance(results, tuple) and len(results) > 1):
+            yield Made(results, called, statement, acts=acts, outer=outer)
+            return
+        parts: dict[Value, tuple[Any, ...]] = {}
+        for keys, value in parts_of(results):
+            parts.setdefault(value, keys)  # of an array that is given twice, the first
+        whole = Value(f"{next(iter(parts)).name}_and_others", (), "tree")
+        yield Made(whole, called, statement, acts=acts, outer=outer)
+        self.wholes[literal(call.results)] = whole
+        for value, keys in parts.items():
+            yield Made(value, _part(whole, keys), statement, keys=keys)
+
+    def _parts_by_names(self, call: Call, results: tuple[Any, ...], made: Made) -> Iterator[Made]:
+        """``x, skips = self.encode(x)``: one statement, and one for each part of what goes by one name."""
+        given: list[Any] = []
+        parts: list[Made] = []
+        for place, result in enumerate(results):
+            values = {value: keys for keys, value in parts_of(result)}
+            if not isinstance(result, tuple | dict) or not values:
+                given.append(result)
+                continue
+            whole = Value(f"{next(iter(values)).name}_and_others", (), "tree")
+            given.append(whole)
+            self.wholes[literal(call.results[place])] = whole
+            for value, keys in values.items():
+                parts.append(Made(value, _part(whole, keys), made.statement, keys=(place, *keys)))
+        yield replace(made, results=tuple(given))
+        yield from parts
+
+    def _as_values(self, call: Call) -> Any:
+        """What a call gives: its own values, and None for all else, in the tree."""
+        inner = {value.name for step in call.items for value in made_by(step)}
+
+        def walk(results: Any) -> Any:
+            match results:
+                case syntax.Use(name) if name in inner:
+                    return self.lowered.values[name]
+                case dict():
+                    return {key: walk(item) for key, item in results.items()}
+                case tuple() | list():
+                    return tuple(map(walk, results))
+                case _:
+                    return None
+
+        return walk(call.results)
+
+    def _called(self, call: ModuleCall) -> syntax.Expr:
+        arguments: list[syntax.Expr] = []
+        keywords: list[syntax.Keyword] = []
+        for name in self.bodies[call.key].parameters:
+            given = call.parameters[name.lstrip("*")]
+            if name.startswith("**"):
+                keywords += [syntax.Keyword(key, self._given(item)) for key, item in given.items()]
+            elif name.startswith("*"):
+                arguments += [self._given(item) for item in given]
+            else:
+                arguments.append(self._given(given))
+        called = held(call.path) if call.method == FORWARD else syntax.Attribute(syntax.Name("self"), call.method)
+        return syntax.Call(called, tuple(arguments), tuple(keywords))
+
+    def _called_function(self, call: FunctionCall, caller: Call) -> syntax.Expr:
+        function = self.functions.get(call.function)
+        if function is None:
+            raise Unreachable(caller.key, f"calls {call.function.__qualname__}, which is not written")
+        return function.called(call, self._given)
+
+    def _given(self, argument: Any) -> syntax.Expr:
+        """An argument; where it is all that another call gave, as that."""
+        expression = literal(argument)
+        whole = None if isinstance(argument, syntax.Expr) else self.wholes.get(expression)
+        return expression if whole is None else ref(whole)
+
+
+def _are_named(results: tuple[Any, ...], names: tuple[Any, ...]) -> bool:
+    """Whether each tree that a call gives goes by a name of its own, and no array is given twice."""
+    values = list(each_value(results))
+    if len(results) != len(names) or len(values) > len(set(values)):
+        return False
+    trees = (number for number, result in enumerate(results) if isinstance(result, tuple | dict))
+    return all(isinstance(names[number], str) for number in trees)
+
+
+def _part(whole: Value, keys: tuple[Any, ...]) -> syntax.Expr:
+    """``skips[0]``: what a call gave within a tree."""
+    expression: syntax.Expr = ref(whole)
+    for key in keys:
+        expression = item_of(expression, key)
+    return expression

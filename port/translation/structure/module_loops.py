@@ -1,0 +1,60 @@
+"""The loops of a body: over the lists that its module holds, with the list in which the original collects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from port.translation.ir import syntax
+from port.translation.ir.expr import names_in
+from port.translation.structure.collected_lists import with_lists
+from port.translation.structure.held_lists import HeldLists, rolled_through
+from port.translation.structure.list_append import appended_list, grown
+from port.translation.structure.loop_names import LoopNames, loop_names
+from port.translation.structure.written_body import Body
+
+
+def with_loops(body: Body, lists: HeldLists, original: Any) -> Body:
+    """A body with loops where it does the same for one item of a list after the other.
+
+    Args:
+        body: as the run does it, its lengths said in one way.
+        lists: that ``self`` and the parameters hold.
+        original: the function that it is of.
+    """
+    names, taken = loop_names(original), _names(body)
+    best = _rolled(body, lists, names)
+    name = appended_list(original, taken)
+    if name is None:
+        return best
+    for collecting, length in with_lists(body, name):
+        made = _rolled(collecting, lists.and_those(HeldLists({syntax.Name(name): length})), names)
+        best = max(best, made, key=_order)  # the first of equals
+    return max(best, _rolled(_with_growing_list(body, original), lists, names), key=_order)
+
+
+def _rolled(body: Body, lists: HeldLists, names: LoopNames) -> Body:
+    loops = rolled_through(body.statements, lists, _names(body), names.items, names.strides)
+    return replace(body, statements=tuple(loops))
+
+
+def _with_growing_list(body: Body, original: Any) -> Body:
+    """A body in which a list that each round is given, longer by one each time, is one list that is appended to."""
+    last = () if body.returns is None else (syntax.Return(body.returns),)
+    statements = grown([*body.statements, *last], original, _names(body), fewest=2)
+    match statements[-1:]:
+        case [syntax.Return(given)]:
+            return replace(body, statements=tuple(statements[:-1]), returns=given)
+    return replace(body, statements=tuple(statements))
+
+
+def _names(body: Body) -> set[str]:
+    """The names that a body has, which nothing else may be called by."""
+    return names_in(*body.statements, body.returns) | {name.lstrip("*") for name in body.parameters}
+
+
+def _order(body: Body) -> tuple[int, int]:
+    """How many loops there are, and how few statements."""
+    nodes = list(syntax.walk(*body.statements))
+    loops = sum(isinstance(node, syntax.For) for node in nodes)
+    return loops, -sum(isinstance(node, syntax.Stmt) for node in nodes) if loops else 0

@@ -1,0 +1,54 @@
+"""Classes of layers of one's own that a constructor is given."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import nn
+
+from port.translation.frontend.construction.constructed_values import ConstructedValue
+from port.translation.frontend.construction.given_layers import layers_given, modules_made
+
+
+class Wide(nn.Linear):
+    def __init__(self, width: int) -> None:
+        super().__init__(width, 2 * width)
+
+
+class Wider(Wide):
+    def __init__(self, width: int) -> None:
+        super().__init__(2 * width)
+
+
+class Inheriting(nn.Linear):
+    """Has torch's constructor: it is said as torch's layer is."""
+
+
+class NoLayer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+
+
+LAYERS = frozenset({Wide, Wider, Inheriting, nn.Linear})
+
+
+def test_they_are_found_in_whatever_holds_them() -> None:
+    for held in (Wide, [Wide], (1, {"layer": Wide}), partial(Wide, width=3), ConstructedValue(NoLayer, {"of": [Wide]})):
+        assert layers_given({"given": held}, LAYERS) == {Wide}
+
+
+def test_what_they_derive_from_is_written_too() -> None:
+    assert layers_given({"given": Wider}, LAYERS) == {Wide, Wider}
+
+
+def test_others_are_not_among_them() -> None:
+    given = {"own": NoLayer, "torch": nn.Linear, "inheriting": Inheriting, "function": torch.tanh, "number": 3}
+    assert not layers_given(given, LAYERS)
+    assert not layers_given({"given": Wide}, frozenset({nn.Linear}))
+
+
+def test_modules_that_are_made_for_a_constructor() -> None:
+    inside = ConstructedValue(NoLayer, {"of": [ConstructedValue(Wide, {"width": 3})]})
+    assert modules_made({"given": (inside, NoLayer), "made": ConstructedValue(dict, {})}) == {NoLayer, Wide}
+    assert not modules_made({"given": [Wide, 3], "torchs": ConstructedValue(nn.Linear, {})})
