@@ -27,6 +27,7 @@ from port.translation.frontend.drawn_branches import refuse_branches_of_inputs, 
 from port.translation.frontend.free_lengths import FreeLength
 from port.translation.frontend.functional_form import functional
 from port.translation.frontend.fx_import import read_graph
+from port.translation.frontend.global_hooks import without_global_hooks
 from port.translation.frontend.instrument import Notes, wrapped
 from port.translation.frontend.long_formulas import LongLength
 from port.translation.frontend.packed_sequences import padded, refuse_packed
@@ -122,6 +123,7 @@ def copied_for_tracing(module: torch.nn.Module, *, training: bool, double: bool)
     return made
 
 
+@without_global_hooks()
 def traced(
     module: torch.nn.Module,
     args: tuple[Any, ...],
