@@ -112,7 +112,9 @@ class Loading:
         known = self._names.get(loader)
         if known is not None:
             return str(known)
-        name = (self._variables.get(loader) or name_of(loader, user_frames()) or "loader").removeprefix("self.")
+        # The outermost name is the one that the loader's own scope has: a function that is given it calls it otherwise.
+        frames = user_frames()[::-1]
+        name = (self._variables.get(loader) or name_of(loader, frames) or "loader").removeprefix("self.")
         taken = set(self._names.values())
         name = next(n for n in (name, *(f"{name}{i}" for i in range(2, 1000))) if n not in taken)
         self._names[loader] = name
