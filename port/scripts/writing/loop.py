@@ -51,6 +51,7 @@ class EpochLoop:
         others: what else is taken over.
         evaluates_at_end: whether the evaluation stands behind the loop over the epochs, and not in it.
         tells_epoch: whether the sampler of training's loader is told the epoch before each pass.
+        covered: where options are read in what train_step is given as numbers.
     """
 
     file: Path
@@ -68,6 +69,7 @@ class EpochLoop:
     hears: bool = False
     others: list[ast.AST] = field(default_factory=list)
     tells_epoch: bool = False
+    covered: set[tuple[int, int]] = field(default_factory=set)
 
     def see_when_it_evaluates(self, epochs: ast.For | None, training: Event, evaluation: Event | None) -> None:
         """Whether each epoch is evaluated, or some; the evaluation is left out where that cannot be said."""
@@ -86,7 +88,11 @@ class EpochLoop:
     def is_free(self, option: str) -> bool:
         """Whether an option is used in what is taken over alone, so that it may be another in the written script."""
         said = {id(node) for call in calls_in(self.tree) if called_name(call) in SHOWN for node in _uses(call, option)}
-        whole = [node for node in _uses(self.tree, option) if id(node) not in said]
+        whole = [
+            node
+            for node in _uses(self.tree, option)
+            if id(node) not in said and (node.lineno, node.col_offset) not in self.covered
+        ]
         kept = [*self.taken.definitions, *self.taken.body, self.epochs, *([self.every] if self.every else [])]
         kept += self.others
         lines = {id(node) for one in kept for node in _uses(one, option)}
@@ -217,7 +223,7 @@ def plain_interval(body: ast.For | None) -> ast.expr | None:
     return None
 
 
-def _uses(node: ast.AST, option: str) -> list[ast.AST]:
+def _uses(node: ast.AST, option: str) -> list[ast.Attribute]:
     return [
         one
         for one in ast.walk(node)

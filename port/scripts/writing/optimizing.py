@@ -53,6 +53,12 @@ def schedulers_of(observation: Observation, copies: Copies) -> list[Any]:
     return found
 
 
+def scheduler_events(observation: Observation, copies: Copies) -> list[tuple[Any, Event]]:
+    """The copies of all schedulers, those within others too, each with the event that tells of it."""
+    told = {event["name"]: event for event in observation.schedulers}
+    return [(one, told[name]) for name, one in copies.schedulers.items() if name in told]
+
+
 def stepped(events: Sequence[Event]) -> list[str]:
     """The names of the schedulers that are stepped."""
     return [event["name"] for event in events if event["event"] == "schedule"]

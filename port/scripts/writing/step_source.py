@@ -8,6 +8,7 @@ from string import Template
 
 from port.scripts.wording import place_of
 from port.scripts.writing.averaging import WeightAverage
+from port.scripts.writing.free_numbers import FreeNumber
 from port.scripts.writing.plateau import options_of
 
 MODULE = Template('''\
@@ -108,6 +109,9 @@ SEVERAL = Template("""\
     (gradients, rest), losses = jax.lax.scan(add, (zeros, state.rest), ($stacked))
     loss = losses.sum()""")
 
+PARAMETERS = ("graphdef", "masks", "microbatch", "params", "rest", "state")
+"""Names in train_step that no number of the optimizer may have."""
+
 
 @dataclass(frozen=True)
 class StepFacts:
@@ -121,8 +125,7 @@ class StepFacts:
         optimizer: what it is, for a docstring.
         made: the original's line.
         takes_rate: whether each update is given its learning rate.
-        rate: the learning rate, if an option of the script is it: ``optax`` has ``lr`` in its place.
-        rate_option: that option's name.
+        numbers: of the optimizer that the script's options give: ``optax`` has their names in their places.
         average: of the weights, which an update brings up to date.
         drops: whether the model draws dropout: a key may then be given, from which all of it is drawn.
         draws_in_evaluation: whether it draws in evaluation, too.
@@ -139,8 +142,7 @@ class StepFacts:
     optimizer: str
     made: str
     takes_rate: bool = False
-    rate: float | None = None
-    rate_option: str | None = None
+    numbers: Sequence[FreeNumber] = ()
     drops: bool = False
     draws_in_evaluation: bool = False
     states: Sequence[str] = ()
@@ -166,22 +168,24 @@ def step_source(facts: StepFacts) -> str:
         made = "swa_average()" if average.decay is None else f"ema_average({average.decay!r})"
         made = f'AVERAGE = transforms.{made}\n"""Of the weights, as at {place_of(average.where)}."""\n\n'
     stacked = [*(["masks"] if facts.drops else []), *facts.inputs]
-    has_option = facts.rate is not None
+    numbers = [f"{one.name}: {type(one.value).__name__} = {one.value!r}" for one in facts.numbers]
+    names = [one.name for one in facts.numbers]
     options = ["masks: jax.Array | None = None"] if facts.drops else []
-    options += [f"lr: float = {facts.rate!r}"] if has_option else []
+    options += numbers
     rest = "nnx.state(model, nnx.Not(nnx.Param))"
     if facts.states:
         are = "is" if len(facts.states) == 1 else "are"
-        names = ", ".join(facts.states)
-        about += [f"``{names}`` {are} what the update before has left; what this one leaves comes last."]
+        about += [
+            f"``{', '.join(facts.states)}`` {are} what the update before has left; what this one leaves comes last."
+        ]
     loss = f"loss{', *carried' if facts.states else ''} = model({inputs})"
     if facts.drops:
         imports = [*imports, "from port.nn import shared_masks"]
         loss = f"with shared_masks(model, masks) if masks is not None else nullcontext():\n            {loss}"
     return MODULE.substitute(
         evaluates="".join(f"    {part}.eval()\n" for part in facts.evaluates),
-        parameter=f"lr: float = {facts.rate!r}" if has_option else "",
-        static='static_argnames="lr", ' if has_option else "",
+        parameter=", ".join(numbers),
+        static=f"static_argnames={tuple(names) if len(names) > 1 else names[0]!r}, " if names else "",
         option=f", *, {', '.join(options)}" if options else "",
         context="from contextlib import nullcontext\n" if facts.drops else "",
         keys="masks: Any, " if facts.drops else "",
@@ -201,7 +205,7 @@ def step_source(facts: StepFacts) -> str:
         aux=f"({rest}, carried)" if facts.states else rest,
         behind_it=", and what is carried over" if facts.states else "",
         carried=", carried" if facts.states else "",
-        given="lr" if has_option else "",
+        given=", ".join(names),
         script=facts.script,
         call=call_of(facts),
         inputs=inputs,

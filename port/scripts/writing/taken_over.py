@@ -15,7 +15,19 @@ OWN_NAMES = {
     *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
     *("keeper", "kept", "loaders", "loss", "main", "np", "number", "record", "recorder", "snapshot", "state", "step"),
     *("batches", "evaluated", "given", "held_out", "mapping", "model", "run", "together", "torch", "training"),
-    *("fixed", "given_once", "inputs", "losses", "mesh", "parted", "placed", "sampled", "told", "whole"),
+    *(
+        "fixed",
+        "given_once",
+        "hyperparameters",
+        "inputs",
+        "losses",
+        "mesh",
+        "parted",
+        "placed",
+        "sampled",
+        "told",
+        "whole",
+    ),
 }
 """Names in train.py that a script's own must not take."""
 
@@ -42,14 +54,9 @@ def imports_its_own(loop: EpochLoop) -> bool:
     return any(root.is_dir() or root.with_suffix(".py").is_file() for root in roots)
 
 
-def values_kept(loop: EpochLoop, observation: Observation, rate: str | None) -> dict[str, Any]:
+def values_kept(loop: EpochLoop, observation: Observation) -> dict[str, Any]:
     """The options that are used elsewhere than in what is taken over, with their values."""
-    found = {}
-    for option in observation.options:
-        is_rate = option["name"] == rate and not loop.hands_options_on()
-        if not is_rate and not loop.is_free(option["name"]):
-            found[option["name"]] = option["given"]
-    return found
+    return {one["name"]: one["given"] for one in observation.options if not loop.is_free(one["name"])}
 
 
 def interval(loop: EpochLoop) -> str:

@@ -25,7 +25,7 @@ class TrainerFacts:
         evaluates_if: in which epochs it evaluates, as a condition; empty where in all.
         evaluates_at_end: whether it evaluates once, behind all epochs.
         batches: an epoch's updates, where a schedule counts them.
-        rate: the option that is the learning rate, if train_step takes it.
+        hyperparameters: numbers of the optimizer that train_step takes, each with the expression that gives it.
         forks: whether the loaders have workers.
         microbatches: of an update.
         drops: whether train_step may be given the key of its dropout.
@@ -60,7 +60,7 @@ class TrainerFacts:
     evaluates_at_end: bool = False
     evaluates_if: str = ""
     batches: int | None = None
-    rate: str | None = None
+    hyperparameters: Mapping[str, str] = field(default_factory=dict)
     forks: bool = False
     microbatches: int = 1
     drops: bool = False

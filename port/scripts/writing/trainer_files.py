@@ -35,7 +35,10 @@ def facts_of(
         evaluated: the line of the evaluation that is taken over; None where none is.
         more: what only loops of one kind have.
     """
-    written_for = values_kept(loop, observation, step.rate_option)
+    loaders = _loaders_named(loop)
+    numbers = [one for one in step.numbers if one.file == loop.file and one.expression.loaders <= loaders.keys()]
+    loop.covered = {place for one in numbers for place in one.expression.places}
+    written_for = values_kept(loop, observation)
     return TrainerFacts(
         script=step.script,
         command="python train_jax/train.py",
@@ -48,7 +51,9 @@ def facts_of(
         evaluation=place_of(evaluated) if evaluated is not None else None,
         evaluates_at_end=loop.evaluates_at_end,
         evaluates_if=loop.evaluates_if,
-        rate=step.rate_option if step.rate_option not in written_for else None,
+        hyperparameters={
+            one.name: one.expression.said(loaders) for one in numbers if not one.expression.options & written_for.keys()
+        },
         drops=step.drops,
         draws_in_evaluation=step.draws_in_evaluation,
         data=name_of_data(loop),
@@ -56,6 +61,14 @@ def facts_of(
         ranks=ProcessRank.of_this_process().size,
         **more,
     )
+
+
+def _loaders_named(loop: EpochLoop) -> dict[str, str]:
+    """The script's variables that hold the loaders, with train.py's expressions; none where each process has a part."""
+    if ProcessRank.of_this_process().size > 1:
+        return {}
+    said = {"training": "training", "evaluation": 'loaders["evaluation"]'}
+    return {variable: said[what] for what, variable in loop.loaders.items()}
 
 
 def epoch_of(loop: EpochLoop) -> str:

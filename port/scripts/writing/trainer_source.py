@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import Template
 
 from port.scripts.writing.evaluation_source import evaluated_source, evaluation_source
@@ -82,7 +82,7 @@ $length    run = recorded_run(args)
     if run:
         run.begin($begun)
     graphdef, state = create(model)
-$sharding$fixed    step, done = 0, -1
+$sharding$fixed$hyperparameters    step, done = 0, -1
     keeper = ocp.CheckpointManager(args.jax_checkpoints.resolve(), options=ocp.CheckpointManagerOptions(max_to_keep=1))
 $listening    if args.jax_resume:
         if keeper.latest_step() is None:
@@ -196,7 +196,8 @@ def trainer_source(facts: TrainerFacts) -> str:
     length = LENGTH.substitute(batches=facts.batches, updates=_updates(facts)) if facts.batches is not None else ""
     options = ["*carried"] if facts.states else []
     options += ["masks=run.masks(step) if run else None"] if facts.drops else []
-    options += [f"lr=args.{facts.rate}"] if facts.rate else []
+    numbers = facts.hyperparameters
+    options += ["**hyperparameters"] if len(numbers) > 1 else [f"{name}={said}" for name, said in numbers.items()]
     evaluated, at_end = evaluated_source(facts)
     return TEXT.substitute(
         own_flags(facts.flags),
@@ -229,6 +230,7 @@ def trainer_source(facts: TrainerFacts) -> str:
         else "",
         sharding=SHARDING.substitute(axis="None, " if several else "", place=int(several)) if facts.ranks > 1 else "",
         meshes=MESHES if facts.ranks > 1 else "",
+        hyperparameters=_hyperparameters(numbers) if len(numbers) > 1 else "",
         fixed="    given_once = fixed(dtype)\n" if facts.samples else "",
         sampled=SAMPLED.substitute(epoch=facts.epoch) if facts.samples else "",
         telling=TELLING if facts.in_turn else "",
@@ -245,6 +247,11 @@ def trainer_source(facts: TrainerFacts) -> str:
         epoch=facts.epoch,
         every=facts.every,
     )
+
+
+def _hyperparameters(numbers: Mapping[str, str]) -> str:
+    """The numbers that train_step is given with every update, which are options' and stay as they are."""
+    return f"    hyperparameters = {{{', '.join(f'{name!r}: {said}' for name, said in numbers.items())}}}\n"
 
 
 def _given(facts: TrainerFacts, name: str) -> str:

@@ -24,7 +24,7 @@ from port.scripts.writing.averaging import average_of
 from port.scripts.writing.capture import Capture, Copies, LossPath, given_in
 from port.scripts.writing.clipping import Clipping, clipping_of
 from port.scripts.writing.followed import followed
-from port.scripts.writing.free_rate import free_rate
+from port.scripts.writing.free_numbers import FreeNumbers, free_numbers
 from port.scripts.writing.in_evaluation import in_evaluation
 from port.scripts.writing.loss_source import CLASS, LossSource, loss_source, names_of_numbers, varying_numbers
 from port.scripts.writing.lower_precision import precision_of, scale_of
@@ -35,6 +35,7 @@ from port.scripts.writing.optimizing import (
     optimizer_of,
     optimizer_words,
     rates_of,
+    scheduler_events,
     schedulers_of,
     stepped,
     steps_needed,
@@ -54,7 +55,7 @@ from port.scripts.writing.replaying import (
 from port.scripts.writing.standalone import make_standalone, no_change
 from port.scripts.writing.states import with_states
 from port.scripts.writing.step_proof import StepProof
-from port.scripts.writing.step_source import StepFacts, call_of, step_source
+from port.scripts.writing.step_source import PARAMETERS, StepFacts, call_of, step_source
 from port.scripts.writing.trainer import trainer_or_reason, write_trainer
 from port.scripts.writing.turns.trainer import turns_result
 from port.scripts.writing.unwritten import (
@@ -166,19 +167,19 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
         **clipping.options,
     )
     write = partial(write, **steps_needed(write, copies.planned, len(updates[0]), per_epoch))
-    free = None
+    free = FreeNumbers((), write())
     event = optimizer_event(observation)
-    if event is not None and not rates and "lr" not in source.inputs:
-        free = free_rate(observation, event, optimizer, schedulers, write)
+    if event is not None and not rates:
+        events = [(optimizer, event), *scheduler_events(observation, copies)]
+        free = free_numbers(observation, optimizer, schedulers, events, write, {*source.inputs, *PARAMETERS})
     facts = StepFacts(
         script,
         source.inputs,
         len(updates[0]),
-        free.optax if free else write(),
+        free.optax,
         *optimizer_words(observation),
         takes_rate=bool(rates),
-        rate=free.value if free else None,
-        rate_option=free.option if free else None,
+        numbers=free.numbers,
         drops=bool(translation.draws.get(True, ())) or drops_within_layers(module),
         states=source.states,
         draws_in_evaluation=bool(translation.draws.get(False, ())),

@@ -1,0 +1,162 @@
+"""Numbers of the optimizer that a script's options give: the written one takes them as arguments, ``lr``, ``T_max``."""
+
+from __future__ import annotations
+
+import ast
+import io
+import math
+import tokenize
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch.optim import Optimizer
+
+from port.scripts.events import Event
+from port.scripts.observation import Observation
+from port.scripts.writing.optimizer_settings import Setting, settings_of_optimizer, settings_of_scheduler
+from port.scripts.writing.option_expressions import OptionExpression, OptionExpressions
+
+Token = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class FreeNumber:
+    """A number that the written optimizer takes.
+
+    Attributes:
+        name: of the argument.
+        value: that it had.
+        expression: of the script's options.
+        file: in which that stands.
+    """
+
+    name: str
+    value: int | float
+    expression: OptionExpression
+    file: Path
+
+
+@dataclass(frozen=True)
+class FreeNumbers:
+    """They, and the optimizer's source with their names in their places."""
+
+    numbers: tuple[FreeNumber, ...]
+    optax: str
+
+
+def free_numbers(
+    observation: Observation,
+    optimizer: Optimizer,
+    schedulers: Sequence[Any],
+    events: Sequence[tuple[Any, Event]],
+    write: Callable[[], str],
+    taken: Collection[str] = (),
+) -> FreeNumbers:
+    """Find them: each is tried at another value, and what changes in the source, and how, is seen.
+
+    Args:
+        observation: of the script.
+        optimizer: a copy of the script's.
+        schedulers: copies.
+        events: the optimizer and the schedulers, each with the event that tells of it.
+        write: gives their source in optax.
+        taken: names that arguments must not have.
+    """
+    source = write()
+    numbers: list[FreeNumber] = []
+    places: dict[Token, tuple[str, int]] = {}
+    for thing, event in events:
+        is_optimizer = thing is optimizer
+        settings = (
+            settings_of_optimizer(thing, event, schedulers) if is_optimizer else settings_of_scheduler(thing, event)
+        )
+        for setting, expression, file in _of_options(settings, event, observation):
+            found = _places(source, setting, expression.value, write)
+            name = next((one.name for one in numbers if _is_same(one.expression, expression)), None)
+            name = name or _free_name(setting.name, expression, {*taken, *(one.name for one in numbers)})
+            if not found or places.keys() & found.keys() or name is None:
+                continue
+            places |= {begin: (name, end) for begin, end in found.items()}
+            numbers.append(FreeNumber(name, expression.value, expression, file))
+    by_name = {one.name: one for one in numbers}
+    return FreeNumbers(tuple(by_name.values()), _with_names(source, places))
+
+
+def _of_options(
+    settings: Iterator[Setting], event: Event, observation: Observation
+) -> Iterator[tuple[Setting, OptionExpression, Path]]:
+    """Those settings that are made of options, and that the copies hold as the options say."""
+    where = (event["constructed"] or {}).get("where")
+    if where is None:
+        return
+    file = Path(where["file"])
+    expressions = OptionExpressions(ast.parse(file.read_text("utf-8")), observation.options, observation.loaders)
+    for setting in settings:
+        expression = expressions.of(setting.node)
+        if expression is not None and setting.is_everywhere(expression.value):
+            yield setting, expression, file
+
+
+def _is_same(one: OptionExpression, other: OptionExpression) -> bool:
+    return ast.dump(one.expression) == ast.dump(other.expression)
+
+
+def _free_name(name: str, expression: OptionExpression, taken: Collection[str]) -> str | None:
+    """The argument's own name, the option's, or the argument's with a number behind it."""
+    names = [name, *(expression.options if len(expression.options) == 1 else ()), *(f"{name}{n}" for n in range(2, 10))]
+    return next((one for one in names if one not in taken), None)
+
+
+def _another(value: float) -> float:
+    """A value beside it."""
+    return value + 1 if isinstance(value, int) else value * 1.25 if value else 0.25
+
+
+@contextmanager
+def _at(setting: Setting, value: float) -> Iterator[None]:
+    before = [one.get() for one in setting.held]
+    try:
+        for one in setting.held:
+            one.set(type(one.get())(value))
+        yield
+    finally:
+        for one, kept in zip(setting.held, before, strict=True):
+            one.set(kept)
+
+
+def _places(source: str, setting: Setting, value: float, write: Callable[[], str]) -> dict[Token, int]:
+    """Where in a source a number stands, as (row, column) → the column behind it.
+
+    Nowhere, where something else differs with it, or something that only depends on it: that would keep its value.
+    """
+    other = _another(value)
+    with _at(setting, other):
+        try:
+            changed_source = write()
+        except Exception:  # whatever refuses the other value: the number keeps its own
+            return {}
+    tokens, others = ([*tokenize.generate_tokens(io.StringIO(text).readline)] for text in (source, changed_source))
+    if len(tokens) != len(others):
+        return {}
+    found = {}
+    for one, changed in zip(tokens, others, strict=True):
+        if one.string == changed.string:
+            continue
+        are_numbers = one.type == changed.type == tokenize.NUMBER
+        if not are_numbers or float(one.string) != value:
+            return {}
+        if not math.isclose(float(changed.string), other, rel_tol=1e-12):
+            return {}
+        found[one.start] = one.end[1]
+    return found
+
+
+def _with_names(source: str, places: dict[Token, tuple[str, int]]) -> str:
+    rows = source.splitlines(keepends=True)
+    for (row, begin), (name, end) in sorted(places.items(), reverse=True):
+        text = rows[row - 1]
+        rows[row - 1] = f"{text[:begin]}{name}{text[end:]}"
+    return "".join(rows)
