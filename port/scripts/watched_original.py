@@ -31,6 +31,8 @@ class WatchedOriginal:
         last_optimizer: where several step in turn: the one behind whose step an update is whole. ``modules`` are then
             the models, and there is no class that gives one loss.
         ranks: the processes in which it is trained; each update is then of all their batches together.
+        numbers: that its evaluation takes out of torch for each batch, in their order: name, line, text, and whether it
+            is the one that is judged. Empty where the loss that is trained is judged.
         closure: whether its optimizer evaluates the loss by itself: an update's is then the first.
     """
 
@@ -46,6 +48,7 @@ class WatchedOriginal:
     last_optimizer: str | None = None
     closure: bool = False
     ranks: int = 1
+    numbers: tuple[dict[str, Any], ...] = ()
 
     def write(self, written: Path) -> None:
         """Write it into the folder of a written trainer."""

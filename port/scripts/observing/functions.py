@@ -115,7 +115,8 @@ class Functions(TorchFunctionMode):
     def _leaves(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
         session = self._session
-        calls = session.computations.path_to(args[0])[0]
+        calls, what = session.computations.path_to(args[0])
+        session.at_number(calls, what, number_of(result))
         parameter = session.computations.parameter(args[0])
         path = [call.as_data() for call in calls] if parameter is None and not is_grad_on() else []
         session.tell("number", value=number_of(result), parameter=parameter, grad=is_grad_on(), path=path)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from port.scripts.observing.described import shapes_in
+from port.scripts.recording.evaluation_sums import EvaluationSums
 
 
 class Evaluated:
@@ -92,6 +93,46 @@ class FoundByScript:
         mean = self._total / self._count if self._count else None
         self._total, self._count = 0.0, 0
         return mean
+
+
+class NumbersOfScript:
+    """What one evaluation has given so far: the numbers that the script takes out of torch for each batch.
+
+    Args:
+        numbers: as `WatchedOriginal` has them.
+    """
+
+    def __init__(self, numbers: Sequence[Mapping[str, Any]]) -> None:
+        self._numbers = numbers
+        self._sums = EvaluationSums(numbers)
+        self._begun = 0
+        self._is_whole = False
+
+    def begin(self) -> None:
+        """The script has a batch."""
+        self._begun += 1
+
+    def see(self, value: Any, where: Mapping[str, Any] | None) -> bool:
+        """The script has taken a number out of a tensor; gives whether it was the last of its pass."""
+        for place, one in enumerate(self._numbers):
+            if where is not None and (where["line"], where["text"]) == (one["line"], one["text"]):
+                self._sums.add(place, value)
+        return self._is_whole and self._has_all
+
+    @property
+    def _has_all(self) -> bool:
+        return self._sums.count == self._begun * len(self._numbers)
+
+    def pass_ended(self) -> bool:
+        """There are no more batches; gives whether the numbers of all of them were seen."""
+        self._is_whole = True
+        return self._has_all
+
+    def end(self) -> dict[str, float] | None:
+        """What a record says, and nothing is known any more; None where no batch was evaluated."""
+        found = self._sums.said()
+        self._sums, self._begun, self._is_whole = EvaluationSums(self._numbers), 0, False
+        return found
 
 
 @contextmanager

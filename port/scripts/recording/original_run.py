@@ -24,12 +24,13 @@ from port.scripts.observation import Observation
 from port.scripts.observing.described import tensors_in
 from port.scripts.observing.graph import Computation
 from port.scripts.observing.known_models import unwrapped
+from port.scripts.observing.lines import here
 from port.scripts.observing.session import Session, flush, is_grad_on
 from port.scripts.observing.updates import Updates
 from port.scripts.observing.watching import EndsEarly, own_folder, run_observed
 from port.scripts.own_draws import DROPOUT_SEED, EVALUATION_SEED, OwnDraws, draws_of_update
 from port.scripts.ranks import ProcessRank
-from port.scripts.recording.evaluated import Evaluated, FoundByScript
+from port.scripts.recording.evaluated import Evaluated, FoundByScript, NumbersOfScript
 from port.scripts.recording.in_float64 import InFloat64, in_float64
 from port.scripts.recording.recorded_ranks import RecordedRanks
 from port.scripts.refusals import refuse
@@ -99,6 +100,7 @@ class OriginalRun:
         self._trains_on_all = not original.training and not original.calls  # its data, in each update
         self._is_trained_on = self._trains_on_all  # the last batch
         self._found = FoundByScript(original.calls) if original.calls else None
+        self._numbers = NumbersOfScript(original.numbers) if original.numbers else None
         self._evaluated_at = 0  # the update behind which it last was
         session.modes = [self._double, self._dropout]
         session.arrays.write()  # keeps none
@@ -119,7 +121,7 @@ class OriginalRun:
     def _at_batch(self, name: str, batch: Any) -> Any:
         self._dropout.pause()
         self._is_trained_on = self._trains_on_all or name == self._original.training
-        if self._evaluated is not None and name != self._original.evaluation:
+        if (self._evaluated or self._numbers) is not None and name != self._original.evaluation:
             self._end_evaluation()  # it left its pass early
         if self._is_trained_on and self._step == self._steps:
             self._session.end("seen")
@@ -127,6 +129,8 @@ class OriginalRun:
             batch = pytree.tree_map_only(torch.Tensor, in_float64, batch)
         if name == self._original.evaluation and self._evaluated is not None:
             self._evaluated.wait(_parts(batch, self._original.parts))
+        elif name == self._original.evaluation and self._numbers is not None and self._recorder is not None:
+            self._numbers.begin()
         if self._is_trained_on:
             self._dropout.begin(self._key(), part=self._ranks.part_of(batch))
         if self._is_trained_on and self._original.makes_inputs:
@@ -194,7 +198,8 @@ class OriginalRun:
         self._module = module
         precision = "float64" if self._is_float64 else "float32"
         self._recorder = Recorder(total_steps=self._steps, precision=precision)
-        if self._original.evaluation is not None and self._found is None and self._ranks.this.is_first:
+        has_loss = self._original.evaluation is not None and self._found is None and self._numbers is None
+        if has_loss and self._ranks.this.is_first:
             self._evaluated = Evaluated(evaluated, self._drawing)
         self._dropout.begin(self._key(), part=self._ranks.part)
 
@@ -229,12 +234,17 @@ class OriginalRun:
             self._scale = details["scale"]  # a power of 2: nothing is rounded
         elif kind == "number" and self._found is not None and self._step:
             self._found.see(details)
+        elif kind == "number" and self._numbers is not None and self._recorder is not None:
+            if self._numbers.see(details["value"], here()):
+                self._end_evaluation()
         elif kind == "switch" and self._found is not None and not details["training"]:
             self._end_evaluation()  # another one begins; of a loader, its pass says so
         elif kind == "pass" and details["name"] == self._original.evaluation:
             self._end_evaluation()  # the one before left some of its batches
         elif kind == "pass ended" and details["name"] == self._original.evaluation and self._evaluated is not None:
             self._end_evaluation(is_whole=self._evaluated.pass_ended())
+        elif kind == "pass ended" and details["name"] == self._original.evaluation and self._numbers is not None:
+            self._end_evaluation(is_whole=self._numbers.pass_ended())
 
     def _record(self) -> None:
         """An update is whole."""
@@ -251,12 +261,14 @@ class OriginalRun:
     def _end_evaluation(self, *, is_whole: bool = True) -> None:
         if not is_whole:
             return  # a batch that was asked for ahead is still to be evaluated
+        numbers = self._numbers.end() if self._numbers is not None else None
         found = self._evaluated if self._found is None else self._found
         loss = found.end() if found is not None else None
-        if loss is None or self._recorder is None or self._original.evaluation is None:
+        numbers = {"loss": loss} if numbers is None and loss is not None else numbers
+        if numbers is None or self._recorder is None or self._original.evaluation is None or not self._step:
             return
         if self._found is None or self._step > self._evaluated_at:  # behind all training there may be one more
-            self._recorder.evaluation(self._step - 1, loss=loss)
+            self._recorder.evaluation(self._step - 1, **numbers)
             self._evaluated_at = self._step
 
     def _end(self) -> None:

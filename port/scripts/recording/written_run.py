@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,30 @@ import torch
 from port.errors import PortError
 from port.records import Recorder
 from port.scripts.own_draws import DROPOUT_SEED, OwnDraws, draws_of_update
+from port.scripts.recording.evaluation_sums import EvaluationSums
 from port.scripts.recording.in_float64 import in_float64
+from port.scripts.watched_original import WatchedOriginal
 from port.weights import initial_weights, load, save_final_weights
 from port.weights.shared import FINAL_VARIABLE, INITIAL_VARIABLE
 
 WAIT_SECONDS = 3600.0
 """For the original's weights: its launcher ends both sides where that one fails before it has any."""
+
+
+class DrawnLoader:
+    """A loader that is gone through with other draws; what else is asked of it, it is asked itself."""
+
+    def __init__(self, loader: Any, draw: Callable[[], Iterator[Any]]) -> None:
+        self._loader, self._draw = loader, draw
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._draw()
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
 
 
 class RecordedRun:
@@ -40,6 +58,7 @@ class RecordedRun:
         self._path, self._mapping = record, mapping
         self._steps, self._microbatches = steps, microbatches
         self._recorder: Recorder | None = None
+        self._sums: EvaluationSums | None = None
         self.is_over = False
 
     def begin(self, model: Any) -> None:
@@ -113,6 +132,26 @@ class RecordedRun:
         """An evaluation, behind so many updates."""
         assert self._recorder is not None
         self._recorder.evaluation(step - 1, loss=loss)
+
+    def evaluating(
+        self, loader: Any, measure: Callable[[Any], Sequence[Any]], step: int
+    ) -> tuple[DrawnLoader, Callable[[Any], Sequence[Any]]]:
+        """The loader of an evaluation with the original's draws, and what measures a batch and keeps its numbers."""
+        sums = self._sums = EvaluationSums(WatchedOriginal.read(self._mapping.parent).numbers)
+
+        def measured(batch: Any) -> Sequence[Any]:
+            numbers = measure(batch)
+            for place, one in enumerate(numbers):
+                sums.add(place, one)
+            return numbers
+
+        return DrawnLoader(loader, lambda: self.drawn(loader, step)), measured
+
+    def evaluated(self, step: int) -> None:
+        """An evaluation has been made, behind so many updates."""
+        assert self._recorder is not None and self._sums is not None
+        if (said := self._sums.said()) is not None:
+            self._recorder.evaluation(step - 1, **said)
 
     def flush(self) -> None:
         """See the record on the disk: a checkpoint is saved next."""

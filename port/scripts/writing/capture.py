@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -15,10 +16,11 @@ from torch.optim import Optimizer, lr_scheduler
 from port.scripts.observing.autograd import parameters_reached
 from port.scripts.observing.graph import Computation, TensorSource
 from port.scripts.observing.known_models import unwrapped
-from port.scripts.observing.lines import name_of, user_frames
-from port.scripts.observing.session import Session
+from port.scripts.observing.lines import here, name_of, user_frames
+from port.scripts.observing.session import Session, is_grad_on
 from port.scripts.observing.updates import Updates
 from port.scripts.writing.constructions import Constructions
+from port.scripts.writing.evaluated_numbers import EvaluatedNumbers
 from port.scripts.writing.number_names import Expressions, expressions_of
 from port.scripts.writing.planned import planned
 from port.scripts.writing.replaying import copied
@@ -103,6 +105,7 @@ class Capture:
         copies: of what is trained; None before the first update.
         failure: why there are none.
         loaders: the DataLoaders that the script went through, by name.
+        evaluated: the numbers of its first evaluation.
 
     Args:
         session: the script's.
@@ -123,12 +126,34 @@ class Capture:
         self._constructions = Constructions()
         session.at_construction = self._constructions.note
         session.before_call = self._before_call
+        self.evaluated = EvaluatedNumbers(
+            lambda live, calls: mapped(live, partial(_given, frames=user_frames(), calls={c.number: c for c in calls}))
+        )
+        session.at_batch, session.at_number = self._at_batch, self._at_number
         session.at_backward = self._at_backward
 
     def _before_call(self, module: nn.Module) -> None:
         if self.copies is None:
             for one in module.modules():
                 self._unset.setdefault(one, {name for name, value in vars(one).items() if value is None})
+
+    def _at_batch(self, name: str, batch: Any) -> Any:
+        models = {name: unwrapped(model) for name, model in self._session.models.roots()}
+        trained = [model for model in models.values() if any(True for _ in model.parameters())]
+        is_evaluated = bool(trained) and (not is_grad_on() or not any(model.training for model in trained))
+        if is_evaluated:
+            with self._session.inside():
+                keeps = self.evaluated.begin(name, models)
+        else:
+            keeps = False
+            self.evaluated.end()
+        self._session.computations.keeps = keeps or self._session.iteration < self._steps
+        return batch
+
+    def _at_number(self, calls: list[Computation], told: Any, value: Any) -> None:
+        if self.evaluated.is_in_one:
+            with self._session.inside():
+                self.evaluated.take(calls, told, value, here())
 
     def _at_backward(self, calls: list[Computation], loss: Any) -> None:
         if self.copies is None and not self.failure:

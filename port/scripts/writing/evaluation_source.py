@@ -6,6 +6,7 @@ from string import Template
 from textwrap import indent
 
 from port.scripts.own_draws import EVALUATION_SEED
+from port.scripts.writing.own_evaluation import OwnEvaluation
 from port.scripts.writing.trainer_facts import TrainerFacts
 
 EVALUATE = Template('''
@@ -50,10 +51,29 @@ ${plateau}print(f"epoch {$epoch}: evaluation loss {evaluated:.6f}")
 """)
 
 
+MEASURED = '''
+
+def measured(graphdef: Any, state: State, dtype: Any, batch: Any) -> tuple[jax.Array, ...]:
+    """The numbers that the evaluation takes of a batch."""
+    return numbers_of(graphdef, state, *arrays(batch, dtype))
+
+'''
+OWN_EVALUATED = Template("""\
+held_out, measure = loaders["evaluation"], partial(measured, graphdef, state, dtype)
+if run:
+    held_out, measure = run.evaluating(held_out, measure, step)
+$evaluate
+if run:
+    run.evaluated(step)
+""")
+
+
 def evaluation_source(facts: TrainerFacts) -> str:
     """The functions that evaluate; empty where there is no evaluation."""
     if facts.evaluation is None:
         return ""
+    if facts.own_evaluation is not None:
+        return MEASURED
     parameters = ", ".join(f"{name}: jax.Array" for name in [*facts.parts, *facts.states])
     params = "average.average" if facts.evaluates_average else "params"
     call = f"model({', '.join([*facts.parts, *facts.states])})"
@@ -80,6 +100,8 @@ def evaluated_source(facts: TrainerFacts) -> tuple[str, str]:
     evaluated = ""
     if facts.evaluation is not None:
         evaluated = EVALUATED.substitute(epoch=facts.epoch, key=key, plateau=plateau)
+    if facts.own_evaluation is not None:
+        evaluated = OWN_EVALUATED.substitute(evaluate=_own_call(facts.own_evaluation, facts.epoch))
     if facts.evaluates_if and evaluated:
         evaluated = f"if {facts.evaluates_if}:\n{indent(evaluated, ' ' * 4)}"
     if facts.evaluates_at_end and evaluated:
@@ -87,3 +109,10 @@ def evaluated_source(facts: TrainerFacts) -> tuple[str, str]:
     else:
         evaluated, at_end = indent(evaluated, " " * 12), ""
     return evaluated, at_end
+
+
+def _own_call(evaluation: OwnEvaluation, epoch: str) -> str:
+    """The call of the original's evaluation; what it returns is printed under the caller's names."""
+    more = "".join(f", {name}={epoch if what == 'epoch' else what}" for name, what in evaluation.more)
+    call = f"evaluate(measure, held_out{more})"
+    return call if evaluation.shown is None else f'print(f"epoch {{{epoch}}}: {evaluation.shown} {{{call}}}")'

@@ -142,10 +142,19 @@ class PathWriter:
         varying: numbers that are inputs.
         ends: the numbers of the calls whose results are wanted; the last one's, if not given.
         said: what the script calls these numbers, by their places.
+        trains: whether gradients go through all but what the script computes without them.
     """
 
-    def __init__(self, path: LossPath, varying: Varying, ends: Sequence[int] = (), said: Said = NOTHING) -> None:
-        self._varying = varying
+    def __init__(
+        self,
+        path: LossPath,
+        varying: Varying,
+        ends: Sequence[int] = (),
+        said: Said = NOTHING,
+        *,
+        trains: bool = True,
+    ) -> None:
+        self._varying, self._trains = varying, trains
         self._said = said
         self._numbers = path.numbers
         self._states = tuple(path.states)
@@ -195,7 +204,7 @@ class PathWriter:
             if root not in self.modules:
                 self.modules.append(root)
             written_call = f"{attribute(['self', root, *rest])}({', '.join([*given, *options])})"
-            is_cut = call.more.get("has_parameters") and not call.more.get("grad")
+            is_cut = self._trains and call.more.get("has_parameters") and not call.more.get("grad")
             return f"{written_call}.detach()" if is_cut else written_call
         if method in INFIX and len(given) == 2 and not options:
             return f"{given[0]} {INFIX[method]} {given[1]}"

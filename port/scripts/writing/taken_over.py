@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from port.errors import UsageError
@@ -15,19 +16,8 @@ OWN_NAMES = {
     *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
     *("keeper", "kept", "loaders", "loss", "main", "np", "number", "record", "recorder", "snapshot", "state", "step"),
     *("batches", "evaluated", "given", "held_out", "mapping", "model", "run", "together", "torch", "training"),
-    *(
-        "fixed",
-        "given_once",
-        "hyperparameters",
-        "inputs",
-        "losses",
-        "mesh",
-        "parted",
-        "placed",
-        "sampled",
-        "told",
-        "whole",
-    ),
+    *("evaluation", "fixed", "given_once", "hyperparameters", "inputs", "losses", "measure", "measured", "mesh"),
+    *("numbers_of", "parted", "placed", "sampled", "told", "whole"),
 }
 """Names in train.py that a script's own must not take."""
 
@@ -37,7 +27,7 @@ def check_names(loop: EpochLoop) -> None:
         names = [one.module or ""] if isinstance(one, ast.ImportFrom) else []
         names += [name.name for name in one.names] if isinstance(one, ast.Import) else []
         for name in names:
-            if name.partition(".")[0] in ("model", "train_step", "original"):
+            if name.partition(".")[0] in ("model", "train_step", "original", "evaluation"):
                 raise UsageError(
                     f"{loop.file.name}:{one.lineno} imports {name}, which is also the name of a written file: give the "
                     "script's own another name, or write the loop around train_step"
@@ -68,7 +58,17 @@ def interval(loop: EpochLoop) -> str:
     return "10"
 
 
-def remarks_of(loop: EpochLoop, written_for: Mapping[str, Any], observation: Observation) -> list[str]:
+def remarks_of(
+    loop: EpochLoop, written_for: Mapping[str, Any], observation: Observation, evaluated: Collection[int] = ()
+) -> list[str]:
+    """What a person has to know.
+
+    Args:
+        loop: of the script.
+        written_for: the options that keep their values.
+        observation: of the script.
+        evaluated: the lines that are taken over with its evaluation.
+    """
     found = []
     for jump in loop.jumps:
         word = "break" if isinstance(jump, ast.Break) else "continue"
@@ -76,6 +76,8 @@ def remarks_of(loop: EpochLoop, written_for: Mapping[str, Any], observation: Obs
     for event in observation.saved:
         found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, once an epoch")
     for event in observation.printed:
+        if event["where"] and event["where"]["line"] in evaluated and Path(event["where"]["file"]) == loop.file:
+            continue
         found.append(f"{place_of(event['where'])} prints: train.py prints the loss every {interval(loop)} updates")
     if written_for:
         names = ", ".join(f"{name} {value!r}" for name, value in written_for.items())

@@ -13,13 +13,16 @@ from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.observing.graph import Computation
+from port.scripts.ranks import ProcessRank
 from port.scripts.watched_original import WatchedOriginal
 from port.scripts.wording import place_of
 from port.scripts.writing.averaging import WeightAverage
-from port.scripts.writing.loop import loop_of
+from port.scripts.writing.loop import EpochLoop, loop_of
 from port.scripts.writing.loop_lines import inputs_function, loop_lines
 from port.scripts.writing.loss_source import LossSource
 from port.scripts.writing.lower_precision import precision_of
+from port.scripts.writing.own_evaluation import OwnEvaluation
+from port.scripts.writing.own_evaluation_files import EvaluationWriter
 from port.scripts.writing.own_trainer import write_own_trainer
 from port.scripts.writing.plateau import check_follows, plateau_step
 from port.scripts.writing.same_data import check_data
@@ -72,6 +75,7 @@ def write_trainer(
     names: Sequence[str] = (),
     calls: Mapping[int, Computation] | None = None,
     turns: InTurn | None = None,
+    evaluation_writer: EvaluationWriter | None = None,
 ) -> list[str]:
     """Write them, and see that they give the script's own data; returns what a person has to know of them.
 
@@ -87,6 +91,7 @@ def write_trainer(
         names: of the calls from a batch to its loss.
         calls: those of the first update by number: where one of them makes an input, its line is taken over.
         turns: of several optimizers.
+        evaluation_writer: writes the script's evaluation, where one optimizer steps.
 
     Raises:
         UsageError: the script's loop is not plain; says the line, and what to write.
@@ -127,6 +132,9 @@ def write_trainer(
     if lines or is_whole:
         given = [*parts, *made] or list(source.inputs)
         parts = {name: str(given.index(name)) for name in source.inputs}
+    own = None
+    if evaluation is not None and evaluation_writer is not None and plateau is None and not is_average:
+        own, remarks = _own_evaluation(evaluation_writer, loop, step, remarks)
     samples, told = turns.sample(epoch_of(loop), loop.taken.options) if turns else (False, [])
     remarks += told
     facts = facts_of(
@@ -144,6 +152,7 @@ def write_trainer(
         makes_inputs=lines is not None,
         samples=samples,
         steps_plateau=plateau is not None,
+        own_evaluation=own,
     )
     if plateau is not None:
         each = facts.evaluation is not None and not facts.evaluates_if and not facts.evaluates_at_end
@@ -172,9 +181,23 @@ def write_trainer(
         makes_inputs=lines is not None,
         last_optimizer=turns.last if turns else None,
         ranks=facts.ranks,
+        numbers=evaluation_writer.numbers(own) if own is not None and evaluation_writer is not None else (),
     )
     watched.write(folder)
-    return [*remarks, *remarks_of(loop, facts.written_for, observation)]
+    evaluated = own.lines if own is not None else ()
+    return [*remarks, *remarks_of(loop, facts.written_for, observation, evaluated)]
+
+
+def _own_evaluation(
+    writer: EvaluationWriter, loop: EpochLoop, step: StepFacts, remarks: list[str]
+) -> tuple[OwnEvaluation | None, list[str]]:
+    """The script's evaluation in its own lines, where it is plain; and what of it is not taken over."""
+    if step.states or step.draws_in_evaluation or ProcessRank.of_this_process().size > 1:
+        return None, remarks
+    try:
+        return writer.write(loop, loop.epoch), []
+    except UsageError as error:
+        return None, [*remarks, f"the evaluation is not the script's own lines: {error}"]
 
 
 def _parts(

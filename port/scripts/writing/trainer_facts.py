@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from port.scripts.writing.own_evaluation import OwnEvaluation
+
 
 @dataclass(frozen=True)
 class TrainerFacts:
@@ -22,6 +24,7 @@ class TrainerFacts:
         epoch: the variable that counts epochs.
         every: between two lines about the loss.
         evaluation: the original's line that evaluates; None where there is no evaluation.
+        own_evaluation: the original's evaluation in its own lines; None where it is the mean of training's loss.
         evaluates_if: in which epochs it evaluates, as a condition; empty where in all.
         evaluates_at_end: whether it evaluates once, behind all epochs.
         batches: an epoch's updates, where a schedule counts them.
@@ -57,6 +60,7 @@ class TrainerFacts:
     epoch: str = "epoch"
     every: str = "10"
     evaluation: str | None = None
+    own_evaluation: OwnEvaluation | None = None
     evaluates_at_end: bool = False
     evaluates_if: str = ""
     batches: int | None = None

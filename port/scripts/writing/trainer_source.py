@@ -34,7 +34,7 @@ import orbax.checkpoint as ocp
 import torch
 from flax import nnx
 $meshes$shared
-${beside}from original import $original$late
+${beside}${evaluating}from original import $original$late
 ${samples}from train_step import ${models}State, ${plateau}create, load, train_step$late
 
 WRITTEN_FOR: dict[str, Any] = $written_for
@@ -238,6 +238,9 @@ def trainer_source(facts: TrainerFacts) -> str:
         trained=IN_TURN if facts.in_turn else "        run.end(nnx.merge(graphdef, state.params, state.rest))",
         microbatches=f", microbatches={count}" if several else "",
         partial="from functools import partial\n" if evaluate else "",
+        evaluating=f"from evaluation import evaluate, numbers_of{'  # noqa: E402' if facts.folder else ''}\n"
+        if facts.own_evaluation is not None
+        else "",
         length=length + (WHOLE.substitute(count=count) if several else ""),
         options="".join(f", {one}" for one in options),
         forks=FORKS if facts.forks else "",

@@ -41,6 +41,7 @@ from port.scripts.writing.optimizing import (
     steps_needed,
     updates_per_epoch,
 )
+from port.scripts.writing.own_evaluation_files import EvaluationWriter
 from port.scripts.writing.plateau import plateau_step
 from port.scripts.writing.proof import TorchUpdates, prove
 from port.scripts.writing.rank_batches import given_in_paths, of_all_ranks
@@ -229,6 +230,7 @@ class _Written:
 
 def _trainer(watched: WatchedScript, written: _Written) -> tuple[str, list[str]]:
     """Writes train.py; returns why there is none, if so, and what is left to a person."""
+    assert watched.capture.copies is not None
     write = partial(
         write_trainer,
         watched.folder,
@@ -241,6 +243,15 @@ def _trainer(watched: WatchedScript, written: _Written) -> tuple[str, list[str]]
         observed=written.observed,
         names=written.names,
         calls=written.calls,
+        evaluation_writer=EvaluationWriter(
+            watched.folder,
+            watched.name,
+            watched.observation,
+            watched.capture.evaluated,
+            watched.capture.copies,
+            written.source,
+            written.orders,
+        ),
     )
     return trainer_or_reason(write, watched.observation)
 

@@ -94,7 +94,7 @@ REFUSED = {
         ["--model", "convnet"],
         "port train takes --steps, --precision, --time-limit and --out",
     ),
-    "no such interpreter": (["--torch-python", "/no/python"], "there is no program '/no/python'"),
+    "no such interpreter": (["--torch-python", "/no/python"], "there is no Python /no/python"),
 }
 
 

@@ -1,0 +1,106 @@
+"""The numbers that a script's evaluation takes out of torch, batch by batch, and the calls by which each came about."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from port.scripts.observing.graph import Computation
+
+MOST_BATCHES = 2
+"""Whose calls are kept: what differs between two of them is no constant."""
+
+
+@dataclass(frozen=True)
+class TakenNumber:
+    """A number that has left torch.
+
+    Attributes:
+        where: the script's line.
+        value: the number; None of what is none.
+        call: the number of the call that gave it; None where no call is known.
+        output: which of that call's outputs it is; None of a call with one.
+    """
+
+    where: dict[str, Any]
+    value: Any
+    call: int | None
+    output: str | None = None
+
+
+@dataclass
+class EvaluatedBatch:
+    """One batch of an evaluation.
+
+    Attributes:
+        loader: its name.
+        taken: the numbers, in the order of the script.
+        calls: by which they came about, by number.
+    """
+
+    loader: str
+    taken: list[TakenNumber] = field(default_factory=list)
+    calls: dict[int, Computation] = field(default_factory=dict)
+
+
+class EvaluatedNumbers:
+    """Keeps the first batches of a script's first evaluation.
+
+    Attributes:
+        batches: these.
+        weights: of the models where it begins, by model.
+        is_in_one: whether such a batch is being evaluated.
+
+    Args:
+        given: what stands for a tensor among the arguments of a call.
+    """
+
+    def __init__(self, given: Callable[[Any, Sequence[Computation]], Any]) -> None:
+        self._given = given
+        self.batches: list[EvaluatedBatch] = []
+        self.weights: dict[str, dict[str, torch.Tensor]] = {}
+        self.is_in_one = False
+
+    def begin(self, loader: str, models: Mapping[str, nn.Module]) -> bool:
+        """A batch of an evaluation is given; returns whether its calls are to be kept."""
+        if not self.batches:
+            states = {name: model.state_dict() for name, model in models.items()}
+            self.weights = {
+                name: {key: value.detach().clone() for key, value in state.items() if isinstance(value, torch.Tensor)}
+                for name, state in states.items()
+            }
+        is_another = bool(self.batches) and self.batches[0].loader != loader
+        self.is_in_one = not is_another and len(self.batches) < MOST_BATCHES
+        if self.is_in_one:
+            self.batches.append(EvaluatedBatch(loader))
+        return self.is_in_one
+
+    def end(self) -> None:
+        """Something else than an evaluation's batch has come."""
+        self.is_in_one = False
+
+    def take(
+        self, calls: Sequence[Computation], told: dict[str, Any], value: Any, where: dict[str, Any] | None
+    ) -> None:
+        """The script has taken a number out of a tensor.
+
+        Args:
+            calls: by which the tensor came about.
+            told: what it is, as the account says it.
+            value: the number; None of what is none.
+            where: the script's line.
+        """
+        if not self.is_in_one or where is None:
+            return
+        batch = self.batches[-1]
+        batch.taken.append(TakenNumber(where, value, told.get("call"), told.get("output")))
+        for call in calls:
+            if call.number not in batch.calls and call.live is not None:
+                kept = copy.copy(call)
+                kept.live = self._given(call.live, calls)
+                batch.calls[call.number] = kept

@@ -1,0 +1,233 @@
+"""evaluation.py: a script's evaluation in JAX, its numbers computed by one jitted function of a batch."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import torch
+
+from port.errors import UsageError
+from port.scripts.trained_modules import torch_loss
+from port.scripts.wording import place_of
+from port.scripts.writing.capture import Copies, LossPath
+from port.scripts.writing.evaluated_numbers import EvaluatedBatch, EvaluatedNumbers
+from port.scripts.writing.loss_source import LossSource, PathWriter, varying_numbers
+from port.scripts.writing.own_evaluation import OwnEvaluation
+from port.scripts.writing.replaying import is_replayed
+
+CLASS, FILE, WRITTEN = "FromBatchToNumbers", "torch_evaluation.py", "evaluation.py"
+TORCH = Template('''\
+"""What the evaluation of $script takes out of torch for a batch: written by port script."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class $name(nn.Module):
+    """What $script computes of a batch where it evaluates."""
+
+    def __init__(self, $modules):
+        super().__init__()
+$held
+
+    def forward(self, $inputs):
+$lines
+        return $numbers
+''')
+TEXT = Template('''\
+"""The evaluation of $script in JAX: its own lines around numbers that are computed here.
+
+The same in PyTorch, for one batch, is in $torch.
+"""
+
+$imports
+
+$translated
+
+
+@partial(jax.jit, static_argnums=0)
+def numbers_of(graphdef: Any, state: Any, $parameters) -> tuple[jax.Array, ...]:
+    """What `evaluate` takes of a batch, in evaluation mode."""
+    model = nnx.merge(graphdef, state.params, state.rest, copy=True)
+    model.eval()
+    return $name($modules, rngs=nnx.Rngs(0))($inputs)
+
+
+def evaluate(measure: Callable[[Any], tuple[jax.Array, ...]], $loader: Any$more) -> $returns:
+    """As at $where; ``measure`` gives the numbers of a batch."""
+$body
+''')
+
+
+def numbers_module(
+    seen: EvaluatedNumbers, source: LossSource, copies: Copies, script: str, file: Path
+) -> tuple[torch.nn.Module, Callable[[], torch.nn.Module], dict[str, torch.Tensor]]:
+    """The torch module from a batch to the evaluation's numbers, what constructs it, and what it was given.
+
+    Args:
+        seen: batches of the evaluation; the first is written, the others show what is no constant.
+        source: of the path from a batch to its loss: its inputs have their names here too.
+        copies: of the script's models.
+        script: its name.
+        file: is written.
+
+    Raises:
+        UsageError: a number is computed from something else than a batch and the models that are trained.
+    """
+    batches = seen.batches
+    paths = [LossPath(0, [one.calls[number] for number in sorted(one.calls)], 0.0) for one in batches]
+    if len({tuple(call.name for call in path.calls) for path in paths}) > 1:
+        raise UsageError("the evaluation's batches are not evaluated alike")
+    if varying_numbers(paths):
+        raise UsageError("the evaluation computes with numbers that are others for each batch")
+    ends = [one.call for one in batches[0].taken if one.call is not None]
+    writer = PathWriter(paths[0], frozenset(), ends, trains=False)
+    lines = writer.statements()
+    names = {str(told["part"]): name for name, told in zip(source.inputs, source.told, strict=True) if "part" in told}
+    strange = [name for name, told in writer.told.items() if told.get("part") not in names]
+    if strange or set(writer.modules) - set(source.modules):
+        raise UsageError(
+            f"the evaluation computes with {', '.join(strange or sorted(set(writer.modules) - set(source.modules)))}, "
+            "which train_step does not have"
+        )
+    given = {name: names[str(told["part"])] for name, told in writer.told.items()}
+    if any(name != inputs for name, inputs in given.items()):
+        raise UsageError("the evaluation calls the parts of a batch otherwise than training")
+    text = TORCH.substitute(
+        script=script,
+        name=CLASS,
+        modules=", ".join(writer.modules),
+        held="\n".join(f"        self.{name} = {name}" for name in writer.modules),
+        inputs=", ".join(writer.inputs),
+        lines="\n".join(f"        {line}" for line in lines),
+        numbers=", ".join(writer.part(one.call, one.output) for one in batches[0].taken if one.call is not None) + ",",
+    )
+    file.write_text(text, "utf-8")
+    cls: type[torch.nn.Module] = getattr(torch_loss(file), CLASS)
+    module = cls(*(_at_evaluation(copies.models[name], seen.weights[name]) for name in writer.modules))
+    return module, lambda: cls(*(copies.constructors[name]() for name in writer.modules)), writer.inputs
+
+
+def _at_evaluation(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+    """A copy of a model with the weights, and in the precision, that it had where it was evaluated."""
+    model = copy.deepcopy(model)
+    for dtype in {one.dtype for one in weights.values() if one.is_floating_point()}:
+        model = model.to(dtype)
+    model.load_state_dict(weights)
+    return model
+
+
+def evaluation_file(
+    translated: Any,
+    source: LossSource,
+    loss_model: str,
+    evaluation: OwnEvaluation,
+    script: str,
+    orders: Mapping[str, Sequence[int]],
+) -> str:
+    """The text of evaluation.py, to be formatted.
+
+    Args:
+        translated: the translation of the module.
+        source: of the path from a batch to its loss.
+        loss_model: the text of model.py, whose root holds the models.
+        evaluation: the script's own lines.
+        script: its name.
+        orders: of each input's axes in JAX.
+
+    Raises:
+        UsageError: the written class takes something else than the models that model.py holds.
+    """
+    tree = ast.parse(translated.source)
+    wanted = _with_what_it_needs(tree, CLASS)
+    (cls,) = [one for one in wanted if isinstance(one, ast.ClassDef) and one.name == CLASS]
+    models = _models(cls)
+    held = {one.attr for one in ast.walk(ast.parse(loss_model)) if isinstance(one, ast.Attribute)}
+    layouts = {name: tuple(layouts[0].order) for name, layouts in translated.boundary.layouts.items() if layouts}
+    if not set(models) <= held & set(source.modules):
+        raise UsageError("the written evaluation takes other models than train_step")
+    if any(order != tuple(orders.get(name, order)) for name, order in layouts.items()):
+        raise UsageError("the written evaluation has the axes of a batch in another order than train_step")
+    imports = [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
+    own = ["from collections.abc import Callable", "from functools import partial", "from typing import Any"]
+    own += ["import jax", "from flax import nnx"]
+    own += [ast.unparse(one) for one in evaluation.imports]
+    rows = translated.source.splitlines()
+    inputs = [name for name in source.inputs if name in layouts or name in _parameters(cls, "__call__")]
+    more = "".join(f", {name}: Any" for name, _ in evaluation.more)
+    return TEXT.substitute(
+        script=script,
+        torch=FILE,
+        imports="\n".join(dict.fromkeys(["from __future__ import annotations", *map(ast.unparse, imports), *own])),
+        translated="\n\n\n".join("\n".join(rows[_begin(one) - 1 : one.end_lineno]) for one in wanted),
+        parameters=", ".join(f"{name}: jax.Array" for name in source.inputs),
+        name=CLASS,
+        modules=", ".join(f"model.{name}" for name in models),
+        inputs=", ".join(inputs),
+        loader=evaluation.loader,
+        more=more,
+        returns="Any" if evaluation.shown is not None else "None",
+        where=evaluation.where,
+        body="\n".join(f"    {row}" for one in evaluation.statements for row in ast.unparse(one).splitlines()),
+    )
+
+
+def _with_what_it_needs(tree: ast.Module, name: str) -> list[ast.stmt]:
+    """A class of a written file, with the functions and constants that it needs; not the classes of the models."""
+    given = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+    given_constants = {
+        target.id: one
+        for one in tree.body
+        if isinstance(one, ast.Assign)
+        for target in one.targets
+        if isinstance(target, ast.Name)
+    }
+    known: dict[str, ast.stmt] = {**given, **given_constants}
+    pending, found = [name], list[ast.stmt]()
+    while pending:
+        one = known.get(pending.pop())
+        if one is None or one in found or (isinstance(one, ast.ClassDef) and found):
+            continue
+        found.append(one)
+        pending += [each.id for each in ast.walk(one) if isinstance(each, ast.Name)]
+    return sorted(found, key=lambda one: one.lineno)
+
+
+def _begin(statement: ast.stmt) -> int:
+    return min([statement.lineno, *(one.lineno for one in getattr(statement, "decorator_list", ()))])
+
+
+def _models(cls: ast.ClassDef) -> list[str]:
+    """The models that a class is constructed with."""
+    return [name for name in _parameters(cls, "__init__") if name not in ("dtype", "param_dtype", "rngs")]
+
+
+def _parameters(cls: ast.ClassDef, method: str) -> list[str]:
+    for one in cls.body:
+        if isinstance(one, ast.FunctionDef) and one.name == method:
+            return [each.arg for each in (*one.args.args, *one.args.kwonlyargs) if each.arg != "self"]
+    return []
+
+
+def check_numbers(
+    module: torch.nn.Module,
+    batch: EvaluatedBatch,
+    inputs: Mapping[str, torch.Tensor],
+) -> None:
+    """Whether the written torch module gives the numbers that the script had.
+
+    Raises:
+        UsageError: it gives others.
+    """
+    module = copy.deepcopy(module).eval()
+    with torch.no_grad():
+        found = [one.item() for one in module(*inputs.values())]
+    for one, value in zip(batch.taken, found, strict=True):
+        if not is_replayed(value, one.value):
+            raise UsageError(f"a number that was {one.value:.6g} at {place_of(one.where)} is {value:.6g} when repeated")

@@ -1,0 +1,86 @@
+"""Writes evaluation.py, where a script evaluates in a function of its own by numbers of each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import port
+from port.errors import UsageError
+from port.scripts.observation import Observation
+from port.scripts.writing.capture import Copies
+from port.scripts.writing.evaluated_numbers import EvaluatedNumbers
+from port.scripts.writing.loop import EpochLoop
+from port.scripts.writing.loss_source import LossSource
+from port.scripts.writing.lower_precision import precision_of
+from port.scripts.writing.numbers_source import FILE, WRITTEN, check_numbers, evaluation_file, numbers_module
+from port.scripts.writing.own_evaluation import OwnEvaluation, own_evaluation
+
+
+@dataclass(frozen=True)
+class EvaluationWriter:
+    """Writes the evaluation of a script whose update is written.
+
+    Attributes:
+        folder: where train_step.py is.
+        script: the script's name.
+        observation: of it.
+        seen: the numbers of its first evaluation.
+        copies: of its models.
+        source: of the path from a batch to its loss.
+        orders: of each input's axes in JAX.
+    """
+
+    folder: Path
+    script: str
+    observation: Observation
+    seen: EvaluatedNumbers
+    copies: Copies
+    source: LossSource
+    orders: Mapping[str, Sequence[int]]
+
+    def write(self, loop: EpochLoop, epoch: str) -> OwnEvaluation:
+        """Write it, and give what train.py has to know of it.
+
+        Args:
+            loop: of the script.
+            epoch: its variable that counts epochs.
+
+        Raises:
+            UsageError: it is not plain; says why.
+        """
+        from port.translation.codegen.emit import formatted
+
+        batches = self.seen.batches
+        if not batches or not batches[0].taken or any(len(one.taken) != len(batches[0].taken) for one in batches):
+            raise UsageError("it takes no numbers out of torch batch by batch")
+        if not any(isinstance(one.value, float) for one in batches[0].taken):
+            raise UsageError("none of its numbers is a loss")
+        begun = next(event["where"] for event in self.observation.evaluation if event["event"] == "batch")
+        evaluation = own_evaluation(loop.tree, begun, batches[0].taken, loop.taken.options, epoch)
+        module, construct, inputs = numbers_module(self.seen, self.source, self.copies, self.script, self.folder / FILE)
+        written = self.folder / WRITTEN
+        try:
+            if precision_of(self.observation) is None:
+                check_numbers(module, batches[0], inputs)
+            translation = port.translate(module, tuple(inputs.values()), name="evaluation", construct=construct)
+            if translation.unwritten or translation.draws.get(False, ()):
+                raise UsageError("its model has what no pair speaks of, or draws")
+            model = (self.folder / "model.py").read_text("utf-8")
+            text = evaluation_file(translation, self.source, model, evaluation, self.script, self.orders)
+            written.write_text(formatted(text), "utf-8")
+        except BaseException:
+            (self.folder / FILE).unlink()
+            raise
+        return evaluation
+
+    def numbers(self, evaluation: OwnEvaluation) -> tuple[dict[str, Any], ...]:
+        """The numbers as `WatchedOriginal` has them; the first that is a loss is judged."""
+        taken = self.seen.batches[0].taken
+        judged = next(place for place, one in enumerate(taken) if isinstance(one.value, float))
+        return tuple(
+            {"name": name, "line": one.where["line"], "text": one.where["text"], "judged": place == judged}
+            for place, (name, one) in enumerate(zip(evaluation.names, taken, strict=True))
+        )
