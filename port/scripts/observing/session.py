@@ -189,17 +189,20 @@ def is_grad_on() -> bool:
     return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
 
-def noting_construction(places: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def noting_construction(places: Any, given: Any = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """What `replace_method` puts around an ``__init__``: it notes the line at which each object is made.
 
     Args:
         places: is filled: object → ``{"where": its line}``.
+        given: is filled, if it is there: object → what its constructor is given behind the first argument.
     """
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def construct(this: Any, *args: Any, **kwargs: Any) -> Any:
             if this not in places:
                 places[this] = {"where": here()}
+                if given is not None:
+                    given[this] = args[1:], {key: value for key, value in kwargs.items() if key != "optimizer"}
             return original(this, *args, **kwargs)
 
         return construct

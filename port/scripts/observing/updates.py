@@ -21,6 +21,7 @@ class Updates:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._constructed: Any = WeakIdKeyDictionary()
+        self._given: Any = WeakIdKeyDictionary()
         self._names: Any = WeakIdKeyDictionary()
         self._stepping: list[bool] = []  # of each step that is being made, whether it has a closure
 
@@ -35,6 +36,8 @@ class Updates:
         replace_method(lr_scheduler.ReduceLROnPlateau, "__init__", noting_construction(self._constructed))
         for cls in vars(lr_scheduler).values():
             is_scheduler = isinstance(cls, type) and issubclass(cls, lr_scheduler.LRScheduler)
+            if is_scheduler and cls is not lr_scheduler.LRScheduler and "__init__" in vars(cls):
+                replace_method(cls, "__init__", noting_construction(self._constructed, self._given))
             if is_scheduler and "step" in vars(cls):
                 replace_method(cls, "step", self._around_schedule)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
@@ -45,6 +48,11 @@ class Updates:
         for name in ("scale", "unscale_", "step", "update"):
             replace_method(torch.amp.GradScaler, name, self._around_scaler(name))
         replace_method(swa_utils.AveragedModel, "update_parameters", self._around_average)
+
+    def given_to(self, scheduler: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """What a scheduler was constructed with, behind its optimizer; None where that was not seen."""
+        found: tuple[tuple[Any, ...], dict[str, Any]] | None = self._given.get(scheduler)
+        return found
 
     def of(self, kind: type) -> list[Any]:
         """The optimizers, or the schedulers, that the script has made."""

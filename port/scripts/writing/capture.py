@@ -88,6 +88,7 @@ class Copies:
         schedulers: likewise.
         planned: how many losses the script will compute in all; None where that is not known.
         constructors: what constructs each model once more, by its name.
+        given: what each scheduler was constructed with behind its optimizer, by its name.
     """
 
     models: dict[str, nn.Module]
@@ -95,6 +96,7 @@ class Copies:
     schedulers: dict[str, Any]
     planned: int | None = None
     constructors: Mapping[str, Callable[[], nn.Module]] = field(default_factory=dict)
+    given: Mapping[str, tuple[tuple[Any, ...], dict[str, Any]] | None] = field(default_factory=dict)
 
 
 class Capture:
@@ -199,6 +201,7 @@ class Capture:
         with self._session.journal.unwritten():  # copies are no models of the script's
             copies = copied(Copies(models, optimizers, schedulers))
         copies.constructors = {name: self._constructions.constructor_of(model) for name, model in models.items()}
+        copies.given = {name: self._updates.given_to(one) for name, one in schedulers.items()}
         return copies
 
 

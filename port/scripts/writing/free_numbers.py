@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from port.scripts.events import Event
 from port.scripts.observation import Observation
-from port.scripts.writing.optimizer_settings import Setting, settings_of_optimizer, settings_of_scheduler
+from port.scripts.writing.optimizer_settings import Arguments, Setting, settings_of_optimizer, settings_of_scheduler
 from port.scripts.writing.option_expressions import OptionExpression, OptionExpressions
 
 Token = tuple[int, int]
@@ -41,9 +41,17 @@ class FreeNumber:
 
 @dataclass(frozen=True)
 class FreeNumbers:
-    """They, and the optimizer's source with their names in their places."""
+    """They, and the optimizer's source.
+
+    Attributes:
+        numbers: one for each that differs.
+        covered: all expressions that they stand for, each with its file; those too on which nothing depends, as on an
+            optimizer's rate that its schedule replaces.
+        optax: the source, with their names in their places.
+    """
 
     numbers: tuple[FreeNumber, ...]
+    covered: tuple[tuple[Path, OptionExpression], ...]
     optax: str
 
 
@@ -51,7 +59,7 @@ def free_numbers(
     observation: Observation,
     optimizer: Optimizer,
     schedulers: Sequence[Any],
-    events: Sequence[tuple[Any, Event]],
+    events: Sequence[tuple[Any, Event, Arguments | None]],
     write: Callable[[], str],
     taken: Collection[str] = (),
 ) -> FreeNumbers:
@@ -61,28 +69,31 @@ def free_numbers(
         observation: of the script.
         optimizer: a copy of the script's.
         schedulers: copies.
-        events: the optimizer and the schedulers, each with the event that tells of it.
+        events: the optimizer and the schedulers, each with the event that tells of it, and of a scheduler with what it
+            was constructed with behind its optimizer.
         write: gives their source in optax.
         taken: names that arguments must not have.
     """
     source = write()
     numbers: list[FreeNumber] = []
+    covered: list[tuple[Path, OptionExpression]] = []
     places: dict[Token, tuple[str, int]] = {}
-    for thing, event in events:
-        is_optimizer = thing is optimizer
-        settings = (
-            settings_of_optimizer(thing, event, schedulers) if is_optimizer else settings_of_scheduler(thing, event)
-        )
+    for thing, event, arguments in events:
+        if thing is optimizer:
+            settings = settings_of_optimizer(thing, event, schedulers, [given for *_, given in events[1:]])
+        else:
+            settings = settings_of_scheduler(thing, event, arguments)
         for setting, expression, file in _of_options(settings, event, observation):
             found = _places(source, setting, expression.value, write)
             name = next((one.name for one in numbers if _is_same(one.expression, expression)), None)
             name = name or _free_name(setting.name, expression, {*taken, *(one.name for one in numbers)})
-            if not found or places.keys() & found.keys() or name is None:
+            if found is None or places.keys() & found.keys() or name is None:
                 continue
+            covered.append((file, expression))
             places |= {begin: (name, end) for begin, end in found.items()}
-            numbers.append(FreeNumber(name, expression.value, expression, file))
-    by_name = {one.name: one for one in numbers}
-    return FreeNumbers(tuple(by_name.values()), _with_names(source, places))
+            if found and name not in {one.name for one in numbers}:
+                numbers.append(FreeNumber(name, expression.value, expression, file))
+    return FreeNumbers(tuple(numbers), tuple(covered), _with_names(source, places))
 
 
 def _of_options(
@@ -127,29 +138,29 @@ def _at(setting: Setting, value: float) -> Iterator[None]:
             one.set(kept)
 
 
-def _places(source: str, setting: Setting, value: float, write: Callable[[], str]) -> dict[Token, int]:
+def _places(source: str, setting: Setting, value: float, write: Callable[[], str]) -> dict[Token, int] | None:
     """Where in a source a number stands, as (row, column) → the column behind it.
 
-    Nowhere, where something else differs with it, or something that only depends on it: that would keep its value.
+    None where something else differs with it, or something that only depends on it: that would keep its value.
     """
     other = _another(value)
     with _at(setting, other):
         try:
             changed_source = write()
         except Exception:  # whatever refuses the other value: the number keeps its own
-            return {}
+            return None
     tokens, others = ([*tokenize.generate_tokens(io.StringIO(text).readline)] for text in (source, changed_source))
     if len(tokens) != len(others):
-        return {}
+        return None
     found = {}
     for one, changed in zip(tokens, others, strict=True):
         if one.string == changed.string:
             continue
         are_numbers = one.type == changed.type == tokenize.NUMBER
         if not are_numbers or float(one.string) != value:
-            return {}
+            return None
         if not math.isclose(float(changed.string), other, rel_tol=1e-12):
-            return {}
+            return None
         found[one.start] = one.end[1]
     return found
 

@@ -87,7 +87,7 @@ class EpochLoop:
 
     def is_free(self, option: str) -> bool:
         """Whether an option is used in what is taken over alone, so that it may be another in the written script."""
-        said = {id(node) for call in calls_in(self.tree) if called_name(call) in SHOWN for node in _uses(call, option)}
+        said = {id(node) for one in ast.walk(self.tree) if _only_tells(one) for node in _uses(one, option)}
         whole = [
             node
             for node in _uses(self.tree, option)
@@ -221,6 +221,16 @@ def plain_interval(body: ast.For | None) -> ast.expr | None:
                     case ast.BinOp(op=ast.Mod(), right=ast.Attribute(ast.Name()) | ast.Constant() as right):
                         return right
     return None
+
+
+def _only_tells(node: ast.AST) -> bool:
+    """Whether it prints, logs or saves, and does nothing else: the written script has that in its own way."""
+    match node:
+        case ast.Call():
+            return called_name(node) in (*SHOWN, "save")
+        case ast.If(_, body, []):
+            return all(isinstance(one, ast.Expr) and _only_tells(one.value) for one in body)
+    return False
 
 
 def _uses(node: ast.AST, option: str) -> list[ast.Attribute]:

@@ -152,8 +152,6 @@ def evaluation_file(
     layouts = {name: tuple(layouts[0].order) for name, layouts in translated.boundary.layouts.items() if layouts}
     if not set(models) <= held & set(source.modules):
         raise UsageError("the written evaluation takes other models than train_step")
-    if any(order != tuple(orders.get(name, order)) for name, order in layouts.items()):
-        raise UsageError("the written evaluation has the axes of a batch in another order than train_step")
     imports = [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
     own = ["from collections.abc import Callable", "from functools import partial", "from typing import Any"]
     own += ["import jax", "from flax import nnx"]
@@ -169,13 +167,20 @@ def evaluation_file(
         parameters=", ".join(f"{name}: jax.Array" for name in source.inputs),
         name=CLASS,
         modules=", ".join(f"model.{name}" for name in models),
-        inputs=", ".join(inputs),
+        inputs=", ".join(_moved(name, orders.get(name), layouts.get(name)) for name in inputs),
         loader=evaluation.loader,
         more=more,
         returns="Any" if evaluation.shown is not None else "None",
         where=evaluation.where,
         body="\n".join(f"    {row}" for one in evaluation.statements for row in ast.unparse(one).splitlines()),
     )
+
+
+def _moved(name: str, before: Sequence[int] | None, wanted: Sequence[int] | None) -> str:
+    """An input with its axes in the order that the written class takes, where train_step takes another one."""
+    if before is None or wanted is None or list(before) == list(wanted):
+        return name
+    return f"{name}.transpose({', '.join(str(list(before).index(axis)) for axis in wanted)})"
 
 
 def _with_what_it_needs(tree: ast.Module, name: str) -> list[ast.stmt]:

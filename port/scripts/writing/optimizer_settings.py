@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,28 +13,11 @@ from typing import Any
 from torch.optim import Optimizer
 
 from port.scripts.events import Event
+from port.scripts.writing.held_numbers import Held, HeldByConstruction, Holder, RateOfGroup
 
-
-@dataclass(frozen=True)
-class Held:
-    """A number that a copy holds: in a dict or a list, perhaps in a tuple there."""
-
-    container: Any
-    key: Any
-    place: int | None = None
-
-    def get(self) -> Any:
-        """The number."""
-        value = self.container[self.key]
-        return value if self.place is None else value[self.place]
-
-    def set(self, value: Any) -> None:
-        """Another one in its stead."""
-        if self.place is not None:
-            among = list(self.container[self.key])
-            among[self.place] = value
-            value = type(self.container[self.key])(among)
-        self.container[self.key] = value
+EPOCHS = ("epochs", "steps_per_epoch")
+"""What some schedulers take in place of their product, ``total_steps``."""
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -48,22 +32,25 @@ class Setting:
 
     name: str
     node: ast.expr
-    held: tuple[Held, ...]
+    held: tuple[Holder, ...]
 
     def is_everywhere(self, value: float) -> bool:
         """Whether the copies have a number at all of these places."""
         return bool(self.held) and all(one.get() == value for one in self.held)
 
 
-def settings_of_optimizer(optimizer: Optimizer, event: Event, schedulers: Sequence[Any]) -> Iterator[Setting]:
+def settings_of_optimizer(
+    optimizer: Optimizer, event: Event, schedulers: Sequence[Any], constructed: Sequence[Arguments | None] = ()
+) -> Iterator[Setting]:
     """The settings of an optimizer's groups.
 
-    A rate is in the schedulers as well, which multiply it.
+    A rate is in the schedulers as well, which multiply it, or replace it.
 
     Args:
         optimizer: a copy of the script's.
         event: that tells of it.
         schedulers: copies.
+        constructed: what each of these was constructed with behind its optimizer.
     """
     found = _call(type(optimizer), event)
     if found is None:
@@ -76,24 +63,52 @@ def settings_of_optimizer(optimizer: Optimizer, event: Event, schedulers: Sequen
         return
     for name, node in arguments.items():
         places = [number for number in range(len(groups)) if own is None or name not in own[number]]
+        if name == "lr" and len(places) == len(groups) and _is_replaced(optimizer) and len(schedulers) == 1:
+            for given in filter(None, constructed):
+                yield Setting(name, node, (HeldByConstruction(schedulers[0], _bound(schedulers[0], given), None),))
+            continue
         yield from _settings(name, node, [groups[number] for number in places], schedulers, places)
-    for number, given in enumerate(own or ()):
-        for name, node in given.items():
+    for number, of_group in enumerate(own or ()):
+        for name, node in of_group.items():
             yield from _settings(name, node, [groups[number]], schedulers, [number])
 
 
-def settings_of_scheduler(scheduler: Any, event: Event) -> Iterator[Setting]:
-    """The settings of a scheduler that it holds under their own names.
+def settings_of_scheduler(scheduler: Any, event: Event, arguments: Arguments | None = None) -> Iterator[Setting]:
+    """The settings of a scheduler.
 
     Args:
         scheduler: a copy of the script's.
         event: that tells of it.
+        arguments: what it was constructed with behind its optimizer: with another number it is constructed once more,
+            but for one that is made of others. Without them it is a number that it holds under its own name.
     """
     found = _call(type(scheduler), event)
-    for name, node in _arguments(type(scheduler), found[1]) if found is not None else ():
+    nodes = dict(_arguments(type(scheduler), found[1])) if found is not None else {}
+    given = _bound(scheduler, arguments) if arguments is not None else {}
+    if nodes.keys() >= {*EPOCHS} and given.keys() >= {*EPOCHS}:
+        epochs, steps = (nodes.pop(name) for name in EPOCHS)
+        nodes["total_steps"] = ast.copy_location(ast.BinOp(epochs, ast.Mult(), steps), epochs)
+        given["total_steps"] = math.prod(given.pop(name) for name in EPOCHS)
+    for name, node in nodes.items():
         held = next((key for key in (name, f"_{name}") if key in vars(scheduler)), None)
-        if held is not None:
+        if name in given and name != "optimizer" and not hasattr(scheduler, "_schedulers"):
+            yield Setting(name, node, (HeldByConstruction(scheduler, given, name),))
+        elif held is not None:
             yield from _settings(name, node, [vars(scheduler)], (), [], held)
+
+
+def _is_replaced(optimizer: Optimizer) -> bool:
+    """Whether a scheduler begins with other rates than the optimizer was given."""
+    return all(
+        group.get("initial_lr", optimizer.defaults["lr"]) != optimizer.defaults["lr"]
+        for group in optimizer.param_groups
+    )
+
+
+def _bound(scheduler: Any, arguments: Arguments) -> dict[str, Any]:
+    """What a scheduler was constructed with, by name."""
+    bound = inspect.signature(type(scheduler)).bind(scheduler.optimizer, *arguments[0], **arguments[1])
+    return dict(bound.arguments)
 
 
 def _settings(
@@ -112,8 +127,9 @@ def _settings(
         for number, element in enumerate(node.elts):
             yield Setting(name, element, tuple(Held(one, key, number) for one in several))
         return
-    held = [Held(one, key) for one in containers]
+    held: list[Holder] = [Held(one, key) for one in containers]
     if name == "lr":
+        held = [RateOfGroup(one) for one in containers]
         held += [Held(one, "initial_lr") for one in containers if "initial_lr" in one]
         held += [Held(one.base_lrs, number) for one in schedulers if hasattr(one, "base_lrs") for number in places]
     yield Setting(name, node, tuple(held))

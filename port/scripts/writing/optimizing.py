@@ -53,10 +53,10 @@ def schedulers_of(observation: Observation, copies: Copies) -> list[Any]:
     return found
 
 
-def scheduler_events(observation: Observation, copies: Copies) -> list[tuple[Any, Event]]:
-    """The copies of all schedulers, those within others too, each with the event that tells of it."""
+def scheduler_events(observation: Observation, copies: Copies) -> list[tuple[Any, Event, Any]]:
+    """The copies of all schedulers, those within others too, each with the event that tells of it and its arguments."""
     told = {event["name"]: event for event in observation.schedulers}
-    return [(one, told[name]) for name, one in copies.schedulers.items() if name in told]
+    return [(one, told[name], copies.given.get(name)) for name, one in copies.schedulers.items() if name in told]
 
 
 def stepped(events: Sequence[Event]) -> list[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from string import Template
 
 from port.scripts.wording import place_of
 from port.scripts.writing.averaging import WeightAverage
 from port.scripts.writing.free_numbers import FreeNumber
+from port.scripts.writing.option_expressions import OptionExpression
 from port.scripts.writing.plateau import options_of
 
 MODULE = Template('''\
@@ -126,6 +128,7 @@ class StepFacts:
         made: the original's line.
         takes_rate: whether each update is given its learning rate.
         numbers: of the optimizer that the script's options give: ``optax`` has their names in their places.
+        covered: all expressions that they stand for, each with its file.
         average: of the weights, which an update brings up to date.
         drops: whether the model draws dropout: a key may then be given, from which all of it is drawn.
         draws_in_evaluation: whether it draws in evaluation, too.
@@ -143,6 +146,7 @@ class StepFacts:
     made: str
     takes_rate: bool = False
     numbers: Sequence[FreeNumber] = ()
+    covered: Sequence[tuple[Path, OptionExpression]] = ()
     drops: bool = False
     draws_in_evaluation: bool = False
     states: Sequence[str] = ()

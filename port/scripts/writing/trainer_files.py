@@ -37,7 +37,12 @@ def facts_of(
     """
     loaders = _loaders_named(loop)
     numbers = [one for one in step.numbers if one.file == loop.file and one.expression.loaders <= loaders.keys()]
-    loop.covered = {place for one in numbers for place in one.expression.places}
+    loop.covered = {
+        place
+        for file, expression in step.covered
+        if file == loop.file and expression.loaders <= loaders.keys()
+        for place in expression.places
+    }
     written_for = values_kept(loop, observation)
     return TrainerFacts(
         script=step.script,

@@ -168,10 +168,10 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
         **clipping.options,
     )
     write = partial(write, **steps_needed(write, copies.planned, len(updates[0]), per_epoch))
-    free = FreeNumbers((), write())
+    free = FreeNumbers((), (), write())
     event = optimizer_event(observation)
     if event is not None and not rates:
-        events = [(optimizer, event), *scheduler_events(observation, copies)]
+        events = [(optimizer, event, None), *scheduler_events(observation, copies)]
         free = free_numbers(observation, optimizer, schedulers, events, write, {*source.inputs, *PARAMETERS})
     facts = StepFacts(
         script,
@@ -181,6 +181,7 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
         *optimizer_words(observation),
         takes_rate=bool(rates),
         numbers=free.numbers,
+        covered=free.covered,
         drops=bool(translation.draws.get(True, ())) or drops_within_layers(module),
         states=source.states,
         draws_in_evaluation=bool(translation.draws.get(False, ())),

@@ -17,13 +17,19 @@ GIVEN = {"lr": 0.1, "decay": 0.02, "epochs": 3, "beta": 0.8, "warm": 2}
 LOADERS = [{"name": "loader", "batches": 14}]
 
 
-def found(folder: Path, lines: str, given: dict[str, Any] | None = None) -> FreeNumbers:
-    """Of a script that makes an optimizer, and schedulers after it, each in a line of its own."""
+def found(folder: Path, lines: str, **constructed: Any) -> FreeNumbers:
+    """Of a script that makes an optimizer, and schedulers after it, each in a line of its own.
+
+    Args:
+        folder: for the script.
+        lines: of it.
+        constructed: what is known of what its last scheduler was constructed with.
+    """
     file = folder / "train.py"
     file.write_text(lines)
     made: dict[str, Any] = {
         "torch": torch,
-        "args": type("Options", (), {**GIVEN, **(given or {})}),
+        "args": type("Options", (), GIVEN),
         "loader": range(14),
         "model": torch.nn.Linear(3, 2),
         "lr_scheduler": lr_scheduler,
@@ -33,10 +39,16 @@ def found(folder: Path, lines: str, given: dict[str, Any] | None = None) -> Free
     for number, line in enumerate(lines.splitlines(), start=1):
         thing = made.get(line.partition(" = ")[0])
         if isinstance(thing, torch.optim.Optimizer | lr_scheduler.LRScheduler):
-            events.append((thing, {"constructed": {"where": {"file": str(file), "line": number}}}))
-    schedulers = [one for one, _ in events if isinstance(one, lr_scheduler.LRScheduler)]
+            events.append(
+                (
+                    thing,
+                    {"constructed": {"where": {"file": str(file), "line": number}}},
+                    ((), constructed) if constructed else None,
+                )
+            )
+    schedulers = [one for one, *_ in events if isinstance(one, lr_scheduler.LRScheduler)]
     within = {id(inner) for one in schedulers for inner in getattr(one, "_schedulers", ())}
-    options = [{"name": name, "given": value} for name, value in {**GIVEN, **(given or {})}.items()]
+    options = [{"name": name, "given": value} for name, value in GIVEN.items()]
     return free_numbers(
         Observation({}, options=options, loaders=LOADERS),
         made["optimizer"],
@@ -88,6 +100,29 @@ schedule = lr_scheduler.SequentialLR(optimizer, [first, second], milestones=[arg
     assert numbers.optax.count("2") == 0, "no number of the options is left"
 
 
+def test_a_schedule_that_computes_from_its_arguments(tmp_path: Path) -> None:
+    lines = """\
+optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+schedule = lr_scheduler.OneCycleLR(optimizer, max_lr=args.lr, epochs=args.epochs, steps_per_epoch=len(loader))
+"""
+    numbers = found(tmp_path, lines, max_lr=0.1, epochs=3, steps_per_epoch=14)
+    assert said(numbers) == {"max_lr": "args.lr", "total_steps": "args.epochs * len(training)"}
+    assert "one_cycle_lr(max_lr, total_steps=total_steps)" in numbers.optax
+    assert {expression.options for _, expression in numbers.covered} == {frozenset({"lr"}), frozenset({"epochs"})}
+    assert len(numbers.covered) == 3, "the optimizer's own rate is covered too: nothing depends on it"
+    once_more = found(tmp_path, lines, max_lr=0.1, epochs=3, steps_per_epoch=14)
+    assert numbers.optax == once_more.optax
+
+
+def test_a_rate_that_warms_up_is_the_options(tmp_path: Path) -> None:
+    lines = """\
+optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+schedule = lr_scheduler.LinearLR(optimizer, start_factor=0.25, total_iters=args.warm)
+"""
+    numbers = found(tmp_path, lines)
+    assert said(numbers) == {"lr": "args.lr", "total_iters": "args.warm"}
+
+
 def test_groups_with_settings_of_their_own(tmp_path: Path) -> None:
     lines = """\
 groups = [{"params": [model.weight], "weight_decay": args.decay, "lr": args.lr}, {"params": [model.bias]}]
@@ -106,7 +141,7 @@ optimizer = torch.optim.AdamW(groups, lr=args.lr * 10, weight_decay=0.02)
     def write() -> str:
         return "\n".join(f"{group['lr']!r}, {group['weight_decay']!r}" for group in optimizer.param_groups)
 
-    numbers = free_numbers(Observation({}, options=options), optimizer, [], [(optimizer, event)], write)
+    numbers = free_numbers(Observation({}, options=options), optimizer, [], [(optimizer, event, None)], write)
     assert numbers.optax == "lr2, weight_decay\nlr, 0.02"
     assert said(numbers) == {"lr": "args.lr * 10", "weight_decay": "args.decay", "lr2": "args.lr"}
 
@@ -135,7 +170,7 @@ def test_a_number_that_something_else_depends_on_keeps_its_value(tmp_path: Path)
         rate = optimizer.param_groups[0]["lr"]
         return f"optimizer = sgd({rate!r}, floor={rate / 10!r})"
 
-    assert free_numbers(seen, optimizer, [], [(optimizer, event)], write).numbers == ()
+    assert free_numbers(seen, optimizer, [], [(optimizer, event, None)], write).numbers == ()
 
 
 def test_copies_hold_what_they_held(tmp_path: Path) -> None:

@@ -72,3 +72,16 @@ def test_epochs_and_when_it_evaluates(source: str, tmp_path: Path) -> None:
 def test_another_loop_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="goes through the epochs otherwise than by"):
         read(WHILE, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_free"),
+    [
+        ("torch.save(model, args.out)", True),
+        ("if args.out:\n            torch.save(model, 'x')", True),
+        ("if args.out:\n            model.reset()", False),
+    ],
+)
+def test_an_option_of_what_is_only_saved_is_free(lines: str, is_free: bool, tmp_path: Path) -> None:
+    source = GUARDED.replace("        test()\n", f"        test()\n        {lines}\n")
+    assert read(source, tmp_path).is_free("out") == is_free

@@ -1,0 +1,190 @@
+"""An evaluation's statements, with measured numbers for what torch computes, and without what is idle then."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from port.errors import UsageError
+from port.scripts.events import Event
+from port.scripts.wording import place_of
+from port.scripts.writing.evaluated_numbers import TakenNumber
+from port.scripts.writing.taken_statements import called_name, names_loaded, names_set
+
+MODES = ("eval", "train", "requires_grad_")
+GUARDS = ("no_grad", "inference_mode", "set_grad_enabled", "autocast")
+
+
+def without_guards(block: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """A block with what is under ``with torch.no_grad():`` in its place; without its docstring."""
+    found: list[ast.stmt] = []
+    for one in block:
+        match one:
+            case ast.With(items, body) if all(
+                isinstance(item.context_expr, ast.Call) and called_name(item.context_expr) in GUARDS for item in items
+            ):
+                found += without_guards(body)
+            case ast.Expr(ast.Constant(str())):
+                pass
+            case _:
+                found.append(one)
+    return found
+
+
+def batch_of(loop: ast.For, begun: Event) -> tuple[ast.expr, str]:
+    """What holds the batch, and the name of the loader."""
+    iterated, target = loop.iter, loop.target
+    while isinstance(iterated, ast.Call) and called_name(iterated) in ("enumerate", "tqdm", "track"):
+        if called_name(iterated) == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+            target = target.elts[1]
+        iterated = iterated.args[0]
+    if not isinstance(iterated, ast.Name):
+        raise UsageError(f"{place_of(begun)} goes through the evaluation's batches otherwise than by a loader's name")
+    batch = copy.deepcopy(target)
+    for one in ast.walk(batch):
+        if isinstance(one, ast.Name | ast.Tuple | ast.List):
+            one.ctx = ast.Load()
+    return batch, iterated.id
+
+
+def with_numbers(block: Sequence[ast.stmt], taken: Sequence[TakenNumber], begun: Event) -> list[ast.stmt]:
+    """The loop's statements with ``numbers[n].item()`` where the n-th number leaves torch.
+
+    Raises:
+        UsageError: one leaves it elsewhere, or as no number.
+    """
+    found: list[Any] = copy.deepcopy(list(block))
+    for number, one in enumerate(taken):
+        if one.call is None or not isinstance(one.value, bool | int | float) or one.where["file"] != begun["file"]:
+            raise UsageError(f"{place_of(one.where)} takes something out of torch that is no number of the batch's")
+        text = ast.unparse(ast.parse(one.where["text"], mode="eval"))
+        replaced = _Replaced(text, one.where["line"], number)
+        found = [replaced.visit(statement) for statement in found]
+        if replaced.count != 1:
+            raise UsageError(f"{place_of(one.where)} takes a number out of torch, not once for each batch")
+    return found
+
+
+class _Replaced(ast.NodeTransformer):
+    """An expression at a line by a number that was measured."""
+
+    def __init__(self, text: str, line: int, number: int) -> None:
+        self._text, self._line, self._number, self.count = text, line, number, 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """The expression itself, or what is in it."""
+        is_there = isinstance(node, ast.Call) and node.lineno <= self._line <= (node.end_lineno or node.lineno)
+        if is_there and ast.unparse(node) == self._text:
+            self.count += 1
+            return ast.copy_location(ast.parse(f"numbers[{self._number}].item()", mode="eval").body, node)
+        return super().generic_visit(node)
+
+
+def needed_inside(block: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """A loop's statements without the plain assignments that nobody reads, and without moves to a device."""
+    kept = [_OnTheHost().visit(one) for one in block]
+    behind = {name for one in after for name in loaded(one)}
+    while True:
+        left = [one for place, one in enumerate(kept) if not _is_idle(one, [*kept[:place], *kept[place + 1 :]], behind)]
+        if len(left) == len(kept):
+            return left
+        kept = left
+
+
+class _OnTheHost(ast.NodeTransformer):
+    """A batch stays where its loader has it: ``labels.to(device)`` → ``labels``."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """A call of a method that moves a tensor to a device."""
+        match self.generic_visit(node):
+            case ast.Call(ast.Attribute(value, "cuda" | "cpu")):
+                return value
+            case ast.Call(ast.Attribute(value, "to"), [ast.Name() | ast.Constant(str()), *_]):
+                return value
+            case ast.Call(ast.Attribute(value, "to"), [ast.Attribute(ast.Name(name)), *_]) if name != "torch":
+                return value
+        return node
+
+
+def _is_idle(statement: ast.stmt, others: Sequence[ast.stmt], behind: set[str]) -> bool:
+    """Whether nobody reads what a statement sets, and it does nothing else."""
+    match statement:
+        case ast.Assign([target], value) if ast.unparse(target) == ast.unparse(value):
+            return True
+        case ast.Assign() | ast.AnnAssign():
+            return not set(names_set(statement)) & behind.union(*(loaded(one) for one in others))
+        case ast.If(_, body, orelse):
+            return all(_is_idle(one, others, behind) for one in [*body, *orelse])
+    return switches(statement) or isinstance(statement, ast.Pass)
+
+
+def set_first(loop: ast.For) -> set[str]:
+    """Names that a loop gives before it reads them: what it goes through, and what plain assignments set."""
+    found, read = targets(loop.target), set[str]()
+    for one in loop.body:
+        read |= loaded(one) - found
+        if isinstance(one, ast.Assign | ast.AnnAssign):
+            found |= set(names_set(one)) - read
+    return found
+
+
+def needed_before(block: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
+    """The statements of a block that give names which are needed behind it; the last that gives one is enough."""
+    found = []
+    for one in reversed(block):
+        sets = set(names_set(one))
+        if sets & needed and not switches(one):
+            found.append(one)
+            needed = (needed - sets if isinstance(one, ast.Assign | ast.AnnAssign) else needed) | loaded(one)
+    return found[::-1]
+
+
+def switches(statement: ast.stmt) -> bool:
+    """``model.eval()``"""
+    match statement:
+        case ast.Expr(ast.Call(ast.Attribute(attr=name))):
+            return name in MODES
+    return False
+
+
+def targets(statement: ast.stmt | ast.expr) -> set[str]:
+    return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def loaded(node: ast.stmt) -> set[str]:
+    """The names that a statement reads; also those that it returns."""
+    return names_loaded(ast.fix_missing_locations(_Unreturned().visit(copy.deepcopy(node))))
+
+
+class _Unreturned(ast.NodeTransformer):
+    """A return outside of a function is no statement that compiles: what is returned stands by itself."""
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        """``return x`` → ``x``"""
+        return ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
+
+
+def number_names(block: Sequence[ast.stmt], count: int) -> tuple[str, ...]:
+    """What the script calls the sum of each number."""
+    found: dict[int, str] = {}
+    for statement in block:
+        for one in ast.walk(statement):
+            match one:
+                case ast.AugAssign(ast.Name(name), _, value) | ast.Assign([ast.Name(name)], value):
+                    found |= {place: name for place in _places(value) if name not in found.values()}
+    taken = {"loss", "step", "duration", "seconds", "kind"}
+    return tuple(
+        found[place] if found.get(place, "loss") not in taken else f"number_{place + 1}" for place in range(count)
+    )
+
+
+def _places(value: ast.expr) -> list[int]:
+    """Which numbers are in an expression."""
+    found = []
+    for one in ast.walk(value):
+        match one:
+            case ast.Subscript(ast.Name("numbers"), ast.Constant(int() as place)):
+                found.append(place)
+    return found
