@@ -19,12 +19,15 @@ from port.errors import UnknownChoice, UsageError
 from port.lessons import (
     Lesson,
     SourceText,
+    account_in,
     align,
     find_lesson,
+    is_written_folder,
     lessons,
     print_alignment,
     print_lessons,
     read_source,
+    read_written_folder,
     whole_width,
 )
 from port.lessons.visible import visible
@@ -71,6 +74,8 @@ def main(arguments: Sequence[str]) -> int:
     if not given.what:
         print_lessons(lessons(), Console())
         return 0
+    if (account := _account(given.what)) is not None:
+        print(account, end="\n\n")
     alignment = align(*_sources(given.what))
     # In a file or a pipe the columns are as wide as the lines, unless a width is given.
     print_alignment(alignment, Console() if _has_width() else Console(width=whole_width(alignment)))
@@ -94,6 +99,13 @@ def _sources(what: tuple[str, ...]) -> tuple[SourceText, SourceText]:
     return _lesson(*what).sources() if len(what) == 1 else _files(*what)
 
 
+def _account(what: tuple[str, ...]) -> str | None:
+    """What the PyTorch file does, line by line, where the other is a folder that `port script` wrote."""
+    if len(what) == 1:
+        return _lesson(*what).account()
+    return account_in(Path(what[1])) if is_written_folder(Path(what[1])) else None
+
+
 def _lesson(name: str) -> Lesson:
     try:
         return find_lesson(name)
@@ -107,7 +119,8 @@ def _files(torch: str, jax: str) -> tuple[SourceText, SourceText]:
     for path in (torch, jax):
         if not exists(path) and path in (lesson.name for lesson in lessons()):
             raise UsageError(f"{path!r} is a lesson, and no file here; port diff takes a lesson alone, or two files")
-    return read_source(Path(torch)), read_source(Path(jax))
+    read = read_written_folder if is_written_folder(Path(jax)) else read_source
+    return read_source(Path(torch)), read(Path(jax))
 
 
 def _print_table(*, tutorials: bool) -> None:
@@ -124,7 +137,7 @@ def _write_site(what: tuple[str, ...], folder: Path) -> None:
     from port.report.site import reading_of_files, reading_of_lesson, write_site
 
     if len(what) == 2:
-        readings = [reading_of_files(*_files(*what))]
+        readings = [reading_of_files(*_files(*what), account=_account(what))]
     else:
         readings = [reading_of_lesson(lesson) for lesson in ([_lesson(*what)] if what else lessons())]
     first = visible(str(write_site(readings, folder)), sys.stdout.encoding)

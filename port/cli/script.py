@@ -16,9 +16,10 @@ from port.errors import ScriptFailed, UsageError
 from port.judging import Status
 from port.scripts import Script, observe
 from port.scripts.observing_process import check_free
-from port.scripts.terminal import WIDTH, print_observation, print_written
+from port.scripts.terminal import WIDTH, print_observation
 from port.scripts.torchrun import MODULES
 from port.scripts.writing_process import ACCOUNT, write_script
+from port.scripts.written_terminal import print_written
 from port.training import terminate_on_signal
 
 

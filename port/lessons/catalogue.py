@@ -11,6 +11,7 @@ from pathlib import Path
 
 from port.errors import UnknownChoice, UsageError
 from port.lessons.source import SourceText, read_source
+from port.lessons.written_folder import account_in, is_written_folder, read_written_folder
 
 # One builds on another. A lesson that is not named here comes behind them.
 READING_ORDER = (
@@ -25,6 +26,7 @@ READING_ORDER = (
     "checkpoint",
     "mixed_precision",
     "script",
+    "whole_script",
     "own",
     "replicas",
     "processes",
@@ -33,7 +35,7 @@ READING_ORDER = (
 
 @dataclass(frozen=True)
 class Lesson:
-    """A file in PyTorch, and its twin in JAX."""
+    """A file in PyTorch, and its twin in JAX: a file, or the folder that `port script` wrote of it."""
 
     name: str
     torch: Path
@@ -42,8 +44,15 @@ class Lesson:
     def sources(self) -> tuple[SourceText, SourceText]:
         """Both files, named from the folder that holds the lessons."""
         root = self.torch.parents[2]
-        torch, jax = (read_source(path, path.relative_to(root).as_posix()) for path in (self.torch, self.jax))
-        return torch, jax
+        read = read_written_folder if self.jax.is_dir() else read_source
+        return (
+            read_source(self.torch, self.torch.relative_to(root).as_posix()),
+            read(self.jax, self.jax.relative_to(root).as_posix()),
+        )
+
+    def account(self) -> str | None:
+        """What the PyTorch file does, line by line, where `port script` has watched it."""
+        return account_in(self.jax) if self.jax.is_dir() else None
 
     def about(self) -> str:
         """The first sentence of the PyTorch file's docstring."""
@@ -61,11 +70,9 @@ class Lesson:
 def lessons(folder: Path | None = None) -> list[Lesson]:
     """All lessons of a folder, in reading order; of ``side_by_side`` if none is given, which is not imported."""
     folder = folder or _side_by_side()
-    found = [
-        Lesson(path.stem, path, folder / "jax" / path.name)
-        for path in sorted((folder / "pytorch").glob("*.py"))
-        if not path.name.startswith("_") and (folder / "jax" / path.name).is_file()
-    ]
+    files = [path for path in sorted((folder / "pytorch").glob("*.py")) if not path.name.startswith("_")]
+    twins = [(path, folder / "jax" / name) for path in files for name in (path.name, path.stem)]
+    found = [Lesson(path.stem, path, twin) for path, twin in twins if twin.is_file() or is_written_folder(twin)]
     places = {name: place for place, name in enumerate(READING_ORDER)}
     return sorted(found, key=lambda lesson: places.get(lesson.name, len(places)))
 

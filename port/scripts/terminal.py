@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from port.judging import Status
 from port.lessons.visible import visible
 from port.scripts.account import ExecutedLine, fullest, rows_of, short_place, step_rows
 from port.scripts.observation import Observation
@@ -24,7 +23,6 @@ from port.scripts.summary import (
     remarks,
     seed_lines,
 )
-from port.scripts.writing_process import WrittenUpdate
 
 WIDTH = 160
 """Columns in a file or a pipe."""
@@ -33,39 +31,6 @@ WIDTH = 160
 def print_observation(observation: Observation, console: Console) -> None:
     """The whole account."""
     _Account(observation, console).print()
-
-
-def print_written(written: WrittenUpdate, folder: Path, console: Console) -> None:
-    """What came of writing a script's update in JAX."""
-    command = " ".join(written.observation.script["command"])
-    if written.status is None:
-        console.print(Text(f"{command}: its update is not written in JAX yet", "bold"), soft_wrap=True)
-        for reason in written.reasons:
-            console.print(Text(f"  {visible(reason, console.encoding)}"), soft_wrap=True)
-        console.print(f"\n[dim]what was seen of it:[/] {folder / 'observed'}", soft_wrap=True)
-        return
-    console.print(Text(f"{command}: its update in JAX is {folder / 'train_step.py'}", "bold"), soft_wrap=True)
-    table = Table.grid(padding=(0, 2))
-    table.add_row("", Text("PyTorch", "dim"), Text("JAX", "dim"))
-    for number, (ours, theirs) in enumerate(written.losses):
-        table.add_row(f"loss of update {number}", f"{ours:.12g}", f"{theirs:.12g}")
-    console.print(table)
-    if written.status is Status.CANNOT_JUDGE:
-        console.print(Text(f"{written.status}: {written.why}", "yellow"), soft_wrap=True)
-    else:
-        colour = "green" if written.status is Status.AGREE else "bold red"
-        said = f": losses by {written.loss:.1e}, weights by {written.weights:.1e}, in float64, {written.draws}"
-        console.print(Text.assemble((str(written.status), colour), said), soft_wrap=True)
-    judged = f"; and to be judged beside {command}: port train --torch-script … --jax-script {folder / 'train.py'}"
-    said = f"to be run: python {folder / 'train.py'}{judged}"
-    if written.no_trainer:
-        said = f"no train.py: {written.no_trainer}"
-    console.print(Text(f"\n{visible(said, console.encoding)}", "yellow" if written.no_trainer else ""), soft_wrap=True)
-    if written.remarks:
-        console.print(Text("\nnot taken over, or otherwise than in the original", "bold"))
-        for remark in written.remarks:
-            console.print(Text(f"  {visible(remark, console.encoding)}"), soft_wrap=True)
-    console.print(f"\n[dim]how to use it:[/] {folder / 'README.md'}", soft_wrap=True)
 
 
 class _Account:

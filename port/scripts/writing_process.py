@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from port.judging import Status
 from port.scripts.observation import Observation
 from port.scripts.observing_process import Script, observe, put_account
+from port.scripts.terminal import WIDTH, print_observation
 from port.scripts.wording import place_of
 from port.training import check_has_packages
 
@@ -101,10 +104,14 @@ def write_script(
     def put(observation: Observation, work: Path, beside: Path) -> None:
         (beside / ACCOUNT).mkdir()
         put_account(observation, work, beside / ACCOUNT)
+        with (beside / ACCOUNT / "account.txt").open("w", encoding="utf-8") as file:
+            print_observation(observation, Console(file=file, width=WIDTH))
         written = _read(observation, work / "written.json")
         if written.status is not None:
             shutil.copytree(work / "written", beside, dirs_exist_ok=True)
-        (beside / "README.md").write_text(readme(written, folder), "utf-8")
+        (beside / "README.md").write_text(
+            readme(written, folder, evaluates=(beside / "evaluation.py").is_file()), "utf-8"
+        )
         found.append(written)
 
     wishes = (STANDALONE,) if standalone else ()
@@ -112,12 +119,13 @@ def write_script(
     return found[0]
 
 
-def readme(written: WrittenUpdate, folder: Path) -> str:
+def readme(written: WrittenUpdate, folder: Path, *, evaluates: bool = False) -> str:
     """What is there, how to run it, what is proved, and what is left to write.
 
     Args:
         written: what came of it.
         folder: where it goes.
+        evaluates: whether the original's evaluation is there in its own lines.
     """
     command = " ".join(["python", *written.observation.script["command"]])
     lines = [f"# `{command}` in JAX", ""]
@@ -128,7 +136,7 @@ def readme(written: WrittenUpdate, folder: Path) -> str:
         lines += [
             *_how_to_run(written, folder),
             "",
-            *_files(written),
+            *_files(written, evaluates=evaluates),
             "",
             "train_step is one update, from a batch to the new weights, with the original's model, loss, clipping,",
             "optimizer and schedule. In a loop of your own, in this folder:",
@@ -187,13 +195,14 @@ def _judged(script: dict[str, Any], folder: Path) -> str:
     return f"port train --torch-script {original} --jax-script {os.path.relpath(folder / 'train.py')} --steps 200"
 
 
-def _files(written: WrittenUpdate) -> list[str]:
+def _files(written: WrittenUpdate, *, evaluates: bool) -> list[str]:
     trainer = [
         "- `train.py`: the loop over epochs, the evaluation, checkpoints, the record",
         "- `original.py`: the original's options and data, in its own lines",
     ]
     return [
         *([] if written.no_trainer else trainer),
+        *(["- `evaluation.py`: the original's evaluation, in its own lines"] if evaluates else []),
         *(TURNS if written.turns else ONE),
         "- `torch_loss.py`: that path in PyTorch, from which it is translated",
     ]

@@ -15,7 +15,9 @@ from port.lessons import READING_ORDER, find_lesson
 from port.lessons.outline import CELL
 
 # Those whose tests run them elsewhere, and the one that only `port train` runs.
-ELSEWHERE = {"basics", "mixed_precision", "parallel", "accumulate", "linear_regression", "train", "script"}
+ELSEWHERE = {
+    *("basics", "mixed_precision", "parallel", "accumulate", "linear_regression", "train", "script", "whole_script"),
+}
 HERE = [name for name in READING_ORDER if name not in ELSEWHERE]
 # What the two sides may say otherwise: the layout of images, the names of dtypes, and whom they miss.
 LAYOUTS = {"(4, 1, 8, 8) torch.uint8": "(4, 8, 8, 1) uint8"}
@@ -54,7 +56,7 @@ def test_a_difference_would_be_seen(capsys, monkeypatch):
     assert printed("pytorch", "optimizer", capsys) != printed("jax", "optimizer", capsys)
 
 
-@pytest.mark.parametrize("name", READING_ORDER)
+@pytest.mark.parametrize("name", [name for name in READING_ORDER if name != "whole_script"])
 def test_each_says_how_to_run_it_and_has_cells(name):
     for side, source in zip(("pytorch", "jax"), find_lesson(name).sources(), strict=True):
         text = "\n".join(source.lines)
@@ -67,7 +69,7 @@ def test_each_says_how_to_run_it_and_has_cells(name):
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("side", ["pytorch", "jax"])
-@pytest.mark.parametrize("name", [name for name in READING_ORDER if name != "script"])
+@pytest.mark.parametrize("name", [name for name in READING_ORDER if name not in ("script", "whole_script")])
 def test_each_runs_as_a_program(name, side, tmp_path):
     command = [sys.executable, "-m", f"side_by_side.{side}.{name}"]
     options = ["--steps", "20", "--out", "run"] if name == "train" else []

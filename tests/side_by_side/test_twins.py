@@ -21,7 +21,9 @@ from port.weights import arrays_of, load
 from side_by_side.config import Config
 
 ROOT = Path(torch_model.__file__).parents[1]
-FILES = sorted(path.name for path in (ROOT / "pytorch").glob("*.py"))
+WRITTEN = {"whole_script.py"}
+"""Its twin is a folder, which `port script` writes: `test_whole_script`."""
+FILES = sorted(path.name for path in (ROOT / "pytorch").glob("*.py") if path.name not in WRITTEN)
 # What one side alone needs: PyTorch keeps its state inside the model and the optimizer, and has one form of data
 # parallelism, a process a replica; JAX has three, of devices that may be one process's.
 ONLY_IN_JAX = {

@@ -62,6 +62,7 @@ class Reading:
         alignment: both sources.
         path: the page, from the site's folder.
         is_lesson: whether it is one of the tour's, of which more can be said than of any two files.
+        account: what the left one does, line by line, where `port script` has watched it.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Reading:
     alignment: Alignment
     path: str
     is_lesson: bool = True
+    account: str | None = None
 
     @property
     def sources(self) -> tuple[SourceText, SourceText]:
@@ -79,6 +81,11 @@ class Reading:
     def files(self) -> tuple[str, str]:
         """Their names."""
         return visible(self.alignment.left.name), visible(self.alignment.right.name)
+
+    @property
+    def shown_account(self) -> str:
+        """The account, for the page."""
+        return "\n".join(visible(line) for line in (self.account or "").splitlines())
 
     @property
     def remarks(self) -> list[str]:
@@ -121,14 +128,17 @@ class Reading:
 
 def reading_of_lesson(lesson: Lesson) -> Reading:
     """A lesson's page."""
-    return Reading(lesson.name, lesson.about(), align(*lesson.sources()), f"lessons/{_slug(lesson.name)}.html")
+    path = f"lessons/{_slug(lesson.name)}.html"
+    return Reading(lesson.name, lesson.about(), align(*lesson.sources()), path, account=lesson.account())
 
 
-def reading_of_files(left: SourceText, right: SourceText) -> Reading:
-    """The page of any two files."""
+def reading_of_files(left: SourceText, right: SourceText, account: str | None = None) -> Reading:
+    """The page of any two files; with the account of the left one, if there is one."""
     names = [visible(PurePath(source.name).name) for source in (left, right)]
     path = f"lessons/{'-'.join(map(_slug, names))}.html"
-    return Reading(" ⇄ ".join(names), "Two files side by side.", align(left, right), path, is_lesson=False)
+    return Reading(
+        " ⇄ ".join(names), "Two files side by side.", align(left, right), path, is_lesson=False, account=account
+    )
 
 
 def _slug(name: str) -> str:

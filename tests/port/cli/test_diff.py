@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from port.cli import main
-from port.lessons import READING_ORDER
+from port.lessons import READING_ORDER, find_lesson
 
 SIDE_BY_SIDE = Path(__file__).parents[3] / "side_by_side"
 
@@ -72,9 +72,17 @@ def test_a_lesson_piped_is_plain_and_whole(name, files, capsys):
     assert main(["diff", name]) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out
-    for side in ("pytorch", "jax"):
-        for line in (SIDE_BY_SIDE / side / f"{name}.py").read_text().splitlines():
+    for source in find_lesson(name).sources():
+        for line in source.lines:
             assert line in out  # in one piece: none of ours is longer than a column
+
+
+def test_a_written_folder_is_read_beside_its_original_under_the_account(capsys):
+    lesson = find_lesson("whole_script")
+    assert main(["diff", str(lesson.torch), str(lesson.jax)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(lesson.account()) and "a step, line by line" in out
+    assert "# %% train_step.py" in out and "return F.cross_entropy" not in out.partition("# %%")[0]
 
 
 def test_two_files(files, capsys):

@@ -51,7 +51,8 @@ def test_definitions_with_a_twin_stand_opposite_it(name, whole, parted):
         f"{name}: {alignment.share_opposite():.1%} of the lines have one opposite; {equal} rows of "
         f"{len(alignment.rows)} are equal; {len(names[0] & names[1])} definitions and titles have twins, all opposite"
     )
-    assert alignment.share_opposite() > 0.3
+    if find_lesson(name).jax.is_file():  # what `port script` writes has four times as many lines as its original
+        assert alignment.share_opposite() > 0.3
     assert alignment.remarks == ()
 
 

@@ -1,0 +1,137 @@
+"""Trains what whole_script.py trains, in JAX: its options, its data, its loop.
+
+    python train_jax/train.py
+    python train_jax/train.py --resume
+
+Options that train_step.py was written for (WRITTEN_FOR) keep their values: `port script` writes it for others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import nullcontext
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import torch
+from evaluation import evaluate, numbers_of
+from flax import nnx
+from original import data, options
+from train_step import State, create, load, train_step
+
+WRITTEN_FOR: dict[str, Any] = {}
+CHECKPOINTS = Path(__file__).with_name("checkpoints")
+
+
+def arguments() -> argparse.Namespace:
+    """The options of whole_script.py, and those of this file.
+
+    Raises:
+        SystemExit: one has another value than train_step.py was written for.
+    """
+    parser = options()
+    own = parser.add_argument_group("in JAX")
+    own.add_argument("--checkpoints", dest="jax_checkpoints", type=Path, default=CHECKPOINTS, metavar="FOLDER")
+    own.add_argument("--resume", dest="jax_resume", action="store_true", help="go on from the last checkpoint")
+    own.add_argument("--record", dest="jax_record", type=Path, metavar="FILE", help="each update's loss goes there")
+    own.add_argument("--updates", dest="jax_updates", type=int, metavar="N", help="of a recorded run: it ends there")
+    own.add_argument("--float64", dest="jax_float64", action="store_true", help="weights and inputs in float64")
+    args = parser.parse_args()
+    for name, value in WRITTEN_FOR.items():
+        if getattr(args, name) != value:
+            parser.error(
+                f"{name} is {getattr(args, name)!r}, and train_step.py was written for {value!r}: for another, "
+                "port script whole_script.py -- with it"
+            )
+    return args
+
+
+def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:
+    """A batch as train_step takes it, channels last."""
+    given = (
+        np.asarray(batch[0]).transpose(0, 2, 3, 1),
+        np.asarray(batch[1]),
+    )
+    return tuple(one.astype(dtype) if np.issubdtype(one.dtype, np.floating) else one for one in given)
+
+
+def measured(graphdef: Any, state: State, dtype: Any, batch: Any) -> tuple[jax.Array, ...]:
+    """The numbers that the evaluation takes of a batch."""
+    return numbers_of(graphdef, state, *arrays(batch, dtype))
+
+
+def main() -> None:
+    """Train, from the original's first weights or from a checkpoint."""
+    args = arguments()
+    jax.config.update("jax_enable_x64", args.jax_float64)
+    dtype = "float64" if args.jax_float64 else "float32"
+    loaders, epochs = data(args)
+    training = loaders["training"]
+    run = recorded_run(args)
+    model = load(param_dtype=dtype)
+    if run:
+        run.begin(model)
+    graphdef, state = create(model)
+    hyperparameters = {"lr": args.lr, "weight_decay": args.weight_decay, "T_max": args.epochs * len(training)}
+    step, done = 0, -1
+    keeper = ocp.CheckpointManager(args.jax_checkpoints.resolve(), options=ocp.CheckpointManagerOptions(max_to_keep=1))
+    if args.jax_resume:
+        if keeper.latest_step() is None:
+            sys.exit(f"there is no checkpoint in {args.jax_checkpoints} to go on from")
+        kept = keeper.restore(keeper.latest_step(), args=ocp.args.StandardRestore(snapshot(state, 0)))
+        state, step, done = kept["state"], int(kept["step"]), keeper.latest_step()
+        torch.set_rng_state(torch.from_numpy(np.array(kept["order"])))
+    elif keeper.latest_step() is not None:
+        sys.exit(f"there are checkpoints in {args.jax_checkpoints}: --resume goes on from them; or name another folder")
+    with run.recording(step) if run else nullcontext(), keeper:
+        for number, epoch in enumerate(epochs):
+            if number <= done:
+                continue
+            batches = run.batches(training, step) if run else training
+            for batch_number, given in enumerate((arrays(batch, dtype) for batch in batches)):
+                state, loss = train_step(
+                    graphdef, state, *given, masks=run.masks(step) if run else None, **hyperparameters
+                )
+                if run:
+                    run.record(step, loss=loss)
+                step += 1
+                if batch_number % 10 == 0:
+                    print(f"epoch {epoch}, batch {batch_number}: loss {float(loss):.6f}", flush=True)
+            if run and run.is_over:
+                break
+            held_out, measure = loaders["evaluation"], partial(measured, graphdef, state, dtype)
+            if run:
+                held_out, measure = run.evaluating(held_out, measure, step)
+            evaluate(measure, held_out)
+            if run:
+                run.evaluated(step)
+            if run:
+                run.flush()
+            keeper.save(number, args=ocp.args.StandardSave(snapshot(state, step)))
+    if run:
+        run.end(nnx.merge(graphdef, state.params, state.rest))
+
+
+def snapshot(state: State, step: int) -> dict[str, Any]:
+    """What a checkpoint holds; with the generator that shuffles the data."""
+    return {"state": state, "step": step, "order": torch.get_rng_state().numpy()}
+
+
+def recorded_run(args: argparse.Namespace) -> Any:
+    """Under --record: what has the original's data in its order, its dropout, and writes each update down."""
+    if args.jax_record is None:
+        return None
+    # port's own, which nothing else here needs.
+    RecordedRun = import_module("port.scripts.recording.written_run").RecordedRun
+    mapping = Path(__file__).with_name("model.mapping.toml")
+    return RecordedRun(args.jax_record, mapping, steps=args.jax_updates)
+
+
+if __name__ == "__main__":
+    main()
