@@ -147,6 +147,7 @@ def evaluation_file(
     tree = ast.parse(translated.source)
     wanted = _with_what_it_needs(tree, CLASS)
     (cls,) = [one for one in wanted if isinstance(one, ast.ClassDef) and one.name == CLASS]
+    given_models(cls, source.modules)
     models = _models(cls)
     held = {one.attr for one in ast.walk(ast.parse(loss_model)) if isinstance(one, ast.Attribute)}
     layouts = {name: tuple(layouts[0].order) for name, layouts in translated.boundary.layouts.items() if layouts}
@@ -163,7 +164,9 @@ def evaluation_file(
         script=script,
         torch=FILE,
         imports="\n".join(dict.fromkeys(["from __future__ import annotations", *map(ast.unparse, imports), *own])),
-        translated="\n\n\n".join("\n".join(rows[_begin(one) - 1 : one.end_lineno]) for one in wanted),
+        translated="\n\n\n".join(
+            ast.unparse(one) if one is cls else "\n".join(rows[_begin(one) - 1 : one.end_lineno]) for one in wanted
+        ),
         parameters=", ".join(f"{name}: jax.Array" for name in source.inputs),
         name=CLASS,
         modules=", ".join(f"model.{name}" for name in models),
@@ -174,6 +177,24 @@ def evaluation_file(
         where=evaluation.where,
         body="\n".join(f"    {row}" for one in evaluation.statements for row in ast.unparse(one).splitlines()),
     )
+
+
+def given_models(cls: ast.ClassDef, models: Sequence[str]) -> None:
+    """Let a class be given the models that it constructs itself: those that are trained are to be evaluated."""
+    init = next((one for one in cls.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
+    for statement in init.body if init is not None else ():
+        match statement:
+            case ast.Assign([ast.Attribute(ast.Name("self"), name)]) if name in models:
+                statement.value = ast.copy_location(ast.Name(name, ast.Load()), statement.value)
+                if init is not None and name not in _parameters(cls, "__init__"):
+                    init.args.args.append(ast.arg(name, ast.Name("Any", ast.Load())))
+    read = {one.id for one in ast.walk(cls) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+    if init is not None and "options" not in read:
+        init.body = [one for one in init.body if not (isinstance(one, ast.AnnAssign) and _names(one) == "options")]
+
+
+def _names(statement: ast.AnnAssign) -> str:
+    return ast.unparse(statement.target)
 
 
 def _moved(name: str, before: Sequence[int] | None, wanted: Sequence[int] | None) -> str:

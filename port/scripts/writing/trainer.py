@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from port.errors import UsageError
+from port.errors import PortError, UsageError
 from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.observing.graph import Computation
@@ -196,8 +196,11 @@ def _own_evaluation(
         return None, remarks
     try:
         return writer.write(loop, loop.epoch), []
-    except UsageError as error:
-        return None, [*remarks, f"the evaluation is not the script's own lines: {error}"]
+    except PortError as error:
+        why = str(error)
+    except Exception as error:  # the update and the loop are written, and are worth having without it
+        why = f"a fault of port's, please report it: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    return None, [*remarks, f"the evaluation is not the script's own lines: {why}"]
 
 
 def _parts(
