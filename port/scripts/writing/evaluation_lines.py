@@ -153,6 +153,17 @@ def targets(statement: ast.stmt | ast.expr) -> set[str]:
     return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
 
 
+def arguments_of(function: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call) -> dict[str, ast.expr]:
+    """What the parameters of a function are given by a call, or by default."""
+    if isinstance(function, ast.Module):
+        return {}
+    parameters = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    defaults = function.args.defaults
+    given = dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True))
+    given |= dict(zip(parameters, call.args, strict=False))
+    return given | {word.arg: word.value for word in call.keywords if word.arg}
+
+
 def loaded(node: ast.stmt) -> set[str]:
     """The names that a statement reads; also those that it returns."""
     return names_loaded(ast.fix_missing_locations(_Unreturned().visit(copy.deepcopy(node))))

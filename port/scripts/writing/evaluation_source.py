@@ -101,7 +101,7 @@ def evaluated_source(facts: TrainerFacts) -> tuple[str, str]:
     if facts.evaluation is not None:
         evaluated = EVALUATED.substitute(epoch=facts.epoch, key=key, plateau=plateau)
     if facts.own_evaluation is not None:
-        evaluated = OWN_EVALUATED.substitute(evaluate=_own_call(facts.own_evaluation, facts.epoch))
+        evaluated = OWN_EVALUATED.substitute(evaluate=_own_call(facts.own_evaluation, facts))
     if facts.evaluates_if and evaluated:
         evaluated = f"if {facts.evaluates_if}:\n{indent(evaluated, ' ' * 4)}"
     if facts.evaluates_at_end and evaluated:
@@ -111,8 +111,11 @@ def evaluated_source(facts: TrainerFacts) -> tuple[str, str]:
     return evaluated, at_end
 
 
-def _own_call(evaluation: OwnEvaluation, epoch: str) -> str:
+def _own_call(evaluation: OwnEvaluation, facts: TrainerFacts) -> str:
     """The call of the original's evaluation; what it returns is printed under the caller's names."""
+    epoch = facts.epoch
     more = "".join(f", {name}={epoch if what == 'epoch' else what}" for name, what in evaluation.more)
     call = f"evaluate(measure, held_out{more})"
+    if facts.telling is not None and facts.telling.evaluated is not None:
+        return f"{facts.telling.evaluated} = {call}"
     return call if evaluation.shown is None else f'print(f"epoch {{{epoch}}}: {evaluation.shown} {{{call}}}")'

@@ -51,6 +51,7 @@ class EpochLoop:
         others: what else is taken over.
         evaluates_at_end: whether the evaluation stands behind the loop over the epochs, and not in it.
         tells_epoch: whether the sampler of training's loader is told the epoch before each pass.
+        statement: the loop over the epochs; None where there is none.
         covered: where options are read in what train_step is given as numbers.
     """
 
@@ -70,6 +71,7 @@ class EpochLoop:
     others: list[ast.AST] = field(default_factory=list)
     tells_epoch: bool = False
     covered: set[tuple[int, int]] = field(default_factory=set)
+    statement: ast.For | None = None
 
     def see_when_it_evaluates(self, epochs: ast.For | None, training: Event, evaluation: Event | None) -> None:
         """Whether each epoch is evaluated, or some; the evaluation is left out where that cannot be said."""
@@ -153,6 +155,7 @@ def loop_of(
     at_end = loop is not None and evaluated is not None and is_in_scope and is_behind(loop, scope, evaluated)
     found_loop = EpochLoop(file, tree, names, taken, epochs, target, plain_interval(body), jumps, at_end)
     found_loop.see_when_it_evaluates(loop, begun, evaluated)
+    found_loop.statement = loop
     found_loop.tells_epoch = tells_epoch(tree, loop, training, file)
     return found_loop
 

@@ -18,6 +18,7 @@ from port.scripts.events import Event
 from port.scripts.wording import place_of
 from port.scripts.writing.evaluated_numbers import TakenNumber
 from port.scripts.writing.evaluation_lines import (
+    arguments_of,
     batch_of,
     loaded,
     needed_before,
@@ -101,7 +102,7 @@ def own_evaluation(
     free = {name for one in whole for name in loaded(one)} - own - set(vars(builtins)) - {loader, *OURS}
     imports = [one for one in tree.body if _gives(one) & free and _is_plain(one)]
     free -= {name for one in imports for name in _gives(one)}
-    given = _arguments(around, call) if call is not None else {}
+    given = arguments_of(around, call) if call is not None else {}
     said = {name: value.id if isinstance(value := given.get(name), ast.Name) else name for name in free}
     more = tuple((name, known[said[name]]) for name in sorted(free) if said[name] in known)
     constants = [_constant(name, given[name]) for name in sorted(free) if isinstance(given.get(name), ast.Constant)]
@@ -181,17 +182,6 @@ def _is_plain(statement: ast.stmt) -> bool:
     elif isinstance(statement, ast.ImportFrom):
         roots = [(statement.module or "").partition(".")[0]]
     return all(root in sys.stdlib_module_names or root == "numpy" for root in roots)
-
-
-def _arguments(function: ast.Module | _Definition, call: ast.Call) -> dict[str, ast.expr]:
-    """What the parameters of a function are given by a call, or by default."""
-    if isinstance(function, ast.Module):
-        return {}
-    parameters = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
-    defaults = function.args.defaults
-    given = dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True))
-    given |= dict(zip(parameters, call.args, strict=False))
-    return given | {word.arg: word.value for word in call.keywords if word.arg}
 
 
 def _constant(name: str, value: ast.expr) -> ast.stmt:

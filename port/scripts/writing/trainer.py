@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from port.scripts.writing.plateau import check_follows, plateau_step
 from port.scripts.writing.same_data import check_data
 from port.scripts.writing.step_source import StepFacts
 from port.scripts.writing.taken_over import check_names, remarks_of
+from port.scripts.writing.telling import telling_of
 from port.scripts.writing.trainer_files import epoch_of, facts_of, write_checked
 from port.scripts.writing.unwritten import remarks_around
 from port.scripts.writing.whole_data import are_whole, check_whole, whole_data_loop
@@ -154,6 +155,9 @@ def write_trainer(
         steps_plateau=plateau is not None,
         own_evaluation=own,
     )
+    is_plain = not (is_whole or lines is not None or turns is not None or step.microbatches > 1 or facts.ranks > 1)
+    if is_plain:
+        facts = replace(facts, telling=telling_of(loop, observation, facts))
     if plateau is not None:
         each = facts.evaluation is not None and not facts.evaluates_if and not facts.evaluates_at_end
         check_follows(observation, plateau, evaluates=each)
@@ -184,7 +188,7 @@ def write_trainer(
         numbers=evaluation_writer.numbers(own) if own is not None and evaluation_writer is not None else (),
     )
     watched.write(folder)
-    evaluated = own.lines if own is not None else ()
+    evaluated = {*(own.lines if own is not None else ()), *(facts.telling.lines if facts.telling is not None else ())}
     return [*remarks, *remarks_of(loop, facts.written_for, observation, evaluated)]
 
 

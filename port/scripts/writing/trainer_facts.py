@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from port.scripts.writing.own_evaluation import OwnEvaluation
+from port.scripts.writing.own_telling import OwnTelling
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class TrainerFacts:
         every: between two lines about the loss.
         evaluation: the original's line that evaluates; None where there is no evaluation.
         own_evaluation: the original's evaluation in its own lines; None where it is the mean of training's loss.
+        telling: what the original prints while it trains, in its own lines; None where train.py has lines of its own.
         evaluates_if: in which epochs it evaluates, as a condition; empty where in all.
         evaluates_at_end: whether it evaluates once, behind all epochs.
         batches: an epoch's updates, where a schedule counts them.
@@ -61,6 +63,7 @@ class TrainerFacts:
     every: str = "10"
     evaluation: str | None = None
     own_evaluation: OwnEvaluation | None = None
+    telling: OwnTelling | None = None
     evaluates_at_end: bool = False
     evaluates_if: str = ""
     batches: int | None = None

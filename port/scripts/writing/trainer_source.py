@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from string import Template
+from textwrap import indent
 
 from port.scripts.writing.evaluation_source import evaluated_source, evaluation_source
 from port.scripts.writing.loop_lines import part_of_batch
@@ -97,16 +98,14 @@ $schedule    with run.recording(step) if run else nullcontext(), keeper:
             if number <= done:
 $replayed                continue
 $telling_epoch            batches = run.batches(training, step) if run else training
-$first_carried            for batch_number, given in enumerate($updating):
+$first_carried$sums            for batch_number, given in enumerate($updating):
                 state, $result$carried = train_step(graphdef, state, $lr*given$options)
 $total                if run:
                     run.record(step, loss=loss)
 $sampled                step += 1
-                if batch_number % $every == 0:
-$telling                    print(f"epoch {$epoch}, batch {batch_number}: $shown", flush=True)
-            if run and run.is_over:
+$telling            if run and run.is_over:
                 break
-$evaluated$next_rate            if run:
+$told_before$evaluated$told_after$next_rate            if run:
                 run.flush()
             keeper.save(number, args=ocp.args.StandardSave(snapshot(state, step$found)))
 $at_end    if run:
@@ -160,9 +159,15 @@ SHARDING = Template("""\
         return jax.device_put(one, parted if divides else whole)
 
 """)
-TELLING = """\
-                    told = ", ".join(f"{name} {float(one):.6f}" for name, one in losses.items())
-"""
+TELLING = Template("""\
+if batch_number % $every == 0:
+    print(f"epoch {$epoch}, batch {batch_number}: loss {float(loss):.6f}", flush=True)
+""")
+TELLING_SEVERAL = Template("""\
+if batch_number % $every == 0:
+    told = ", ".join(f"{name} {float(one):.6f}" for name, one in losses.items())
+    print(f"epoch {$epoch}, batch {batch_number}: {told}", flush=True)
+""")
 IN_TURN = """\
         models = Models(model)
         nnx.update(models, state.params, state.rest)
@@ -233,8 +238,7 @@ def trainer_source(facts: TrainerFacts) -> str:
         hyperparameters=_hyperparameters(numbers) if len(numbers) > 1 else "",
         fixed="    given_once = fixed(dtype)\n" if facts.samples else "",
         sampled=SAMPLED.substitute(epoch=facts.epoch) if facts.samples else "",
-        telling=TELLING if facts.in_turn else "",
-        shown="{told}" if facts.in_turn else "loss {float(loss):.6f}",
+        **_told(facts),
         trained=IN_TURN if facts.in_turn else "        run.end(nnx.merge(graphdef, state.params, state.rest))",
         microbatches=f", microbatches={count}" if several else "",
         partial="from functools import partial\n" if evaluate else "",
@@ -248,8 +252,26 @@ def trainer_source(facts: TrainerFacts) -> str:
         shared="from port.nn import shared_masks\n" if facts.draws_in_evaluation and evaluate else "",
         **own_pieces(facts),
         epoch=facts.epoch,
-        every=facts.every,
     )
+
+
+def _told(facts: TrainerFacts) -> dict[str, str]:
+    """What is printed behind an update and behind a pass."""
+    telling = facts.telling
+    if telling is None:
+        template = TELLING_SEVERAL if facts.in_turn else TELLING
+        each = template.substitute(every=facts.every, epoch=facts.epoch)
+        return {"telling": indent(each, " " * 16), "sums": "", "told_before": "", "told_after": ""}
+    return {
+        "telling": _lines(telling.each, 16),
+        "sums": _lines(telling.begun, 12),
+        "told_before": _lines(telling.before, 12),
+        "told_after": _lines(telling.after, 12),
+    }
+
+
+def _lines(statements: Sequence[str], columns: int) -> str:
+    return "".join(indent(one, " " * columns) + "\n" for one in statements)
 
 
 def _hyperparameters(numbers: Mapping[str, str]) -> str:

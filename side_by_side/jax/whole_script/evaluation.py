@@ -32,7 +32,7 @@ class FromBatchToNumbers(nnx.Module):
         x3 = jnp.argmax(logits, axis=-1, keepdims=False)
         x4 = x3 == labels
         x5 = jnp.sum(x4)
-        return x2, x5
+        return (x2, x5)
 
 
 @partial(jax.jit, static_argnums=0)

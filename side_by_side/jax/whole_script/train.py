@@ -101,10 +101,9 @@ def main() -> None:
                 if run:
                     run.record(step, loss=loss)
                 step += 1
-                if batch_number % 10 == 0:
-                    print(f"epoch {epoch}, batch {batch_number}: loss {float(loss):.6f}", flush=True)
             if run and run.is_over:
                 break
+            print(f"epoch {epoch}: loss {loss.item():.4f}")
             held_out, measure = loaders["evaluation"], partial(measured, graphdef, state, dtype)
             if run:
                 held_out, measure = run.evaluating(held_out, measure, step)
