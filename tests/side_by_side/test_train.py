@@ -30,7 +30,17 @@ CASES |= {f"schedule {name}": Config(schedule=name, steps=40) for name in SCHEDU
 SHORT = {"schedule one-cycle"}
 LONG = {name for name in CASES if name.startswith(("optimizer", "schedule"))} - SHORT
 LONG |= {"clipped", "last partial batch kept", "adam with decay"}
-LONG |= {"adam", "sgd with decay", "step", "adamw", "augmented", "sgd plain", "another seed and batch size"}
+LONG |= {
+    "convnet",
+    "mlp-by-hand",
+    "adam",
+    "sgd with decay",
+    "step",
+    "adamw",
+    "augmented",
+    "sgd plain",
+    "another seed and batch size",
+}
 # RMSprop divides by a mean of squares that begins at zero: of small gradients it shows the rounding, which is the
 # machine's. 2.3e-11 on one, less than 1e-11 on others.
 STEPS_APART = {"optimizer rmsprop": 1e-10}
@@ -74,6 +84,7 @@ def test_float32_is_as_equal_as_it_can_be(train_both):
     assert outcome.verdict.steps.largest()[1] > 0
 
 
+@pytest.mark.sweep
 def test_both_sides_learn(train_both):
     outcome = train_both(Config(epochs=5))
     for record in (outcome.torch, outcome.jax):
