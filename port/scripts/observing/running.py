@@ -17,6 +17,10 @@ FAULT = 70
 """The exit code of a script that failed in our own code: EX_SOFTWARE of sysexits.h."""
 
 
+OPENING = {"opened", "save", "load", "move"}
+"""Functions of ours in which a file is opened, saved or moved in the script's place: `kept_files`."""
+
+
 def run_file(path: str, arguments: list[str]) -> None:
     """What ``python FILE ARGUMENTS`` does."""
     file = Path(path)
@@ -60,11 +64,13 @@ def as_a_script(run: Callable[[], object]) -> int:
 
 
 def _is_a_fault_of_ours(error: BaseException) -> bool:
-    """Whether what watches has failed, and not what is watched."""
-    trace, last = error.__traceback__, ""
+    """Whether what watches has failed, and not what is watched: a file that the script opens may not be there."""
+    trace, last = error.__traceback__, None
     while trace is not None:
-        last, trace = trace.tb_frame.f_code.co_filename, trace.tb_next
-    return owner(last) == "ours" and not isinstance(error, KeyboardInterrupt | StopIteration)
+        last, trace = trace.tb_frame.f_code, trace.tb_next
+    is_ours = last is not None and owner(last.co_filename) == "ours"
+    opens_the_scripts = is_ours and last is not None and last.co_name in OPENING and isinstance(error, OSError)
+    return is_ours and not opens_the_scripts and not isinstance(error, KeyboardInterrupt | StopIteration)
 
 
 def _hide_ours(error: BaseException) -> None:

@@ -59,7 +59,12 @@ def interval(loop: EpochLoop) -> str:
 
 
 def remarks_of(
-    loop: EpochLoop, written_for: Mapping[str, Any], observation: Observation, evaluated: Collection[int] = ()
+    loop: EpochLoop,
+    written_for: Mapping[str, Any],
+    observation: Observation,
+    evaluated: Collection[int] = (),
+    *,
+    tells: bool = False,
 ) -> list[str]:
     """What a person has to know.
 
@@ -67,7 +72,8 @@ def remarks_of(
         loop: of the script.
         written_for: the options that keep their values.
         observation: of the script.
-        evaluated: the lines that are taken over with its evaluation.
+        evaluated: the lines that are taken over with its evaluation, and with what it prints.
+        tells: whether any of the latter are.
     """
     found = []
     for jump in loop.jumps:
@@ -78,7 +84,8 @@ def remarks_of(
     for event in observation.printed:
         if event["where"] and event["where"]["line"] in evaluated and Path(event["where"]["file"]) == loop.file:
             continue
-        found.append(f"{place_of(event['where'])} prints: train.py prints the loss every {interval(loop)} updates")
+        instead = "not taken over" if tells else f"train.py prints the loss every {interval(loop)} updates"
+        found.append(f"{place_of(event['where'])} prints: {instead}")
     if written_for:
         names = ", ".join(f"{name} {value!r}" for name, value in written_for.items())
         found.append(f"options that keep their values, as they are used where train_step.py was written: {names}")

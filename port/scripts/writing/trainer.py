@@ -189,7 +189,7 @@ def write_trainer(
     )
     watched.write(folder)
     evaluated = {*(own.lines if own is not None else ()), *(facts.telling.lines if facts.telling is not None else ())}
-    return [*remarks, *remarks_of(loop, facts.written_for, observation, evaluated)]
+    return [*remarks, *remarks_of(loop, facts.written_for, observation, evaluated, tells=facts.telling is not None)]
 
 
 def _own_evaluation(

@@ -264,10 +264,14 @@ main()
 """
 
 
+OPENS = "print('it begins')\nwith open('no/such/file', 'w') as file:\n    file.write('x')\n"
+
+
 @pytest.mark.sweep
-def test_a_script_that_fails_shows_its_own_traceback(script: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", [FAILS, OPENS], ids=["in torch", "a file that is not there"])
+def test_a_script_that_fails_shows_its_own_traceback(source: str, script: Make, tmp_path: Path) -> None:
     """As Python prints it where nobody watches: no frame of ours, none more."""
-    made = script(FAILS)
+    made = script(source)
     with pytest.raises(ScriptFailed) as failed:
         observe(made, tmp_path / "observed")
     bare = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
