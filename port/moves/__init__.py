@@ -5,9 +5,9 @@ of one, `Join`, `Stack` and `Tie` one of several. Each also tells the shapes tha
 and its inverse.
 """
 
-from port.moves.boxes import Box, Boxes, Part
+from port.moves.boxes import Box, Boxes, Restriction
 from port.moves.combinators import Branch, EachBranch, Order
-from port.moves.move import Arrays, Move, Shape, Shapes, part_of_moves
+from port.moves.move import Arrays, Move, Shape, Shapes, restriction_of
 from port.moves.single import Flip, Fold, Permute, Reshape
 from port.moves.split_stack import Join, Split, Stack, Unstack
 from port.moves.tie_sum import Addends, Copy, Sum, Tie
@@ -25,9 +25,9 @@ __all__ = [
     "Join",
     "Move",
     "Order",
-    "Part",
     "Permute",
     "Reshape",
+    "Restriction",
     "Shape",
     "Shapes",
     "Split",
@@ -35,5 +35,5 @@ __all__ = [
     "Sum",
     "Tie",
     "Unstack",
-    "part_of_moves",
+    "restriction_of",
 ]

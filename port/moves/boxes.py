@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ Boxes = tuple[Box | None, ...]
 
 
 @dataclass(frozen=True)
-class Part:
+class Restriction:
     """How boxes of a move's results are made of boxes of its sources.
 
     Attributes:
@@ -46,7 +47,8 @@ def size_of(box: Box) -> int:
 
 def cut(array: np.ndarray, box: Box) -> np.ndarray:
     """A box of an array: a view."""
-    return array[(*(slice(axis.start, axis.stop) for axis in box), ...)]
+    slices: list[Any] = [slice(axis.start, axis.stop) for axis in box]
+    return array[(*slices, ...)]
 
 
 def inside(box: Box, outer: Box) -> Box:
@@ -94,10 +96,10 @@ def check_boxes(boxes: Boxes, shapes: tuple[tuple[int, ...], ...]) -> None:
             raise WeightsMismatch(f"{box} is no box of an array of shape {shape}")
 
 
-def cut_from_one(boxes: Boxes) -> Part:
+def cut_from_one(boxes: Boxes) -> Restriction:
     """Boxes of one array, each cut from the smallest that holds all of them."""
     wanted = kept(boxes)
     if not wanted:
-        return Part((None,), lambda arrays: ())
+        return Restriction((None,), lambda arrays: ())
     around = hull(wanted)
-    return Part((around,), lambda arrays: tuple(cut(arrays[0], inside(box, around)) for box in wanted))
+    return Restriction((around,), lambda arrays: tuple(cut(arrays[0], inside(box, around)) for box in wanted))

@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves.boxes import Box, Boxes, Part, check_boxes
-from port.moves.move import Arrays, Shape, Shapes, namespace, part_of_moves, plain, sizes_of
+from port.moves.boxes import Box, Boxes, Restriction, check_boxes
+from port.moves.move import Arrays, Shape, Shapes, namespace, plain, restriction_of, sizes_of
 from port.moves.reshaped_box import reshaped_box
 
 _Make = Callable[[np.ndarray], np.ndarray]
@@ -25,7 +25,7 @@ class SingleMove:
     def shapes(self, shapes: Shapes) -> Shapes:
         return tuple(self._shape(shape) for shape in shapes)
 
-    def part(self, shapes: Shapes, wanted: Boxes) -> Part:
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
         check_boxes(wanted, self.shapes(shapes))
         needs: list[Box | None] = []
         makes: list[_Make] = []
@@ -36,7 +36,7 @@ class SingleMove:
             need, make = self._box(shape, box)
             needs.append(need)
             makes.append(make)
-        return Part(tuple(needs), lambda arrays: tuple(make(a) for make, a in zip(makes, arrays, strict=True)))
+        return Restriction(tuple(needs), lambda arrays: tuple(make(a) for make, a in zip(makes, arrays, strict=True)))
 
     def _array(self, array: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -143,7 +143,7 @@ class Fold(SingleMove):
         return Reshape(shape, parts), reordered, Reshape(reordered.shapes((parts,))[0], shape)
 
     def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
-        part = part_of_moves(self._steps(shape), (shape,), (box,))
+        part = restriction_of(self._steps(shape), (shape,), (box,))
         (need,) = part.needs
         assert need is not None
         return need, lambda array: part.make((array,))[0]

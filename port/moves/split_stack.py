@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves.boxes import Box, Boxes, Part, along, check_boxes, cut, cut_from_one, moved, whole
+from port.moves.boxes import Box, Boxes, Restriction, along, check_boxes, cut, cut_from_one, moved, whole
 from port.moves.move import (
     Arrays,
     Shapes,
@@ -42,7 +42,7 @@ class Split:
             raise WeightsMismatch(f"{self} needs {sum(self.sizes)} elements along axis {self.axis}, got shape {shape}")
         return tuple((*shape[: self.axis], size, *shape[self.axis + 1 :]) for size in self.sizes)
 
-    def part(self, shapes: Shapes, wanted: Boxes) -> Part:
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
         check_boxes(wanted, self.shapes(shapes))
         begins = [0, *np.cumsum(self.sizes).tolist()]
         held = tuple(
@@ -84,11 +84,11 @@ class Join:
                 )
         return ((*first[: self.axis], sum(self.sizes), *first[self.axis + 1 :]),)
 
-    def part(self, shapes: Shapes, wanted: Boxes) -> Part:
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
         check_boxes(wanted, self.shapes(shapes))
         (box,) = wanted
         if box is None:
-            return Part((None,) * len(self.sizes), lambda arrays: ())
+            return Restriction((None,) * len(self.sizes), lambda arrays: ())
         needs: list[Box | None] = []
         begin = 0
         for size in self.sizes:
@@ -98,7 +98,7 @@ class Join:
         if not any(needs):  # a box of no element still has a dtype
             needs[0] = along(box, self.axis, range(0))
         sizes = tuple(len(need[self.axis]) for need in needs if need is not None)
-        return Part(tuple(needs), Join(self.axis, sizes))
+        return Restriction(tuple(needs), Join(self.axis, sizes))
 
     def inverse(self) -> Split:
         return Split(self.axis, self.sizes)
@@ -127,20 +127,20 @@ class Stack:
             raise WeightsMismatch(f"{self} needs arrays of at least {self.axis} axes, got shape {shape}")
         return ((*shape[: self.axis], self.count, *shape[self.axis :]),)
 
-    def part(self, shapes: Shapes, wanted: Boxes) -> Part:
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
         check_boxes(wanted, self.shapes(shapes))
         (box,) = wanted
         if box is None:
-            return Part((None,) * self.count, lambda arrays: ())
+            return Restriction((None,) * self.count, lambda arrays: ())
         each = (*box[: self.axis], *box[self.axis + 1 :])
         if not box[self.axis]:  # a box of no element still has a dtype
             stacked = Stack(self.axis, 1)
-            return Part(
+            return Restriction(
                 (each, *(None,) * (self.count - 1)),
                 lambda arrays: (cut(stacked(arrays)[0], along(whole(stacked(arrays)[0].shape), self.axis, range(0))),),
             )
         needs = tuple(each if place in box[self.axis] else None for place in range(self.count))
-        return Part(needs, Stack(self.axis, len(box[self.axis])))
+        return Restriction(needs, Stack(self.axis, len(box[self.axis])))
 
     def inverse(self) -> Unstack:
         return Unstack(self.axis, self.count)
@@ -171,14 +171,14 @@ class Unstack:
             raise WeightsMismatch(f"{self} needs {self.count} elements along axis {self.axis}, got shape {shape}")
         return ((*shape[: self.axis], *shape[self.axis + 1 :]),) * self.count
 
-    def part(self, shapes: Shapes, wanted: Boxes) -> Part:
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
         check_boxes(wanted, self.shapes(shapes))
         held = tuple(
             None if box is None else (*box[: self.axis], range(place, place + 1), *box[self.axis :])
             for place, box in enumerate(wanted)
         )
         part = cut_from_one(held)
-        return Part(part.needs, lambda arrays: tuple(array.squeeze(self.axis) for array in part.make(arrays)))
+        return Restriction(part.needs, lambda arrays: tuple(array.squeeze(self.axis) for array in part.make(arrays)))
 
     def inverse(self) -> Stack:
         return Stack(self.axis, self.count)

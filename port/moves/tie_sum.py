@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves.boxes import Boxes, Part, check_boxes, cut_from_one, kept, shape_of
+from port.moves.boxes import Boxes, Restriction, check_boxes, cut_from_one, kept, shape_of
 from port.moves.move import Arrays, Shapes, at_least_one, count_of, equal_shape, same_dtype
 
 
@@ -31,9 +31,9 @@ class Tie:
     def shapes(self, shapes: Shapes) -> Shapes:
         return (equal_shape(self, shapes, self.count),)
 
-    def part(self, shapes: Shapes, wanted: Boxes) -> Part:
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
         check_boxes(wanted, self.shapes(shapes))
-        return Part(wanted * self.count, self if kept(wanted) else lambda arrays: ())
+        return Restriction(wanted * self.count, self if kept(wanted) else lambda arrays: ())
 
     def inverse(self) -> Copy:
         return Copy(self.count)
@@ -58,7 +58,7 @@ class Copy:
     def shapes(self, shapes: Shapes) -> Shapes:
         return count_of(self, shapes, 1) * self.count
 
-    def part(self, shapes: Shapes, wanted: Boxes) -> Part:
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
         check_boxes(wanted, self.shapes(shapes))
         return cut_from_one(wanted)
 
@@ -91,9 +91,9 @@ class Sum:
     def shapes(self, shapes: Shapes) -> Shapes:
         return (equal_shape(self, shapes, self.count),)
 
-    def part(self, shapes: Shapes, wanted: Boxes) -> Part:
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
         check_boxes(wanted, self.shapes(shapes))
-        return Part(wanted * self.count, self if kept(wanted) else lambda arrays: ())
+        return Restriction(wanted * self.count, self if kept(wanted) else lambda arrays: ())
 
     def inverse(self) -> Addends:
         return Addends(self.count)
@@ -118,11 +118,11 @@ class Addends:
     def shapes(self, shapes: Shapes) -> Shapes:
         return count_of(self, shapes, 1) * self.count
 
-    def part(self, shapes: Shapes, wanted: Boxes) -> Part:
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
         check_boxes(wanted, self.shapes(shapes))
         first, others = wanted[0], kept(wanted[1:])
         if not kept(wanted):
-            return Part((None,), lambda arrays: ())
+            return Restriction((None,), lambda arrays: ())
         # Of zeros the array tells the dtype, and one element of it is enough.
         need = tuple(range(min(1, size)) for size in shapes[0]) if first is None else first
 
@@ -130,7 +130,7 @@ class Addends:
             zeros = tuple(np.zeros(shape_of(box), arrays[0].dtype) for box in others)
             return zeros if first is None else (arrays[0], *zeros)
 
-        return Part((need,), make)
+        return Restriction((need,), make)
 
     def inverse(self) -> Sum:
         return Sum(self.count)

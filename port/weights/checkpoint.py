@@ -116,7 +116,7 @@ def _under(checkpoint: Checkpoint, key: str | None) -> Checkpoint:
     """The part of a checkpoint whose names begin with ``key``, without it."""
     if key is None:
         return checkpoint
-    prefix, read = f"{key}.", checkpoint.read
+    prefix, read, read_box = f"{key}.", checkpoint.read, checkpoint.read_box
     tensors = {name.removeprefix(prefix): info for name, info in checkpoint.tensors.items() if name.startswith(prefix)}
     if not tensors:
         tops = sorted({name.partition(".")[0] for name in checkpoint.tensors})
@@ -134,6 +134,7 @@ def _under(checkpoint: Checkpoint, key: str | None) -> Checkpoint:
         checkpoint,
         tensors=tensors,
         reader=lambda name: read(prefix + name),
+        box_reader=None if checkpoint.box_reader is None else lambda name, box: read_box(prefix + name, box),
         # What the file says of all its tensors does not hold for a part of them.
         metadata={name: text for name, text in checkpoint.metadata.items() if name == "format"},
         aliases=aliases,

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from port.errors import WeightsMismatch
-from port.moves import Addends, Flip, Fold, Join, Permute, Reshape, Split, Stack, Sum, Tie, Unstack, part_of_moves
+from port.moves import Addends, Flip, Fold, Join, Permute, Reshape, Split, Stack, Sum, Tie, Unstack, restriction_of
 from port.moves.boxes import cut, kept, shape_of, size_of, whole
 
 LOOSE = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -33,7 +33,7 @@ def same(left, right):
 
 def part_and_whole(moves, arrays, wanted):
     """Cut and then moved, and moved and then cut."""
-    part = part_of_moves(moves, tuple(array.shape for array in arrays), wanted)
+    part = restriction_of(moves, tuple(array.shape for array in arrays), wanted)
     given = tuple(cut(array, box).copy() for array, box in zip(arrays, part.needs, strict=True) if box is not None)
     for move in moves:
         arrays = move(arrays)
@@ -99,20 +99,20 @@ def test_no_more_is_needed_than_is_asked_for(name):
     for move in moves:
         shapes = move.shapes(shapes)
     wanted = (box, *(None,) * (len(shapes) - 1))
-    part = part_of_moves(moves, NEEDED[name][1], wanted)
+    part = restriction_of(moves, NEEDED[name][1], wanted)
     assert len(part.needs) == count
     assert sum(map(size_of, kept(part.needs))) == elements
 
 
 def test_a_box_is_of_its_array():
     with pytest.raises(WeightsMismatch, match="no box of an array of shape"):
-        part_of_moves((Permute((1, 0)),), ((2, 3),), ((range(3), range(3)),))
+        restriction_of((Permute((1, 0)),), ((2, 3),), ((range(3), range(3)),))
     with pytest.raises(WeightsMismatch, match="2 boxes are asked for, of 1"):
-        part_of_moves((), ((2, 3),), (whole((2, 3)), None))
+        restriction_of((), ((2, 3),), (whole((2, 3)), None))
 
 
 def test_nothing_asked_for_needs_nothing():
-    part = part_of_moves((Stack(0, 3),), ((2,),) * 3, (None,))
+    part = restriction_of((Stack(0, 3),), ((2,),) * 3, (None,))
     assert part.needs == (None, None, None)
     assert part.make(()) == ()
     assert shape_of(whole((2, 3))) == (2, 3)
