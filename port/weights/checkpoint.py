@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from port.errors import BrokenWeights, UnknownChoice, UsageError
+from port.weights.dcp_files import is_dcp, open_dcp, the_model_in
 from port.weights.formats import FORMATS, SUFFIXES
 from port.weights.metadata import Metadata, as_tensor, taken_out
 from port.weights.msgpack_files import open_msgpack, write_msgpack
@@ -18,7 +19,7 @@ from port.weights.other_files import what_else, what_folder
 from port.weights.safetensors_files import open_safetensors, write_safetensors
 from port.weights.shards import SUFFIX, is_sharded, open_sharded, write_sharded
 from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
-from port.weights.torch_files import open_torch
+from port.weights.torch_files import PLACES, open_torch
 from port.weights.torch_writing import write_torch
 from port.weights.whole import whole
 
@@ -28,8 +29,8 @@ __all__ = ["Checkpoint", "Tensor", "TensorInfo", "dtypes", "open_checkpoint", "w
 def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
     """Open a weights file, or a folder of them; nothing but names, shapes and dtypes is read.
 
-    What it is, its content says (safetensors, torch's zip and older format, flax's msgpack, orbax, or an index of
-    shards), and its name where the content does not.
+    What it is, its content says (safetensors, torch's zip and older format, flax's msgpack, orbax, torch's
+    distributed checkpoints, or an index of shards), and its name where the content does not.
 
     Args:
         path: the file or the folder.
@@ -94,6 +95,9 @@ def _open_folder(folder: Path, key: str | None) -> Checkpoint:
         return open_checkpoint(folder / preferred[0], key=key)
     if preferred:
         raise UsageError(f"{folder} holds several checkpoints: {', '.join(preferred)}. Name one of them")
+    if is_dcp(folder):
+        checkpoint, tops = open_dcp(folder)
+        return _under(checkpoint, the_model_in(folder, tops, PLACES) if key is None else key)
     if is_orbax(folder):
         return _under(open_orbax(folder), key)
     if (what := what_folder(names)) is not None:
