@@ -169,7 +169,7 @@ def test_all_that_is_wanted_is_named() -> None:
 @pytest.mark.parametrize("protocol", [4, 5])
 def test_pythons_own_protocols_are_read_where_they_are_asked_for(protocol: int) -> None:
     pickled = pickle.dumps({"a": (1, "b"), "c": [2.5, None]}, protocol)
-    with pytest.raises(Refused, match="which torch.save's protocol 2 does not use"):
+    with pytest.raises(Refused, match=r"which torch\.save's protocol 2 does not use"):
         Walk(io.BytesIO(pickled), len(pickled)).pickle()
     Walk(io.BytesIO(pickled), len(pickled), newer=True).pickle()
     wanted = pickle.dumps(os.getcwd, protocol)
