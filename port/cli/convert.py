@@ -35,13 +35,13 @@ class Arguments:
     right.
 
     Reads .pt, .pth, .bin, .ckpt and TorchScript (never unpickled beyond tensors), .safetensors, sharded index files,
-    .msgpack, .npz, Orbax. The result's suffix says its format. A converted file says itself how it was made: the way
-    back needs neither model nor mapping, and gives every tensor bit for bit, under the model's own names (without
-    module. or _orig_mod.). Exits 0 if it is done, 2 if something does not fit.
+    .msgpack, .npz, Orbax, torch.distributed.checkpoint. The result's suffix says its format. A converted file says
+    itself how it was made: the way back needs neither model nor mapping, and gives every tensor bit for bit, under the
+    model's own names (without module. or _orig_mod.). Exits 0 if it is done, 2 if something does not fit.
     """
 
     source: Positional[Path]
-    """the checkpoint: a file, an index file, or an Orbax folder"""
+    """the checkpoint: a file, an index file, or a folder (of the hub, Orbax, torch.distributed.checkpoint)"""
     out: Annotated[str | None, arg(aliases=["-o"], metavar="PATH")] = None
     """what to write; its suffix says the format: .safetensors (also without one), .npz, for Flax .msgpack, .orbax or a
     name that ends in / (Orbax), for torch .pt, .pth, .bin"""
@@ -62,8 +62,14 @@ class Arguments:
     """from Flax to torch; a file that this command or port translate wrote needs no model for it"""
     partial: bool = False
     """take a file with a part of the model, as adapters or a backbone, and list what it lacks"""
-    format: Literal["safetensors", "msgpack", "orbax", "torch", "npz"] | None = None
-    """of what is written, where the name of --out has no suffix to say it"""
+    format: Literal["safetensors", "msgpack", "orbax", "torch", "npz", "hf"] | None = None
+    """of what is written, where the name of --out has no suffix to say it; hf, with --reverse: a folder that
+    transformers loads"""
+    like: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """with --format hf, the model's folder whose config.json and tokenizer files are taken along"""
+    mesh: Annotated[str | None, arg(metavar="AXIS=DEVICES")] = None
+    """write Orbax for a mesh, as in fsdp=8: each device's part, along a tensor's longest axis that they divide, can be
+    read alone"""
     dtype: Annotated[str | None, arg(metavar="DTYPE")] = None
     """cast floating tensors, as in bfloat16; otherwise every bit stays"""
     mapping: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -95,7 +101,7 @@ class Arguments:
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own pairs: of layers, losses, operators, optimizers, schedules"""
     max_shard_size: Annotated[str | None, arg(metavar="SIZE")] = None
-    """write several safetensors files of at most this size and an index, as in 5GB"""
+    """write several safetensors files of at most this size and an index, as in 5GB; of --format hf it is 5GB"""
     overwrite: bool = False
     """replace what is there"""
     dry_run: bool = False
@@ -138,6 +144,8 @@ def main(arguments: Sequence[str]) -> int:
         key=given.key,
         dtype=given.dtype,
         format=given.format,
+        mesh=given.mesh,
+        like=given.like,
         max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
         overwrite=given.overwrite,
         save_mapping=given.save_mapping,

@@ -5,8 +5,9 @@ of one, `Join`, `Stack` and `Tie` one of several. Each also tells the shapes tha
 and its inverse.
 """
 
+from port.moves.boxes import Box, Boxes, Restriction
 from port.moves.combinators import Branch, EachBranch, Order
-from port.moves.move import Arrays, Move, Shape, Shapes
+from port.moves.move import Arrays, Move, Shape, Shapes, restriction_of
 from port.moves.single import Flip, Fold, Permute, Reshape
 from port.moves.split_stack import Join, Split, Stack, Unstack
 from port.moves.tie_sum import Addends, Copy, Sum, Tie
@@ -14,6 +15,8 @@ from port.moves.tie_sum import Addends, Copy, Sum, Tie
 __all__ = [
     "Addends",
     "Arrays",
+    "Box",
+    "Boxes",
     "Branch",
     "Copy",
     "EachBranch",
@@ -24,6 +27,7 @@ __all__ = [
     "Order",
     "Permute",
     "Reshape",
+    "Restriction",
     "Shape",
     "Shapes",
     "Split",
@@ -31,4 +35,5 @@ __all__ = [
     "Sum",
     "Tie",
     "Unstack",
+    "restriction_of",
 ]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves.move import Arrays, Move, Shapes, count_of, gives_of, plain
+from port.moves.boxes import Boxes, Restriction, check_boxes
+from port.moves.move import Arrays, Move, Shapes, count_of, gives_of, plain, restriction_of
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,24 @@ class EachBranch:
             results += gives_of(self, part, branch.gives)
         return results
 
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        parts: list[Restriction] = []
+        for branch in self.branches:
+            own, shapes = shapes[: branch.takes], shapes[branch.takes :]
+            asked, wanted = wanted[: branch.gives], wanted[branch.gives :]
+            parts.append(restriction_of(branch.moves, own, asked))
+
+        def make(arrays: Arrays) -> Arrays:
+            results: Arrays = ()
+            for part in parts:
+                count = sum(need is not None for need in part.needs)
+                own, arrays = arrays[:count], arrays[count:]
+                results += part.make(own)
+            return results
+
+        return Restriction(tuple(need for part in parts for need in part.needs), make)
+
     def inverse(self) -> EachBranch:
         return EachBranch(tuple(branch.inverse() for branch in self.branches))
 
@@ -77,6 +96,13 @@ class Order:
     def shapes(self, shapes: Shapes) -> Shapes:
         count_of(self, shapes, len(self.places))
         return tuple(shapes[place] for place in self.places)
+
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        needs = tuple(wanted[place] for place in self.inverse().places)
+        there = [place for place, need in enumerate(needs) if need is not None]
+        asked = [there.index(place) for place in self.places if place in there]
+        return Restriction(needs, lambda arrays: tuple(arrays[place] for place in asked))
 
     def inverse(self) -> Order:
         return Order(tuple(int(place) for place in np.argsort(self.places)))

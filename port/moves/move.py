@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from port.errors import WeightsMismatch
+from port.moves.boxes import Boxes, Restriction, check_boxes
 
 Shape = tuple[int, ...]
 Shapes = tuple[Shape, ...]
@@ -27,6 +28,32 @@ class Move(Protocol):
     def inverse(self) -> Move:
         """The move that undoes this one."""
         ...
+
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        """How boxes of its results are made of boxes of its arrays, which are no larger than they need be.
+
+        Raises WeightsMismatch for shapes that it cannot take, and for boxes that its results have not.
+        """
+        ...
+
+
+def restriction_of(moves: tuple[Move, ...], shapes: Shapes, wanted: Boxes) -> Restriction:
+    """How boxes of what moves give, one after the other, are made of boxes of what they take."""
+    steps: list[Shapes] = [shapes]
+    for move in moves:
+        steps.append(move.shapes(steps[-1]))
+    check_boxes(wanted, steps[-1])
+    parts: list[Restriction] = []
+    for move, before in zip(reversed(moves), reversed(steps[:-1]), strict=True):
+        parts.append(move.restriction(before, wanted))
+        wanted = parts[-1].needs
+
+    def make(arrays: Arrays) -> Arrays:
+        for part in reversed(parts):
+            arrays = part.make(arrays)
+        return arrays
+
+    return Restriction(wanted, make)
 
 
 def namespace(array: np.ndarray) -> Any:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves.move import Arrays, Shape, Shapes, namespace, plain, sizes_of
+from port.moves.boxes import Box, Boxes, Restriction, check_boxes
+from port.moves.move import Arrays, Shape, Shapes, namespace, plain, restriction_of, sizes_of
+from port.moves.reshaped_box import reshaped_box
+
+_Make = Callable[[np.ndarray], np.ndarray]
 
 
 class SingleMove:
@@ -20,10 +25,27 @@ class SingleMove:
     def shapes(self, shapes: Shapes) -> Shapes:
         return tuple(self._shape(shape) for shape in shapes)
 
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        needs: list[Box | None] = []
+        makes: list[_Make] = []
+        for shape, box in zip(shapes, wanted, strict=True):
+            if box is None:
+                needs.append(None)
+                continue
+            need, make = self._box(shape, box)
+            needs.append(need)
+            makes.append(make)
+        return Restriction(tuple(needs), lambda arrays: tuple(make(a) for make, a in zip(makes, arrays, strict=True)))
+
     def _array(self, array: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
     def _shape(self, shape: Shape) -> Shape:
+        raise NotImplementedError
+
+    def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
+        """The box of an array that holds one of the result, and what makes that of it."""
         raise NotImplementedError
 
 
@@ -45,6 +67,9 @@ class Permute(SingleMove):
         if len(shape) != len(self.axes):
             raise WeightsMismatch(f"{self} needs an array of {len(self.axes)} axes, got shape {shape}")
         return tuple(shape[axis] for axis in self.axes)
+
+    def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
+        return tuple(box[place] for place in self.inverse().axes), self._array
 
     def inverse(self) -> Permute:
         return Permute(tuple(int(axis) for axis in np.argsort(self.axes)))
@@ -75,6 +100,9 @@ class Reshape(SingleMove):
             raise WeightsMismatch(f"{self} needs shape {self.before}, got {shape}")
         return self.after
 
+    def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
+        return reshaped_box(self.before, self.after, box)
+
     def inverse(self) -> Reshape:
         return Reshape(self.after, self.before)
 
@@ -102,10 +130,23 @@ class Fold(SingleMove):
 
     def _array(self, array: np.ndarray) -> np.ndarray:
         self._shape(array.shape)
-        before, after = array.shape[: self.axis], array.shape[self.axis + 1 :]
+        arrays: Arrays = (array,)
+        for step in self._steps(array.shape):
+            arrays = step(arrays)
+        return arrays[0]
+
+    def _steps(self, shape: Shape) -> tuple[Reshape, Permute, Reshape]:
+        """The axis taken apart, its parts reordered, and flattened again."""
+        parts = (*shape[: self.axis], *self.shape, *shape[self.axis + 1 :])
         order = [self.axis + part for part in self.order]
-        axes = [*range(self.axis), *order, *range(self.axis + len(order), array.ndim + len(order) - 1)]
-        return array.reshape(*before, *self.shape, *after).transpose(axes).reshape(array.shape)
+        reordered = Permute((*range(self.axis), *order, *range(self.axis + len(order), len(parts))))
+        return Reshape(shape, parts), reordered, Reshape(reordered.shapes((parts,))[0], shape)
+
+    def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
+        part = restriction_of(self._steps(shape), (shape,), (box,))
+        (need,) = part.needs
+        assert need is not None
+        return need, lambda array: part.make((array,))[0]
 
     def _shape(self, shape: Shape) -> Shape:
         if not 0 <= self.axis < len(shape) or shape[self.axis] != prod(self.shape):
@@ -138,6 +179,13 @@ class Flip(SingleMove):
         if any(not 0 <= axis < len(shape) for axis in self.axes):
             raise WeightsMismatch(f"{self} needs these axes, got shape {shape}")
         return shape
+
+    def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
+        need = tuple(
+            range(size - indices.stop, size - indices.start) if axis in self.axes else indices
+            for axis, (size, indices) in enumerate(zip(shape, box, strict=True))
+        )
+        return need, self._array
 
     def inverse(self) -> Flip:
         return self

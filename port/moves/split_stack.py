@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from port.errors import WeightsMismatch
+from port.moves.boxes import Box, Boxes, Restriction, along, check_boxes, cut, cut_from_one, moved, whole
 from port.moves.move import (
     Arrays,
     Shapes,
@@ -41,6 +42,15 @@ class Split:
             raise WeightsMismatch(f"{self} needs {sum(self.sizes)} elements along axis {self.axis}, got shape {shape}")
         return tuple((*shape[: self.axis], size, *shape[self.axis + 1 :]) for size in self.sizes)
 
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        begins = [0, *np.cumsum(self.sizes).tolist()]
+        held = tuple(
+            None if box is None else along(box, self.axis, moved(box[self.axis], begin))
+            for box, begin in zip(wanted, begins, strict=False)
+        )
+        return cut_from_one(held)
+
     def inverse(self) -> Join:
         return Join(self.axis, self.sizes)
 
@@ -74,6 +84,22 @@ class Join:
                 )
         return ((*first[: self.axis], sum(self.sizes), *first[self.axis + 1 :]),)
 
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        (box,) = wanted
+        if box is None:
+            return Restriction((None,) * len(self.sizes), lambda arrays: ())
+        needs: list[Box | None] = []
+        begin = 0
+        for size in self.sizes:
+            low, high = max(box[self.axis].start - begin, 0), min(box[self.axis].stop - begin, size)
+            needs.append(along(box, self.axis, range(low, high)) if low < high else None)
+            begin += size
+        if not any(needs):  # a box of no element still has a dtype
+            needs[0] = along(box, self.axis, range(0))
+        sizes = tuple(len(need[self.axis]) for need in needs if need is not None)
+        return Restriction(tuple(needs), Join(self.axis, sizes))
+
     def inverse(self) -> Split:
         return Split(self.axis, self.sizes)
 
@@ -100,6 +126,21 @@ class Stack:
         if not 0 <= self.axis <= len(shape):
             raise WeightsMismatch(f"{self} needs arrays of at least {self.axis} axes, got shape {shape}")
         return ((*shape[: self.axis], self.count, *shape[self.axis :]),)
+
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        (box,) = wanted
+        if box is None:
+            return Restriction((None,) * self.count, lambda arrays: ())
+        each = (*box[: self.axis], *box[self.axis + 1 :])
+        if not box[self.axis]:  # a box of no element still has a dtype
+            stacked = Stack(self.axis, 1)
+            return Restriction(
+                (each, *(None,) * (self.count - 1)),
+                lambda arrays: (cut(stacked(arrays)[0], along(whole(stacked(arrays)[0].shape), self.axis, range(0))),),
+            )
+        needs = tuple(each if place in box[self.axis] else None for place in range(self.count))
+        return Restriction(needs, Stack(self.axis, len(box[self.axis])))
 
     def inverse(self) -> Unstack:
         return Unstack(self.axis, self.count)
@@ -129,6 +170,15 @@ class Unstack:
         if not 0 <= self.axis < len(shape) or shape[self.axis] != self.count:
             raise WeightsMismatch(f"{self} needs {self.count} elements along axis {self.axis}, got shape {shape}")
         return ((*shape[: self.axis], *shape[self.axis + 1 :]),) * self.count
+
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        held = tuple(
+            None if box is None else (*box[: self.axis], range(place, place + 1), *box[self.axis :])
+            for place, box in enumerate(wanted)
+        )
+        part = cut_from_one(held)
+        return Restriction(part.needs, lambda arrays: tuple(array.squeeze(self.axis) for array in part.make(arrays)))
 
     def inverse(self) -> Stack:
         return Stack(self.axis, self.count)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from port.errors import WeightsMismatch
+from port.moves.boxes import Boxes, Restriction, check_boxes, cut_from_one, kept, shape_of
 from port.moves.move import Arrays, Shapes, at_least_one, count_of, equal_shape, same_dtype
 
 
@@ -30,6 +31,10 @@ class Tie:
     def shapes(self, shapes: Shapes) -> Shapes:
         return (equal_shape(self, shapes, self.count),)
 
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        return Restriction(wanted * self.count, self if kept(wanted) else lambda arrays: ())
+
     def inverse(self) -> Copy:
         return Copy(self.count)
 
@@ -52,6 +57,10 @@ class Copy:
 
     def shapes(self, shapes: Shapes) -> Shapes:
         return count_of(self, shapes, 1) * self.count
+
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        return cut_from_one(wanted)
 
     def inverse(self) -> Tie:
         return Tie(self.count)
@@ -82,6 +91,10 @@ class Sum:
     def shapes(self, shapes: Shapes) -> Shapes:
         return (equal_shape(self, shapes, self.count),)
 
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        return Restriction(wanted * self.count, self if kept(wanted) else lambda arrays: ())
+
     def inverse(self) -> Addends:
         return Addends(self.count)
 
@@ -104,6 +117,20 @@ class Addends:
 
     def shapes(self, shapes: Shapes) -> Shapes:
         return count_of(self, shapes, 1) * self.count
+
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        first, others = wanted[0], kept(wanted[1:])
+        if not kept(wanted):
+            return Restriction((None,), lambda arrays: ())
+        # Of zeros the array tells the dtype, and one element of it is enough.
+        need = tuple(range(min(1, size)) for size in shapes[0]) if first is None else first
+
+        def make(arrays: Arrays) -> Arrays:
+            zeros = tuple(np.zeros(shape_of(box), arrays[0].dtype) for box in others)
+            return zeros if first is None else (arrays[0], *zeros)
+
+        return Restriction((need,), make)
 
     def inverse(self) -> Sum:
         return Sum(self.count)

@@ -8,7 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from port.errors import BrokenWeights, UnknownChoice, UsageError
+from port.weights.dcp_files import is_dcp, open_dcp, the_model_in
 from port.weights.formats import FORMATS, SUFFIXES
+from port.weights.hub_files import SHARD_SIZE, is_hub, write_hub
+from port.weights.mesh_cut import MeshCut
 from port.weights.metadata import Metadata, as_tensor, taken_out
 from port.weights.msgpack_files import open_msgpack, write_msgpack
 from port.weights.npz_files import is_npz, open_npz, write_npz
@@ -18,7 +21,7 @@ from port.weights.other_files import what_else, what_folder
 from port.weights.safetensors_files import open_safetensors, write_safetensors
 from port.weights.shards import SUFFIX, is_sharded, open_sharded, write_sharded
 from port.weights.tensors import Checkpoint, Tensor, TensorInfo, dtypes
-from port.weights.torch_files import open_torch
+from port.weights.torch_files import PLACES, open_torch
 from port.weights.torch_writing import write_torch
 from port.weights.whole import whole
 
@@ -28,8 +31,8 @@ __all__ = ["Checkpoint", "Tensor", "TensorInfo", "dtypes", "open_checkpoint", "w
 def open_checkpoint(path: Path | str, *, key: str | None = None) -> Checkpoint:
     """Open a weights file, or a folder of them; nothing but names, shapes and dtypes is read.
 
-    What it is, its content says (safetensors, torch's zip and older format, flax's msgpack, orbax, or an index of
-    shards), and its name where the content does not.
+    What it is, its content says (safetensors, torch's zip and older format, flax's msgpack, orbax, torch's
+    distributed checkpoints, or an index of shards), and its name where the content does not.
 
     Args:
         path: the file or the folder.
@@ -94,6 +97,9 @@ def _open_folder(folder: Path, key: str | None) -> Checkpoint:
         return open_checkpoint(folder / preferred[0], key=key)
     if preferred:
         raise UsageError(f"{folder} holds several checkpoints: {', '.join(preferred)}. Name one of them")
+    if is_dcp(folder):
+        checkpoint, tops = open_dcp(folder)
+        return _under(checkpoint, the_model_in(folder, tops, PLACES) if key is None else key)
     if is_orbax(folder):
         return _under(open_orbax(folder), key)
     if (what := what_folder(names)) is not None:
@@ -116,7 +122,7 @@ def _under(checkpoint: Checkpoint, key: str | None) -> Checkpoint:
     """The part of a checkpoint whose names begin with ``key``, without it."""
     if key is None:
         return checkpoint
-    prefix, read = f"{key}.", checkpoint.read
+    prefix, read, read_box = f"{key}.", checkpoint.read, checkpoint.read_box
     tensors = {name.removeprefix(prefix): info for name, info in checkpoint.tensors.items() if name.startswith(prefix)}
     if not tensors:
         tops = sorted({name.partition(".")[0] for name in checkpoint.tensors})
@@ -134,6 +140,7 @@ def _under(checkpoint: Checkpoint, key: str | None) -> Checkpoint:
         checkpoint,
         tensors=tensors,
         reader=lambda name: read(prefix + name),
+        box_reader=None if checkpoint.box_reader is None else lambda name, box: read_box(prefix + name, box),
         # What the file says of all its tensors does not hold for a part of them.
         metadata={name: text for name, text in checkpoint.metadata.items() if name == "format"},
         aliases=aliases,
@@ -149,17 +156,21 @@ def write_checkpoint(
     max_shard_size: int | None = None,
     metadata: Metadata | dict[str, str] | None = None,
     overwrite: bool = False,
+    mesh: MeshCut | None = None,
+    beside: Sequence[Path] = (),
 ) -> list[Path]:
     """Write tensors, each read when its turn comes; whoever looks finds all of them, or what was there before.
 
     Args:
-        path: a file; a folder for "orbax", and where ``max_shard_size`` is given.
+        path: a file; a folder for "orbax" and "hf", and where ``max_shard_size`` is given.
         tensors: their names are dotted paths; msgpack and orbax nest them at the dots.
         format: one of `FORMATS`.
-        max_shard_size: bytes of tensors a file, for "safetensors".
+        max_shard_size: bytes of tensors a file, for "safetensors" and "hf".
         metadata: what the file says of itself, or what gives it: asked before the tensors are written and once more
             behind them, for what is known only then (their fingerprints); it has the same length both times.
         overwrite: whether a checkpoint that is there already is replaced.
+        mesh: the devices that "orbax" writes for.
+        beside: files that "hf" takes along.
 
     Returns:
         the files that were written.
@@ -170,16 +181,19 @@ def write_checkpoint(
             written. Nothing is left behind then.
     """
     path = Path(path)
-    write = _writer(format, max_shard_size, metadata if callable(metadata) else lambda: dict(metadata or {}))
+    told = metadata if callable(metadata) else lambda: dict(metadata or {})
+    write = _writer(format, max_shard_size, told, mesh, beside)
     twice = [name for name, count in Counter(tensor.name for tensor in tensors).items() if count > 1]
     if twice:
         raise UsageError(f"several tensors have the same name: {', '.join(twice)}")
 
     def may_replace(folder: Path) -> bool:
         if not any(folder.iterdir()):
-            return format == "orbax" or max_shard_size is not None
+            return format in ("orbax", "hf") or max_shard_size is not None
         if format == "orbax":
             return any((folder / name).exists() for name in ("_METADATA", "_CHECKPOINT_METADATA"))
+        if format == "hf":
+            return is_hub(folder)
         return max_shard_size is not None and is_sharded(folder)
 
     with whole(path, overwrite=overwrite, may_replace=may_replace) as temporary:
@@ -187,9 +201,20 @@ def write_checkpoint(
     return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
 
 
-def _writer(format: str, max_shard_size: int | None, metadata: Metadata) -> Callable[[Path, Sequence[Tensor]], None]:
+def _writer(
+    format: str, max_shard_size: int | None, metadata: Metadata, mesh: MeshCut | None, beside: Sequence[Path]
+) -> Callable[[Path, Sequence[Tensor]], None]:
     if format not in FORMATS:
         raise UnknownChoice("format", format, FORMATS)
+    if mesh is not None and format != "orbax":
+        raise UsageError(
+            f"mesh goes with format='orbax'; {format} has no place for it: port.load reads it onto any mesh"
+        )
+    if beside and format != "hf":
+        raise UsageError(f"files are taken along into a folder of the hub, format='hf'; not into {format}")
+    if format == "hf":
+        limit = SHARD_SIZE if max_shard_size is None else max_shard_size
+        return lambda path, tensors: write_hub(path, tensors, limit, metadata, beside)
     if max_shard_size is not None:
         if format != "safetensors":
             raise UsageError(f"max_shard_size goes with format='safetensors'; {format} has no place for it")
@@ -198,7 +223,7 @@ def _writer(format: str, max_shard_size: int | None, metadata: Metadata) -> Call
         case "safetensors":
             return lambda path, tensors: write_safetensors(path, tensors, metadata)
         case "orbax":
-            return lambda path, tensors: write_orbax(path, tensors, metadata)
+            return lambda path, tensors: write_orbax(path, tensors, metadata, mesh)
         case "torch":
             return write_torch  # a plain state dict has no place for metadata
     write = write_msgpack if format == "msgpack" else write_npz

@@ -20,6 +20,7 @@ from port.weights.constructor_arguments import SaidArguments
 from port.weights.direction import wrong_way
 from port.weights.driver import Transfer, find, part_that_fits
 from port.weights.formats import format_of
+from port.weights.hub_files import files_beside
 from port.weights.options import Options
 from port.weights.record import UNKNOWN, ConversionRecord
 from port.weights.sources import Source, opened
@@ -93,6 +94,7 @@ def convert(
         raise UsageError(f"give the options as one object or as keywords, not both: {', '.join(keywords)}")
     options = options or Options(**keywords)
     format = format_of(out, options.format, reverse=options.reverse)
+    along = [] if options.like is None else files_beside(options.like)
     if options.save_mapping is not None:
         read = source.path if isinstance(source, Checkpoint) else Path(source)
         _check_mapping_path(Path(options.save_mapping), read, out)
@@ -116,8 +118,12 @@ def convert(
                     max_shard_size=options.max_shard_size,
                     metadata=_metadata(done, found.tensors, accounts, format, options.arguments),
                     overwrite=options.overwrite,
+                    mesh=options.mesh,
+                    beside=along,
                 )
             done.remarks += found.changed()
+            if format == "hf" and options.like is None:
+                done.remarks.append("no config.json is beside the weights: --like takes a model's folder's along")
     return done
 
 
@@ -178,7 +184,7 @@ def _metadata(
 ) -> Callable[[], dict[str, str]]:
     """What the result says of itself; the fingerprints are known when its tensors have been carried."""
     if done.reverse:
-        return lambda: {"format": "pt"} if format == "safetensors" else {}
+        return lambda: {"format": "pt"} if format in ("safetensors", "hf") else {}
     unknown = {name: UNKNOWN for entry in done.moved for name in entry.sources}
     cast = {
         name: dtype

@@ -46,10 +46,9 @@ def fill(module: nnx.Module, source: Source, mapping: Mapping | None = None) -> 
     """
     mapping = mapping or between(source.guide("torch"), module)
     mapping.check(source.shapes)
+    refuse_empty(module, mapping, source)
     own = dict(weights_of(module))
     places = {dotted(path): path for path in own}
-    filling = {target for entry in mapping.present(source) for target in entry.targets}
-    _refuse_empty(sorted(name for name in set(places) - filling if _is_abstract(own[places[name]])))
     filled = []
     for entry in mapping.present(source):
         if entry.collection == TORCH_ONLY:
@@ -80,7 +79,11 @@ def own_mapping(module: nnx.Module) -> Mapping:
     )
 
 
-def _refuse_empty(names: list[str]) -> None:
+def refuse_empty(module: nnx.Module, mapping: Mapping, source: Source) -> None:
+    """See that every variable of the module has a value, or gets one. Raises WeightsMismatch: which do not."""
+    filling = {target for entry in mapping.present(source) for target in entry.targets}
+    own = {dotted(path): variable for path, variable in weights_of(module)}
+    names = sorted(name for name, variable in own.items() if name not in filling and _is_abstract(variable))
     if names:
         raise WeightsMismatch(
             "the weights lack these, and the module has no values of its own for them (nnx.eval_shape made it): build "

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from port.errors import UnknownChoice, UsageError
 
-FORMATS = ("safetensors", "msgpack", "orbax", "torch", "npz")
-"""What can be written."""
+FORMATS = ("safetensors", "msgpack", "orbax", "torch", "npz", "hf")
+"""What can be written; "hf" is a folder as the Hugging Face hub has them."""
 OF_FLAX = ("safetensors", "msgpack", "orbax", "npz")
-OF_TORCH = ("safetensors", "torch", "npz")
+OF_TORCH = ("safetensors", "torch", "npz", "hf")
 SUFFIXES = {
     ".safetensors": "safetensors",
     ".msgpack": "msgpack",
@@ -34,7 +34,7 @@ def format_of(out: Path | str | None, wanted: str | None, *, reverse: bool = Fal
     if wanted is not None and wanted not in FORMATS:
         raise UnknownChoice("format", wanted, FORMATS)
     suffix = "" if out is None else Path(out).suffix.lower()
-    by_name = SUFFIXES.get(suffix) or ("orbax" if str(out).endswith("/") else None)
+    by_name = SUFFIXES.get(suffix) or ("orbax" if str(out).endswith("/") and wanted != "hf" else None)
     if wanted is not None and by_name not in (None, wanted):
         raise UsageError(
             f"{out} is named as {by_name}, and format {wanted} is asked for: leave the format out, or give a name that "
@@ -60,7 +60,7 @@ def _fitting(reverse: bool) -> tuple[str, ...]:
 
 
 def _suffixes(format: str) -> str:
-    return ", ".join(suffix for suffix, name in SUFFIXES.items() if name == format)
+    return ", ".join(suffix for suffix, name in SUFFIXES.items() if name == format) or f"a folder, --format {format}"
 
 
 def _endings(format: str) -> str:

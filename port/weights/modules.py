@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Mapping as Tree
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +19,12 @@ from port.weights.options import Options, Rename, Shapes
 from port.weights.sources import Source, is_nnx, is_torch, opened
 from port.weights.variables import to_torch
 
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
+
+    from port.weights.placing import PlacedWeights
+    from port.weights.shardings import Shardings
+
 
 def load(
     module: Any,
@@ -25,8 +33,14 @@ def load(
     rename: Rename = None,
     fold: Shapes | None = None,
     key: str | None = None,
-) -> None:
+    mesh: Mesh | None = None,
+    sharding: Shardings = None,
+    dtype: str | None = None,
+) -> PlacedWeights | None:
     """Fill a module with weights, in place.
+
+    With ``mesh`` or ``sharding`` an nnx module's tensors go straight onto the mesh, one after the other, and each
+    process reads no more of the file than its own devices hold. The module may be abstract (`nnx.eval_shape`).
 
     Args:
         module: an nnx module (a safetensors file then needs no torch), or a torch module.
@@ -36,20 +50,41 @@ def load(
             Flax's file that `port convert` or `port translate` wrote says itself how it goes into a torch module.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         key: where in a training checkpoint the state dict is, if it holds several.
+        mesh: the devices that an nnx module's tensors go to.
+        sharding: how they lie there: a `PartitionSpec` or a `NamedSharding` for all, a function (path, shape) → one, a
+            table of regular expressions, each with one (the first that a path fits counts); by default as the module's
+            own variables say (``nnx.with_partitioning``, ``out_sharding``), without that on every device.
+        dtype: on a mesh, what floating tensors are cast to; by default each keeps the file's own.
+
+    Returns:
+        what was read and placed, on a mesh; else None.
 
     Raises:
         BrokenWeights: the file cannot be read.
+        UsageError: a mesh for a torch module, or a dtype without a mesh.
         WeightsMismatch: missing, unexpected or mis-shaped keys, all in one message, or a tensor that does not come back
             as it was converted; the module is then unchanged.
         NoPair: the module holds a layer whose torch twin is not known.
     """
+    if mesh is not None or sharding is not None:
+        if not is_nnx(module):
+            raise UsageError(f"mesh and sharding are an nnx module's; got {described(module)}")
+        with ExitStack() as files:
+            return _onto_mesh(
+                module,
+                lambda: _found(module, files.enter_context(opened(source, key=key)), source, rename, fold),
+                {"mesh": mesh, "sharding": sharding, "dtype": dtype},
+            )
+    if dtype is not None:
+        raise UsageError("dtype goes with mesh: otherwise the values are converted to the dtypes that the module has")
     with opened(source, key=key) as tensors:
         if is_nnx(module):
-            _load_nnx(module, tensors, source if is_torch(source) else None, rename, fold)
+            _load_nnx(module, tensors, source, rename, fold)
         elif is_torch(module):
             _load_torch(module, tensors, source if is_nnx(source) else None, rename, fold)
         else:
             raise _neither(module)
+    return None
 
 
 def save(module: Any, path: Path | str, *, mapping: Mapping | Path | str | None = None) -> None:
@@ -84,9 +119,24 @@ def arrays_of(module: Any, *, mapping: Mapping | Path | str | None = None) -> di
     raise _neither(module)
 
 
-def _load_nnx(module: Any, tensors: Source, torch: Any, rename: Rename, fold: Shapes | None) -> None:
-    from port.weights.flax import fill, own_mapping
+def _load_nnx(module: Any, tensors: Source, source: Any, rename: Rename, fold: Shapes | None) -> None:
+    from port.weights.flax import fill
 
+    fill(module, *_found(module, tensors, source, rename, fold))
+
+
+def _onto_mesh(module: Any, found: Callable[[], tuple[Source, Mapping]], how: dict[str, Any]) -> PlacedWeights:
+    from port.weights.placing import place
+
+    Options(dtype=how["dtype"])  # refuses a dtype that is none
+    return place(module, found, **how)
+
+
+def _found(module: Any, tensors: Source, source: Any, rename: Rename, fold: Shapes | None) -> tuple[Source, Mapping]:
+    """The tensors under the names that the mapping takes, and the mapping to an nnx module."""
+    from port.weights.flax import own_mapping
+
+    torch = source if is_torch(source) else None
     own = own_mapping(module)
     variables = tensors.in_collections(lambda collection: collection != TORCH_ONLY)
     paths = {entry.sources[0] for entry in own.entries}
@@ -94,10 +144,9 @@ def _load_nnx(module: Any, tensors: Source, torch: Any, rename: Rename, fold: Sh
     told = torch_names(options.guides[1])
     # Names alone: Flax's own if they can be nobody else's. A module that is not understood tells nothing of torch's.
     if tensors.is_flax or (rename is None and told and set(variables) == paths != told):
-        fill(module, variables, own)
-        return
+        return variables, own
     found = find(tensors, options)
-    fill(module, found.tensors, found.mapping)
+    return found.tensors, found.mapping
 
 
 def _load_torch(module: Any, tensors: Source, flax: Any, rename: Rename, fold: Shapes | None) -> None:

@@ -12,6 +12,7 @@ from port.mapping import Guide, Mapping, Rules, guide_of_flax, guide_of_torch, r
 from port.mapping.folding import folds
 from port.weights.carrying import floating
 from port.weights.constructor_arguments import SaidArguments
+from port.weights.mesh_cut import mesh_cut_of
 
 Rename = Tree[str, str] | Rules | Mapping | Path | str | None
 Shapes = Tree[str, tuple[int, ...]]
@@ -32,7 +33,10 @@ class Options:
         key: where in a training checkpoint the state dict is, if it holds several.
         dtype: what to cast floating tensors to; by default each keeps its own, bit for bit.
         format: of the result, as `port.weights.formats` has them; by default as its name's suffix says.
-        max_shard_size: bytes of one file of the result, at most; safetensors only.
+        max_shard_size: bytes of one file of the result, at most; safetensors and hf only.
+        mesh: what a folder of orbax is written for, as in ``"fsdp=8"``: each device's part of a tensor, along its
+            longest axis that they divide, can be read alone; held as a `MeshCut`.
+        like: for hf, the model's folder whose config and tokenizer files are taken along.
         overwrite: whether the result and ``save_mapping`` may be there already.
         save_mapping: where the mapping from torch to Flax is written, beside the result: both are, or neither.
         arguments: what the Flax module's constructor is given, which the result remembers: the ``load`` of a source
@@ -54,6 +58,8 @@ class Options:
     dtype: str | None = None
     format: str | None = None
     max_shard_size: int | None = None
+    mesh: Any = None
+    like: Path | str | None = None
     overwrite: bool = False
     save_mapping: Path | str | None = None
     arguments: SaidArguments = field(default_factory=SaidArguments)
@@ -62,6 +68,8 @@ class Options:
     def __post_init__(self, inputs: Any) -> None:
         if self.dtype is not None and self.dtype not in floating():
             raise UnknownChoice("dtype", self.dtype, floating())
+        if isinstance(self.mesh, str):
+            object.__setattr__(self, "mesh", mesh_cut_of(self.mesh))
         object.__setattr__(self, "rename", rules_of(self.rename))
         object.__setattr__(self, "fold", folds(self.fold))
         object.__setattr__(self, "torch", None if self.torch is None else guide_of_torch(self.torch))

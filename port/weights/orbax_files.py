@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
+from port.moves import Box
+from port.moves.boxes import shape_of, whole
 from port.weights.memory import Memory
 from port.weights.nesting import dotted, flat
 from port.weights.tensors import Checkpoint, TensorInfo, dtypes
@@ -51,8 +53,11 @@ def open_orbax(path: Path | str) -> Checkpoint:
 
     array_of = _reader(folder.absolute(), use_zarr3)
 
+    def read_box(name: str, box: Box) -> np.ndarray:
+        return _attempt(path, lambda: array_of(leaves[name].name, box))
+
     def read(name: str) -> np.ndarray:
-        array = _attempt(path, lambda: array_of(leaves[name].name))
+        array = _attempt(path, lambda: array_of(leaves[name].name, None))
         if (array.shape, array.dtype) != (tensors[name].shape, tensors[name].dtype):
             raise BrokenWeights(
                 f"{path}: {name} is {array.dtype} of shape {array.shape}, and is said to be {tensors[name]}"
@@ -60,7 +65,7 @@ def open_orbax(path: Path | str) -> Checkpoint:
         return array
 
     texts = {key: text for key, text in told.items() if isinstance(text, str)}
-    return Checkpoint(path, "orbax", tensors, read, metadata=texts, left_out=left_out)
+    return Checkpoint(path, "orbax", tensors, read, metadata=texts, left_out=left_out, box_reader=read_box)
 
 
 def is_orbax(path: Path) -> bool:
@@ -85,9 +90,9 @@ def _item(path: Path) -> Path:
     return items[0]
 
 
-def _reader(folder: Path, use_zarr3: bool) -> Callable[[str], np.ndarray]:
-    """What reads an array by the name that orbax stores it under: `Checkpointer.restore` looks through the whole tree
-    for each."""
+def _reader(folder: Path, use_zarr3: bool) -> Callable[[str, Box | None], np.ndarray]:
+    """What reads an array, or a box of it, by the name that orbax stores it under: `Checkpointer.restore` looks through
+    the whole tree for each. Of a box all chunks are read that it touches."""
     import orbax.checkpoint as ocp
     import tensorstore
     from etils import epath
@@ -97,7 +102,7 @@ def _reader(folder: Path, use_zarr3: bool) -> Callable[[str], np.ndarray]:
 
     memory = Memory()
 
-    def array_of(name: str) -> np.ndarray:
+    def array_of(name: str, box: Box | None = None) -> np.ndarray:
         info = ocp.type_handlers.ParamInfo(
             name=name,
             parent_dir=epath.Path(folder),
@@ -110,12 +115,15 @@ def _reader(folder: Path, use_zarr3: bool) -> Callable[[str], np.ndarray]:
         step = (store.chunk_layout.read_chunk.shape or (None,))[0] if store.rank else None
         if not step:
             return np.asarray(store.read().result())
+        box = whole(store.shape) if box is None else box
         # Some rows of chunks after the other: read at once, they would all be in memory beside the array.
-        array = memory.empty(store.shape, store.dtype.numpy_dtype)
+        array = memory.empty(shape_of(box), store.dtype.numpy_dtype)
         target = tensorstore.array(array, copy=False, write=True)
-        for begin in range(0, len(array), step):
-            rows = slice(begin, min(begin + step, len(array)))
-            target[rows].write(store[rows]).result()
+        rows, *others = box
+        part = store[(slice(None), *(slice(axis.start, axis.stop) for axis in others))].translate_to[0]
+        for begin in range(rows.start - rows.start % step, rows.stop, step):
+            low, high = max(begin, rows.start), min(begin + step, rows.stop)
+            target[low - rows.start : high - rows.start].write(part[low:high].translate_to[0]).result()
         return array
 
     return array_of

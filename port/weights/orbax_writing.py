@@ -19,6 +19,7 @@ from port.errors import BrokenWeights
 from port.weights.ahead import made_ahead
 from port.weights.contiguous import in_c_order
 from port.weights.memory import Memory
+from port.weights.mesh_cut import MeshCut, chunk_of
 from port.weights.metadata import Metadata
 from port.weights.nesting import nested
 from port.weights.tensors import Tensor
@@ -31,12 +32,14 @@ IN_FLIGHT = 2 * CHUNK
 """Bytes that may wait for the disk, before the next chunk is copied."""
 
 
-def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict) -> None:
+def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict, mesh: MeshCut | None = None) -> None:
     """Write a folder as orbax's ``PyTreeCheckpointer`` does, nested at the names' dots.
 
     In memory are two tensors, if they are not mapped from a file, and `IN_FLIGHT` bytes. Nothing is compressed: zstd
     takes longer than the disk, and makes trained float32 weights smaller by less than a tenth. What the file says of
     itself is in orbax's custom metadata.
+
+    With ``mesh`` no chunk holds elements of two devices: a process that restores its shards reads these alone.
 
     Raises:
         UsageError: names that cannot be nested.
@@ -55,7 +58,7 @@ def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict
     told = metadata()  # orbax writes it behind the tensors, with what is known of them by then
     writes = _Writes()
     registry = ocp.type_handlers.create_type_handler_registry(
-        (Tensor, _handler(writes, lambda: told.update(metadata()))), (jax.Array, ocp.type_handlers.ArrayHandler())
+        (Tensor, _handler(writes, mesh, lambda: told.update(metadata()))), (jax.Array, ocp.type_handlers.ArrayHandler())
     )
     handler = ocp.PyTreeCheckpointHandler(use_compression=False, type_handler_registry=registry)
     try:
@@ -119,7 +122,7 @@ def _result(future: Any) -> Any:
         raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
 
 
-def _handler(writes: _Writes, on_end: Callable[[], None]) -> Any:
+def _handler(writes: _Writes, mesh: MeshCut | None, on_end: Callable[[], None]) -> Any:
     """Orbax's handler of numpy arrays, for tensors that are read when their turn comes.
 
     It writes as orbax's handler of sharded arrays does: each chunk is a shard along the first axis.
@@ -139,14 +142,14 @@ def _handler(writes: _Writes, on_end: Callable[[], None]) -> Any:
             memory = Memory()
             with made_ahead(values) as ordered:
                 for tensor, info in zip(ordered, infos, strict=True):
-                    rows = _rows(tensor)
+                    chunk = _chunk(tensor, mesh)
                     spec = ocp.type_handlers.get_json_tspec_write(
-                        info, True, tensor.shape, (*rows, *tensor.shape[1:]), tensor.dtype, process_index=0
+                        info, True, tensor.shape, chunk, tensor.dtype, process_index=0
                     )
                     # Nothing else runs in this loop, and what waits without it can be waited for when it is closed.
                     store = _result(tensorstore.open(tensorstore.Spec(spec), create=True, open=True, context=context))
-                    for place, chunk in _chunks(tensor.array(), memory, *rows):
-                        writes.add(store[place], chunk)
+                    for place, part in _chunks(tensor.array(), memory, *chunk[:1]):
+                        writes.add(store[place], part)
             writes.finish()
             on_end()
             return []
@@ -154,12 +157,14 @@ def _handler(writes: _Writes, on_end: Callable[[], None]) -> Any:
     return Handler()
 
 
-def _rows(tensor: Tensor) -> tuple[int, ...]:
-    """How long a chunk is along the first axis; nothing for a number, which has no axes."""
+def _chunk(tensor: Tensor, mesh: MeshCut | None) -> tuple[int, ...]:
+    """The shape of a chunk: some rows of the tensor, or of what a device has of it."""
     if not tensor.shape:
         return ()
+    if mesh is not None:
+        return chunk_of(mesh.shard(tensor.shape), tensor.dtype.itemsize, CHUNK)
     chunks = min(-(-tensor.nbytes // CHUNK), tensor.shape[0])
-    return (-(-tensor.shape[0] // chunks),)
+    return (-(-tensor.shape[0] // chunks), *tensor.shape[1:])
 
 
 def _chunks(array: np.ndarray, memory: Memory, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray]]:

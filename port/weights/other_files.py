@@ -49,11 +49,8 @@ def what_else(path: Path, begin: bytes) -> str | None:
 
 def what_folder(names: list[str]) -> str | None:
     """What a folder is that holds no weights as they are read here, by the names in it; None where they do not tell."""
-    if ".metadata" in names and any(name.endswith(".distcp") for name in names):
-        return (
-            "a folder of torch.distributed.checkpoint: make one file of it with "
-            "python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.pt"
-        )
+    if any(name.endswith(".distcp") for name in names):
+        return "a folder of torch.distributed.checkpoint without its .metadata, which is written last: it is not whole"
     if "saved_model.pb" in names or "checkpoint" in names or any(name.endswith(".ckpt.index") for name in names):
         return f"a folder of {_TENSORFLOW}"
     return None

@@ -51,6 +51,7 @@ _PLAIN = {"NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "BINFLO
 _PLAIN |= {"SHORT_BINSTRING", "BINSTRING"}
 _PUTS, _GETS = {"BINPUT", "LONG_BINPUT"}, {"BINGET", "LONG_BINGET"}
 _MARKERS = {"PROTO", "STOP"}
+_NEWER_PLAIN = {"SHORT_BINUNICODE", "SHORT_BINBYTES", "BINBYTES"}
 
 
 def is_name_of_data(name: str) -> bool:
@@ -88,6 +89,7 @@ class Walk:
         limit: the file's size in bytes, which nothing in it can exceed.
         on_storage: is told of each storage that a tensor asks for: its key, its type's name, its number of elements.
         stubs: what no state dict needs is let through, for a reader that puts stubs in its place; else it is refused.
+        newer: the operations of Python's own pickles (protocols 3 to 5) are allowed too.
 
     Attributes:
         names: what it names that no state dict needs.
@@ -97,6 +99,7 @@ class Walk:
     limit: int
     on_storage: Callable[[str, str, int], None] | None = None
     stubs: bool = False
+    newer: bool = False
     names: list[str] = field(default_factory=list)
     work: int = 0
     operations: int = 0
@@ -141,9 +144,16 @@ class Walk:
                 memo[argument] = stack[-1]
             elif name in _GETS:
                 stack.append(memo[argument])
+            elif self.newer and name in _NEWER_PLAIN:
+                stack.append(_Piece(argument, "plain", len(argument or "")))
+            elif self.newer and name == "MEMOIZE":
+                memo[len(memo)] = stack[-1]
+            elif self.newer and name == "STACK_GLOBAL":
+                last, first = stack.pop(), stack.pop()
+                stack.append(self._named(f"{first.value} {last.value}"))
             elif name in _STEPS:
                 _STEPS[name](self, stack, argument)
-            elif name not in _MARKERS:
+            elif name not in _MARKERS and not (self.newer and name == "FRAME"):
                 raise Refused(f"its pickle has the operation {name}, which torch.save's protocol 2 does not use")
 
     def _unless_refused(self, reason: str) -> None:

@@ -18,7 +18,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
+from port.moves import Box
 from port.weights.ahead import made_ahead
+from port.weights.box_files import copied_box
 from port.weights.contiguous import write_array
 from port.weights.metadata import Metadata, write_again
 from port.weights.safetensors_header import LARGEST_HEADER, METADATA, Header, parse_header
@@ -70,7 +72,10 @@ def open_safetensors(path: Path | str) -> Checkpoint:
         # A header of any length is allowed, and what lies off its dtype's boundary is slow or refused elsewhere.
         return array if array.flags.aligned else array.copy()
 
-    return Checkpoint(path, "safetensors", header.tensors, read, metadata=header.metadata)
+    def read_box(name: str, box: Box) -> np.ndarray:
+        return copied_box(mapped, read(name), box, header.begins[name])
+
+    return Checkpoint(path, "safetensors", header.tensors, read, metadata=header.metadata, box_reader=read_box)
 
 
 def _read_header(path: Path, file: BinaryIO) -> Header:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
+from port.moves import Box
 from port.weights.metadata import Metadata
 from port.weights.safetensors_files import write_safetensors
 from port.weights.tensors import Checkpoint, Tensor
@@ -59,8 +60,13 @@ def open_sharded(index: Path, open_shard: Callable[[Path], Checkpoint]) -> Check
     def read(name: str) -> np.ndarray:
         return shards[places[name]].read(name)
 
+    def read_box(name: str, box: Box) -> np.ndarray:
+        return shards[places[name]].read_box(name, box)
+
     tensors = {name: shards[shard].tensors[name] for name, shard in places.items()}
     joined = Checkpoint(index, "safetensors", tensors, read, metadata=metadata)
+    if all(checkpoint.box_reader is not None for checkpoint in shards.values()):
+        joined.box_reader = read_box
     for checkpoint in shards.values():
         joined.format = checkpoint.format
         joined.metadata |= checkpoint.metadata

@@ -14,6 +14,8 @@ from port.mapping import FROZEN, TORCH_ONLY, Guide, Renaming, Rules, names_only
 from port.mapping.given import BUFFER
 from port.mapping.linen_guide import flat
 from port.mapping.torch_guide import unwrapped
+from port.moves import Box
+from port.moves.boxes import cut
 from port.weights.checkpoint import open_checkpoint
 from port.weights.prefixes import count_of_averages, strip_prefixes
 from port.weights.record import ConversionRecord, record_of
@@ -23,6 +25,8 @@ TRAINING = {"opt_state", "step"}
 """What a file of variables may have beside them: the optimizer's state, and how many updates there were."""
 COLLECTIONS = {"params", "batch_stats", "buffers", BUFFER, FROZEN, TORCH_ONLY}
 """What the first part of a name may be in a tree of Flax variables that has no parameters."""
+
+BoxReader = Callable[[str, Box], np.ndarray]
 
 
 class Source(Mapping[str, np.ndarray]):
@@ -35,6 +39,7 @@ class Source(Mapping[str, np.ndarray]):
         origin: where it is from, for messages.
         is_flax: whether they are known to be Flax variables.
         record: what the file says of the conversion that made it, if it does.
+        read_box: reads a part of a tensor and no more; None where only whole tensors are read.
         unwrapped: a name that a wrapper had put something before, and the name without it, if there was one.
     """
 
@@ -50,6 +55,7 @@ class Source(Mapping[str, np.ndarray]):
         origin: str = "the weights",
         is_flax: bool = False,
         record: ConversionRecord | None = None,
+        read_box: BoxReader | None = None,
     ) -> None:
         self.tensors = dict(tensors)
         self.aliases = dict(aliases or {})
@@ -58,11 +64,21 @@ class Source(Mapping[str, np.ndarray]):
         self.is_flax = is_flax
         self.record = record
         self._read = read
+        self._read_box = read_box
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.tensors:
             raise KeyError(name)
         return self._read(name)
+
+    @property
+    def reads_boxes(self) -> bool:
+        """Whether a part of a tensor can be read alone."""
+        return self._read_box is not None
+
+    def box(self, name: str, box: Box) -> np.ndarray:
+        """A part of a tensor; where it cannot be read alone, of the whole."""
+        return cut(self[name], box) if self._read_box is None else self._read_box(name, box)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tensors)
@@ -85,6 +101,7 @@ class Source(Mapping[str, np.ndarray]):
     def renamed(self, names: Mapping[str, str]) -> Source:
         """The same tensors under other names; those that are not named are left out."""
         back = {new: old for old, new in names.items()}
+        read_box = self._read_box
         tensors = {new: self.tensors[old] for old, new in names.items()}
         aliases = {names[a]: names[b] for a, b in self.aliases.items() if a in names and b in names}
         return Source(
@@ -95,6 +112,7 @@ class Source(Mapping[str, np.ndarray]):
             origin=self.origin,
             is_flax=self.is_flax,
             record=self.record,
+            read_box=None if read_box is None else lambda name, box: read_box(back[name], box),
         )
 
     def without(self, names: Collection[str], reason: str) -> Source:
@@ -219,6 +237,7 @@ def _of_checkpoint(checkpoint: Checkpoint) -> Source:
         origin=str(checkpoint.path),
         is_flax=is_flax,
         record=record_of(str(checkpoint.path), checkpoint.metadata),
+        read_box=None if checkpoint.box_reader is None else checkpoint.read_box,
     )
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
+from port.moves import Box
+from port.moves.boxes import cut
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Checkpoint:
         metadata: what the file says of itself beside its tensors; of torch files nothing.
         aliases: name → the earlier name that is the very same tensor (tied weights; torch files only).
         left_out: what is in the file and is no weight, with the reason.
+        box_reader: reads a part of a tensor and no more of the file, into memory of its own; None: whole tensors alone
+            are read.
         content: gives all that a file of ``torch.save`` holds, its tensors as torch's; None for other files.
     """
 
@@ -94,6 +98,7 @@ class Checkpoint:
     aliases: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     content: Callable[[], Any] | None = field(default=None, repr=False)
+    box_reader: Callable[[str, Box], np.ndarray] | None = field(default=None, repr=False)
 
     def read(self, name: str) -> np.ndarray:
         """One tensor, bit for bit; read-only where it lies in the mapped file.
@@ -102,13 +107,26 @@ class Checkpoint:
             UsageError: there is no tensor of that name, or the checkpoint is closed.
             BrokenWeights: the file does not give it.
         """
+        return self._open(name)(name)
+
+    def read_box(self, name: str, box: Box) -> np.ndarray:
+        """A part of a tensor, bit for bit.
+
+        Raises:
+            UsageError: there is no tensor of that name, or the checkpoint is closed.
+            BrokenWeights: the file does not give it.
+        """
+        reader = self._open(name)
+        return cut(reader(name), box) if self.box_reader is None else self.box_reader(name, box)
+
+    def _open(self, name: str) -> Callable[[str], np.ndarray]:
         if self.reader is None:
             raise UsageError(f"{self.path} is closed: read {name} before that")
         if name not in self.tensors:
             near = get_close_matches(name, self.tensors, n=3)
             hint = f"; near: {', '.join(near)}" if near else ""
             raise UsageError(f"{self.path} holds no tensor {name!r} among its {len(self.tensors)}{hint}")
-        return self.reader(name)
+        return self.reader
 
     def close(self) -> None:
         """Let go of the file. Arrays that have been read stay good: each holds its piece of the mapping."""

@@ -10,6 +10,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
+from port.moves.boxes import cut
+from port.weights.box_files import copied
 from port.weights.pickles import Refused
 from port.weights.saved_objects import SavedTensor, Stub
 from port.weights.tensors import Checkpoint, TensorInfo, dtypes
@@ -80,6 +82,7 @@ def open_torch(path: Path | str, *, key: str | None = None) -> Checkpoint:
         aliases=aliases,
         left_out=left_out,
         content=lambda: _content(path, saved),
+        box_reader=lambda name, box: copied(cut(saved.array(tensors[name]), box)),
     )
 
 

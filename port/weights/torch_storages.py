@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, cast
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
@@ -42,7 +42,7 @@ class Saved:
         code: of a TorchScript program, the source by file; else None.
     """
 
-    data: mmap.mmap
+    data: mmap.mmap | memoryview
     places: dict[str, tuple[int, int]]
     names: tuple[str, ...]
     pickle: bytes
@@ -53,8 +53,12 @@ class Saved:
         """The object, each tensor as ``make`` gives it."""
         return unpickled(BytesIO(self.pickle), make)
 
-    def array(self, tensor: SavedTensor) -> np.ndarray:
+    def array(self, tensor: SavedTensor, *, must_align: bool = True) -> np.ndarray:
         """A tensor as an array over the mapped file.
+
+        Args:
+            tensor: of the file.
+            must_align: copy what lies off its dtype's boundary.
 
         Raises:
             Refused: it reaches beyond its storage.
@@ -68,7 +72,7 @@ class Saved:
         if not needed:
             return np.empty(tensor.shape, dtype)
         flat = np.frombuffer(self.data, dtype, needed // dtype.itemsize, begin)
-        if not flat.flags.aligned:
+        if must_align and not flat.flags.aligned:
             flat = flat.copy()
         if self.is_swapped:
             flat = _swapped(flat)
@@ -98,10 +102,17 @@ def look_through(path: Path) -> Saved:
     size = path.stat().st_size
     with open(path, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        return _archive(file, data, size) if file.read(4) == b"PK\x03\x04" else _legacy(data, size)
+        return look_through_archive(file, data) if file.read(4) == b"PK\x03\x04" else _legacy(data, size)
 
 
-def _archive(file: BinaryIO, data: mmap.mmap, size: int) -> Saved:
+def look_through_archive(file: IO[bytes], data: mmap.mmap | memoryview) -> Saved:
+    """The same of a file in the zip format alone, or of a part of a larger one.
+
+    Args:
+        file: the archive.
+        data: its bytes, mapped into memory.
+    """
+    size = len(data)
     with ZipFile(file) as archive:
         entries = archive.infolist()
         names = {entry.filename.partition("/")[2]: entry for entry in entries}
@@ -133,7 +144,7 @@ def _archive(file: BinaryIO, data: mmap.mmap, size: int) -> Saved:
     return Saved(data, places, tuple(walk.names), pickle, order == b"big", code if is_program else None)
 
 
-def _place(data: mmap.mmap, entry: ZipInfo) -> tuple[int, int]:
+def _place(data: mmap.mmap | memoryview, entry: ZipInfo) -> tuple[int, int]:
     """The bytes of an entry that is not compressed: behind its own header, its name and what follows that."""
     header = data[entry.header_offset : entry.header_offset + 30]
     if header[:4] != b"PK\x03\x04":

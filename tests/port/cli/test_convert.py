@@ -215,6 +215,38 @@ def test_shards_and_back(folder: Path) -> None:
     np.testing.assert_array_equal(load_file("back.safetensors")["classifier.weight"], state()["classifier.weight"])
 
 
+def test_a_folder_of_the_hub_to_orbax_for_a_mesh_and_back(folder: Path) -> None:
+    assert run("net.pth", "--torch", "user_models:Net", "-o", "plain.orbax") == 0
+    assert run("plain.orbax", "--reverse", "--format", "hf", "--max-shard-size", "400B", "-o", "hub/") == 0
+    assert not Path("hub/config.json").exists()
+    Path("hub/config.json").write_text('{"architectures":  ["Net"]}')
+    Path("hub/tokenizer.json").write_text("{}\n\n")
+    assert run("hub", "--torch", "user_models:Net", "--mesh", "fsdp=2", "-o", "cut.orbax") == 0
+    assert run("cut.orbax", "--reverse", "--format", "hf", "--like", "hub", "-o", "back") == 0
+    for name in ("config.json", "tokenizer.json"):
+        assert (folder / "back" / name).read_bytes() == (folder / "hub" / name).read_bytes()
+    back = load_file("back/model.safetensors")
+    for name, tensor in state().items():
+        np.testing.assert_array_equal(back[name], tensor.numpy())
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--mesh", "2", "-o", "w.orbax"], "one axis and the number of its devices, as in fsdp=8"),
+        (["--mesh", "fsdp=2", "-o", "w.msgpack"], "mesh goes with format='orbax'; msgpack has no place for it"),
+        (["--format", "hf", "-o", "w"], "Flax variables are not written as hf"),
+        (["--like", "hub", "-o", "w.orbax"], "hub is no folder of the hub: it has no config.json"),
+    ],
+)
+def test_what_a_mesh_and_a_folder_of_the_hub_are_for(
+    options: list[str], says: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("net.pth", "--torch", "user_models:Net", *options) == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+    assert written(folder) == set()
+
+
 def test_a_constructor_that_looks_at_values_and_one_with_arguments(folder: Path) -> None:
     assert run("net.pth", "--torch", "user_models:Looks", "-o", "a.safetensors") == 0
     assert run("net.pth", "--torch", "user_models:Net", "--kwargs", '{"width": 4}', "-o", "b.safetensors") == 0

@@ -172,3 +172,16 @@ def exact_moves() -> st.SearchStrategy[tuple[Move, Arrays]]:
 def any_moves() -> st.SearchStrategy[tuple[Move, Shapes]]:
     """A move, and shapes that it takes."""
     return _any_move()
+
+
+@pytest.fixture(scope="session")
+def chains() -> st.SearchStrategy[tuple[tuple[Move, ...], Arrays]]:
+    """Moves one after the other, and arrays of one dtype that the first takes."""
+    return _chain()
+
+
+@st.composite
+def _chain(draw: st.DrawFn) -> tuple[tuple[Move, ...], Arrays]:
+    shapes = draw(_any_shapes())
+    dtype = draw(st.sampled_from(DTYPES))
+    return draw(chains_of(shapes, 1)), tuple(draw(_array(shape, dtype)) for shape in shapes)

@@ -58,7 +58,7 @@ def test_a_program_of_torch_export(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
-        ((".metadata", "__0_0.distcp"), "torch.distributed.checkpoint: .*dcp_to_torch"),
+        (("__0_0.distcp", "__1_0.distcp"), "torch.distributed.checkpoint without its .metadata"),
         (("saved_model.pb", "variables"), "a folder of TensorFlow's"),
         (("model.ckpt.index", "model.ckpt.data-00000-of-00001"), "a folder of TensorFlow's"),
     ],

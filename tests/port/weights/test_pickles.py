@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import struct
 import time
@@ -163,3 +164,14 @@ def test_all_that_is_wanted_is_named() -> None:
         walked(pickle.dumps([Path("/"), Holder(io.StringIO("x")), {"e": ValueError("x")}], protocol=2))
     assert len(refusal.value.names) == 3
     assert "builtins.ValueError" in "".join(refusal.value.names).replace("exceptions", "builtins")
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_pythons_own_protocols_are_read_where_they_are_asked_for(protocol: int) -> None:
+    pickled = pickle.dumps({"a": (1, "b"), "c": [2.5, None]}, protocol)
+    with pytest.raises(Refused, match=r"which torch\.save's protocol 2 does not use"):
+        Walk(io.BytesIO(pickled), len(pickled)).pickle()
+    Walk(io.BytesIO(pickled), len(pickled), newer=True).pickle()
+    wanted = pickle.dumps(os.getcwd, protocol)
+    with pytest.raises(Refused, match=r"it wants \w+\.getcwd to be run"):
+        Walk(io.BytesIO(wanted), len(wanted), newer=True).pickle()

@@ -1,0 +1,215 @@
+"""A checkpoint's tensors onto a mesh: each process reads the parts that its own devices hold, tensor after tensor.
+
+What a device holds of a tensor is a box of it; the mapping's moves say which boxes of the file's tensors it is made of,
+and those alone are read. The tensor goes to its devices, and its memory here is let go before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding
+
+from port.errors import PortError, WeightsMismatch
+from port.mapping import TORCH_ONLY, Entry, Mapping
+from port.mapping.entry import gather
+from port.mapping.nnx_guide import dotted
+from port.moves import Box
+from port.moves.boxes import cut, hull, inside, size_of
+from port.weights.agreement import agree
+from port.weights.box_files import aligned
+from port.weights.carrying import floating
+from port.weights.contiguous import in_c_order
+from port.weights.entry_boxes import EntryBoxes
+from port.weights.flax import refuse_empty
+from port.weights.memory import Memory
+from port.weights.nnx_variables import weights_of
+from port.weights.shardings import Shardings, shardings_of
+from port.weights.sources import Source
+from port.weights.tensors import dtypes
+
+Found = Callable[[], tuple[Source, Mapping]]
+"""Opens the weights, and finds how they go over."""
+
+
+@dataclass
+class PlacedWeights:
+    """What `port.load` put onto a mesh, and what this process read for it.
+
+    Attributes:
+        shardings: path → where the tensor lies.
+        nbytes: of the tensors that were carried, in the file.
+        nbytes_read: of the parts of them that this process read.
+        nbytes_placed: of what lies on this process's devices.
+    """
+
+    shardings: dict[str, NamedSharding] = field(default_factory=dict)
+    nbytes: int = 0
+    nbytes_read: int = 0
+    nbytes_placed: int = 0
+
+
+def place(
+    module: nnx.Module,
+    found: Found,
+    *,
+    mesh: Mesh | None = None,
+    sharding: Shardings = None,
+    dtype: str | None = None,
+) -> PlacedWeights:
+    """Fill a module with tensors that lie on a mesh; an abstract one (`nnx.eval_shape`) needs no memory before.
+
+    Every process of a program on several hosts calls this, each with the same arguments.
+
+    Args:
+        module: filled in place.
+        found: opens the weights, and finds the mapping from their names to the module's paths.
+        mesh: the devices.
+        sharding: of each tensor; see `port.weights.shardings.Shardings`.
+        dtype: what floating tensors are cast to; by default each keeps the file's own. Others become what the module
+            has.
+
+    Raises:
+        WeightsMismatch: tensors that are missing, unexpected, mis-shaped, or that cannot lie on the mesh so; what
+            another process found wrong. The module is then unchanged, in every process.
+        BrokenWeights: a file that cannot be read.
+    """
+    plan: _Plan | None = None
+    wrong: Exception | None = None
+    try:
+        plan = _Plan.made(module, found, mesh, sharding, dtype)
+    except Exception as error:
+        wrong = error
+    agree(wrong, "" if plan is None else _seen(plan.source))
+    assert plan is not None  # agree has raised what was wrong
+    filled: list[tuple[tuple[Any, ...], jax.Array]] = []
+    try:
+        for entry in plan.entries:
+            filled += plan.carry(entry)
+    except Exception as error:
+        wrong = error
+    agree(wrong, "")
+    nnx.update(module, nnx.from_flat_state(filled))
+    return plan.done
+
+
+def _seen(source: Source) -> str:
+    """What every process is to see of the files: names, shapes and dtypes."""
+    told = sorted(f"{name} {info.shape} {info.dtype}" for name, info in source.tensors.items())
+    return sha256("\n".join(told).encode()).hexdigest()
+
+
+@dataclass
+class _Plan:
+    """All that is known before anything is read."""
+
+    source: Source
+    entries: list[Entry]
+    variables: dict[str, tuple[tuple[Any, ...], Any]]
+    dtypes: dict[str, np.dtype]
+    done: PlacedWeights
+    names: dict[str, str]
+
+    @classmethod
+    def made(cls, module: nnx.Module, found: Found, mesh: Mesh | None, sharding: Shardings, dtype: str | None) -> _Plan:
+        """Raises WeightsMismatch for whatever does not fit, BrokenWeights for a file that cannot be read."""
+        own = {dotted(path): (path, variable) for path, variable in weights_of(module)}
+        wrong: list[PortError] = []
+        shardings: dict[str, NamedSharding] = {}
+        with _noted(wrong):
+            shardings = shardings_of({path: variable for path, (_, variable) in own.items()}, mesh, sharding)
+        with _noted(wrong):
+            source, mapping = found()
+            with _noted(wrong):
+                mapping.check(source.shapes)
+            with _noted(wrong):
+                refuse_empty(module, mapping, source)
+        if wrong:
+            raise wrong[-1] if len(wrong) == 1 else type(wrong[-1])("\n".join(map(str, wrong)))
+        entries = [entry for entry in mapping.present(source) if entry.collection != TORCH_ONLY]
+        # Of several names of one tensor the first is read.
+        names = {name: source.aliases.get(name, name) for name in source.tensors}
+        plan = cls(source, entries, own, {}, PlacedWeights(), names)
+        for entry in entries:
+            plan.dtypes |= plan._dtypes_of(entry, dtype)
+        plan.done.shardings = {path: shardings[path] for path in plan.dtypes}
+        plan._refuse_wide()
+        return plan
+
+    def _dtypes_of(self, entry: Entry, dtype: str | None) -> dict[str, np.dtype]:
+        held = self.source.tensors[gather(entry, self.names)[0]].dtype
+        if held.name in floating():
+            return dict.fromkeys(entry.targets, held if dtype is None else dtypes()[dtype])
+        return {target: np.dtype(self.variables[target][1].dtype) for target in entry.targets}
+
+    def _refuse_wide(self) -> None:
+        """Refuse what JAX would silently make narrower."""
+        wide = [path for path, dtype in self.dtypes.items() if jax.dtypes.canonicalize_dtype(dtype) != dtype]
+        if wide:
+            raise WeightsMismatch(
+                f"{self.dtypes[wide[0]]} is what JAX holds only with jax.config.update('jax_enable_x64', True); set "
+                f"that, or cast with dtype='float32': {', '.join(wide)}"
+            )
+
+    def carry(self, entry: Entry) -> list[tuple[tuple[Any, ...], jax.Array]]:
+        """An entry's targets, each on its devices."""
+        boxes = EntryBoxes(entry, self.source, self.names)
+        placed = [
+            (self.variables[target][0], self._on_devices(target, place, boxes))
+            for place, target in enumerate(entry.targets)
+        ]
+        self.done.nbytes += sum(self.source.tensors[name].nbytes for name in set(gather(entry, self.names)))
+        self.done.nbytes_read += boxes.nbytes_read
+        return placed
+
+    def _on_devices(self, target: str, place: int, boxes: EntryBoxes) -> jax.Array:
+        shape = tuple(self.variables[target][1].shape)
+        sharding = self.done.shardings[target]
+        devices = {
+            device: tuple(range(*part.indices(size)) for part, size in zip(index or (), shape, strict=True))
+            for device, index in sharding.addressable_devices_indices_map(shape).items()
+        }
+        made: dict[Box, np.ndarray] = {}
+        for around, inner in _readings(list(dict.fromkeys(devices.values()))).items():
+            array = boxes.target(place, around).astype(self.dtypes[target], copy=False)
+            made |= {box: in_c_order(cut(array, inside(box, around)), _ALIGNED) for box in inner}
+        placed = [jax.device_put(made[box], device) for device, box in devices.items()]
+        self.done.nbytes_placed += sum(made[box].nbytes for box in devices.values())
+        # What is on its way holds its memory here.
+        return jax.block_until_ready(jax.make_array_from_single_device_arrays(shape, sharding, placed))
+
+
+@contextmanager
+def _noted(wrong: list[PortError]) -> Iterator[None]:
+    """Note what is found wrong within, and go on behind it: a person hears of all at once."""
+    try:
+        yield
+    except PortError as error:
+        wrong.append(error)
+
+
+def _readings(boxes: list[Box]) -> dict[Box, list[Box]]:
+    """What is read in one go → the devices' boxes in it: all at once where they fill a box without a gap."""
+    if not boxes:
+        return {}
+    around = hull(boxes)
+    if sum(map(size_of, boxes)) == size_of(around):
+        return {around: boxes}
+    return {box: [box] for box in boxes}
+
+
+class _Aligned(Memory):
+    """Memory that XLA's CPU takes as it is."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        return aligned(shape, dtype)
+
+
+_ALIGNED = _Aligned()

@@ -1,0 +1,135 @@
+"""Which sharding each tensor of a model gets: as a person says, or as the model's own variables say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from port.errors import UsageError, WeightsMismatch, described
+
+Shape = tuple[int, ...]
+Spec = PartitionSpec | NamedSharding | None
+Shardings = NamedSharding | PartitionSpec | Callable[[str, Shape], Spec] | Mapping[str, Spec] | None
+"""One for all tensors; a function of a tensor's path and shape; a table of regular expressions, the first of which
+that a path fits as a whole says its sharding; None: what the model's own variables carry."""
+MOST_DIVISORS = 12
+"""Sizes of a mesh's axis that a message names."""
+
+
+def shardings_of(
+    variables: Mapping[str, Any], mesh: Mesh | None = None, sharding: Shardings = None
+) -> dict[str, NamedSharding]:
+    """A sharding for each variable.
+
+    Args:
+        variables: path → an nnx variable or an array, or what stands for one.
+        mesh: the devices; not needed where ``sharding`` is a `NamedSharding`, or the variables hold some.
+        sharding: see `Shardings`.
+
+    Raises:
+        WeightsMismatch: tensors that cannot lie so on the mesh, paths that no pattern fits and patterns that fit no
+            path: all of them in one message.
+        UsageError: no mesh; a sharding that is none.
+    """
+    spec_of = _chooser(sharding)
+    found: dict[str, NamedSharding] = {}
+    problems: list[str] = []
+    for path, variable in variables.items():
+        shape = tuple(variable.shape)
+        try:
+            named = _named(path, spec_of(path, shape) if spec_of is not None else _own(variable), mesh)
+            _check(path, shape, named)
+            found[path] = named
+        except WeightsMismatch as error:
+            problems.append(str(error))
+    if isinstance(sharding, Mapping):
+        idle = [pattern for pattern in sharding if not any(re.fullmatch(pattern, path) for path in variables)]
+        problems += [f"the pattern {pattern!r} fits no tensor" for pattern in idle]
+    if problems:
+        raise WeightsMismatch("the model cannot lie on the mesh so:\n  " + "\n  ".join(problems))
+    return found
+
+
+def _chooser(sharding: Shardings) -> Callable[[str, Shape], Spec] | None:
+    if sharding is None:
+        return None
+    if isinstance(sharding, NamedSharding | PartitionSpec):  # a PartitionSpec can be called, as a tuple can be iterated
+        return lambda path, shape: sharding
+    if isinstance(sharding, Mapping):
+        try:
+            patterns = [(re.compile(pattern), spec) for pattern, spec in sharding.items()]
+        except (re.error, TypeError) as error:
+            raise UsageError(f"sharding: {error}; a table's names are regular expressions") from error
+        return lambda path, shape: _first(patterns, path)
+    if callable(sharding):
+        return sharding
+    raise UsageError(
+        "sharding is a NamedSharding or a PartitionSpec for all tensors, a function of path and shape that gives one, "
+        f"or a table of regular expressions with one each; got {described(sharding)}"
+    )
+
+
+def _first(patterns: list[tuple[re.Pattern[str], Spec]], path: str) -> Spec:
+    for pattern, spec in patterns:
+        if pattern.fullmatch(path):
+            return spec
+    raise WeightsMismatch(f"{path} fits no pattern; '.*' as the last one is for all others")
+
+
+def _own(variable: Any) -> Spec:
+    """What a variable itself says: the sharding that it holds, or the names in its metadata (`out_sharding`)."""
+    value = variable.get_value() if isinstance(variable, nnx.Variable) else variable
+    held = getattr(value, "sharding", None)
+    if isinstance(held, NamedSharding):
+        return held
+    return nnx.spmd.get_var_pspec(variable) if isinstance(variable, nnx.Variable) else PartitionSpec()
+
+
+def _named(path: str, spec: Any, mesh: Mesh | None) -> NamedSharding:
+    if spec is None or (isinstance(spec, tuple) and not isinstance(spec, PartitionSpec)):
+        spec = PartitionSpec(*(spec or ()))
+    if isinstance(spec, NamedSharding):
+        if mesh is None and isinstance(spec.mesh, Mesh):
+            return spec
+        spec = spec.spec
+    if not isinstance(spec, PartitionSpec):
+        raise UsageError(f"{path}: the sharding is to be a PartitionSpec or a NamedSharding, got {described(spec)}")
+    if mesh is None:
+        raise UsageError("give the mesh too: mesh=jax.make_mesh((8,), ('fsdp',)), or a NamedSharding, which has one")
+    if unknown := [name for names in spec for name in _names(names) if name not in mesh.shape]:
+        raise WeightsMismatch(f"{path}: {spec} names {', '.join(unknown)}, and the mesh has {', '.join(mesh.shape)}")
+    used = [name for names in spec for name in _names(names)]
+    if twice := sorted({name for name in used if used.count(name) > 1}):
+        raise WeightsMismatch(f"{path}: {spec} has {', '.join(twice)} twice; an axis of the mesh divides one axis")
+    return NamedSharding(mesh, spec)
+
+
+def _check(path: str, shape: Shape, sharding: NamedSharding) -> None:
+    """See that the mesh divides a tensor. Raises WeightsMismatch: which axis it does not, and what would."""
+    spec, mesh = sharding.spec, sharding.mesh
+    if len(spec) > len(shape):
+        raise WeightsMismatch(f"{path} {shape}: {spec} is for {len(spec)} axes, and it has {len(shape)}")
+    for axis, names in enumerate(spec):
+        count = prod(mesh.shape[name] for name in _names(names))
+        if shape[axis] % count == 0:
+            continue
+        divisors = [size for size in range(2, shape[axis] + 1) if shape[axis] % size == 0]
+        could = ", ".join(map(str, divisors[:MOST_DIVISORS])) + (", …" if len(divisors) > MOST_DIVISORS else "")
+        others = [f"axis {place} ({size})" for place, size in enumerate(shape) if size and size % count == 0]
+        raise WeightsMismatch(
+            f"{path} {shape}: axis {axis} of {shape[axis]} is not divided by {' × '.join(_names(names))} of {count} "
+            f"devices; it would be by {could or 'none'}"
+            + (f", and {count} divide {' and '.join(others)}" if others else f", and no other axis is by {count}")
+        )
+
+
+def _names(names: Any) -> tuple[str, ...]:
+    """The mesh's axes along one axis of a tensor: none, one or several."""
+    if names is None or names is PartitionSpec.UNCONSTRAINED:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
