@@ -12,6 +12,7 @@ from port.mapping import Entry
 from port.mapping.entry import gather
 from port.moves import Box, Boxes, restriction_of
 from port.moves.boxes import cut, size_of
+from port.weights.box_files import copied
 from port.weights.sources import Source
 
 
@@ -65,4 +66,5 @@ class EntryBoxes:
         if name not in self._whole:
             self.nbytes_read += self.source.tensors[name].nbytes
             self._whole[name] = self.source[name]
-        return cut(self._whole[name], need)
+        # A copy: the whole may be the caller's own, and XLA's CPU takes memory as it is.
+        return copied(cut(self._whole[name], need))

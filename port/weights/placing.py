@@ -182,8 +182,9 @@ class _Plan:
             made |= {box: in_c_order(cut(array, inside(box, around)), _ALIGNED) for box in inner}
         placed = [jax.device_put(made[box], device) for device, box in devices.items()]
         self.done.nbytes_placed += sum(made[box].nbytes for box in devices.values())
-        # What is on its way holds its memory here.
-        return jax.block_until_ready(jax.make_array_from_single_device_arrays(shape, sharding, placed))
+        # What is on its way holds its memory here. A process without a device of the mesh holds nothing but the dtype.
+        whole = jax.make_array_from_single_device_arrays(shape, sharding, placed, dtype=self.dtypes[target])
+        return jax.block_until_ready(whole)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What `test_mesh_load.py` runs, each in a process of its own: the model, and both ways to get its weights onto a mesh.
 
-``python mesh_sides.py write|place|load FOLDER MB DEVICES``: writes a hub folder; reads its bytes and places them, as
-they are; loads them with `port.load`. Prints JSON.
+``python mesh_sides.py write|place|load|convert FOLDER MB DEVICES``: writes a hub folder; reads its bytes and places
+them, as they are; loads them with `port.load`; converts them to Orbax for the mesh, and back. Prints JSON.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,41 @@ def place(folder: Path, sharding: Any) -> list[jax.Array]:
     return placed
 
 
+def convert_there_and_back(folder: Path, abstract: Any, devices: int) -> dict[str, Any]:
+    """To Orbax and back, with the peak of the process's own memory; every tensor is compared bit for bit."""
+    import numpy as np
+
+    from port.weights.checkpoint import open_checkpoint
+    from port.weights.conversion import convert
+
+    told: dict[str, Any] = {}
+    orbax, back = folder.with_name("cut.orbax"), folder.with_name("back")
+    (folder / "config.json").write_text("{}")
+    for name, source, target, options in (
+        ("to orbax", folder, orbax, {"flax": abstract, "mesh": f"fsdp={devices}"}),
+        ("to hub", orbax, back, {"reverse": True, "format": "hf", "like": folder, "max_shard_size": 500 * MB}),
+    ):
+        before, peak, over = resident()["RssAnon"], [0], threading.Event()
+
+        def look(peak: list[int] = peak, over: threading.Event = over) -> None:
+            while not over.wait(0.005):
+                peak[0] = max(peak[0], resident()["RssAnon"])
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        begin = time.perf_counter()
+        convert(source, target, **options)
+        told[name] = {"seconds": time.perf_counter() - begin}
+        over.set()
+        thread.join()
+        told[name]["own memory"] = peak[0] - before
+    with open_checkpoint(folder) as first, open_checkpoint(back) as second:
+        assert set(first.tensors) == set(second.tensors)
+        for name in first.tensors:
+            assert np.array_equal(first.read(name).view(np.uint16), second.read(name).view(np.uint16)), name
+    return told
+
+
 def resident() -> dict[str, int]:
     told = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return {name: int(told[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM", "RssAnon")}
@@ -129,6 +165,9 @@ def main() -> None:
 
     from port.weights import load
 
+    if what == "convert":
+        print(json.dumps(convert_there_and_back(folder, model(layers_of(megabytes)), devices)))
+        return
     mesh = jax.make_mesh((devices,), ("fsdp",), axis_types=(AxisType.Auto,))
     axis = os.environ.get("PORT_BENCHMARK_AXIS", "0")
 

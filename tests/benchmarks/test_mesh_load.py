@@ -48,3 +48,13 @@ def test_a_hub_folder_onto_eight_devices(tmp_path: Path) -> None:
                 assert told["nbytes_read"] == told["nbytes"] == written["nbytes"]
                 assert told["beyond"] <= 2 * written["largest"] + 300e6
     print(f"load / read and place: {best['load'] / best['place']:.2f}")
+
+
+def test_to_orbax_for_eight_devices_and_back(tmp_path: Path) -> None:
+    """Bit for bit."""
+    folder = tmp_path / "hub"
+    written = run("write", folder)
+    for name, told in run("convert", folder).items():
+        memory = told["own memory"]
+        print(f"\n{name}: {told['seconds']:.2f} s, {memory / 1e6:.0f} MB of its own memory")
+        assert memory <= 2 * written["largest"] + 300e6

@@ -17,6 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 import port
 from port.errors import BrokenWeights, UsageError, WeightsMismatch
+from port.weights.box_files import copied
 from port.weights.checkpoint import open_checkpoint, write_checkpoint
 from port.weights.conversion import convert
 from tests.port.weights.some_tensors import tensors_of
@@ -126,6 +127,28 @@ def test_the_file_can_go_when_it_is_loaded(tmp_path, mesh, written):
     assert all(np.array_equal(array, right[name]) for name, array in values(net).items())
 
 
+def test_the_callers_arrays_are_not_taken(mesh, written):
+    # On a boundary from which XLA's CPU would take them as they are.
+    state = {name: copied(tensor.numpy()) for name, tensor in written.state_dict().items()}
+    net = abstract()
+    port.load(net, state, mesh=mesh, sharding=P())
+    for array in state.values():
+        array[...] = 0
+    right = expected(written)
+    assert all(np.array_equal(array, right[name]) for name, array in values(net).items())
+
+
+def test_a_step_may_reuse_the_memory(tmp_path, mesh, written):
+    """On a CPU the devices' copies are one piece of memory: a step that is given it for its results must not mind."""
+    net = abstract()
+    port.load(net, files(written, tmp_path)["hub"], mesh=mesh, sharding=P())
+    right = expected(written)
+    graph, state = nnx.split(net)
+    step = jax.jit(lambda state: jax.tree.map(lambda leaf: 2 * leaf, state), donate_argnums=0)
+    for name, array in values(nnx.merge(graph, step(step(state)))).items():
+        assert np.array_equal(array, 4 * right[name]), name
+
+
 def test_each_keeps_its_own_dtype_or_is_cast(tmp_path, mesh, written):
     written.linear.bfloat16()
     port.save(written, tmp_path / "w.safetensors")
@@ -202,7 +225,7 @@ def test_a_process_with_half_the_devices_reads_half(tmp_path, written, monkeypat
         return {device: index for device, index in entire(self, shape).items() if device in ours}
 
     monkeypatch.setattr(jax.sharding.NamedSharding, "addressable_devices_indices_map", addressable)
-    monkeypatch.setattr(jax, "make_array_from_single_device_arrays", lambda shape, sharding, parts: parts)
+    monkeypatch.setattr(jax, "make_array_from_single_device_arrays", lambda shape, sharding, parts, dtype: parts)
     monkeypatch.setattr(placing.nnx, "update", lambda *_: None)
     done = port.load(abstract(), files(written, tmp_path)["hub"], mesh=mesh, sharding=last_axis)
     assert done.nbytes_read == done.nbytes / 2
