@@ -21,7 +21,7 @@ from port.errors import PortError, WeightsMismatch
 from port.mapping import TORCH_ONLY, Entry, Mapping
 from port.mapping.entry import gather
 from port.mapping.nnx_guide import dotted
-from port.moves import Box
+from port.moves import Box, Shape
 from port.moves.boxes import cut, hull, inside, size_of
 from port.weights.agreement import agree
 from port.weights.box_files import aligned
@@ -116,6 +116,7 @@ class _Plan:
     dtypes: dict[str, np.dtype]
     done: PlacedWeights
     names: dict[str, str]
+    shapes: dict[str, Shape]
 
     @classmethod
     def made(cls, module: nnx.Module, found: Found, mesh: Mesh | None, sharding: Shardings, dtype: str | None) -> _Plan:
@@ -136,7 +137,7 @@ class _Plan:
         entries = [entry for entry in mapping.present(source) if entry.collection != TORCH_ONLY]
         # Of several names of one tensor the first is read.
         names = {name: source.aliases.get(name, name) for name in source.tensors}
-        plan = cls(source, entries, own, {}, PlacedWeights(), names)
+        plan = cls(source, entries, own, {}, PlacedWeights(), names, source.shapes)
         for entry in entries:
             plan.dtypes |= plan._dtypes_of(entry, dtype)
         plan.done.shardings = {path: shardings[path] for path in plan.dtypes}
@@ -160,7 +161,7 @@ class _Plan:
 
     def carry(self, entry: Entry) -> list[tuple[tuple[Any, ...], jax.Array]]:
         """An entry's targets, each on its devices."""
-        boxes = EntryBoxes(entry, self.source, self.names)
+        boxes = EntryBoxes(entry, self.source, self.names, self.shapes)
         placed = [
             (self.variables[target][0], self._on_devices(target, place, boxes))
             for place, target in enumerate(entry.targets)
