@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
 from port.errors import UsageError
 
 Shape = tuple[int, ...]
+SHOWN = 6
+"""How many tensors a remark names."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,17 @@ class MeshCut:
         """
         divided = [axis for axis, size in enumerate(shape) if size and size % self.devices == 0]
         return max(divided, key=lambda axis: shape[axis], default=None)
+
+    def remarks(self, shapes: Mapping[str, Shape]) -> list[str]:
+        """What a person should know of tensors of several axes that are not cut: those of one are small anyway."""
+        kept = [f"{name} {shape}" for name, shape in shapes.items() if len(shape) > 1 and self.cut_axis(shape) is None]
+        if not kept:
+            return []
+        more = f" and {len(kept) - SHOWN} more" if len(kept) > SHOWN else ""
+        return [
+            f"no axis of these is divided by {self.devices} devices, and each reads the whole: "
+            f"{', '.join(kept[:SHOWN])}{more}"
+        ]
 
     def shard(self, shape: Shape) -> Shape:
         """The shape of what one device has of a tensor."""

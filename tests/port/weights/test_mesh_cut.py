@@ -59,6 +59,15 @@ def test_a_shard_is_a_whole_number_of_chunks(
     assert chunk_of(shard, 4, limit, is_cut=is_cut) == chunk
 
 
+def test_what_is_not_cut_is_said() -> None:
+    shapes = {name: array.shape for name, array in ARRAYS.items()} | {"short": (3,)}
+    (remark,) = MeshCut("fsdp", 4).remarks(shapes)
+    assert remark == "no axis of these is divided by 4 devices, and each reads the whole: odd.kernel (7, 9)"
+    assert MeshCut("fsdp", 1).remarks(shapes) == []
+    (remark,) = MeshCut("fsdp", 4).remarks({f"w{number}": (3, 3) for number in range(9)})
+    assert remark.endswith("w5 (3, 3) and 3 more")
+
+
 @pytest.mark.parametrize("text", ["fsdp", "fsdp=0", "=8", "data=2,fsdp=4", "fsdp=-8"])
 def test_what_is_no_mesh(text: str) -> None:
     with pytest.raises(UsageError, match=r"one axis and the number of its devices, as in fsdp=8"):
