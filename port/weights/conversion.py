@@ -122,6 +122,8 @@ def convert(
                     beside=along,
                 )
             done.remarks += found.changed()
+            if options.mesh is not None:
+                done.remarks += options.mesh.remarks({tensor.name: tensor.shape for tensor in pending})
             if format == "hf" and options.like is None:
                 done.remarks.append("no config.json is beside the weights: --like takes a model's folder's along")
     return done

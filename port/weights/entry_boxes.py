@@ -10,8 +10,9 @@ import numpy as np
 from port.errors import WeightsMismatch
 from port.mapping import Entry
 from port.mapping.entry import gather
-from port.moves import Box, Boxes, restriction_of
+from port.moves import Box, Boxes, Shape, restriction_of
 from port.moves.boxes import cut, size_of
+from port.weights.box_files import copied
 from port.weights.sources import Source
 
 
@@ -25,12 +26,14 @@ class EntryBoxes:
         entry: of the mapping.
         source: what is there.
         names: the name that each of the source's tensors is read under: tied ones have one.
+        shapes: the source's.
         nbytes_read: so far.
     """
 
     entry: Entry
     source: Source
     names: Mapping[str, str]
+    shapes: Mapping[str, Shape]
     nbytes_read: int = 0
     _whole: dict[str, np.ndarray] = field(default_factory=dict)
 
@@ -42,7 +45,7 @@ class EntryBoxes:
         """
         wanted = tuple(box if number == place else None for number in range(len(self.entry.targets)))
         try:
-            part = restriction_of(self.entry.moves, gather(self.entry, self.source.shapes), wanted)
+            part = restriction_of(self.entry.moves, gather(self.entry, self.shapes), wanted)
             (made,) = part.make(self._read(part.needs))
         except WeightsMismatch as error:
             raise WeightsMismatch(f"{self.entry}: {error}") from None
@@ -65,4 +68,5 @@ class EntryBoxes:
         if name not in self._whole:
             self.nbytes_read += self.source.tensors[name].nbytes
             self._whole[name] = self.source[name]
-        return cut(self._whole[name], need)
+        # A copy: the whole may be the caller's own, and XLA's CPU takes memory as it is.
+        return copied(cut(self._whole[name], need))

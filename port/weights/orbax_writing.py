@@ -162,7 +162,8 @@ def _chunk(tensor: Tensor, mesh: MeshCut | None) -> tuple[int, ...]:
     if not tensor.shape:
         return ()
     if mesh is not None:
-        return chunk_of(mesh.shard(tensor.shape), tensor.dtype.itemsize, CHUNK)
+        shard, is_cut = mesh.shard(tensor.shape), mesh.cut_axis(tensor.shape) == 0
+        return chunk_of(shard, tensor.dtype.itemsize, CHUNK, is_cut=is_cut)
     chunks = min(-(-tensor.nbytes // CHUNK), tensor.shape[0])
     return (-(-tensor.shape[0] // chunks), *tensor.shape[1:])
 

@@ -141,6 +141,8 @@ class Walk:
             if name in _PLAIN:
                 stack.append(_Piece(argument, "plain", len(argument) if isinstance(argument, str) else 1))
             elif name in _PUTS:
+                if int(argument or 0) > self.operations:  # Python's own reader makes room for all up to it
+                    raise Refused(f"its pickle remembers something as number {argument}, and has not done as much")
                 memo[argument] = stack[-1]
             elif name in _GETS:
                 stack.append(memo[argument])
@@ -153,7 +155,10 @@ class Walk:
                 stack.append(self._named(f"{first.value} {last.value}"))
             elif name in _STEPS:
                 _STEPS[name](self, stack, argument)
-            elif name not in _MARKERS and not (self.newer and name == "FRAME"):
+            elif self.newer and name == "FRAME":
+                if int(argument or 0) > self.limit:
+                    raise Refused(f"a frame of its pickle is to have {argument} bytes; the file, {self.limit}")
+            elif name not in _MARKERS:
                 raise Refused(f"its pickle has the operation {name}, which torch.save's protocol 2 does not use")
 
     def _unless_refused(self, reason: str) -> None:

@@ -21,7 +21,7 @@ from port.errors import PortError, WeightsMismatch
 from port.mapping import TORCH_ONLY, Entry, Mapping
 from port.mapping.entry import gather
 from port.mapping.nnx_guide import dotted
-from port.moves import Box
+from port.moves import Box, Shape
 from port.moves.boxes import cut, hull, inside, size_of
 from port.weights.agreement import agree
 from port.weights.box_files import aligned
@@ -46,7 +46,8 @@ class PlacedWeights:
     Attributes:
         shardings: path → where the tensor lies.
         nbytes: of the tensors that were carried, in the file.
-        nbytes_read: of the parts of them that this process read.
+        nbytes_read: of the parts of them that this process read; where a file gives whole tensors alone, of these. Of
+            an Orbax folder the chunks around a part are read too, and not counted.
         nbytes_placed: of what lies on this process's devices.
     """
 
@@ -116,6 +117,7 @@ class _Plan:
     dtypes: dict[str, np.dtype]
     done: PlacedWeights
     names: dict[str, str]
+    shapes: dict[str, Shape]
 
     @classmethod
     def made(cls, module: nnx.Module, found: Found, mesh: Mesh | None, sharding: Shardings, dtype: str | None) -> _Plan:
@@ -136,7 +138,7 @@ class _Plan:
         entries = [entry for entry in mapping.present(source) if entry.collection != TORCH_ONLY]
         # Of several names of one tensor the first is read.
         names = {name: source.aliases.get(name, name) for name in source.tensors}
-        plan = cls(source, entries, own, {}, PlacedWeights(), names)
+        plan = cls(source, entries, own, {}, PlacedWeights(), names, source.shapes)
         for entry in entries:
             plan.dtypes |= plan._dtypes_of(entry, dtype)
         plan.done.shardings = {path: shardings[path] for path in plan.dtypes}
@@ -160,7 +162,7 @@ class _Plan:
 
     def carry(self, entry: Entry) -> list[tuple[tuple[Any, ...], jax.Array]]:
         """An entry's targets, each on its devices."""
-        boxes = EntryBoxes(entry, self.source, self.names)
+        boxes = EntryBoxes(entry, self.source, self.names, self.shapes)
         placed = [
             (self.variables[target][0], self._on_devices(target, place, boxes))
             for place, target in enumerate(entry.targets)
@@ -182,8 +184,9 @@ class _Plan:
             made |= {box: in_c_order(cut(array, inside(box, around)), _ALIGNED) for box in inner}
         placed = [jax.device_put(made[box], device) for device, box in devices.items()]
         self.done.nbytes_placed += sum(made[box].nbytes for box in devices.values())
-        # What is on its way holds its memory here.
-        return jax.block_until_ready(jax.make_array_from_single_device_arrays(shape, sharding, placed))
+        # What is on its way holds its memory here. A process without a device of the mesh holds nothing but the dtype.
+        whole = jax.make_array_from_single_device_arrays(shape, sharding, placed, dtype=self.dtypes[target])
+        return jax.block_until_ready(whole)
 
 
 @contextmanager

@@ -111,9 +111,12 @@ def unpickled(file: IO[bytes], make: Callable[[SavedTensor], Any]) -> Any:
         make: what a tensor becomes.
 
     Raises:
-        Refused: a tensor or a storage that is described as none can be.
+        Refused: a tensor or a storage that is described as none can be; what no pickle can do.
     """
-    return _Unpickler(file, make).load()
+    try:
+        return _Unpickler(file, make).load()
+    except pickle.UnpicklingError as error:
+        raise Refused(f"it holds no whole pickle: {error}") from error
 
 
 class _Unpickler(pickle.Unpickler):

@@ -1,7 +1,7 @@
 """What `test_mesh_load.py` runs, each in a process of its own: the model, and both ways to get its weights onto a mesh.
 
-``python mesh_sides.py write|place|load FOLDER MB DEVICES``: writes a hub folder; reads its bytes and places them, as
-they are; loads them with `port.load`. Prints JSON.
+``python mesh_sides.py write|place|load|convert FOLDER MB DEVICES``: writes a hub folder; reads its bytes and places
+them, as they are; loads them with `port.load`; converts them to Orbax for the mesh, and back. Prints JSON.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -90,27 +91,74 @@ def model(layers: int) -> Any:
     return nnx.eval_shape(lambda: Llama(nnx.Rngs(0)))
 
 
-def place(folder: Path, sharding: Any) -> list[jax.Array]:
+def place(folder: Path, sharding: Any) -> tuple[list[jax.Array], float]:
     """Read the files' bytes and place them, in the layout that they have: nothing is moved, nothing is checked.
 
-    Into memory on a boundary that XLA's CPU takes as it is: otherwise it would copy each once more.
+    From a mapped file into memory on a boundary that XLA's CPU takes as it is, and each device's part put there by
+    itself, without `jax.device_put`'s work for a sharding.
+
+    Returns:
+        the arrays, and the seconds that reading took.
     """
     import ml_dtypes
     import numpy as np
 
     from port.weights.box_files import aligned
 
-    placed = []
+    placed, reading = [], 0.0
     for path in sorted(folder.glob("*.safetensors")):
-        with open(path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length))
-            header.pop("__metadata__", None)
-            for name, told in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-                array = aligned(tuple(told["shape"]), np.dtype(ml_dtypes.bfloat16))
-                file.readinto(array.view(np.uint16).reshape(-1).data.cast("B"))
-                placed.append(jax.block_until_ready(jax.device_put(array, sharding(name, array.shape))))
-    return placed
+        mapped = np.memmap(path, np.uint8, "r")
+        length = int.from_bytes(mapped[:8].tobytes(), "little")
+        header = json.loads(mapped[8 : 8 + length].tobytes())
+        header.pop("__metadata__", None)
+        for name, told in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+            first, last = (8 + length + offset for offset in told["data_offsets"])
+            array = aligned(tuple(told["shape"]), np.dtype(ml_dtypes.bfloat16))
+            begin = time.perf_counter()
+            array.view(np.uint8).reshape(-1)[...] = mapped[first:last]
+            reading += time.perf_counter() - begin
+            named = sharding(name, array.shape)
+            parts = [
+                jax.device_put(array[index], device)
+                for device, index in named.addressable_devices_indices_map(array.shape).items()
+            ]
+            placed.append(jax.block_until_ready(jax.make_array_from_single_device_arrays(array.shape, named, parts)))
+    return placed, reading
+
+
+def convert_there_and_back(folder: Path, abstract: Any, devices: int) -> dict[str, Any]:
+    """To Orbax and back, with the peak of the process's own memory; every tensor is compared bit for bit."""
+    import numpy as np
+
+    from port.weights.checkpoint import open_checkpoint
+    from port.weights.conversion import convert
+
+    told: dict[str, Any] = {}
+    orbax, back = folder.with_name("cut.orbax"), folder.with_name("back")
+    (folder / "config.json").write_text("{}")
+    for name, source, target, options in (
+        ("to orbax", folder, orbax, {"flax": abstract, "mesh": f"fsdp={devices}"}),
+        ("to hub", orbax, back, {"reverse": True, "format": "hf", "like": folder, "max_shard_size": 500 * MB}),
+    ):
+        before, peak, over = resident()["RssAnon"], [0], threading.Event()
+
+        def look(peak: list[int] = peak, over: threading.Event = over) -> None:
+            while not over.wait(0.005):
+                peak[0] = max(peak[0], resident()["RssAnon"])
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        begin = time.perf_counter()
+        convert(source, target, **options)
+        told[name] = {"seconds": time.perf_counter() - begin}
+        over.set()
+        thread.join()
+        told[name]["own memory"] = peak[0] - before
+    with open_checkpoint(folder) as first, open_checkpoint(back) as second:
+        assert set(first.tensors) == set(second.tensors)
+        for name in first.tensors:
+            assert np.array_equal(first.read(name).view(np.uint16), second.read(name).view(np.uint16)), name
+    return told
 
 
 def resident() -> dict[str, int]:
@@ -129,6 +177,9 @@ def main() -> None:
 
     from port.weights import load
 
+    if what == "convert":
+        print(json.dumps(convert_there_and_back(folder, model(layers_of(megabytes)), devices)))
+        return
     mesh = jax.make_mesh((devices,), ("fsdp",), axis_types=(AxisType.Auto,))
     axis = os.environ.get("PORT_BENCHMARK_AXIS", "0")
 
@@ -141,7 +192,7 @@ def main() -> None:
     before, begin = resident(), time.perf_counter()
     told: dict[str, Any] = {}
     if what == "place":
-        kept = place(folder, lambda name, shape: NamedSharding(mesh, spec(name, shape)))
+        kept, told["reading"] = place(folder, lambda name, shape: NamedSharding(mesh, spec(name, shape)))
         held = sum(shard.data.nbytes for array in kept for shard in array.addressable_shards)
     else:
         done = load(abstract, folder, mesh=mesh, sharding=spec)

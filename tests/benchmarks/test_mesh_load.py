@@ -40,11 +40,24 @@ def test_a_hub_folder_onto_eight_devices(tmp_path: Path) -> None:
     )
     best: dict[str, float] = {}
     for number in range(RUNS):
-        for what in ("place", "load"):
+        # Placing takes up to three times as long when another program has just given memory back: the second is judged.
+        for what in ("place", "place", "load"):
             told = run(what, folder)
             best[what] = min(best.get(what, told["seconds"]), told["seconds"])
             print(f"{number} {what}: {told['seconds']:.2f} s, {told['beyond'] / 1e6:.0f} MB beyond the arrays")
-            if what == "load":
+            if what == "place":
+                print(f"  of which reading: {told['reading']:.2f} s")
+            else:
                 assert told["nbytes_read"] == told["nbytes"] == written["nbytes"]
                 assert told["beyond"] <= 2 * written["largest"] + 300e6
     print(f"load / read and place: {best['load'] / best['place']:.2f}")
+
+
+def test_to_orbax_for_eight_devices_and_back(tmp_path: Path) -> None:
+    """Bit for bit."""
+    folder = tmp_path / "hub"
+    written = run("write", folder)
+    for name, told in run("convert", folder).items():
+        memory = told["own memory"]
+        print(f"\n{name}: {told['seconds']:.2f} s, {memory / 1e6:.0f} MB of its own memory")
+        assert memory <= 2 * written["largest"] + 300e6

@@ -175,3 +175,18 @@ def test_pythons_own_protocols_are_read_where_they_are_asked_for(protocol: int) 
     wanted = pickle.dumps(os.getcwd, protocol)
     with pytest.raises(Refused, match=r"it wants \w+\.getcwd to be run"):
         Walk(io.BytesIO(wanted), len(wanted), newer=True).pickle()
+
+
+def test_a_number_to_remember_by_that_makes_room_for_billions() -> None:
+    """Python's own reader allocates as many places, and writes to each."""
+    with pytest.raises(Refused, match="remembers something as number 2147483647"):
+        walked(b"\x80\x02Nr\xff\xff\xff\x7f.")
+    assert walked(b"\x80\x02Nr\x01\x00\x00\x00.") is None
+
+
+def test_a_frame_that_is_larger_than_the_file() -> None:
+    pickled = bytearray(pickle.dumps(list(range(9)), 4))
+    assert pickled[2:3] == b"\x95"
+    pickled[10] = 1
+    with pytest.raises(Refused, match=r"a frame of its pickle is to have \d{17} bytes"):
+        Walk(io.BytesIO(bytes(pickled)), len(pickled), newer=True).pickle()

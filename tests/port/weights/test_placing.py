@@ -17,6 +17,9 @@ from jax.sharding import PartitionSpec as P
 
 import port
 from port.errors import BrokenWeights, UsageError, WeightsMismatch
+from port.mapping import Entry, Mapping
+from port.moves import Branch, EachBranch, Permute, Reshape, Split, Stack
+from port.weights.box_files import copied
 from port.weights.checkpoint import open_checkpoint, write_checkpoint
 from port.weights.conversion import convert
 from tests.port.weights.some_tensors import tensors_of
@@ -126,6 +129,111 @@ def test_the_file_can_go_when_it_is_loaded(tmp_path, mesh, written):
     assert all(np.array_equal(array, right[name]) for name, array in values(net).items())
 
 
+def test_the_callers_arrays_are_not_taken(mesh, written):
+    # On a boundary from which XLA's CPU would take them as they are.
+    state = {name: copied(tensor.numpy()) for name, tensor in written.state_dict().items()}
+    net = abstract()
+    port.load(net, state, mesh=mesh, sharding=P())
+    for array in state.values():
+        array[...] = 0
+    right = expected(written)
+    assert all(np.array_equal(array, right[name]) for name, array in values(net).items())
+
+
+def test_a_step_may_reuse_the_memory(tmp_path, mesh, written):
+    """On a CPU the devices' copies are one piece of memory: a step that is given it for its results must not mind."""
+    net = abstract()
+    port.load(net, files(written, tmp_path)["hub"], mesh=mesh, sharding=P())
+    right = expected(written)
+    graph, state = nnx.split(net)
+    step = jax.jit(lambda state: jax.tree.map(lambda leaf: 2 * leaf, state), donate_argnums=0)
+    for name, array in values(nnx.merge(graph, step(step(state)))).items():
+        assert np.array_equal(array, 4 * right[name]), name
+
+
+class Stacked(nnx.Module):
+    """Three layers as one, for a scan; a fused projection in three."""
+
+    def __init__(self) -> None:
+        self.kernel = nnx.Param(jnp.zeros((4, 6, 8)))
+        self.query, self.key = nnx.Param(jnp.zeros((6, 2, 4))), nnx.Param(jnp.zeros((6, 2, 4)))
+
+
+STACKED = Mapping(
+    (
+        Entry(
+            tuple(f"layers.{number}.weight" for number in range(4)),
+            ("kernel",),
+            (EachBranch((Branch(1, (Permute((1, 0)),), 1),) * 4), Stack(0, 4)),
+        ),
+        Entry(
+            ("qk.weight",),
+            ("query", "key"),
+            (Split(0, (8, 8)), Permute((1, 0)), Reshape((6, 8), (6, 2, 4))),
+        ),
+    )
+)
+
+
+@pytest.fixture
+def stacked(tmp_path) -> tuple[Path, dict[str, np.ndarray]]:
+    """A file, and what the model gets of it."""
+    random = np.random.default_rng(2)
+    arrays = {f"layers.{number}.weight": random.normal(size=(8, 6)).astype(np.float32) for number in range(4)}
+    arrays["qk.weight"] = random.normal(size=(16, 6)).astype(np.float32)
+    write_checkpoint(tmp_path / "w.safetensors", tensors_of(arrays), format="safetensors")
+    return tmp_path / "w.safetensors", {
+        "kernel": np.stack([arrays[f"layers.{number}.weight"].T for number in range(4)]),
+        "query": arrays["qk.weight"][:8].T.reshape(6, 2, 4),
+        "key": arrays["qk.weight"][8:].T.reshape(6, 2, 4),
+    }
+
+
+BY_LAYER = {"kernel": P("fsdp"), ".*": P(None, None, "fsdp")}
+
+
+@pytest.mark.parametrize("spec", [BY_LAYER, P()], ids=["cut", "everywhere"])
+def test_through_stacks_and_splits(mesh, stacked, spec):
+    path, wanted = stacked
+    net = nnx.eval_shape(Stacked)
+    done = port.load(net, path, mesh=mesh, sharding=spec, rename=STACKED)
+    for name, right in wanted.items():
+        for shard in getattr(net, name)[...].addressable_shards:
+            assert np.array_equal(np.asarray(shard.data), right[shard.index]), name
+    assert done.nbytes_read == done.nbytes == sum(array.nbytes for array in wanted.values())
+
+
+@pytest.fixture
+def half(monkeypatch) -> jax.sharding.Mesh:
+    """As another process would see it: of a mesh of four devices two are addressable."""
+    from port.weights import placing
+
+    ours = set(jax.devices()[:2])
+    entire = jax.sharding.NamedSharding.addressable_devices_indices_map
+
+    def addressable(self, shape):
+        return {device: index for device, index in entire(self, shape).items() if device in ours}
+
+    monkeypatch.setattr(jax.sharding.NamedSharding, "addressable_devices_indices_map", addressable)
+    monkeypatch.setattr(jax, "make_array_from_single_device_arrays", lambda shape, sharding, parts, dtype: parts)
+    monkeypatch.setattr(placing.nnx, "update", lambda *_: None)
+    return jax.make_mesh((4,), ("fsdp",), axis_types=(AxisType.Auto,))
+
+
+def test_a_process_with_half_the_devices_reads_half(tmp_path, written, half):
+    done = port.load(abstract(), files(written, tmp_path)["hub"], mesh=half, sharding=last_axis)
+    assert done.nbytes_read == done.nbytes / 2
+    assert done.nbytes_placed == done.nbytes / 2
+
+
+def test_of_a_stack_the_layers_are_read_that_it_has(stacked, half):
+    """A part of each head lies apart in the file: what is between the parts comes along."""
+    path, wanted = stacked
+    done = port.load(nnx.eval_shape(Stacked), path, mesh=half, sharding=BY_LAYER, rename=STACKED)
+    assert done.nbytes_read == wanted["kernel"].nbytes / 2 + wanted["query"].nbytes + wanted["key"].nbytes
+    assert done.nbytes_placed == done.nbytes / 2
+
+
 def test_each_keeps_its_own_dtype_or_is_cast(tmp_path, mesh, written):
     written.linear.bfloat16()
     port.save(written, tmp_path / "w.safetensors")
@@ -188,25 +296,6 @@ def test_an_index_that_names_a_file_that_is_not_there_and_a_tensor_in_two(tmp_pa
     assert "model-00009-of-00004.safetensors: there is no such file" in str(refused.value)
     assert f"is in {first.name} and in {second.name}" in str(refused.value)
     assert untouched(net)
-
-
-def test_a_process_with_half_the_devices_reads_half(tmp_path, written, monkeypatch):
-    """As another process would see it: of a mesh of four devices two are addressable."""
-    from port.weights import placing
-
-    mesh = jax.make_mesh((4,), ("fsdp",), axis_types=(AxisType.Auto,))
-    ours = set(jax.devices()[:2])
-    entire = jax.sharding.NamedSharding.addressable_devices_indices_map
-
-    def addressable(self, shape):
-        return {device: index for device, index in entire(self, shape).items() if device in ours}
-
-    monkeypatch.setattr(jax.sharding.NamedSharding, "addressable_devices_indices_map", addressable)
-    monkeypatch.setattr(jax, "make_array_from_single_device_arrays", lambda shape, sharding, parts: parts)
-    monkeypatch.setattr(placing.nnx, "update", lambda *_: None)
-    done = port.load(abstract(), files(written, tmp_path)["hub"], mesh=mesh, sharding=last_axis)
-    assert done.nbytes_read == done.nbytes / 2
-    assert done.nbytes_placed == done.nbytes / 2
 
 
 def test_it_is_for_nnx_modules(mesh, written):
