@@ -18,8 +18,9 @@ from port.scripts.observing.known_models import unwrapped
 from port.scripts.observing.lines import name_of, user_frames
 from port.scripts.observing.session import Session
 from port.scripts.observing.updates import Updates
+from port.scripts.own_draws import SeenDraws
 from port.scripts.writing.constructions import Constructions
-from port.scripts.writing.number_names import Expressions, expressions_of
+from port.scripts.writing.number_names import Expressions, expressions_of, lengths_in
 from port.scripts.writing.planned import planned
 from port.scripts.writing.replaying import copied
 
@@ -53,6 +54,14 @@ class FilledTensor:
     like: PathTensor
 
 
+@dataclass(frozen=True)
+class TensorAxis:
+    """An axis of a tensor."""
+
+    tensor: PathTensor
+    number: int
+
+
 @dataclass
 class LossPath:
     """One call of backward.
@@ -65,6 +74,7 @@ class LossPath:
         states: what it leaves for the next step: name → the call that gives it, and which of its outputs.
         goes_on: whether it takes what the path before it has left; where not, its states begin anew.
         numbers: the number of a call → what the numbers among its arguments are called in its line.
+        lengths: the number of a call → the place of a number among its arguments → the axis that it is the length of.
     """
 
     iteration: int
@@ -74,6 +84,7 @@ class LossPath:
     states: dict[str, tuple[int, str]] = field(default_factory=dict)
     goes_on: bool = False
     numbers: dict[int, Expressions] = field(default_factory=dict)
+    lengths: dict[int, Mapping[int, TensorAxis]] = field(default_factory=dict)
 
 
 @dataclass
@@ -103,6 +114,7 @@ class Capture:
         copies: of what is trained; None before the first update.
         failure: why there are none.
         loaders: the DataLoaders that the script went through, by name.
+        draws: the states of its generators.
 
     Args:
         session: the script's.
@@ -116,7 +128,10 @@ class Capture:
         self.copies: Copies | None = None
         self.failure = ""  # why there are no copies
         self.loaders: dict[str, Any] = {}
+        self.draws = SeenDraws()
+        self._lengths: dict[int, dict[int, tuple[TensorSource, int]]] = {}
         session.computations.keeps = True
+        session.computations.at_call = self._at_call
         session.at_loader = self.loaders.__setitem__
         self._unset: dict[nn.Module, set[str]] = {}
         """Attributes that were None before a module's first call: what it then keeps there, it makes itself."""
@@ -129,6 +144,17 @@ class Capture:
         if self.copies is None:
             for one in module.modules():
                 self._unset.setdefault(one, {name for name, value in vars(one).items() if value is None})
+
+    def _at_call(self, call: Computation) -> None:
+        computations = self._session.computations
+        if computations.keeps:
+            with self._session.inside():
+                self.draws.see(call.number)
+                found = lengths_in(call, user_frames())
+            if found:
+                self._lengths[call.number] = {
+                    place: (computations.source_of(tensor), axis) for place, (tensor, axis) in found.items()
+                }
 
     def _at_backward(self, calls: list[Computation], loss: Any) -> None:
         if self.copies is None and not self.failure:
@@ -151,6 +177,14 @@ class Capture:
         path = LossPath(self._session.iteration, kept, float(loss.detach()), reached)
         with self._session.inside():
             path.numbers = {call.number: found for call in calls if (found := expressions_of(call, frames))}
+        path.lengths = {
+            number: {
+                place: TensorAxis(_given(source, frames, by_number), axis) for place, (source, axis) in found.items()
+            }
+            for number, found in self._lengths.items()
+            if number in by_number
+        }
+        self._lengths.clear()
         self.paths.append(path)
 
     def _copied(self, calls: list[int]) -> Copies:
@@ -201,7 +235,7 @@ def given_in(value: Any) -> list[PathTensor]:
 
 def _given(source: TensorSource, frames: list[FrameType], calls: dict[int, Computation]) -> PathTensor:
     assert source.tensor is not None
-    name = name_of(source.tensor, frames)
+    name = name_of(source.tensor, frames) or source.variable  # the next batch may have its name already
     name = name if name is not None and name.isidentifier() else None
     is_computed_again = source.tensor.requires_grad and source.call is not None
     value = None if is_computed_again else source.tensor.detach().clone()

@@ -51,6 +51,8 @@ class EpochLoop:
         others: what else is taken over.
         evaluates_at_end: whether the evaluation stands behind the loop over the epochs, and not in it.
         tells_epoch: whether the sampler of training's loader is told the epoch before each pass.
+        numbers: the generator among these that gives each update a number, by its name; empty where none does.
+        is_planned: whether there are no epochs, but a generator of what is done in turn: updates, evaluations.
     """
 
     file: Path
@@ -68,6 +70,8 @@ class EpochLoop:
     hears: bool = False
     others: list[ast.AST] = field(default_factory=list)
     tells_epoch: bool = False
+    numbers: str = ""
+    is_planned: bool = False
 
     def see_when_it_evaluates(self, epochs: ast.For | None, training: Event, evaluation: Event | None) -> None:
         """Whether each epoch is evaluated, or some; the evaluation is left out where that cannot be said."""
@@ -104,7 +108,12 @@ class EpochLoop:
 
 
 def loop_of(
-    observation: Observation, training: Event, evaluation: Event | None, needs: Collection[str] = ()
+    observation: Observation,
+    training: Event,
+    evaluation: Event | None,
+    needs: Collection[str] = (),
+    *,
+    with_models: bool = False,
 ) -> EpochLoop:
     """Read it in the script that was observed.
 
@@ -113,6 +122,7 @@ def loop_of(
         training: the loader that its updates' batches are from.
         evaluation: the one that its evaluation's are from.
         needs: names from before the loop that are needed besides.
+        with_models: whether the models are made beside the data, which is drawn behind their weights.
 
     Raises:
         UsageError: it is not plain; with the line, and what to write.
@@ -135,7 +145,8 @@ def loop_of(
     target = loop.target.id if loop is not None and isinstance(loop.target, ast.Name) else "epoch"
     last = found_epochs.statement.lineno if found_epochs is not None else scope[-1].lineno + 1
     before = [*parameters_given(tree, scope, begun["file"]), *(one for one in scope if one.lineno < last)]
-    taken = taken_statements(tree, scope, before, statements, {*names_loaded(epochs), *needs})
+    models = making_models(observation, before) if with_models else []
+    taken = taken_statements(tree, scope, before, statements, {*names_loaded(epochs), *needs}, models)
     if taken.options is None and found_epochs is not None:
         said = [*taken.body, ast.Expr(epochs)]
         taken.options = next((one for one in (options_of(tree),) if any(one in names_loaded(s) for s in said)), None)
@@ -149,6 +160,13 @@ def loop_of(
     found_loop.see_when_it_evaluates(loop, begun, evaluated)
     found_loop.tells_epoch = tells_epoch(tree, loop, training, file)
     return found_loop
+
+
+def making_models(observation: Observation, before: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements before the loop that construct models: they draw weights."""
+    places = [(one["constructed"] or {}).get("where") for one in observation.models]
+    lines = {where["line"] for where in places if where}
+    return [one for one in before if not isinstance(one, Function) and any(holds(one, line) for line in lines)]
 
 
 def without_guard(tree: ast.Module, begun: Event) -> ast.Module:
@@ -206,7 +224,7 @@ def loop_over_batches(tree: ast.Module, line: int) -> ast.For | None:
     return max(loops, key=lambda one: one.lineno) if loops else None
 
 
-def plain_interval(body: ast.For | None) -> ast.expr | None:
+def plain_interval(body: ast.For | ast.While | None) -> ast.expr | None:
     """What is behind the per cent sign of ``if number % args.log_interval == 0: print(…)``."""
     for one in ast.walk(body) if body is not None else ():
         if isinstance(one, ast.If) and any(called_name(call) == "print" for call in calls_in(one)):

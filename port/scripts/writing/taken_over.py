@@ -10,6 +10,7 @@ from port.errors import UsageError
 from port.scripts.observation import Observation
 from port.scripts.wording import place_of
 from port.scripts.writing.loop import EpochLoop
+from port.scripts.writing.main_of_steps import SAVED_EVERY
 
 OWN_NAMES = {
     *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
@@ -63,11 +64,12 @@ def interval(loop: EpochLoop) -> str:
 
 def remarks_of(loop: EpochLoop, written_for: Mapping[str, Any], observation: Observation) -> list[str]:
     found = []
+    often = f"every {SAVED_EVERY} updates" if loop.is_planned else "once an epoch"
     for jump in loop.jumps:
         word = "break" if isinstance(jump, ast.Break) else "continue"
         found.append(f"{loop.file.name}:{jump.lineno} has a {word} among the batches: train.py takes every batch")
     for event in observation.saved:
-        found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, once an epoch")
+        found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, {often}")
     for event in observation.printed:
         found.append(f"{place_of(event['where'])} prints: train.py prints the loss every {interval(loop)} updates")
     if written_for:
