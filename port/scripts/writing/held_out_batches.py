@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.writing.loop import bodies
-from port.scripts.writing.loop_slice import LoopSlice, Yielded, slice_of, statement_at
+from port.scripts.writing.loop_slice import LoopSlice, Yielded, names_set_in, slice_of, statement_at
 from port.scripts.writing.own_calls import Function, given_for
 from port.scripts.writing.taken_statements import called_name, calls_in, holds, names_loaded, runs
 
@@ -66,6 +66,8 @@ def held_out_batches(
     theirs = function.body if function is not None else [statement]
     given = _there([loop], theirs, expressions)
     part = slice_of([], block, {statement_at(block, where["line"]): Yielded.of(given)}, rows)
+    if found := sorted(part.needed & names_set_in(loop)):
+        raise UsageError(f"line {where['line']} evaluates with {', '.join(found)}, which the loop makes")
     if function is None:
         return HeldOut(part.function(name), name, part, frozenset(), statement, (statement,))
     parameters = [one.arg for one in function.args.args if one.arg in part.needed]

@@ -204,7 +204,7 @@ class _Slicing:
 
     def _loop(self, one: ast.For | ast.While, live: frozenset[str]) -> _Part:
         has_point = any(inner in self.points for inner in ast.walk(one))
-        iterated = one.iter if isinstance(one, ast.For) else one.test
+        iterated = _without_a_bar(one.iter) if isinstance(one, ast.For) else one.test
         targets = targets_of(one.target) if isinstance(one, ast.For) else set()
         loaded = names_loaded(iterated) if one not in self.heads else set()
         head = live | (frozenset() if isinstance(one, ast.For) else loaded)
@@ -266,6 +266,16 @@ def _inner(lines: Sequence[str]) -> list[str]:
 def _text(one: ast.stmt, rows: Sequence[str]) -> str:
     """A statement as the script has it; one that is made here stands in no line of it."""
     return source_text(one, rows) if one.lineno else ast.unparse(one)
+
+
+def _without_a_bar(iterated: ast.expr) -> ast.expr:
+    """``range(n)`` for ``tqdm(range(n))``: what stands beside the loop must not show it once more."""
+    match iterated:
+        case ast.Call(args=[inner, *_]) as call if called_name(call) in ("tqdm", "track"):
+            return inner
+        case ast.Call(args=given) as call if called_name(call) == "trange":
+            return ast.fix_missing_locations(ast.Call(ast.Name("range", ast.Load()), given, []))
+    return iterated
 
 
 def _changes(one: ast.stmt, live: frozenset[str]) -> bool:

@@ -19,7 +19,7 @@ from port.scripts.wording import place_of
 from port.scripts.writing.capture import FilledTensor, LossPath, PathTensor, given_in
 from port.scripts.writing.followed import needed_calls, outside
 from port.scripts.writing.number_names import common, numbers_in, tensor_of_length
-from port.scripts.writing.said_in_source import attribute, defaults_of, part_of, said_number, target_of
+from port.scripts.writing.said_in_source import attribute, defaults_of, index_of, part_of, said_number, target_of
 
 CLASS = "FromBatchToLoss"
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "__pow__": "**"}
@@ -205,7 +205,7 @@ class PathWriter:
         if method == "neg":
             return f"-{given[0]}"
         if method == "__getitem__":
-            return f"{given[0]}[{_index(given[1], list(positional)[1])}]"
+            return f"{given[0]}[{index_of(given[1], list(positional)[1])}]"
         if call.name.startswith("torch.Tensor."):
             return f"{given[0]}.{method}({', '.join([*given[1:], *options])})"
         if not call.name.startswith("torch."):
@@ -298,8 +298,3 @@ class PathWriter:
 def _key(given: PathTensor) -> tuple[Any, ...]:
     """What an input is known by."""
     return given.call, given.told.get("output"), given.told.get("batch"), given.told.get("part"), given.variable
-
-
-def _index(said: str, value: Any) -> str:
-    """What stands in the brackets of ``x[:, 0]``: of a tuple without its own."""
-    return said[1:-1] if isinstance(value, tuple) and value else said

@@ -33,7 +33,7 @@ def made_in_loop(
     """
     begun = next((e["where"] for step in observation.steps for e in step if e["event"] == "batch"), None)
     if step.takes_rate:
-        if made or step.microbatches > 1 or begun is None:
+        if made or begun is None:
             raise UsageError("the script sets the learning rate by hand: compute it before each call of train_step")
         return None, update_numbers(observation, begun, [], takes_rate=True, first_rate=constructed_rate(observation))
     if not made:

@@ -78,7 +78,7 @@ def rate_by_hand(
         value = ast.BinOp(ast.Name(name, ast.Load()), statement.op, value)
     if not (isinstance(value, ast.Name) and value.id == name):
         rate.others[outer] = _assignment(name, value, statement.lineno)
-        rate.first = [_assignment(name, ast.Constant(first_rate), 0)]
+        rate.first = [_first(name, first_rate, given_first)]
     return rate
 
 
@@ -108,7 +108,7 @@ def _rate_of_function(
         name,
         ast.Name(name, ast.Load()),
         {statement: _assignment(name, said, statement.lineno)},
-        [_assignment(name, ast.Constant(first_rate), 0)],
+        [_first(name, first_rate, given_first)],
         [*made.nodes, *given, *given_first],
         [made.function(own, parameters)],
         frozenset(made.needed - set(parameters)),
@@ -152,6 +152,11 @@ def is_set_around(where: Event) -> bool:
     functions = [one for one in parsed(where["file"]).body if isinstance(one, Function)]
     is_called = any(_called_setting(loop, functions) is not None for loop in loops)
     return is_called or any(_sets_rate(one) for loop in loops for one in _inner(loop))
+
+
+def _first(name: str, rate: float, given: Sequence[ast.expr]) -> ast.stmt:
+    """The rate with which the optimizer is constructed, as the script says it there."""
+    return _assignment(name, given[-1] if given else ast.Constant(rate), 0)
 
 
 def _assignment(name: str, value: ast.expr, line: int) -> ast.stmt:

@@ -71,6 +71,13 @@ def called_at(observation: Observation) -> Event | None:
     return next((dict(event["where"]) for event in calls if event["where"]), None)
 
 
+def lost_at(observation: Observation) -> Event | None:
+    """The line of the last call that leads to a step's loss: numbers that it is computed with are there."""
+    path: list[Event] = next((event["path"] for event in observation.steps[0] if event["event"] == "backward"), [])
+    where = path[-1]["where"] if path else None
+    return dict(where) if where else None
+
+
 def updated_at(observation: Observation) -> Event | None:
     """The line of a step's update."""
     return next((dict(event["where"]) for event in observation.steps[0] if event["event"] == "update"), None)
@@ -85,6 +92,7 @@ def step_loop_of(
     first_rate: float,
     with_models: bool = False,
     evaluates: bool = True,
+    has_numbers: bool = False,
 ) -> StepLoop:
     """Read it in the script that was observed.
 
@@ -96,6 +104,7 @@ def step_loop_of(
         first_rate: which it then is in the first update.
         with_models: whether the models are made beside the data, which is drawn behind their weights.
         evaluates: whether what the script evaluates is training's loss.
+        has_numbers: whether some of the expressions are numbers, which the loss is computed with.
 
     Raises:
         UsageError: it is not plain; with the line, and what to write.
@@ -120,7 +129,8 @@ def step_loop_of(
     scope, loop = found
     before, block = [one for one in scope if one.lineno < loop.lineno], _from(scope, loop)
     given = [ast.parse(one, mode="eval").body for one in expressions]
-    training = _training(before, loop, where, given, rows)
+    at = (lost_at(observation) or where) if has_numbers else where
+    training = _training(before, loop, at, given, rows)
     step = StepLoop(EpochLoop(file, tree, {}, Taken(), _call(PLAN), "step", plain_interval(loop)))
     functions = [one for one in tree.body if isinstance(one, Function)]
     rate = rate_by_hand(loop, first_rate, made_with(observation, tree), functions, rows) if takes_rate else RateByHand()
@@ -146,7 +156,7 @@ def step_loop_of(
     step.loop.generators, step.loop.others = generators, [*nodes, *rate.nodes]
     step.loop.is_planned = True
     statements = [one for one in training.nodes if isinstance(one, ast.stmt)]
-    point = statement_at([loop], where["line"])
+    point = statement_at([loop], at["line"])
     step.draws_at = sorted({one.lineno for one in [*statements, *([point] if holds_call(given) else [])]})
     return step
 
@@ -254,6 +264,6 @@ def _check_needs(needed: Iterable[str], observation: Observation, loop: StepsLoo
         )
     if found := sorted(set(needed) & inside):
         raise UsageError(
-            f"line {loop.lineno}: {', '.join(found)}, which the evaluation needs, is made in the loop: write the loop "
-            "around train_step"
+            f"line {loop.lineno}: {', '.join(found)}, which the batches or their plan need, is made in the loop: write "
+            "the loop around train_step"
         )

@@ -68,6 +68,7 @@ def write_step_trainer(
         first_rate=constructed_rate(observation) if rates else 0.0,
         with_models=with_models,
         evaluates=_is_found(observation, calls),
+        has_numbers=any(one.get("number") for one in source.told),
     )
     check_names(loop.loop)
     remarks = list(loop.remarks)

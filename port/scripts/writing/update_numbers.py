@@ -20,7 +20,7 @@ from port.scripts.writing.rate_by_hand import RateByHand, made_with, rate_by_han
 from port.scripts.writing.taken_statements import holds
 
 RATES, NUMBERS = "rates", "numbers"
-UPDATES = "updates"
+BATCHES = "batches"
 """The parameter of the generator: how many there are in an epoch."""
 
 
@@ -30,7 +30,7 @@ class UpdateNumbers:
 
     Attributes:
         name: "rates", if each is a learning rate; or "numbers", which are inputs of train_step.
-        text: of the generator, which is given the updates of an epoch.
+        text: of the generator, which is given the number of an epoch's batches.
         needed: names that it needs from elsewhere.
         nodes: what is taken into it.
     """
@@ -76,14 +76,14 @@ def update_numbers(
     else:
         given = [ast.parse(one, mode="eval").body for one in expressions]
     points = {_child_at(loop, at): Yielded.of(given, ast.unparse(given[0]) if takes_rate else None)}
-    head: dict[ast.stmt, str] = {loop: f"for {counted_by(loop) or '_'} in range({UPDATES}):"}
+    head: dict[ast.stmt, str] = {loop: f"for {counted_by(loop) or '_'} in range({BATCHES}):"}
     before = [*(one for one in scope if one.lineno < outer.lineno), *rate.first]
     made = slice_of(before, [outer], points, text.splitlines(), rate.others, head)
-    needed = (made.needed | rate.needed) - {UPDATES, rate.own}
+    needed = (made.needed | rate.needed) - {BATCHES, rate.own}
     _check(needed, observation, outer)
     name = RATES if takes_rate else NUMBERS
     nodes = (*made.nodes, *rate.nodes)
-    return UpdateNumbers(name, "\n\n".join([*rate.functions, made.function(name, [UPDATES])]), needed, nodes)
+    return UpdateNumbers(name, "\n\n".join([*rate.functions, made.function(name, [BATCHES])]), needed, nodes)
 
 
 def _outermost(tree: ast.Module, begun: Event) -> tuple[Sequence[ast.stmt], ast.For | ast.While]:
@@ -95,11 +95,13 @@ def _outermost(tree: ast.Module, begun: Event) -> tuple[Sequence[ast.stmt], ast.
 
 
 def _child_at(loop: ast.For, where: Event) -> ast.stmt:
-    """The statement of the loop's body that a line is in: the whole loop over the weights, for one of these."""
-    found = [one for one in loop.body if holds(one, where["line"])]
-    if not found:
-        raise UsageError(f"{place_of(where)} is not in the loop over the batches: write the loop around train_step")
-    return found[0]
+    """The statement of the loop's body that a line is in, under whatever conditions: of a loop over the weights all."""
+    block: Sequence[ast.stmt] = loop.body
+    while found := [one for one in block if holds(one, where["line"])]:
+        if not isinstance(found[0], ast.If | ast.With):
+            return found[0]
+        block = [*found[0].body, *getattr(found[0], "orelse", ())]
+    raise UsageError(f"{place_of(where)} is not in the loop over the batches: write the loop around train_step")
 
 
 def _check(needed: frozenset[str], observation: Observation, outer: ast.stmt) -> None:

@@ -111,6 +111,14 @@ def test_what_is_told_to_a_person_is_left_out_and_what_is_changed_is_kept() -> N
     assert "random.shuffle(order)" in made and "log" not in made and "print" not in made and "bar" not in made
 
 
+@pytest.mark.parametrize(
+    ("iterated", "said"), [("tqdm(range(n))", "range(n)"), ("trange(n)", "range(n)"), ("zip(a, b)", "zip(a, b)")]
+)
+def test_a_bar_is_not_shown_once_more(iterated: str, said: str) -> None:
+    made = sliced(f"for step in {iterated}:\n    model(step)\n", {"model": "step"})
+    assert made.function("training").splitlines()[1] == f"    for step in {said}:" and "tqdm" not in made.needed
+
+
 def test_an_expression_over_batches_is_refused() -> None:
     with pytest.raises(UsageError, match="goes through the batches within an expression"):
         statement_at(ast.parse("losses = [model(one) for one in batches]").body, 1)

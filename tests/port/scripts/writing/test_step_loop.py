@@ -81,6 +81,17 @@ def test_updates_that_are_made_in_every_other_step(script: Callable[[str], Scrip
     assert [*plan] == ["update"] * 20 and len([*loaders["training"]]) == 40
 
 
+@pytest.mark.sweep
+def test_a_number_that_is_made_behind_the_models_call(script: Callable[[str], Script], tmp_path: Path) -> None:
+    source = ACCUMULATED.replace(
+        "    loss = F.mse_loss(model(points[i]), target[i]) / 2\n",
+        "    out = model(points[i])\n    weight = it / 10\n    loss = weight * F.mse_loss(out, target[i]) / 2\n",
+    )
+    done, found = written(source, script, tmp_path)
+    assert found is not None, done.no_trainer
+    assert [weight for *_, weight in found[0]["training"]] == [it / 10 for it in range(40)]
+
+
 IN_FUNCTION = ACCUMULATED.replace("for it in", "def train():\n  for it in").replace("\n    ", "\n      ")
 HELPER = "def loss_of(x, y):\n    return F.mse_loss(model(x), y)\n\n"
 REFUSED = {

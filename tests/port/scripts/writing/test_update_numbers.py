@@ -45,6 +45,14 @@ EACH = SCRIPT.replace("    adjust_learning_rate(optimizer, epoch, args)\n", "").
     "        optimizer.step()",
     "        optimizer.step()\n        for group in optimizer.param_groups:\n            group['lr'] *= 0.5",
 )
+EVERY_OTHER = SCRIPT.replace(
+    "    adjust_learning_rate(optimizer, epoch, args)\n    for x, y in loader:\n        optimizer.zero_grad()\n",
+    "    for number, (x, y) in enumerate(loader):\n",
+).replace(
+    "        optimizer.step()",
+    "        if (number + 1) % 2 == 0:\n            adjust_learning_rate(optimizer, 2 * epoch + number - 1, args)\n"
+    "            optimizer.step()\n            optimizer.zero_grad()",
+)
 
 
 def loaded(folder: Path) -> Any:
@@ -56,8 +64,12 @@ def loaded(folder: Path) -> Any:
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("source", "expected"),
-    [(SCRIPT, [0.2] * 8 + [0.02] * 8), (EACH, [0.2 * 0.5**number for number in range(16)])],
-    ids=["in a function, by the epoch", "behind each update"],
+    [
+        (SCRIPT, [0.2] * 8 + [0.02] * 8),
+        (EACH, [0.2 * 0.5**number for number in range(16)]),
+        (EVERY_OTHER, [0.2 * 0.1**number for number in (0, 1, 1, 2, 2, 3, 3, 4)]),
+    ],
+    ids=["in a function, by the epoch", "behind each update", "of two batches"],
 )
 def test_each_update_has_its_rate(
     source: str, expected: list[float], script: Callable[[str], Script], tmp_path: Path
@@ -66,9 +78,7 @@ def test_each_update_has_its_rate(
     assert not done.no_trainer, done.no_trainer
     module = loaded(tmp_path / "train_jax")
     *_, rates = module.data(module.options().parse_args(["--lr", "0.2"]))
-    first = [0.1] if source is EACH else []  # the optimizer's own, which is that of the watched script
-    found = [*rates(4)]
-    assert found == pytest.approx([one / 2 for one in expected] if first else expected) and len(found) == 16
+    assert [*rates(4)] == pytest.approx(expected)
 
 
 @pytest.mark.sweep
