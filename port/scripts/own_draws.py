@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ SEED = 1_000_003
 """Added to the number of updates: seeds that a script hardly uses itself."""
 UPDATE_SEED = 2_000_003
 """Added to the update's number, of what a loop draws itself."""
+BATCH_SEED = 3_000_003
+"""Added to the number of a batch that a loop over steps draws itself."""
 DROPOUT_SEED = 0
 """Of the keys of both sides' dropout, into which the number of the update is folded."""
 EVALUATION_SEED = 1
@@ -70,9 +73,40 @@ class OwnDraws:
             put(state)
 
 
+class SeenDraws:
+    """The states that a program's generators have had; what it drew can be drawn again."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[int, tuple[Any, ...]]] = []
+
+    def see(self, number: int) -> None:
+        """Keep the states that they have now, behind so many calls, if they are others than before."""
+        arrays: Any = np.random.get_state()  # noqa: NPY002
+        states = (bytes(torch.get_rng_state().numpy()), random.getstate(), bytes(arrays[1]), arrays[2])
+        if not self._seen or self._seen[-1][1][:-1] != states:
+            self._seen.append((number, (*states, arrays)))
+
+    def before(self, number: int) -> Iterator[Callable[[], None]]:
+        """What puts each of the states in the program's place that they had before a call, the last one first."""
+        for at, state in reversed(self._seen):
+            if at < number:
+                yield partial(_put_back, state)
+
+
+def _put_back(state: tuple[Any, ...]) -> None:
+    torch.set_rng_state(torch.frombuffer(bytearray(state[0]), dtype=torch.uint8))
+    random.setstate(state[1])
+    np.random.set_state(state[-1])  # noqa: NPY002
+
+
 def draws_of_update(step: int) -> OwnDraws:
     """The generators of what a loop draws itself in an update, by the number of that."""
     return OwnDraws(None, step, first=UPDATE_SEED)
+
+
+def draws_of_batch(number: int) -> OwnDraws:
+    """The generators of a batch that a loop over steps draws itself, by the number of that."""
+    return OwnDraws(None, number, first=BATCH_SEED)
 
 
 def _generators_of(loader: Any) -> list[torch.Generator]:

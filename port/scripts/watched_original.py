@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,60 @@ from port.errors import UsageError
 
 FILE = "original.json"
 FOLDER = "observed"
+
+
+@dataclass(frozen=True)
+class LinesOfLoop:
+    """The lines of a loop over steps at which it draws; with their text, so that they are found in a script that grew.
+
+    Attributes:
+        file: the script's name.
+        training: line → text, of those that make a batch to train on.
+        evaluation: of those that evaluate.
+    """
+
+    file: str
+    training: dict[int, str]
+    evaluation: dict[int, str]
+
+    @classmethod
+    def of(cls, file: Path, training: Sequence[int], evaluation: Sequence[int]) -> LinesOfLoop:
+        """Those of a script."""
+        rows = file.read_text("utf-8").splitlines()
+        texts = [{line: rows[line - 1].strip() for line in lines} for lines in (training, evaluation)]
+        return cls(file.name, *texts)
+
+    def as_data(self) -> dict[str, Any]:
+        """It as JSON has it."""
+        return asdict(self)
+
+    @classmethod
+    def from_data(cls, told: dict[str, Any]) -> LinesOfLoop:
+        """It as it was."""
+        lines = [{int(line): text for line, text in told[name].items()} for name in ("training", "evaluation")]
+        return cls(told["file"], *lines)
+
+    def found_in(self, rows: Sequence[str]) -> tuple[set[int], set[int]]:
+        """The lines in a script as it is now.
+
+        Raises:
+            UsageError: one is not there any more, or at several places.
+        """
+        training, evaluation = (
+            {_line_of(text, line, rows) for line, text in lines.items()} for lines in (self.training, self.evaluation)
+        )
+        return training, evaluation
+
+
+def _line_of(text: str, line: int, rows: Sequence[str]) -> int:
+    places = [number for number, row in enumerate(rows, 1) if row.strip() == text]
+    if line in places:
+        return line
+    if len(places) != 1:
+        raise UsageError(
+            f"the script has no line `{text}` any more, where it drew: write the folder again by port script"
+        )
+    return places[0]
 
 
 @dataclass(frozen=True)
@@ -33,6 +88,7 @@ class WatchedOriginal:
         ranks: the processes in which it is trained; each update is then of all their batches together.
         numbers: that its evaluation takes out of torch for each batch, in their order: name, line, text, and whether it
             is the one that is judged. Empty where the loss that is trained is judged.
+        loop: the lines of a loop over steps at which it draws, as `LinesOfLoop` has them; None where it has none.
         closure: whether its optimizer evaluates the loss by itself: an update's is then the first.
     """
 
@@ -49,6 +105,7 @@ class WatchedOriginal:
     closure: bool = False
     ranks: int = 1
     numbers: tuple[dict[str, Any], ...] = ()
+    loop: dict[str, Any] | None = None
 
     def write(self, written: Path) -> None:
         """Write it into the folder of a written trainer."""

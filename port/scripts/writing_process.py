@@ -182,7 +182,7 @@ def _how_to_run(written: WrittenUpdate, folder: Path) -> list[str]:
         f"    {command} --resume                # goes on from the last checkpoint",
         f"    {command} --float64 --record record.jsonl",
         "",
-        "It begins with the weights that the original had, whatever the seed; checkpoints (Orbax, one an epoch) go",
+        "It begins with the weights that the original had, whatever the seed; checkpoints (Orbax) go",
         "into checkpoints/ here, or where --checkpoints says. Whether both train the same, over 200 updates and more:",
         "",
         f"    {_judged(script, folder)}",
@@ -197,7 +197,7 @@ def _judged(script: dict[str, Any], folder: Path) -> str:
 
 def _files(written: WrittenUpdate, *, evaluates: bool) -> list[str]:
     trainer = [
-        "- `train.py`: the loop over epochs, the evaluation, checkpoints, the record",
+        "- `train.py`: the loop, the evaluation, checkpoints, the record",
         "- `original.py`: the original's options and data, in its own lines",
     ]
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,6 +69,7 @@ class TensorSource:
         of_gradient: whether a parameter's gradient is in it.
         tensor: itself.
         origin: of what an earlier iteration computed: the call that did, and which of its outputs it is.
+        variable: the script's name for it when it was given to the call, where it is kept.
     """
 
     told: dict[str, Any]
@@ -76,6 +78,7 @@ class TensorSource:
     of_gradient: bool = False
     tensor: torch.Tensor | None = None
     origin: tuple[int, str] | None = None
+    variable: str | None = None
 
 
 class Computations:
@@ -84,6 +87,7 @@ class Computations:
     Attributes:
         count: calls so far.
         keeps: whether the arguments themselves are kept, for who writes them again.
+        at_call: is given each call, while the function that makes it is still being run.
     """
 
     def __init__(self, models: KnownModels) -> None:
@@ -92,6 +96,7 @@ class Computations:
         self._calls: dict[int, Computation] = {}
         self.count = 0
         self.keeps = False
+        self.at_call: Callable[[Computation], object] = lambda call: None
         self._iteration = 0
 
     def begin_iteration(self, number: int) -> None:
@@ -135,11 +140,12 @@ class Computations:
         for path, tensor in tensors_in(result):
             place = {"call": number, **({"output": path} if path else {}), "tensor": tensor_kind(tensor)}
             self._sources[tensor] = TensorSource(place, number, self._iteration, of_gradient)
+        self.at_call(call)
         return call
 
     def _live(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return replace(self._source(value), tensor=value)
+            return replace(self._source(value), tensor=value, variable=name_of(value, user_frames()))
         if isinstance(value, dict):
             return {key: self._live(item) for key, item in value.items()}
         if type(value) in (list, tuple):
@@ -207,6 +213,10 @@ class Computations:
                 seen.add(number)
                 pending += found.sources
         return False
+
+    def source_of(self, tensor: torch.Tensor) -> TensorSource:
+        """Where a tensor is from, with itself."""
+        return replace(self._source(tensor), tensor=tensor)
 
     def _source(self, tensor: torch.Tensor) -> TensorSource:
         parameter = self._models.parameter_name(tensor)

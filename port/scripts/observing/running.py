@@ -30,8 +30,7 @@ def run_file(path: str, arguments: list[str]) -> None:
     main = ModuleType("__main__")
     main.__dict__.update(__file__=path, __loader__=loader, __builtins__=__builtins__, __spec__=None, __cached__=None)
     sys.modules["__main__"] = main
-    code = compile(file.read_bytes(), os.path.abspath(path), "exec")
-    exec(code, main.__dict__)
+    exec(loader.source_to_code(file.read_bytes(), os.path.abspath(path)), main.__dict__)
 
 
 def run_module(name: str, arguments: list[str]) -> None:

@@ -20,6 +20,7 @@ from port.random.threefry import fold_in
 from port.records import Recorder
 from port.records.recorder import RECORD_VARIABLE
 from port.scripts.events import read_events
+from port.scripts.found_by_script import FoundByScript
 from port.scripts.observation import Observation
 from port.scripts.observing.described import tensors_in
 from port.scripts.observing.graph import Computation
@@ -30,12 +31,13 @@ from port.scripts.observing.updates import Updates
 from port.scripts.observing.watching import EndsEarly, own_folder, run_observed
 from port.scripts.own_draws import DROPOUT_SEED, EVALUATION_SEED, OwnDraws, draws_of_update
 from port.scripts.ranks import ProcessRank
-from port.scripts.recording.evaluated import Evaluated, FoundByScript, NumbersOfScript
+from port.scripts.recording.drawing_lines import DrawingLines
+from port.scripts.recording.evaluated import Evaluated, NumbersOfScript
 from port.scripts.recording.in_float64 import InFloat64, in_float64
 from port.scripts.recording.recorded_ranks import RecordedRanks
 from port.scripts.refusals import refuse
 from port.scripts.trained_modules import FILE, together, torch_loss
-from port.scripts.watched_original import WatchedOriginal
+from port.scripts.watched_original import LinesOfLoop, WatchedOriginal
 from port.translation import draw_layouts
 from port.weights import save_final_weights, share_initial_weights
 from port.weights.shared import FINAL_VARIABLE
@@ -102,6 +104,11 @@ class OriginalRun:
         self._found = FoundByScript(original.calls) if original.calls else None
         self._numbers = NumbersOfScript(original.numbers) if original.numbers else None
         self._evaluated_at = 0  # the update behind which it last was
+        self._drawing_lines: DrawingLines | None = None
+        if original.loop is not None:
+            lines = LinesOfLoop.from_data(original.loop)
+            self._drawing_lines = DrawingLines(lines, self._before_drawing, lambda: self._step, _leave)
+            self._drawing_lines.watch()
         session.modes = [self._double, self._dropout]
         session.arrays.write()  # keeps none
         session.at_pass, session.at_batch = self._at_pass, self._at_batch
@@ -155,11 +162,21 @@ class OriginalRun:
         if self._evaluated is not None and self._step and not _trains(module):
             self._end_evaluation(is_whole=self._evaluated.take())
 
+    def _before_drawing(self) -> None:
+        """A loop over steps is about to draw a batch: in the run's precision, and by none of the dropout's draws."""
+        self._session.models.tell_all()
+        known = {name for name, _ in self._session.models.roots()}
+        if self._module is None and known >= set(self._original.modules):
+            self._begin()
+        self._dropout.pause()
+
     def _begin_own(self, module: torch.nn.Module) -> None:
         """A script without loaders has a batch, and calls what it trains for the first time with it."""
         if any(True for _ in module.parameters()):
             self._end_evaluation()
             self._is_trained_on = True
+            if self._drawing_lines is not None:
+                self._drawing_lines.used()
             self._begin_update()
 
     def _begin_update(self) -> None:

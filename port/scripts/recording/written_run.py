@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import torch
 
 from port.errors import PortError
 from port.records import Recorder
-from port.scripts.own_draws import DROPOUT_SEED, OwnDraws, draws_of_update
+from port.scripts.own_draws import DROPOUT_SEED, OwnDraws, draws_of_batch, draws_of_update
 from port.scripts.recording.evaluation_sums import EvaluationSums
 from port.scripts.recording.in_float64 import in_float64
 from port.scripts.watched_original import WatchedOriginal
@@ -59,6 +61,7 @@ class RecordedRun:
         self._steps, self._microbatches = steps, microbatches
         self._recorder: Recorder | None = None
         self._sums: EvaluationSums | None = None
+        self._evaluated_at = -1  # the last step behind which it was
         self.is_over = False
 
     def begin(self, model: Any) -> None:
@@ -70,6 +73,7 @@ class RecordedRun:
     def recording(self, step: int) -> Iterator[None]:
         """The training from a step on."""
         try:
+            self._evaluated_at = last_evaluation(self._path, step) if step else -1
             recorder = Recorder(self._path, resume_at=step or None, total_steps=self._steps)
         except PortError as error:
             sys.exit(f"port: {error}")
@@ -85,6 +89,20 @@ class RecordedRun:
                 return
             yield batch
 
+    def stream(self, loader: Any) -> Iterator[Any]:
+        """The batches of a loop over steps, each drawn by generators of its own, up to the last that is asked for."""
+        iterator = iter(loader)
+        for number in count():
+            if number // self._microbatches == self._steps:
+                self.is_over = True
+                return
+            with _in_own_precision(), draws_of_batch(number)():
+                try:
+                    batch = next(iterator)
+                except StopIteration:
+                    return
+            yield batch
+
     def drawn(self, loader: Any, step: int) -> Iterator[Any]:
         """The batches of a pass that begins behind so many updates."""
         if (loaders := getattr(loader, "loaders", None)) is not None:
@@ -94,8 +112,9 @@ class RecordedRun:
         draws = OwnDraws(loader, step)
         with draws():
             iterator = iter(loader)
+        precision = _in_own_precision if hasattr(loader, "make") else nullcontext  # batches of the script's own lines
         while True:
-            with draws():
+            with precision(), draws():
                 try:
                     batch = next(iterator)
                 except StopIteration:
@@ -106,15 +125,10 @@ class RecordedRun:
         """What the original's lines make of a batch, with the draws and in the precision that they have there."""
         from torch.utils import _pytree as pytree
 
-        before = torch.get_default_dtype()
-        try:
-            if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-                torch.set_default_dtype(torch.float64)
-                batch = pytree.tree_map_only(torch.Tensor, in_float64, batch)
-            with draws_of_update(step)():
-                return inputs(batch)
-        finally:
-            torch.set_default_dtype(before)
+        if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+            batch = pytree.tree_map_only(torch.Tensor, in_float64, batch)
+        with _in_own_precision(), draws_of_update(step)():
+            return inputs(batch)
 
     def masks(self, step: int) -> jax.Array:
         """The key of a step's dropout, or the keys of its microbatches'."""
@@ -129,9 +143,11 @@ class RecordedRun:
         self._recorder(step, loss=loss)
 
     def evaluation(self, step: int, *, loss: float) -> None:
-        """An evaluation, behind so many updates."""
+        """An evaluation, behind so many updates; one that a run which goes on makes again is not written again."""
         assert self._recorder is not None
-        self._recorder.evaluation(step - 1, loss=loss)
+        if step - 1 > self._evaluated_at:
+            self._recorder.evaluation(step - 1, loss=loss)
+            self._evaluated_at = step - 1
 
     def evaluating(
         self, loader: Any, measure: Callable[[Any], Sequence[Any]], step: int
@@ -162,3 +178,24 @@ class RecordedRun:
         """The training is over: leave its weights for the verdict, where `port train` has started both."""
         if FINAL_VARIABLE in os.environ:
             save_final_weights(model, mapping=self._mapping)
+
+
+def last_evaluation(record: Path, before: int) -> int:
+    """The last step before another behind which a record has an evaluation; -1 where there is none."""
+    if not record.is_file():
+        return -1
+    lines = [line for line in record.read_text("utf-8").splitlines() if '"evaluation"' in line and line.endswith("}")]
+    steps = [int(told["step"]) for told in map(json.loads, lines) if told.get("kind") == "evaluation"]
+    return max((step for step in steps if step < before), default=-1)
+
+
+@contextmanager
+def _in_own_precision() -> Iterator[None]:
+    """Within it the original's lines make what they make there: numbers of no dtype are float64 in its run in that."""
+    before = torch.get_default_dtype()
+    try:
+        if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+            torch.set_default_dtype(torch.float64)
+        yield
+    finally:
+        torch.set_default_dtype(before)

@@ -19,9 +19,10 @@ from port.scripts.observing.known_models import unwrapped
 from port.scripts.observing.lines import here, name_of, user_frames
 from port.scripts.observing.session import Session, is_grad_on
 from port.scripts.observing.updates import Updates
+from port.scripts.own_draws import SeenDraws
 from port.scripts.writing.constructions import Constructions
 from port.scripts.writing.evaluated_numbers import EvaluatedNumbers
-from port.scripts.writing.number_names import Expressions, expressions_of
+from port.scripts.writing.number_names import Expressions, expressions_of, lengths_in
 from port.scripts.writing.planned import planned
 from port.scripts.writing.replaying import copied
 
@@ -55,6 +56,14 @@ class FilledTensor:
     like: PathTensor
 
 
+@dataclass(frozen=True)
+class TensorAxis:
+    """An axis of a tensor."""
+
+    tensor: PathTensor
+    number: int
+
+
 @dataclass
 class LossPath:
     """One call of backward.
@@ -67,6 +76,7 @@ class LossPath:
         states: what it leaves for the next step: name → the call that gives it, and which of its outputs.
         goes_on: whether it takes what the path before it has left; where not, its states begin anew.
         numbers: the number of a call → what the numbers among its arguments are called in its line.
+        lengths: the number of a call → the place of a number among its arguments → the axis that it is the length of.
     """
 
     iteration: int
@@ -76,6 +86,7 @@ class LossPath:
     states: dict[str, tuple[int, str]] = field(default_factory=dict)
     goes_on: bool = False
     numbers: dict[int, Expressions] = field(default_factory=dict)
+    lengths: dict[int, Mapping[int, TensorAxis]] = field(default_factory=dict)
 
 
 @dataclass
@@ -108,6 +119,7 @@ class Capture:
         failure: why there are none.
         loaders: the DataLoaders that the script went through, by name.
         evaluated: the numbers of its first evaluation.
+        draws: the states of its generators.
 
     Args:
         session: the script's.
@@ -121,7 +133,10 @@ class Capture:
         self.copies: Copies | None = None
         self.failure = ""  # why there are no copies
         self.loaders: dict[str, Any] = {}
+        self.draws = SeenDraws()
+        self._lengths: dict[int, dict[int, tuple[TensorSource, int]]] = {}
         session.computations.keeps = True
+        session.computations.at_call = self._at_call
         session.at_loader = self.loaders.__setitem__
         self._unset: dict[nn.Module, set[str]] = {}
         """Attributes that were None before a module's first call: what it then keeps there, it makes itself."""
@@ -157,6 +172,17 @@ class Capture:
             with self._session.inside():
                 self.evaluated.take(calls, told, value, here())
 
+    def _at_call(self, call: Computation) -> None:
+        computations = self._session.computations
+        if computations.keeps:
+            with self._session.inside():
+                self.draws.see(call.number)
+                found = lengths_in(call, user_frames())
+            if found:
+                self._lengths[call.number] = {
+                    place: (computations.source_of(tensor), axis) for place, (tensor, axis) in found.items()
+                }
+
     def _at_backward(self, calls: list[Computation], loss: Any) -> None:
         if self.copies is None and not self.failure:
             try:
@@ -178,6 +204,14 @@ class Capture:
         path = LossPath(self._session.iteration, kept, float(loss.detach()), reached)
         with self._session.inside():
             path.numbers = {call.number: found for call in calls if (found := expressions_of(call, frames))}
+        path.lengths = {
+            number: {
+                place: TensorAxis(_given(source, frames, by_number), axis) for place, (source, axis) in found.items()
+            }
+            for number, found in self._lengths.items()
+            if number in by_number
+        }
+        self._lengths.clear()
         self.paths.append(path)
 
     def _copied(self, calls: list[int]) -> Copies:
@@ -229,7 +263,7 @@ def given_in(value: Any) -> list[PathTensor]:
 
 def _given(source: TensorSource, frames: list[FrameType], calls: dict[int, Computation]) -> PathTensor:
     assert source.tensor is not None
-    name = name_of(source.tensor, frames)
+    name = name_of(source.tensor, frames) or source.variable  # the next batch may have its name already
     name = name if name is not None and name.isidentifier() else None
     is_computed_again = source.tensor.requires_grad and source.call is not None
     value = None if is_computed_again else source.tensor.detach().clone()

@@ -78,6 +78,8 @@ def evaluation_source(facts: TrainerFacts) -> str:
     params = "average.average" if facts.evaluates_average else "params"
     call = f"model({', '.join([*facts.parts, *facts.states])})"
     draws = facts.draws_in_evaluation
+    if facts.parts_of_loss > 1:  # an update's loss is a sum over its microbatches
+        call = f"{facts.parts_of_loss} * {call}"
     if draws:
         call = f"with shared_masks(model, key):\n        return {call}"
     return EVALUATE.substitute(

@@ -6,18 +6,21 @@ is no part of a loss: what it gives is an input.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
 from port.scripts.observing.graph import Computation
-from port.scripts.writing.capture import LossPath, PathTensor, given_in, mapped
+from port.scripts.writing.capture import LossPath, PathTensor, TensorAxis, given_in, mapped
+from port.scripts.writing.number_names import numbers_in
 
 MADE_ALIKE = ("new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like", "full_like", "empty_like")
 """Calls that are given a tensor for its dtype and its shape alone."""
 
 
+COUNTING = ("torch.arange", "torch.eye")
+"""Functions that make the same of a number each time."""
 FLATTENED = ("view", "reshape", "flatten")
 UNCHANGED = ("detach", "clone", "contiguous", "to")
 """Methods that give a tensor as it was."""
@@ -25,7 +28,7 @@ UNCHANGED = ("detach", "clone", "contiguous", "to")
 
 def followed(path: LossPath) -> LossPath:
     """The path without what is not followed; a tensor of the step before that is given as it was is known as such."""
-    beyond = outside(path.calls)
+    beyond = outside(path.calls, path.lengths)
     needed = needed_calls(path.calls, beyond)
     made = {call.number: call for call in path.calls if call.number in beyond}
     calls = [call for call in path.calls if call.number in needed]
@@ -72,8 +75,14 @@ def _origin(given: PathTensor, made: dict[int, Computation]) -> tuple[int, str] 
     return given.origin
 
 
-def outside(calls: Sequence[Computation]) -> set[int]:
-    """Calls that compute from neither a model nor a batch alone: their results are inputs."""
+def outside(calls: Sequence[Computation], lengths: Mapping[int, Mapping[int, TensorAxis]] | None = None) -> set[int]:
+    """Calls that compute from neither a model nor a batch alone: their results are inputs.
+
+    Args:
+        calls: of a path.
+        lengths: the numbers among their arguments that are lengths, by the number of the call: what is made of these
+            alone (``torch.arange(len(x))``) is computed from a batch.
+    """
     found: set[int] = set()
     models = from_models(calls)
     for call in calls:
@@ -81,9 +90,16 @@ def outside(calls: Sequence[Computation]) -> set[int]:
         if call.number in models:
             continue
         is_of_others = any(one.call in found or (one.call is None and not _is_followed(one)) for one in given)
-        if not given or is_of_others or _is_made_alike(call):
+        is_made = not given and not _counts_along(call, lengths or {})
+        if is_made or is_of_others or _is_made_alike(call):
             found.add(call.number)
     return found
+
+
+def _counts_along(call: Computation, lengths: Mapping[int, Mapping[int, TensorAxis]]) -> bool:
+    """Whether a call makes the same numbers for each batch of a length."""
+    found = lengths.get(call.number, {})
+    return call.name in COUNTING and bool(found) and len(found) == len(numbers_in(call.live))
 
 
 def from_models(calls: Sequence[Computation]) -> set[int]:

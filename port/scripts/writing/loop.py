@@ -53,6 +53,8 @@ class EpochLoop:
         tells_epoch: whether the sampler of training's loader is told the epoch before each pass.
         statement: the loop over the epochs; None where there is none.
         covered: where options are read in what train_step is given as numbers.
+        numbers: the generator among these that gives each update a number, by its name; empty where none does.
+        is_planned: whether there are no epochs, but a generator of what is done in turn: updates, evaluations.
     """
 
     file: Path
@@ -72,6 +74,8 @@ class EpochLoop:
     tells_epoch: bool = False
     covered: set[tuple[int, int]] = field(default_factory=set)
     statement: ast.For | None = None
+    numbers: str = ""
+    is_planned: bool = False
 
     def see_when_it_evaluates(self, epochs: ast.For | None, training: Event, evaluation: Event | None) -> None:
         """Whether each epoch is evaluated, or some; the evaluation is left out where that cannot be said."""
@@ -112,7 +116,12 @@ class EpochLoop:
 
 
 def loop_of(
-    observation: Observation, training: Event, evaluation: Event | None, needs: Collection[str] = ()
+    observation: Observation,
+    training: Event,
+    evaluation: Event | None,
+    needs: Collection[str] = (),
+    *,
+    with_models: bool = False,
 ) -> EpochLoop:
     """Read it in the script that was observed.
 
@@ -121,6 +130,7 @@ def loop_of(
         training: the loader that its updates' batches are from.
         evaluation: the one that its evaluation's are from.
         needs: names from before the loop that are needed besides.
+        with_models: whether the models are made beside the data, which is drawn behind their weights.
 
     Raises:
         UsageError: it is not plain; with the line, and what to write.
@@ -143,7 +153,8 @@ def loop_of(
     target = loop.target.id if loop is not None and isinstance(loop.target, ast.Name) else "epoch"
     last = found_epochs.statement.lineno if found_epochs is not None else scope[-1].lineno + 1
     before = [*parameters_given(tree, scope, begun["file"]), *(one for one in scope if one.lineno < last)]
-    taken = taken_statements(tree, scope, before, statements, {*names_loaded(epochs), *needs})
+    models = making_models(observation, before) if with_models else []
+    taken = taken_statements(tree, scope, before, statements, {*names_loaded(epochs), *needs}, models)
     if taken.options is None and found_epochs is not None:
         said = [*taken.body, ast.Expr(epochs)]
         taken.options = next((one for one in (options_of(tree),) if any(one in names_loaded(s) for s in said)), None)
@@ -158,6 +169,13 @@ def loop_of(
     found_loop.statement = loop
     found_loop.tells_epoch = tells_epoch(tree, loop, training, file)
     return found_loop
+
+
+def making_models(observation: Observation, before: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements before the loop that construct models: they draw weights."""
+    places = [(one["constructed"] or {}).get("where") for one in observation.models]
+    lines = {where["line"] for where in places if where}
+    return [one for one in before if not isinstance(one, Function) and any(holds(one, line) for line in lines)]
 
 
 def without_guard(tree: ast.Module, begun: Event) -> ast.Module:
@@ -215,7 +233,7 @@ def loop_over_batches(tree: ast.Module, line: int) -> ast.For | None:
     return max(loops, key=lambda one: one.lineno) if loops else None
 
 
-def plain_interval(body: ast.For | None) -> ast.expr | None:
+def plain_interval(body: ast.For | ast.While | None) -> ast.expr | None:
     """What is behind the per cent sign of ``if number % args.log_interval == 0: print(…)``."""
     for one in ast.walk(body) if body is not None else ():
         if isinstance(one, ast.If) and any(called_name(call) == "print" for call in calls_in(one)):

@@ -19,7 +19,7 @@ from port.scripts.wording import place_of
 from port.scripts.writing.capture import FilledTensor, LossPath, PathTensor, given_in
 from port.scripts.writing.followed import needed_calls, outside
 from port.scripts.writing.number_names import common, numbers_in, tensor_of_length
-from port.scripts.writing.said_in_source import attribute, defaults_of, part_of, said_number, target_of
+from port.scripts.writing.said_in_source import attribute, defaults_of, index_of, part_of, said_number, target_of
 
 CLASS = "FromBatchToLoss"
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "__pow__": "**"}
@@ -108,7 +108,7 @@ def inputs_of(path: LossPath, varying: Varying = frozenset(), said: Said = NOTHI
 
 def varying_numbers(paths: Sequence[LossPath]) -> Varying:
     """Which numbers among the arguments are not the same in all paths: for each, its call's place and its own there."""
-    beyond = outside(paths[0].calls)
+    beyond = outside(paths[0].calls, paths[0].lengths)
     found = set()
     for place, calls in enumerate(zip(*(path.calls for path in paths), strict=True)):
         rows = [numbers_in(call.live) for call in calls]
@@ -156,12 +156,12 @@ class PathWriter:
     ) -> None:
         self._varying, self._trains = varying, trains
         self._said = said
-        self._numbers = path.numbers
+        self._numbers, self._lengths = path.numbers, path.lengths
         self._states = tuple(path.states)
         self._places = {call.number: place for place, call in enumerate(path.calls)}
         self._count = 0  # numbers among the arguments of the call that is being written
         self._all = {call.number: call for call in path.calls}
-        needed = needed_calls(path.calls, outside(path.calls), ends)
+        needed = needed_calls(path.calls, outside(path.calls, path.lengths), ends)
         self.calls = [call for call in path.calls if call.number in needed and call.name not in MOVES]
         self.inputs: dict[str, torch.Tensor] = {}
         self.told: dict[str, dict[str, Any]] = {}
@@ -170,9 +170,10 @@ class PathWriter:
         self._input_names: dict[Any, str] = {}
 
     def statements(self) -> list[str]:
-        """All of them, in their order; the inputs that are carried over stand last among the inputs."""
+        """All of them, in their order; numbers, and then what is carried over, stand last among the inputs."""
         written = [self.statement(call) for call in self.calls]
         others = [name for name in self.inputs if name not in self._states]
+        others.sort(key=lambda name: bool(self.told[name].get("number")))
         self.inputs = {name: self.inputs[name] for name in [*others, *self._states]}
         return written
 
@@ -213,7 +214,7 @@ class PathWriter:
         if method == "neg":
             return f"-{given[0]}"
         if method == "__getitem__":
-            return f"{given[0]}[{_index(given[1], list(positional)[1])}]"
+            return f"{given[0]}[{index_of(given[1], list(positional)[1])}]"
         if call.name.startswith("torch.Tensor."):
             return f"{given[0]}.{method}({', '.join([*given[1:], *options])})"
         if not call.name.startswith("torch."):
@@ -261,7 +262,10 @@ class PathWriter:
         """A number that the script's line reads off a tensor: of another batch it is another one."""
         known = {*self._names.values(), *self.inputs}
         texts = self._numbers.get(call.number, {}).get(place, frozenset())
-        return min((text for text in texts if tensor_of_length(text) in known), key=len, default=None)
+        said = min((text for text in texts if tensor_of_length(text) in known), key=len, default=None)
+        axis = self._lengths.get(call.number, {}).get(place)
+        is_known = axis is not None and (axis.tensor.call in self._names or _key(axis.tensor) in self._input_names)
+        return f"{self._tensor(axis.tensor)}.size({axis.number})" if said is None and axis and is_known else said
 
     def _tensor(self, given: PathTensor) -> str:
         if "parameter" in given.told:
@@ -278,7 +282,7 @@ class PathWriter:
         return self._input(given)
 
     def _input(self, given: PathTensor) -> str:
-        key = given.call, given.told.get("output"), given.told.get("batch"), given.told.get("part"), given.variable
+        key = _key(given)
         if given.told.get("state") in self._states:
             assert given.value is not None
             self.inputs[given.told["state"]], self.told[given.told["state"]] = given.value, given.told
@@ -300,6 +304,6 @@ class PathWriter:
         return candidate
 
 
-def _index(said: str, value: Any) -> str:
-    """What stands in the brackets of ``x[:, 0]``: of a tuple without its own."""
-    return said[1:-1] if isinstance(value, tuple) and value else said
+def _key(given: PathTensor) -> tuple[Any, ...]:
+    """What an input is known by."""
+    return given.call, given.told.get("output"), given.told.get("batch"), given.told.get("part"), given.variable

@@ -105,6 +105,39 @@ def _values(statement: str, frame: FrameType) -> Iterator[tuple[str, float]]:
             yield text, value
 
 
+def lengths_in(call: Computation, frames: Sequence[FrameType]) -> dict[int, tuple[Any, int]]:
+    """Off which tensor, and which axis of it, the numbers among a call's arguments were read in its own function.
+
+    Args:
+        call: that has just been made.
+        frames: of the script's own code.
+    """
+    numbers, where = numbers_in(call.live), call.where
+    frame = next((one for one in frames if where is not None and _is_of(one, where)), None)
+    if not numbers or where is None or frame is None:
+        return {}
+    try:
+        tree = ast.parse(statement_text(where["file"], where["line"]))
+    except SyntaxError:  # the head of a statement with a body
+        return {}
+    found: dict[int, tuple[Any, int]] = {}
+    for text, value in _lengths(tree, frame):
+        tensor = _value(ast.Name(tensor_of_length(text) or "", ast.Load()), frame)
+        for place in [place for place, number in enumerate(numbers) if number == value]:
+            found.setdefault(place, (tensor, _axis(text)))
+    return found
+
+
+def _axis(text: str) -> int:
+    match ast.parse(text, mode="eval").body:
+        case (
+            ast.Call(func=ast.Attribute(), args=[ast.Constant(int() as axis)])
+            | ast.Subscript(slice=ast.Constant(int() as axis))
+        ):
+            return axis
+    return 0
+
+
 def tensor_of_length(text: str) -> str | None:
     """``images`` for ``len(images)``, ``images.size(0)`` or ``images.shape[0]``; None for something else."""
     match ast.parse(text, mode="eval").body:

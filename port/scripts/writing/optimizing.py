@@ -42,6 +42,13 @@ def rates_of(observation: Observation) -> list[float]:
     return [event["rate"] if event["by_hand"] else event["groups"][0]["lr"] for event in events]
 
 
+def constructed_rate(observation: Observation) -> float:
+    """With which the optimizer is constructed; the first update's, where the script writes its weights itself."""
+    event = optimizer_event(observation)
+    rate = event["defaults"].get("lr") if event is not None else None
+    return float(rate) if isinstance(rate, int | float) else rates_of(observation)[0]
+
+
 def schedulers_of(observation: Observation, copies: Copies) -> list[Any]:
     """Copies of the schedulers that an update or an epoch steps, in their order."""
     names = [*stepped(observation.steps[0]), *stepped(observation.epoch)]

@@ -15,7 +15,7 @@ from port.scripts.writing.ranks_source import BESIDE, OF_RANK, together_source
 from port.scripts.writing.taken_statements import names_set
 
 TEXT = Template('''\
-"""The options, the data and the epochs of $script: its own lines."""
+"""The options, the data and the $course of $script: its own lines."""
 
 from __future__ import annotations
 
@@ -33,12 +33,18 @@ $options
     return parser
 
 
-${batches}def $data($args: argparse.Namespace) -> tuple[dict[str, Any], Iterable[int]$type]:
-    """Its DataLoaders, and its epochs: each is a pass over $training.$told"""
+${batches}def $data($args: argparse.Namespace) -> tuple[dict[str, Any], $gives$type]:
+    """$about$told"""
 $body
 $generators
 $inputs    return {$loaders}, $epochs$made
 $rates$together''')
+PLANNED = """Its batches, and its plan: what the original does in turn, with the rate where it sets that by hand.
+
+    An update is one of all its microbatches. The lines are those of the original's loop.
+    """
+NUMBERED = " And what gives each update its number."
+CALLABLE = ", Callable[[int], Iterable[Any]]"
 BATCHES = '''\
 class Batches:
     """Batches that a function makes: all of them anew each time that they are gone through."""
@@ -81,7 +87,8 @@ def original_source(
     definitions = "\n".join(source_text(one, rows) for one in loop.taken.definitions)
     body = "\n".join(source_text(one, rows) for one in loop.taken.body)
     loaders = ", ".join(f'"{role}": {name}' for role, name in loop.loaders.items())
-    types = [*(["Callable"] if inputs else []), *(["Generator"] if loop.rates else []), "Iterable"]
+    types = [*(["Callable"] if inputs or loop.numbers else []), *(["Generator"] if loop.rates else [])]
+    types.append("Iterator" if loop.is_planned else "Iterable")
     return TEXT.substitute(
         script=script,
         args=loop.taken.options or "args",
@@ -89,20 +96,29 @@ def original_source(
         options="\n".join(f"    {option_line(one)}" for one in options),
         body=textwrap.indent(body, "    "),
         loaders=loaders,
-        training=loop.loaders["training"] if not loop.generators else "training's batches",
+        about=_about(loop),
+        course="steps" if loop.is_planned else "epochs",
+        gives="Iterator[Any]" if loop.is_planned else "Iterable[int]",
         data=name_of_data(loop) if ranks == 1 else OF_RANK,
         types=", ".join(types),
-        batches=BATCHES if loop.generators else "",
+        batches=BATCHES if loop.generators and not loop.numbers else "",
         generators=textwrap.indent("\n\n".join(loop.generators), "    "),
         rates=_rates(loop),
         epochs=ast.unparse(loop.epochs),
-        type=", Callable[[Any], tuple[Any, ...]]" if inputs else "",
-        told=" And what is made in it of a batch." if inputs else "",
+        type=(", Callable[[Any], tuple[Any, ...]]" if inputs else "") + (CALLABLE if loop.numbers else ""),
+        told=(" And what is made in it of a batch." if inputs else "") + (NUMBERED if loop.numbers else ""),
         inputs="".join(f"\n    {line}" for line in inputs) + "\n\n" if inputs else "",
-        made=", inputs" if inputs else "",
+        made=(", inputs" if inputs else "") + (f", {loop.numbers}" if loop.numbers else ""),
         together=together_source(name_of_data(loop), ranks) if ranks > 1 else "",
         beside=BESIDE if ranks > 1 else "",
     )
+
+
+def _about(loop: EpochLoop) -> str:
+    if loop.is_planned:
+        return PLANNED
+    training = loop.loaders["training"] if not loop.generators or loop.numbers else "training's batches"
+    return f"Its DataLoaders, and its epochs: each is a pass over {training}."
 
 
 def name_of_data(loop: EpochLoop) -> str:

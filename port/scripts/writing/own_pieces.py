@@ -12,6 +12,13 @@ REPLAYED = """\
 """
 
 
+NUMBERS = """\
+each = iter({numbers}(len(training)))
+for _ in range(step):
+    next(each)
+"""
+
+
 def own_pieces(facts: TrainerFacts) -> dict[str, str]:
     """What there is of a loop whose rate is set by hand, and of one that carries something over."""
     names = ["data" if facts.data == "data" else f"{facts.data} as data", "options"]
@@ -26,14 +33,17 @@ def own_pieces(facts: TrainerFacts) -> dict[str, str]:
         next_rate = "found.append(evaluated)\nlr = schedule.send(evaluated)\n"
     elif facts.takes_rate:
         schedule, next_rate = "for _ in range(done + 1):\n    lr = next(schedule)\n", "lr = next(schedule)\n"
+    elif facts.numbers:
+        schedule = NUMBERS.format(numbers=facts.numbers)
     if facts.takes_rate:
         schedule = f"schedule = rates(args)\nlr = next(schedule)\n{schedule}"
     return {
-        "original": ", ".join([*names, *(["rates"] if facts.takes_rate else [])]),
+        "original": ", ".join([*names, *(["rates"] if facts.takes_rate and not facts.in_steps else [])]),
         "first": first,
         "schedule": indent(schedule, " " * 4),
         "next_rate": indent(next_rate, " " * 12),
-        "lr": "lr, " if facts.takes_rate else "",
+        "lr": "lr, " if facts.takes_rate else "next(each), " if facts.numbers == "rates" else "",
+        "numbers": ", *next(each)" if facts.numbers == "numbers" else "",
         "carried": ", carried" if facts.states else "",
         "replayed": REPLAYED if facts.own else "",
         "first_carried": " " * 12 + "carried = [np.zeros(shape, dtype) for shape in FIRST]\n" if facts.states else "",

@@ -69,3 +69,8 @@ def said_number(value: int | float) -> str:
     if isinstance(value, int):
         return str(int(value))
     return repr(float(value)) if math.isfinite(value) else f'float("{float(value)}")'
+
+
+def index_of(said: str, value: Any) -> str:
+    """What stands in the brackets of ``x[:, 0]``: of a tuple without its own."""
+    return said[1:-1] if isinstance(value, tuple) and value else said

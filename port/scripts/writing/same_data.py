@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,16 @@ from port.scripts.wording import place_of
 from port.scripts.writing.loop import EpochLoop
 
 NAME = "written_original"
+MOST_STATES = 40
+"""Of the generators, that are tried for a batch."""
+
+
+class DrawnBehind(UsageError):
+    """The data that the lines alone make is another one, as where it is drawn behind other draws."""
+
+
+class DrawnInLoop(UsageError):
+    """The batches are drawn by generators that all share."""
 
 
 @contextmanager
@@ -43,16 +54,25 @@ def own_module(file: Path, line: str) -> Iterator[Any]:
 
 
 def check_data(
-    file: Path, loop: EpochLoop, function: str, loaders: Mapping[str, Any], training: Event, evaluation: Event | None
+    file: Path,
+    loop: EpochLoop,
+    function: str,
+    loaders: Mapping[str, Any],
+    training: Event,
+    evaluation: Event | None,
+    numbers: Sequence[Sequence[float]] = (),
 ) -> None:
-    """Whether original.py gives the loaders that the script had.
+    """Whether original.py gives the loaders that the script had, and the numbers of its first updates.
 
     Raises:
-        UsageError: it does not, or fails.
+        DrawnBehind: the data is another.
+        UsageError: the numbers are others, or it fails.
     """
     line = place_of((training["constructed"] or training)["where"])
     with own_module(file, line) as module:
         made, _, *inputs = getattr(module, function)(module.options().parse_args(sys.argv[1:]))
+        given = inputs.pop()(len(made["training"])) if loop.numbers else ()
+        found_numbers = [[*one] if isinstance(one, tuple) else [one] for one in islice(given, len(numbers))]
         for one in inputs:
             one(next(iter(made["training"])))
         pairs = {"training": loaders[training["name"]]}
@@ -61,9 +81,14 @@ def check_data(
         # Of several processes the first one's: `WholeBatches` holds the loaders of all.
         ours = {role: getattr(made[role], "loaders", [made[role]])[0] for role in pairs}
         found = {role: difference_of(theirs, ours[role]) for role, theirs in pairs.items()}
+    if not _are_close(found_numbers, numbers):
+        raise UsageError(
+            f"{line}: made by the loop's own lines alone, the numbers that the updates are given are {found_numbers}, "
+            f"and the script's are {[*map(list, numbers)]}: compute them by hand, and call train_step with them"
+        )
     for role, difference in found.items():
         if difference:
-            raise UsageError(
+            raise DrawnBehind(
                 f"{line}: made by its own lines alone, the data of {loop.loaders[role]} is another ({difference}), as "
                 "where it is drawn behind other draws: seed a generator of its own, or save it, and observe it again"
             )
@@ -82,7 +107,8 @@ def check_own_batches(
         rate: the first learning rate, where the script sets it by hand.
 
     Raises:
-        UsageError: they are others, fail, or are drawn.
+        DrawnInLoop: they are drawn.
+        UsageError: they are others, or fail.
     """
     line = place_of(where)
     with own_module(file, line) as module:
@@ -98,10 +124,76 @@ def check_own_batches(
             "compute it before each call of train_step"
         )
     if not all(map(_are_same, *passes)):
-        raise UsageError(f"{line}: its batches are drawn in the loop: draw them by a generator of their own")
+        raise DrawnInLoop(f"{line}: its batches are drawn in the loop: draw them by a generator of their own")
     ours, theirs = ([[part.reshape(-1) for part in batch] for batch in one] for one in (observed, passes[0]))
     if not theirs or not all(map(_are_same, ours, theirs)):  # a pass may be shorter than what was watched
         raise UsageError(f"{line}: made by its own lines alone, its batches are others: write the loop by hand")
+
+
+@dataclass(frozen=True)
+class SeenBatch:
+    """A batch that a loop over steps has drawn.
+
+    Attributes:
+        number: counted from 0.
+        parts: of it.
+        before: what puts back the states that the generators had before it was used, the last one first.
+    """
+
+    number: int
+    parts: Sequence[torch.Tensor]
+    before: Sequence[Callable[[], None]]
+
+
+def check_steps(file: Path, function: str, seen: Sequence[SeenBatch], rates: Sequence[float], where: Any) -> None:
+    """Whether the loop over steps that original.py has draws the script's batches, and has its rates.
+
+    Args:
+        file: original.py.
+        function: of original.py, which makes the data.
+        seen: batches.
+        rates: of the watched updates, where the script sets them by hand.
+        where: the script's line.
+
+    Raises:
+        DrawnBehind: the batches are others.
+        UsageError: the rates are others, or they fail.
+    """
+    line = place_of(where)
+    with own_module(file, line) as module:
+
+        def made() -> tuple[Any, Any]:
+            found: tuple[Any, Any] = getattr(module, function)(module.options().parse_args(sys.argv[1:]))
+            return found
+
+        given = [one[1] for one in islice((one for one in made()[1] if one[0] == "update"), len(rates))]
+        others = [one for one in seen if not any(_are_same(one.parts, found) for found in _drawn_again(one, made))]
+    if given != list(rates):
+        raise UsageError(
+            f"{line}: made by its own lines alone, the learning rates are {given}, and the script's are {[*rates]}: "
+            "compute it before each call of train_step"
+        )
+    if others:
+        raise DrawnBehind(
+            f"{line}: made by its own lines alone, its batches are others, as where the data is drawn behind other "
+            "draws: seed a generator of its own, or save it, and observe it again"
+        )
+
+
+def _drawn_again(seen: SeenBatch, made: Callable[[], tuple[Any, Any]]) -> Iterator[Sequence[Any]]:
+    """A batch as original.py draws it, from each of the states that the generators had."""
+    for put_back in seen.before[:MOST_STATES]:
+        batches = iter(made()[0]["training"])
+        for _ in range(seen.number):
+            next(batches, None)
+        put_back()
+        yield [*next(batches, ())]
+
+
+def _are_close(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> bool:
+    """Whether numbers are the same; some were seen in float32."""
+    rows = [torch.tensor([*map(list, one)], dtype=torch.float32) for one in (ours, theirs)]
+    return rows[0].shape == rows[1].shape and torch.equal(*rows)
 
 
 def _are_same(ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
@@ -133,6 +225,8 @@ def _example(loader: Any, index: int) -> list[Any]:
 
 
 def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, int | float):  # a number that is an input
+        return one.dim() == 0 and _are_close([[float(one)]], [[other]])
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return one.dtype == other.dtype and torch.equal(one, other)
     return bool(one == other) if isinstance(one, bool | int | float | str) else repr(one) == repr(other)

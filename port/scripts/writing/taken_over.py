@@ -11,6 +11,7 @@ from port.errors import UsageError
 from port.scripts.observation import Observation
 from port.scripts.wording import place_of
 from port.scripts.writing.loop import EpochLoop
+from port.scripts.writing.main_of_steps import SAVED_EVERY
 
 OWN_NAMES = {
     *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
@@ -76,11 +77,12 @@ def remarks_of(
         tells: whether any of the latter are.
     """
     found = []
+    often = f"every {SAVED_EVERY} updates" if loop.is_planned else "once an epoch"
     for jump in loop.jumps:
         word = "break" if isinstance(jump, ast.Break) else "continue"
         found.append(f"{loop.file.name}:{jump.lineno} has a {word} among the batches: train.py takes every batch")
     for event in observation.saved:
-        found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, once an epoch")
+        found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, {often}")
     for event in observation.printed:
         if event["where"] and event["where"]["line"] in evaluated and Path(event["where"]["file"]) == loop.file:
             continue

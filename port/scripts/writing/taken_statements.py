@@ -16,6 +16,8 @@ from typing import Any
 from port.scripts.writing.own_calls import Function, is_call_of
 
 SEEDS = ("manual_seed", "manual_seed_all", "seed")
+DRAWS = ("rand", "normal", "bernoulli", "multinomial", "shuffle", "choice", "permutation", "integers", "uniform")
+"""In the names of functions that draw."""
 SHOWN = ("print", "info", "debug", "warning")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
 
@@ -41,6 +43,7 @@ def taken_statements(
     before: Sequence[ast.stmt],
     wanted: Sequence[ast.stmt],
     more: set[str],
+    models: Sequence[ast.stmt] = (),
 ) -> Taken:
     """The wanted statements, and what they need.
 
@@ -50,16 +53,17 @@ def taken_statements(
         before: its statements before the loop over the epochs.
         wanted: of these.
         more: names that are needed besides.
+        models: of the statements before, those that make models, whose weights the data is drawn behind.
     """
     taken = Taken()
     needed = set(more)
     last = max((one.lineno for one in wanted or before), default=0)
     inner = [one for one in before if one.lineno <= last or set(names_set(one)) & more]
-    chosen = _backwards(inner, wanted, needed, taken)
+    chosen = _backwards(inner, [*wanted, *models], needed, taken)
     is_inner = scope is not tree.body
     outer = _backwards([one for one in tree.body if not is_guard(one)], (), needed, taken) if is_inner else []
     at_top = outer if is_inner else chosen
-    top = _at_the_top(at_top, taken.options)
+    top = _at_the_top(at_top, taken.options, models)
     taken.definitions = [one for one in at_top if one in top]
     taken.body = [one for one in [*outer, *(chosen if is_inner else at_top)] if one not in top]
     return taken
@@ -74,12 +78,16 @@ def statements_for(statements: Sequence[ast.stmt], needed: set[str]) -> list[ast
     """
     found = []
     for statement in reversed(statements):
-        sets = set(names_set(statement))
-        if sets & needed:
+        if set(names_set(statement)) & needed:
             found.append(statement)
-            needed -= sets - names_loaded(statement) if _is_plain(statement) else set()
+            needed -= kills(statement)
             needed |= names_loaded(statement)
     return found[::-1]
+
+
+def kills(statement: ast.stmt) -> set[str]:
+    """The names to which it gives a value that does not depend on the one before."""
+    return set(names_set(statement)) - names_loaded(statement) if _is_plain(statement) else set()
 
 
 def _is_plain(statement: ast.stmt) -> bool:
@@ -100,22 +108,44 @@ def _backwards(
             taken.options = held[0] if held else taken.options
             needed -= sets
             continue
-        if statement in wanted or sets & needed or _is_seed(statement) or changes(statement, needed):
+        if statement in wanted or sets & needed or is_seed(statement) or changes(statement, needed):
             found.append(statement)
             needed |= names_loaded(statement)
     return found[::-1]
 
 
-def _at_the_top(statements: Sequence[ast.stmt], options: str | None) -> list[ast.stmt]:
+def _at_the_top(statements: Sequence[ast.stmt], options: str | None, models: Sequence[ast.stmt]) -> list[ast.stmt]:
     top: list[ast.stmt] = [one for one in statements if isinstance(one, Definition)]
     needed = {name for one in top for name in names_loaded(one)}
     for statement in reversed(statements):
-        if statement not in top and needed & set(names_set(statement)) and options not in names_loaded(statement):
+        seeds = is_seed(statement) and any(_draws(one) for one in top)
+        is_needed = seeds or needed & set(names_set(statement))
+        if statement not in top and is_needed and options not in names_loaded(statement):
             top.append(statement)
             needed |= names_loaded(statement)
-    while rest := [one for one in top if names_loaded(one) & _known_late(statements, top, options)]:
+    while rest := [
+        one
+        for one in top
+        if names_loaded(one) & _known_late(statements, top, options) or _draws_late(one, statements, top, models)
+    ]:
         top = [one for one in top if one not in rest]
-    return top
+    return [one for one in top if not is_seed(one) or any(map(_draws, top))]
+
+
+def _draws_late(
+    statement: ast.stmt, statements: Sequence[ast.stmt], top: Sequence[ast.stmt], models: Sequence[ast.stmt]
+) -> bool:
+    """Whether it draws by generators that something below the top seeds before, or draws from."""
+    before = [one for one in statements if one not in top and one.lineno < statement.lineno]
+    return _draws(statement) and any(is_seed(one) or _draws(one) or one in models for one in before)
+
+
+def _draws(statement: ast.stmt) -> bool:
+    """Whether it draws itself, by the name of what it calls."""
+    if isinstance(statement, Definition):
+        return False
+    names = [called_name(one) for one in calls_in(statement) if not any(w.arg == "generator" for w in one.keywords)]
+    return any(word in name for name in names for word in DRAWS)
 
 
 def _known_late(statements: Sequence[ast.stmt], top: Sequence[ast.stmt], options: str | None) -> set[str]:
@@ -185,7 +215,8 @@ def options_of(tree: ast.Module) -> str | None:
     return None
 
 
-def _is_seed(statement: ast.stmt) -> bool:
+def is_seed(statement: ast.stmt) -> bool:
+    """Whether it seeds generators: ``torch.manual_seed(0)``."""
     return isinstance(statement, ast.Expr) and any(called_name(one) in SEEDS for one in calls_in(statement))
 
 
@@ -213,8 +244,8 @@ def runs(statement: ast.stmt, where: dict[str, Any]) -> bool:
     )
 
 
-def holds(statement: ast.stmt, line: int) -> bool:
-    """Whether a line is one of a statement's."""
+def holds(statement: ast.stmt | ast.expr, line: int) -> bool:
+    """Whether a line is one of a statement's, or of an expression's."""
     return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +17,27 @@ from port.scripts.observing.graph import Computation
 from port.scripts.ranks import ProcessRank
 from port.scripts.watched_original import WatchedOriginal
 from port.scripts.wording import place_of
-from port.scripts.writing.averaging import WeightAverage
+from port.scripts.writing.evaluation_loader import evaluation_of, loader_of
 from port.scripts.writing.loop import EpochLoop, loop_of
-from port.scripts.writing.loop_lines import inputs_function, loop_lines
+from port.scripts.writing.loop_lines import inputs_function
 from port.scripts.writing.loss_source import LossSource
 from port.scripts.writing.lower_precision import precision_of
+from port.scripts.writing.made_in_loop import made_in_loop, numbers_seen
 from port.scripts.writing.own_evaluation import OwnEvaluation
 from port.scripts.writing.own_evaluation_files import EvaluationWriter
 from port.scripts.writing.own_trainer import write_own_trainer
 from port.scripts.writing.plateau import check_follows, plateau_step
-from port.scripts.writing.same_data import check_data
+from port.scripts.writing.same_data import DrawnBehind, DrawnInLoop, check_data
+from port.scripts.writing.step_loop import is_step_loop
 from port.scripts.writing.step_source import StepFacts
+from port.scripts.writing.step_trainer import write_step_trainer
 from port.scripts.writing.taken_over import check_names, remarks_of
 from port.scripts.writing.telling import telling_of
 from port.scripts.writing.trainer_files import epoch_of, facts_of, write_checked
 from port.scripts.writing.unwritten import remarks_around
 from port.scripts.writing.whole_data import are_whole, check_whole, whole_data_loop
+
+MODELS_TOO = "original.py makes the models, too: the data is drawn by the generator that draws their weights"
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ def write_trainer(
     observed: Sequence[Mapping[str, torch.Tensor]] = (),
     names: Sequence[str] = (),
     calls: Mapping[int, Computation] | None = None,
+    draws: Sequence[Sequence[Callable[[], None]]] = (),
     turns: InTurn | None = None,
     evaluation_writer: EvaluationWriter | None = None,
 ) -> list[str]:
@@ -91,12 +98,52 @@ def write_trainer(
         observed: what each watched step was given, where one optimizer steps.
         names: of the calls from a batch to its loss.
         calls: those of the first update by number: where one of them makes an input, its line is taken over.
+        draws: for each watched batch what puts back the generators' states before it.
         turns: of several optimizers.
         evaluation_writer: writes the script's evaluation, where one optimizer steps.
 
     Raises:
         UsageError: the script's loop is not plain; says the line, and what to write.
     """
+    write = partial(
+        _write,
+        folder,
+        observation,
+        source,
+        step,
+        orders,
+        loaders,
+        batches,
+        observed,
+        names,
+        calls or {},
+        draws,
+        turns,
+        evaluation_writer=evaluation_writer,
+    )
+    try:
+        return write()
+    except DrawnBehind:
+        return [*write(with_models=True), MODELS_TOO]
+
+
+def _write(
+    folder: Path,
+    observation: Observation,
+    source: LossSource,
+    step: StepFacts,
+    orders: Mapping[str, Sequence[int]],
+    loaders: Mapping[str, Any],
+    batches: int | None,
+    observed: Sequence[Mapping[str, torch.Tensor]],
+    names: Sequence[str],
+    calls: Mapping[int, Computation],
+    draws: Sequence[Sequence[Callable[[], None]]],
+    turns: InTurn | None,
+    *,
+    evaluation_writer: EvaluationWriter | None,
+    with_models: bool = False,
+) -> list[str]:
     first = observed[0] if observed else {}
     is_whole = turns is None and are_whole(source.told, observed)
     plateau = plateau_step(observation)
@@ -104,11 +151,18 @@ def write_trainer(
     if plateau is not None and (turns is not None or is_own):
         check_follows(observation, plateau, evaluates=False)
     if is_own:
-        return write_own_trainer(folder, observation, source, step, orders, observed, names)
-    if step.takes_rate:
-        raise UsageError("the script sets the learning rate by hand: compute it before each call of train_step")
-    parts, made = ({}, {}) if is_whole else _parts(source, observation, calls or {})
-    training = _loader(observation, next((told["batch"] for told in source.told if "batch" in told), ""))
+        by_steps = partial(write_step_trainer, folder, observation, source, step, orders, observed, names, draws)
+        is_plain = not source.states and not step.closure
+        if is_plain and is_step_loop(observation):
+            return by_steps(with_models=with_models)
+        try:
+            return write_own_trainer(folder, observation, source, step, orders, observed, names)
+        except DrawnInLoop:
+            if not is_plain:
+                raise
+        return by_steps(with_models=with_models)
+    parts, made = ({}, {}) if is_whole else _parts(source, observation, calls)
+    training = loader_of(observation, next((told["batch"] for told in source.told if "batch" in told), ""))
     if (made or is_whole) and step.microbatches > 1:
         what = ", ".join(made or source.inputs)
         raise UsageError(
@@ -116,13 +170,16 @@ def write_trainer(
         )
     if not is_whole:
         _check_microbatches(training, step.microbatches)
-    lines = loop_lines(observation, parts, made, source.modules) if made else None
-    evaluation, is_average, remarks = _evaluation(observation, source, step.average, has_more=bool(made or turns))
+    lines, numbers = made_in_loop(observation, source, step, parts, made)
+    needs = (lines.needs if lines else frozenset()) | (numbers.needed if numbers else frozenset())
+    evaluation, is_average, remarks = evaluation_of(observation, source, step.average, has_more=bool(made or turns))
     loop = (
         whole_data_loop(observation, [str(told["variable"]) for told in source.told])
         if is_whole
-        else loop_of(observation, training, evaluation, lines.needs if lines else ())
+        else loop_of(observation, training, evaluation, needs, with_models=with_models)
     )
+    if numbers is not None:
+        loop.numbers, loop.generators, loop.others = numbers.name, [numbers.text], [*numbers.nodes]
     check_names(loop)
     if evaluation is not None and "evaluation" not in loop.loaders:
         where = place_of(observation.evaluation[0]["where"])
@@ -154,6 +211,7 @@ def write_trainer(
         samples=samples,
         steps_plateau=plateau is not None,
         own_evaluation=own,
+        numbers=loop.numbers,
     )
     is_plain = not (is_whole or lines is not None or turns is not None or step.microbatches > 1 or facts.ranks > 1)
     if is_plain:
@@ -170,7 +228,8 @@ def write_trainer(
             update = next(e for e in observation.steps[0] if e["event"] == "update")
             check_whole(original, facts.data, list(first.values()), place_of(update["where"]))
         else:
-            check_data(original, loop, facts.data, loaders, training, evaluation)
+            given = numbers_seen(observation, observed, made, step) if numbers is not None else []
+            check_data(original, loop, facts.data, loaders, training, evaluation, given)
 
     write_checked(folder, loop, observation, facts, check, inputs_function(lines) if lines else ())
     watched = WatchedOriginal(
@@ -246,11 +305,6 @@ def _in_float64_alone(observation: Observation, given: Mapping[str, torch.Tensor
     return precision_of(observation) is not None or any(one.dtype == torch.float64 for one in given.values())
 
 
-def _loader(observation: Observation, name: str) -> Event:
-    """The loader of a name; of none, one of which nothing is known."""
-    return next((one for one in observation.loaders if one["name"] == name), {"name": name, "constructed": None})
-
-
 def _check_microbatches(training: Event, count: int) -> None:
     """Whether every update is of whole microbatches, all of one size.
 
@@ -268,49 +322,3 @@ def _check_microbatches(training: Event, count: int) -> None:
             "epoch's gradients, or is lost. Drop it (drop_last=True, a length that divides), or write the loop around "
             "train_step"
         )
-
-
-def _evaluation(
-    observation: Observation, source: LossSource, average: WeightAverage | None, *, has_more: bool
-) -> tuple[Event | None, bool, list[str]]:
-    """The loader of the evaluation, whether the weights' average is evaluated, and what of it is not taken over."""
-    events = observation.evaluation
-    if not events:
-        return None, False, []
-    where = place_of(events[0]["where"])
-    if has_more:
-        return None, False, [f"{where}: the evaluation is not written: model.eval(), and what the original makes there"]
-    batch = next((event for event in events if event["event"] == "batch"), None)
-    if batch is not None and str(_loader(observation, batch["name"]).get("sampler")).endswith("DistributedSampler"):
-        said = (
-            "each process evaluates a part of it, and their numbers come together in the original's own way: write it"
-        )
-        return None, False, [f"{where}: {said}"]
-    if batch is None:
-        return (
-            None,
-            False,
-            [f"{where}: the evaluation's batches are from no DataLoader: model.eval(), and the loss of arrays"],
-        )
-    called = {
-        event["name"].partition(".")[0] for event in events if event["event"] == "call" and event["has_parameters"]
-    }
-    is_average = average is not None and called == {average.name}
-    others = called - set(source.modules)
-    if others and not is_average:
-        return (
-            None,
-            False,
-            [f"{where}: the evaluation is of {', '.join(sorted(others))}, which train_step does not train"],
-        )
-    if not all(told.get("part") in batch["parts"] for told in source.told):
-        return (
-            None,
-            False,
-            [f"{where}: the evaluation's batches have other parts than training's: write it with model.eval()"],
-        )
-    remark = f"{where}: train.py's evaluation is the mean over examples of training's loss"
-    lines = list(dict.fromkeys(place_of(event["where"]) for event in events if event["event"] == "number"))
-    if lines:
-        remark += f"; numbers that the original makes there besides are to be written: {', '.join(lines)}"
-    return _loader(observation, batch["name"]), is_average, [remark]

@@ -49,6 +49,9 @@ class TrainerFacts:
         tells_epoch: whether the sampler is told the epoch before each pass.
         ranks: the processes in which the original trains, each on its part of the batch.
         steps_plateau: whether the rate follows from what the evaluation behind each epoch finds.
+        numbers: what gives each update a number: "rates", or "numbers", which stand behind its other inputs.
+        in_steps: whether there are no epochs, but a plan of updates and evaluations.
+        parts_of_loss: into how many microbatches' shares train_step's loss is divided; an evaluation's is whole.
         samples: whether samples.py has what the original makes after an update.
     """
 
@@ -87,3 +90,6 @@ class TrainerFacts:
     steps_plateau: bool = False
     tells_epoch: bool = False
     ranks: int = 1
+    numbers: str = ""
+    in_steps: bool = False
+    parts_of_loss: int = 1

@@ -8,6 +8,8 @@ from textwrap import indent
 
 from port.scripts.writing.evaluation_source import evaluated_source, evaluation_source
 from port.scripts.writing.loop_lines import part_of_batch
+from port.scripts.writing.main_of_steps import MAIN as STEPS
+from port.scripts.writing.main_of_steps import SAVED_EVERY, steps_pieces
 from port.scripts.writing.own_pieces import own_pieces
 from port.scripts.writing.trainer_facts import TrainerFacts
 
@@ -40,7 +42,7 @@ ${samples}from train_step import ${models}State, ${plateau}create, load, train_s
 
 WRITTEN_FOR: dict[str, Any] = $written_for
 ${first}CHECKPOINTS = Path(__file__).with_name("checkpoints")
-
+$saved
 
 def arguments() -> argparse.Namespace:
     """The options of $script, and those of this file.
@@ -71,6 +73,20 @@ def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:
     return tuple(one.astype(dtype) if np.issubdtype(one.dtype, np.floating) else one for one in given)
 
 $together$evaluate
+${main}def recorded_run(args: argparse.Namespace) -> Any:
+    """Under $record: what has the original's data in its order, its dropout, and writes each update down."""
+    if args.jax_record is None:
+        return None
+    # port's own, which nothing else here needs.
+    RecordedRun = import_module("port.scripts.recording.written_run").RecordedRun
+    mapping = Path(__file__).with_name("model.mapping.toml")
+    return RecordedRun(args.jax_record, mapping, steps=args.jax_updates$microbatches)
+
+
+if __name__ == "__main__":
+    main()
+''')
+MAIN = Template('''\
 def main() -> None:
     """Train, from the original's first weights or from a checkpoint."""
     args = arguments()
@@ -99,7 +115,7 @@ $schedule    with run.recording(step) if run else nullcontext(), keeper:
 $replayed                continue
 $telling_epoch            batches = run.batches(training, step) if run else training
 $first_carried$sums            for batch_number, given in enumerate($updating):
-                state, $result$carried = train_step(graphdef, state, $lr*given$options)
+                state, $result$carried = train_step(graphdef, state, $lr*given$numbers$options)
 $total                if run:
                     run.record(step, loss=loss)
 $sampled                step += 1
@@ -117,18 +133,6 @@ def snapshot(state: State, step: int$hearing) -> dict[str, Any]:
     return {"state": state, "step": step, "order": torch.get_rng_state().numpy()$heard}
 
 
-def recorded_run(args: argparse.Namespace) -> Any:
-    """Under $record: what has the original's data in its order, its dropout, and writes each update down."""
-    if args.jax_record is None:
-        return None
-    # port's own, which nothing else here needs.
-    RecordedRun = import_module("port.scripts.recording.written_run").RecordedRun
-    mapping = Path(__file__).with_name("model.mapping.toml")
-    return RecordedRun(args.jax_record, mapping, steps=args.jax_updates$microbatches)
-
-
-if __name__ == "__main__":
-    main()
 ''')
 TOGETHER = Template('''
 
@@ -139,7 +143,10 @@ def together(batches: Iterable[Any], dtype: Any) -> Iterator[tuple[np.ndarray, .
         yield tuple(np.stack(parts) for parts in zip(*group, strict=True))
 
 ''')
-ITERATING = "from collections.abc import Iterable, Iterator\nfrom itertools import islice\n"
+SAVED = f'''\
+SAVED_EVERY = {SAVED_EVERY}
+"""Updates between two checkpoints."""
+'''
 SAMPLED = Template("""\
                 state = sampled(graphdef, state, given_once, batch_number=batch_number, $epoch=$epoch, args=args)
 """)
@@ -204,7 +211,7 @@ def trainer_source(facts: TrainerFacts) -> str:
     numbers = facts.hyperparameters
     options += ["**hyperparameters"] if len(numbers) > 1 else [f"{name}={said}" for name, said in numbers.items()]
     evaluated, at_end = evaluated_source(facts)
-    return TEXT.substitute(
+    pieces = dict(
         own_flags(facts.flags),
         script=facts.script,
         command=facts.command,
@@ -217,11 +224,11 @@ def trainer_source(facts: TrainerFacts) -> str:
         evaluated=evaluated,
         at_end=at_end,
         together=TOGETHER.substitute(count=count) if several else "",
-        iterating=ITERATING if several else "",
+        iterating=_iterating(facts),
         updating=_updating(facts),
         models="Models, " if facts.in_turn else "",
         plateau="after_evaluation, " if facts.steps_plateau else "",
-        made=", inputs" if facts.makes_inputs else "",
+        made=(", inputs" if facts.makes_inputs else "") + (f", {facts.numbers}" if facts.numbers else ""),
         begun="Models(model)" if facts.in_turn else "model",
         result="losses" if facts.in_turn else "loss",
         total="                loss = sum(losses.values())\n" if facts.in_turn else "",
@@ -241,6 +248,7 @@ def trainer_source(facts: TrainerFacts) -> str:
         **_told(facts),
         trained=IN_TURN if facts.in_turn else "        run.end(nnx.merge(graphdef, state.params, state.rest))",
         microbatches=f", microbatches={count}" if several else "",
+        saved=SAVED if facts.in_steps else "",
         partial="from functools import partial\n" if evaluate else "",
         evaluating=f"from evaluation import evaluate, numbers_of{'  # noqa: E402' if facts.folder else ''}\n"
         if facts.own_evaluation is not None
@@ -253,6 +261,19 @@ def trainer_source(facts: TrainerFacts) -> str:
         **own_pieces(facts),
         epoch=facts.epoch,
     )
+    if facts.in_steps:
+        pieces |= steps_pieces(facts)
+    main = (STEPS if facts.in_steps else MAIN).substitute(pieces)
+    return TEXT.substitute(pieces, main=main)
+
+
+def _iterating(facts: TrainerFacts) -> str:
+    """The imports of what goes through the batches."""
+    several = facts.microbatches > 1
+    types = ["Iterable"] if several or (facts.in_steps and facts.evaluation is not None) else []
+    types += ["Iterator"] if several or facts.in_steps else []
+    lines = [f"from collections.abc import {', '.join(types)}\n"] if types else []
+    return "".join([*lines, *(["from itertools import islice\n"] if several else [])])
 
 
 def _told(facts: TrainerFacts) -> dict[str, str]:

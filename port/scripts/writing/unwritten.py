@@ -10,6 +10,7 @@ from port.scripts.observation import Observation
 from port.scripts.ranks import ProcessRank
 from port.scripts.wording import place_of
 from port.scripts.writing.capture import LossPath, given_in
+from port.scripts.writing.rate_by_hand import is_set_around
 
 OWN_STATISTICS = {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"}
 """Layers that normalise by what one process has of a batch."""
@@ -98,7 +99,8 @@ def rate_is_given(observation: Observation) -> bool:
     updates = [e for step in observation.steps for e in step if _is_update(e) and not e["by_hand"]]
     kinds = {one["kind"].rpartition(".")[2] for one in observation.optimizers}
     is_one = all(len({group["lr"] for group in event["groups"]}) == 1 for event in updates)
-    return by_hand == {"lr"} and is_one and kinds <= PROPORTIONAL
+    is_set = not by_hand and len(kinds) == 1 and any(is_set_around(event["where"]) for event in updates[:1])
+    return (by_hand == {"lr"} or is_set) and is_one and kinds <= PROPORTIONAL
 
 
 def _descends_by_hand(observation: Observation) -> bool:

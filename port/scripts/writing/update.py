@@ -26,6 +26,7 @@ from port.scripts.writing.clipping import Clipping, clipping_of
 from port.scripts.writing.followed import followed
 from port.scripts.writing.free_numbers import FreeNumbers, free_numbers
 from port.scripts.writing.in_evaluation import in_evaluation
+from port.scripts.writing.later_names import with_later_names
 from port.scripts.writing.loss_source import CLASS, LossSource, loss_source, names_of_numbers, varying_numbers
 from port.scripts.writing.lower_precision import precision_of, scale_of
 from port.scripts.writing.number_names import with_common_numbers
@@ -132,7 +133,8 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
     paths = paths[: len(whole.losses)]
     updates = _updates(paths, closure=closure)
     given = dict(zip(map(id, paths), whole.inputs, strict=True))
-    source = loss_source(paths[0], script, varying, names_of_numbers(paths, varying))
+    said = names_of_numbers(paths, varying)
+    source = with_later_names(loss_source(paths[0], script, varying, said), paths[1:], varying, said)
     if source.states and (closure or len(updates[0]) > 1):
         count = "several" if closure else len(updates[0])
         raise UsageError(f"{source.states[0]} is carried over within an update of {count} backwards")
@@ -210,14 +212,16 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
     observed = [given[id(path)] for one in updates for path in one]
     names = [call.name for call in paths[0].calls if not any("flattened" in one.told for one in given_in(call.live))]
     calls = {call.number: call for path in made[:1] for call in path.calls}
-    return proof, _Written(facts, source, orders, per_epoch, observed, names, calls)
+    draws = [[*watched.capture.draws.before(path.calls[0].number)] for one in updates for path in one]
+    return proof, _Written(facts, source, orders, per_epoch, observed, names, calls, draws)
 
 
 @dataclass(frozen=True)
 class _Written:
     """An update, for the trainer around it: what train_step.py says, its path, its inputs' axes, and what was seen.
 
-    The calls are those of the first loss, by number, with those by which its inputs were made.
+    The calls are those of the first loss, by number, with those by which its inputs were made;
+    and what puts back the generators' states before each batch.
     """
 
     facts: StepFacts
@@ -227,6 +231,7 @@ class _Written:
     observed: Sequence[Mapping[str, torch.Tensor]]
     names: Sequence[str]
     calls: Mapping[int, Computation]
+    draws: Sequence[Sequence[Callable[[], None]]]
 
 
 def _trainer(watched: WatchedScript, written: _Written) -> tuple[str, list[str]]:
@@ -253,6 +258,7 @@ def _trainer(watched: WatchedScript, written: _Written) -> tuple[str, list[str]]
             written.source,
             written.orders,
         ),
+        draws=written.draws,
     )
     return trainer_or_reason(write, watched.observation)
 

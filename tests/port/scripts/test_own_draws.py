@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from port.scripts.own_draws import OwnDraws
+from port.scripts.own_draws import OwnDraws, SeenDraws
 
 
 class Noisy(Dataset[Any]):
@@ -64,3 +64,17 @@ def test_the_programs_own_draws_are_what_they_would_be() -> None:
             drawn(0)
         found.append((float(torch.rand(())), random.random(), float(np.random.rand())))  # noqa: NPY002
     assert found[0] == found[1]
+
+
+def test_what_was_drawn_is_drawn_again() -> None:
+    seen = SeenDraws()
+    seen.see(1)
+    seen.see(2)  # nothing was drawn between
+    first = torch.rand(2), random.random(), np.random.random()  # noqa: NPY002
+    seen.see(3)
+    torch.rand(1)
+    states = [*seen.before(3)]
+    assert len(states) == 1 and len([*seen.before(4)]) == 2 and not [*seen.before(1)]
+    states[0]()
+    again = torch.rand(2), random.random(), np.random.random()  # noqa: NPY002
+    assert torch.equal(again[0], first[0]) and again[1:] == first[1:]

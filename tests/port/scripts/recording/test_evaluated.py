@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from port.scripts.recording.evaluated import Evaluated, FoundByScript
+from port.scripts.found_by_script import FoundByScript
+from port.scripts.recording.evaluated import Evaluated
 
 
 class Mean(torch.nn.Module):

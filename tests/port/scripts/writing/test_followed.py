@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from port.scripts.observing.graph import Computation
-from port.scripts.writing.capture import LossPath, PathTensor, given_in
+from port.scripts.writing.capture import LossPath, PathTensor, TensorAxis, given_in
 from port.scripts.writing.followed import followed
 from port.scripts.writing.loss_source import inputs_of, loss_source
 from port.scripts.writing.states import variable_of, with_states
@@ -88,3 +88,17 @@ def test_a_state_that_is_changed_on_the_way_is_none() -> None:
 
 def test_a_part_has_the_name_of_its_variable() -> None:
     assert variable_of("hidden_0") == variable_of("hidden") == "hidden"
+
+
+def test_what_is_counted_along_a_batch_is_followed() -> None:
+    model = call(1, "model", tensor(None, WORDS, told={"batch": "loader", "part": "0"}), has_parameters=True)
+    counted = call(2, "torch.arange", 3)
+    loss = call(3, "criterion", tensor(1), tensor(2, torch.arange(3)))
+    calls = [model, counted, loss]
+    given = {2: {0: TensorAxis(tensor(1), 0)}}
+    path = followed(LossPath(0, calls, 0.0, lengths=given))
+    assert names(path) == ["model", "torch.arange", "criterion"]
+    assert "torch.arange(x1.size(0))" in loss_source(path, "train.py").text
+    assert names(followed(LossPath(0, calls, 0.0))) == ["model", "criterion"]  # three of what, is not known
+    drawn = [model, call(2, "torch.randperm", 3), loss]
+    assert names(followed(LossPath(0, drawn, 0.0, lengths=given))) == ["model", "criterion"]

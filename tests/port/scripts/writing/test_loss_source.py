@@ -48,7 +48,7 @@ def test_the_written_module_gives_the_same_loss() -> None:
 def test_a_number_that_changes_is_an_input() -> None:
     paths = [path(2.0), path(3.0)]
     varying = varying_numbers(paths)
-    assert loss_source(paths[0], "train.py", varying).inputs == ("images", "batch_1", "number", "extra")
+    assert loss_source(paths[0], "train.py", varying).inputs == ("images", "batch_1", "extra", "number")
     assert [inputs_of(one, varying)["number"].item() for one in paths] == [2.0, 3.0]
     assert varying_numbers([paths[0], paths[0]]) == frozenset()
 

@@ -49,7 +49,7 @@ def written(text: str, folder: Path) -> WrittenUpdate:
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        ("torch.randperm(len(train_x), generator=generator)", "torch.randperm(len(train_x))", "are drawn in the loop"),
+        ("torch.randperm(len(train_x), generator=generator)", "torch.randperm(len(train_x))", ""),
         ("F.mse_loss(model(x), y)", "F.mse_loss(model(x * 1), y)", ""),
         ("range(0, len(order), opt.batch_size)", "range(epoch * 0, len(order), opt.batch_size)", "depend on epoch"),
     ],

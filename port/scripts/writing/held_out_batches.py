@@ -1,0 +1,133 @@
+"""The batches on which a loop over steps evaluates, in the script's own lines."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from port.errors import UsageError
+from port.scripts.events import Event
+from port.scripts.writing.loop import bodies
+from port.scripts.writing.loop_slice import LoopSlice, Yielded, names_set_in, slice_of, statement_at
+from port.scripts.writing.own_calls import Function, given_for
+from port.scripts.writing.taken_statements import called_name, calls_in, holds, names_loaded, runs
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A pass over them.
+
+    Attributes:
+        text: of the generator.
+        made_by: what is called for it.
+        part: the statements that are in it.
+        needed: names that its call needs.
+        statement: of the loop over the steps, in whose place it is evaluated.
+        around: what else of the script the evaluation is.
+    """
+
+    text: str
+    made_by: str
+    part: LoopSlice
+    needed: frozenset[str]
+    statement: ast.stmt
+    around: tuple[ast.AST, ...]
+
+
+def held_out_batches(
+    tree: ast.Module,
+    scope: Sequence[ast.stmt],
+    loop: ast.For | ast.While,
+    training: Event,
+    where: Event,
+    expressions: Sequence[str],
+    rows: Sequence[str],
+    name: str,
+) -> HeldOut:
+    """Read them.
+
+    Args:
+        tree: the script.
+        scope: the body that the loop over the steps stands in.
+        loop: itself.
+        training: the line at which it calls the model.
+        where: that at which the evaluation does.
+        expressions: by which training has each part of a batch.
+        rows: the script's lines.
+        name: of the generator.
+
+    Raises:
+        UsageError: they cannot be taken by themselves.
+    """
+    statement, beside = _evaluating(scope, loop, where, training["line"])
+    function = _function(tree, scope, where)
+    block = function.body if function is not None else [*beside, statement]
+    theirs = function.body if function is not None else [statement]
+    given = _there([loop], theirs, expressions)
+    part = slice_of([], block, {statement_at(block, where["line"]): Yielded.of(given)}, rows)
+    if found := sorted(part.needed & names_set_in(loop)):
+        raise UsageError(f"line {where['line']} evaluates with {', '.join(found)}, which the loop makes")
+    if function is None:
+        return HeldOut(part.function(name), name, part, frozenset(), statement, (statement,))
+    parameters = [one.arg for one in function.args.args if one.arg in part.needed]
+    values = _given(statement, function, parameters)
+    used = {one for value in values for one in names_loaded(value)}
+    inner = LoopSlice(part.lines, (*part.nodes, *values), part.needed - set(parameters))
+    call = f"lambda: {name}({', '.join(map(ast.unparse, values))})" if values else name
+    return HeldOut(part.function(name, parameters), call, inner, frozenset(used), statement, (function, statement))
+
+
+def _evaluating(
+    scope: Sequence[ast.stmt], loop: ast.stmt, where: Event, line: int
+) -> tuple[ast.stmt, Sequence[ast.stmt]]:
+    """The statement that evaluates, in the loop or behind it; and what stands before it in its block."""
+    block: Sequence[ast.stmt] = [one for one in scope if one.lineno >= loop.lineno]
+    while True:
+        found = [one for one in block if runs(one, where)]
+        if len(found) != 1:
+            how = "at several places" if found else "in no line of the loop's own"
+            raise UsageError(f"line {loop.lineno}: the script evaluates {how}")
+        (one,) = found
+        inner = [*getattr(one, "body", ()), *getattr(one, "orelse", ())]
+        is_passed = isinstance(one, ast.If) or (isinstance(one, ast.For | ast.While | ast.With) and holds(one, line))
+        if not is_passed or not any(runs(other, where) for other in inner):
+            return one, [other for other in block if other.lineno < one.lineno]
+        body: Sequence[ast.stmt] = getattr(one, "body", ())
+        block = body if any(runs(other, where) for other in body) else getattr(one, "orelse", [])
+
+
+def _function(tree: ast.Module, scope: Sequence[ast.stmt], where: Event) -> Function | None:
+    """The function in which the evaluation stands, beside the scope."""
+    for function, body in bodies(tree):
+        if function is not None and body is not scope and holds(function, where["line"]):
+            return function
+    return None
+
+
+def _given(statement: ast.stmt, function: Function, parameters: Sequence[str]) -> list[ast.expr]:
+    """What the statement that evaluates gives for some parameters of the function that does it."""
+    calls = [call for call in calls_in(statement) if called_name(call) == function.name]
+    if not parameters:
+        return []
+    values = [given_for(one, calls[0], function, ()) for one in parameters] if len(calls) == 1 else [None]
+    found = [one for one in values if one is not None]
+    if len(found) != len(parameters):
+        raise UsageError(f"line {statement.lineno}: what {function.name} is given is not seen")
+    return found
+
+
+def _there(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt], expressions: Sequence[str]) -> list[ast.expr]:
+    """By which the evaluation has what training has by some expressions: both give it to the same functions."""
+    same: dict[str, ast.expr] = {}
+    others = [one for statement in theirs for one in calls_in(statement)]
+    beyond = {id(one) for one in others}
+    for call in (one for statement in ours for one in calls_in(statement) if id(one) not in beyond):
+        for other in others:
+            if ast.unparse(call.func) == ast.unparse(other.func) and len(call.args) == len(other.args):
+                for one, another in zip(call.args, other.args, strict=True):
+                    same.setdefault(ast.unparse(one), another)
+    missing = [one for one in expressions if one not in same]
+    if missing:
+        raise UsageError(f"by which name it has {', '.join(missing)} is not seen: call the same functions as training")
+    return [same[one] for one in expressions]

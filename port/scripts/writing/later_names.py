@@ -1,0 +1,35 @@
+"""What an input is called that the first step has no name for: a step is watched from its first batch or model on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from port.scripts.writing.capture import LossPath
+from port.scripts.writing.loss_source import NOTHING, LossSource, PathWriter, Said, Varying
+
+
+def with_later_names(
+    source: LossSource, others: Sequence[LossPath], varying: Varying = frozenset(), said: Said = NOTHING
+) -> LossSource:
+    """The same source, whose inputs have the expressions that later steps know.
+
+    Args:
+        source: of the first step's path.
+        others: the later steps' paths.
+        varying: numbers that are inputs.
+        said: what the script calls these.
+    """
+    told = list(source.told)
+    for path in others:
+        if all(one.get("expression") or "batch" in one for one in told):
+            break
+        writer = PathWriter(path, varying, said=said)
+        writer.statements()
+        later = [writer.told.get(name, {}) for name in writer.inputs]
+        if len(later) == len(told):
+            told = [
+                one if one.get("expression") or "batch" in one else {**one, "expression": other.get("expression")}
+                for one, other in zip(told, later, strict=True)
+            ]
+    return replace(source, told=tuple(told))

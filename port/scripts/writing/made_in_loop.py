@@ -1,0 +1,56 @@
+"""What a loop over a DataLoader makes besides its batches: of each batch, or a number for each update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from port.errors import UsageError
+from port.scripts.events import Event
+from port.scripts.observation import Observation
+from port.scripts.writing.loop_lines import LoopLines, loop_lines
+from port.scripts.writing.loss_source import LossSource
+from port.scripts.writing.optimizing import constructed_rate, rates_of
+from port.scripts.writing.step_source import StepFacts
+from port.scripts.writing.update_numbers import UpdateNumbers, update_numbers
+
+
+def made_in_loop(
+    observation: Observation, source: LossSource, step: StepFacts, parts: Mapping[str, str], made: Mapping[str, Event]
+) -> tuple[LoopLines | None, UpdateNumbers | None]:
+    """The lines that make inputs of a batch, and the generator of numbers; each None where there is none.
+
+    Args:
+        observation: of the script.
+        source: of the path from a batch to its loss.
+        step: what train_step.py says.
+        parts: inputs that are parts of a batch.
+        made: those that are made, by the call that makes each.
+
+    Raises:
+        UsageError: they cannot be taken by themselves; says the line.
+    """
+    begun = next((e["where"] for step in observation.steps for e in step if e["event"] == "batch"), None)
+    if step.takes_rate:
+        if made or begun is None:
+            raise UsageError("the script sets the learning rate by hand: compute it before each call of train_step")
+        return None, update_numbers(observation, begun, [], takes_rate=True, first_rate=constructed_rate(observation))
+    if not made:
+        return None, None
+    try:
+        return loop_lines(observation, parts, made, source.modules), None
+    except UsageError:
+        if any(one["where"] for one in made.values()) or step.microbatches > 1 or begun is None:
+            raise
+    said = [str(one["expression"]) for one in made.values()]
+    return None, update_numbers(observation, begun, said, takes_rate=False, first_rate=0.0)
+
+
+def numbers_seen(
+    observation: Observation, observed: Sequence[Mapping[str, torch.Tensor]], made: Mapping[str, Event], step: StepFacts
+) -> list[list[float]]:
+    """Those of the watched updates."""
+    if step.takes_rate:
+        return [[rate] for rate in rates_of(observation)]
+    return [[float(one[name]) for name in made] for one in observed]
