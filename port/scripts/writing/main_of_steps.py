@@ -92,6 +92,7 @@ def steps_pieces(facts: TrainerFacts) -> dict[str, str]:
     has = facts.evaluation is not None
     again = AGAIN.format(doing="doing[0]" if facts.takes_rate else "doing") if has else ALONE
     return {
+        "every": facts.every,
         "updating": _updating(facts),
         "rate": ", lr" if facts.takes_rate else "",
         "evaluated": indent(EVALUATED.substitute(key=key), " " * 12) if has else "",
