@@ -97,7 +97,7 @@ def run_written(written: Path, folder: Path, *arguments: str) -> None:
         finally:
             sys.argv = before[0]
             jax.config.update("jax_enable_x64", before[2])
-            for name in ("original", "train_step", "model", "turn1", "turn2"):
+            for name in ("original", "train_step", "model", "evaluation", "turn1", "turn2"):
                 sys.modules.pop(name, None)
 
 
