@@ -126,16 +126,21 @@ class FunctionScope(Scope):
         self.used_parameters += [
             name
             for name, own in self.parameters.items()
-            if own == syntax.Name(variable) and name not in self.used_parameters
+            if _is_called(own, variable) and name not in self.used_parameters
         ]
 
     def _array_called(self, variable: str) -> tuple[Value, Layout] | None:
         """The array that a variable holds: the original gives a function all its parameters, read or not."""
         value = self.lowered.values.get(self.bound.get(variable, ""))
         if variable not in self.bound and variable not in self.lengths:
-            parameter = next((name for name, own in self.parameters.items() if own == syntax.Name(variable)), None)
+            parameter = next((name for name, own in self.parameters.items() if _is_called(own, variable)), None)
             value = None if parameter is None else held_tensor(self.call, self.lowered, parameter.lstrip("*"))
         return None if value is None or value.shape is None else (value, self.lowered.layouts[value])
+
+
+def _is_called(expression: syntax.Expr, name: str) -> bool:
+    """Whether an expression is a variable of that name; an attribute, as ``self.weight`` of a length, is none."""
+    return isinstance(expression, syntax.Name) and expression.id == name
 
 
 class MethodScope(FunctionScope):

@@ -255,3 +255,27 @@ class Handing(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return applied(self.feed_forward, x) + applied(halved, x)
+
+
+class Normed(nn.Module):
+    """As GPTs have it: the normalized shape is read off the weight, in a module that a method calls."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(width) + 0.5)
+        self.bias = nn.Parameter(torch.rand(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias)
+
+
+class NormedInAMethod(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = Normed(6), Normed(6)
+
+    def scaled(self, x: torch.Tensor) -> torch.Tensor:
+        return self.first(x) * self.first.weight.shape[0]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.scaled(x))

@@ -20,6 +20,7 @@ from tests.port.translation.method_nets import (
     Encoder,
     Handing,
     InstancesDiffer,
+    NormedInAMethod,
     Optional,
     Recursive,
     Stepping,
@@ -118,3 +119,9 @@ def test_what_it_is_given_in_some_calls_alone() -> None:
     made = port.translate(Optional(), cases=cases)
     assert made.proof is not None and made.proof.agrees, str(made.proof)
     assert "if mask is not None:" in made.source
+
+
+def test_a_length_of_a_parameter_is_no_variable_of_a_method() -> None:
+    made = translated(NormedInAMethod(), torch.randn(2, 5, 6), static=True)
+    assert made.proof is not None and made.proof.agrees
+    assert "def scaled(self, x: jax.Array) -> jax.Array:" in made.source
