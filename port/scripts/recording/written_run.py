@@ -62,6 +62,7 @@ class RecordedRun:
         self._recorder: Recorder | None = None
         self._sums: EvaluationSums | None = None
         self._evaluated_at = -1  # the last step behind which it was
+        self._made = 0  # updates
         self.is_over = False
 
     def begin(self, model: Any) -> None:
@@ -82,9 +83,13 @@ class RecordedRun:
             yield
 
     def batches(self, loader: Any, step: int) -> Iterator[Any]:
-        """The batches of a pass for the updates from a step on, up to the last that is asked for."""
-        for number, batch in enumerate(self.drawn(loader, step)):
-            if step + number // self._microbatches == self._steps:
+        """The batches of a pass for the updates from a step on, up to the last that is asked for.
+
+        A pass may leave batches out: updates are counted, not batches.
+        """
+        self._made = step
+        for batch in self.drawn(loader, step):
+            if self._made == self._steps:
                 self.is_over = True
                 return
             yield batch
@@ -141,6 +146,7 @@ class RecordedRun:
         """An update has been made."""
         assert self._recorder is not None
         self._recorder(step, loss=loss)
+        self._made = step + 1
 
     def evaluation(self, step: int, *, loss: float) -> None:
         """An evaluation, behind so many updates; one that a run which goes on makes again is not written again."""

@@ -166,15 +166,23 @@ def arguments_of(function: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, 
 
 def loaded(node: ast.stmt) -> set[str]:
     """The names that a statement reads; also those that it returns."""
-    return names_loaded(ast.fix_missing_locations(_Unreturned().visit(copy.deepcopy(node))))
+    return names_loaded(ast.fix_missing_locations(_Staying().visit(copy.deepcopy(node))))
 
 
-class _Unreturned(ast.NodeTransformer):
-    """A return outside of a function is no statement that compiles: what is returned stands by itself."""
+class _Staying(ast.NodeTransformer):
+    """A statement without what leaves a function or a loop, which does not compile outside of one."""
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         """``return x`` → ``x``"""
         return ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
+
+    def visit_Break(self, node: ast.Break) -> ast.stmt:
+        """``break`` → ``pass``"""
+        return ast.copy_location(ast.Pass(), node)
+
+    def visit_Continue(self, node: ast.Continue) -> ast.stmt:
+        """``continue`` → ``pass``"""
+        return ast.copy_location(ast.Pass(), node)
 
 
 def number_names(block: Sequence[ast.stmt], count: int) -> tuple[str, ...]:

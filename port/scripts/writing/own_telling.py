@@ -1,4 +1,4 @@
-"""What a script prints while it trains, in its own lines: its sums, its losses, its names.
+"""What a script prints while it trains, and where it leaves its loop, in its own lines: its sums, losses, names.
 
 Only what reads the loss, counts and options is taken over; what reads a tensor, an optimizer or a clock is left to a
 person. A sum stays on the device until it is printed: ``total += loss.item()`` adds without waiting for the update.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,9 +15,10 @@ from port.scripts.events import Event
 from port.scripts.writing.evaluation_lines import arguments_of, loaded, without_guards
 from port.scripts.writing.own_calls import Function, is_call_of
 from port.scripts.writing.taken_statements import names_set, runs
+from port.scripts.writing.told_statements import WrittenNames, is_first_value, jumps_in, prints_in, reduced, written
 
-PHASES = ("begun", "each", "before", "after")
-"""Before a pass, behind each update, behind the pass, behind the evaluation."""
+PHASES = ("begun", "first", "each", "before", "after")
+"""Before a pass, before each update, behind it, behind the pass, behind the evaluation."""
 
 
 @dataclass(frozen=True)
@@ -27,36 +27,38 @@ class OwnTelling:
 
     Attributes:
         begun: before a pass: sums that begin at 0.
+        first: before each update: where a batch, or the rest of a pass, is left out.
         each: behind each update.
         before: behind a pass, before the evaluation.
         after: behind the evaluation.
         evaluated: what the evaluation's result is called there; None where nothing reads it.
         lines: of the script that are taken over.
+        attributes: that these read, each by its line and column.
+        tells: whether anything is printed.
     """
 
     begun: tuple[str, ...]
+    first: tuple[str, ...]
     each: tuple[str, ...]
     before: tuple[str, ...]
     after: tuple[str, ...]
     evaluated: str | None
     lines: frozenset[int]
+    attributes: frozenset[tuple[int, int]]
+    tells: bool
 
 
 @dataclass(frozen=True)
-class WrittenNames:
-    """What a script's names are in the written loop.
+class UpdateLines:
+    """Where a script's update is.
 
     Attributes:
-        loss: the script's name of what it takes the gradient of; it is ``loss`` there.
-        known: of the epoch, the options, the loaders, of what counts the batches.
-        batch: of the parts of a batch; only their lengths are known there.
-        reserved: names of the written loop that no sum may take.
+        computes: what leads to the loss.
+        changes: what moves weights, averages and schedules.
     """
 
-    loss: str
-    known: Mapping[str, str]
-    batch: Mapping[str, str]
-    reserved: Collection[str]
+    computes: Sequence[Event]
+    changes: Sequence[Event]
 
 
 @dataclass(frozen=True)
@@ -76,58 +78,80 @@ class WrittenEvaluation:
 
 @dataclass
 class _Taken:
-    """A statement that can be taken over: as the written loop has it, what it sets, and what it reads."""
+    """A statement that is taken over: where, as the written loop has it, what it sets, and what it reads."""
 
     phase: str
+    statement: ast.stmt
     text: str
     sets: set[str]
     reads: set[str]
-    lines: range
-    tells: bool
+
+    @property
+    def tells(self) -> bool:
+        return prints_in(self.statement)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it is there for itself, and not for what reads what it sets."""
+        return self.tells or jumps_in(self.statement)
+
+    @property
+    def lines(self) -> set[int]:
+        plain = [one for one in ast.walk(self.statement) if isinstance(one, ast.stmt) and not isinstance(one, ast.If)]
+        return {line for one in plain for line in range(one.lineno, (one.end_lineno or one.lineno) + 1)}
+
+    @property
+    def attributes(self) -> set[tuple[int, int]]:
+        return {(one.lineno, one.col_offset) for one in ast.walk(self.statement) if isinstance(one, ast.Attribute)}
 
 
 def own_telling(
     tree: ast.Module,
     epoch: Sequence[ast.stmt],
     batches: ast.For,
+    update: UpdateLines,
     names: WrittenNames,
     evaluation: WrittenEvaluation | None,
     file: str,
 ) -> OwnTelling | None:
-    """What a script's loop prints; None where it prints nothing that can be taken over.
+    """What a script's loop prints, and where it is left; None where nothing of that can be taken over.
 
     Args:
         tree: the script.
         epoch: the statements of one epoch.
         batches: the loop over training's batches.
+        update: that is made of each.
         names: of the script and of the written loop.
         evaluation: None where none is taken over.
         file: the script's.
     """
-    reader = _Reader(tree, batches, names, evaluation, file)
+    reader = _Reader(tree, batches, update, names, evaluation, file)
     reader.read(epoch)
     found = _needed(reader.found)
-    if not any(one.tells for one in found):
+    if not any(one.is_needed for one in found):
         return None
-    begun, each, before, after = (tuple(one.text for one in found if one.phase == phase) for phase in PHASES)
+    begun, first, each, before, after = (tuple(one.text for one in found if one.phase == phase) for phase in PHASES)
     reads_evaluation = evaluation is not None and any({*evaluation.names} & one.reads for one in found)
     return OwnTelling(
         begun,
+        first,
         each,
         before,
         after,
         ", ".join(evaluation.names) if evaluation is not None and reads_evaluation else None,
         frozenset(line for one in found for line in one.lines),
+        frozenset(place for one in found for place in one.attributes),
+        any(one.tells for one in found),
     )
 
 
 def _needed(found: Sequence[_Taken]) -> list[_Taken]:
-    """What is told, and the sums that lead there."""
-    needed = {name for one in found if one.tells for name in one.reads}
+    """What is told, where the loop is left, and the sums that lead there."""
+    needed = {name for one in found if one.is_needed for name in one.reads}
     while True:
         more = {name for one in found if one.sets & needed for name in one.reads}
         if more <= needed:
-            return [one for one in found if one.tells or one.sets & needed]
+            return [one for one in found if one.is_needed or one.sets & needed]
         needed |= more
 
 
@@ -138,11 +162,12 @@ class _Reader:
         self,
         tree: ast.Module,
         batches: ast.For,
+        update: UpdateLines,
         names: WrittenNames,
         evaluation: WrittenEvaluation | None,
         file: str,
     ) -> None:
-        self._tree, self._batches, self._names = tree, batches, names
+        self._tree, self._batches, self._update, self._names = tree, batches, update, names
         self._evaluation, self._file = evaluation, file
         self._known = dict(names.known)
         self._phase = "begun"
@@ -153,10 +178,7 @@ class _Reader:
         for one in without_guards(block):
             called = self._function_called(one)
             if one is self._batches:
-                self._phase = "each"
-                for inner in without_guards(self._batches.body):
-                    if not isinstance(inner, ast.Assign | ast.AnnAssign):
-                        self._take(inner)
+                self._read_batches()
                 self._phase = "before"
             elif self._is_evaluation(one):
                 self._phase = "after"
@@ -164,8 +186,26 @@ class _Reader:
                 self._known |= {name: name for name in self._evaluation.names}
             elif called is not None:
                 self._read_function(one, *called)
-            elif self._phase != "begun" or _is_first_value(one):
+            elif self._phase != "begun" or is_first_value(one):
                 self._take(one)
+
+    def _read_batches(self) -> None:
+        """The loop over the batches, which may be left before an update or behind it, and not within."""
+        body = without_guards(self._batches.body)
+        begins = [place for place, one in enumerate(body) if any(runs(one, line) for line in self._update.computes)]
+        ends = [place for place, one in enumerate(body) if any(runs(one, line) for line in self._update.changes)]
+        is_plain = bool(begins and ends) and not self._batches.orelse
+        self._phase = "each"
+        for place, one in enumerate(body):
+            if isinstance(one, ast.Assign | ast.AnnAssign):
+                continue
+            if is_plain and place < begins[0]:
+                self._keep(reduced(one, ast.Break, ast.Continue), phase="first")
+                self._take(one)
+            elif not is_plain or place <= ends[-1] or not self._keep(reduced(one, ast.Expr, ast.Break)):
+                self._take(one)
+                if is_plain and place > ends[-1]:
+                    self._keep(reduced(one, ast.Break))
 
     def _is_evaluation(self, statement: ast.stmt) -> bool:
         if self._evaluation is None:
@@ -193,87 +233,29 @@ class _Reader:
         self.read([one for one in function.body if not isinstance(one, ast.Return)])
         if isinstance(statement, ast.Assign) and returned is not None:
             made = ast.Assign(statement.targets, returned)
-            self._take(ast.fix_missing_locations(ast.copy_location(made, statement)), {**outer, **self._known})
+            made = ast.fix_missing_locations(ast.copy_location(made, statement))
+            self._keep(made, known={**outer, **self._known})
         self._known = outer | {name: said for name, said in self._known.items() if name not in given}
 
-    def _take(self, statement: ast.stmt, known: Mapping[str, str] | None = None) -> None:
+    def _take(self, statement: ast.stmt) -> None:
+        """Keep a sum, or what is printed."""
+        is_sum = isinstance(statement, ast.Assign | ast.AugAssign)
+        self._keep(statement if is_sum else reduced(statement, ast.Expr))
+
+    def _keep(
+        self, statement: ast.stmt | None, *, known: Mapping[str, str] | None = None, phase: str | None = None
+    ) -> bool:
         """Keep a statement if all that it reads is known; what it sets is known then, and is not where it is left."""
-        told = _prints_of(statement)
-        tells, statement = told is not None, told or statement
+        if statement is None:
+            return False
         sets = set(names_set(statement))
-        if not tells and not isinstance(statement, ast.Assign | ast.AugAssign):
-            return
         known = dict(self._known if known is None else known)
         said = {name: f"{name}_so_far" if name in self._names.reserved else name for name in sets}
         reads = loaded(statement) - set(vars(builtins))
-        written = _Written(known | said, self._names, sums=not tells)
-        text = ast.unparse(ast.fix_missing_locations(written.visit(copy.deepcopy(statement))))
-        is_known = not (reads - known.keys() - {self._names.loss} - self._names.batch.keys()) and not written.is_strange
-        if not is_known:
+        text = written(statement, known | said, self._names)
+        if text is None or reads - known.keys() - {self._names.loss} - self._names.batch.keys():
             self._known = {name: one for name, one in self._known.items() if name not in sets}
-            return
-        lines = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
-        self.found.append(_Taken(self._phase, text, sets, reads, lines, tells))
+            return False
+        self.found.append(_Taken(phase or self._phase, statement, text, sets, reads))
         self._known |= said
-
-
-class _Written(ast.NodeTransformer):
-    """A statement under the written loop's names.
-
-    Attributes:
-        is_strange: whether it reads more of a batch than its length.
-    """
-
-    def __init__(self, known: Mapping[str, str], names: WrittenNames, *, sums: bool) -> None:
-        self._known, self._names, self._sums = known, names, sums
-        self.is_strange = False
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        """How many examples a batch has; and in a sum, the loss without waiting for it."""
-        match node:
-            case ast.Call(ast.Name("len"), [ast.Name(name)]) if name in self._names.batch:
-                return self._length(name)
-            case ast.Call(ast.Attribute(ast.Name(name), "size"), [ast.Constant(0)]) if name in self._names.batch:
-                return self._length(name)
-            case ast.Call(ast.Attribute(ast.Name(name), "item"), []) if name == self._names.loss and self._sums:
-                return ast.Name("loss", ast.Load())
-        return self.generic_visit(node)
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """``x.shape[0]``"""
-        match node:
-            case ast.Subscript(ast.Attribute(ast.Name(name), "shape"), ast.Constant(0)) if name in self._names.batch:
-                return self._length(name)
-        return self.generic_visit(node)
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        """A name of the script's."""
-        if node.id == self._names.loss:
-            return ast.Name("loss", node.ctx)
-        self.is_strange |= node.id in self._names.batch and node.id not in self._known
-        said = ast.parse(self._known.get(node.id, node.id), mode="eval").body
-        if isinstance(said, ast.Name):
-            said.ctx = node.ctx
-        return said
-
-    def _length(self, name: str) -> ast.expr:
-        return ast.parse(f"len({self._names.batch[name]})", mode="eval").body
-
-
-def _prints_of(statement: ast.stmt) -> ast.stmt | None:
-    """A statement that prints, without what else is done under its conditions; None where it prints nothing."""
-    match statement:
-        case ast.Expr(ast.Call(ast.Name("print"))):
-            return statement
-        case ast.If(test, body, []):
-            prints = [told for one in body if (told := _prints_of(one)) is not None]
-            return ast.copy_location(ast.If(test, prints, []), statement) if prints else None
-    return None
-
-
-def _is_first_value(statement: ast.stmt) -> bool:
-    """``total = 0.0``"""
-    if not isinstance(statement, ast.Assign):
-        return False
-    values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
-    return all(isinstance(one, ast.Constant) and isinstance(one.value, int | float) for one in values)
+        return True

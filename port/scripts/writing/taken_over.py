@@ -63,7 +63,7 @@ def remarks_of(
     loop: EpochLoop,
     written_for: Mapping[str, Any],
     observation: Observation,
-    evaluated: Collection[int] = (),
+    taken: Collection[int] = (),
     *,
     tells: bool = False,
 ) -> list[str]:
@@ -73,18 +73,20 @@ def remarks_of(
         loop: of the script.
         written_for: the options that keep their values.
         observation: of the script.
-        evaluated: the lines that are taken over with its evaluation, and with what it prints.
-        tells: whether any of the latter are.
+        taken: the lines that are taken over with its evaluation, with what it prints, and where it leaves its loop.
+        tells: whether any that print are.
     """
     found = []
     often = f"every {SAVED_EVERY} updates" if loop.is_planned else "once an epoch"
     for jump in loop.jumps:
+        if jump.lineno in taken:
+            continue
         word = "break" if isinstance(jump, ast.Break) else "continue"
         found.append(f"{loop.file.name}:{jump.lineno} has a {word} among the batches: train.py takes every batch")
     for event in observation.saved:
         found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, {often}")
     for event in observation.printed:
-        if event["where"] and event["where"]["line"] in evaluated and Path(event["where"]["file"]) == loop.file:
+        if event["where"] and event["where"]["line"] in taken and Path(event["where"]["file"]) == loop.file:
             continue
         instead = "not taken over" if tells else f"train.py prints the loss every {interval(loop)} updates"
         found.append(f"{place_of(event['where'])} prints: {instead}")

@@ -1,28 +1,42 @@
-"""What a script prints while it trains, found in its loop by what was seen of its steps."""
+"""What a script prints while it trains, and where it leaves its loop, found by what was seen of its steps."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 
 from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.writing.loop import EpochLoop, loop_over_batches
 from port.scripts.writing.loop_lines import counted_by
-from port.scripts.writing.own_telling import OwnTelling, WrittenEvaluation, WrittenNames, own_telling
+from port.scripts.writing.own_evaluation import OwnEvaluation
+from port.scripts.writing.own_telling import OwnTelling, UpdateLines, WrittenEvaluation, own_telling
 from port.scripts.writing.taken_over import OWN_NAMES
 from port.scripts.writing.taken_statements import called_name
-from port.scripts.writing.trainer_facts import TrainerFacts
+from port.scripts.writing.told_statements import WrittenNames
 
 BACKWARD = ("backward", "scale")
+CHANGES = ("update", "schedule", "scaler", "average", "written")
+"""Events of a step that move weights, averages, schedules."""
 
 
-def telling_of(loop: EpochLoop, observation: Observation, facts: TrainerFacts) -> OwnTelling | None:
-    """The script's own lines that tell of its training; None where there are none that train.py can have.
+def telling_of(
+    loop: EpochLoop,
+    observation: Observation,
+    parts: Mapping[str, str],
+    orders: Mapping[str, Sequence[int]],
+    epoch: str,
+    own_evaluation: OwnEvaluation | None,
+) -> OwnTelling | None:
+    """The script's own lines that tell of its training, or leave it; None where there are none that train.py can have.
 
     Args:
         loop: of the script.
         observation: of it.
-        facts: what train.py says besides.
+        parts: of a batch that train_step is given: input → where in a batch it is.
+        orders: of the inputs' axes in JAX.
+        epoch: what counts the epochs in train.py.
+        own_evaluation: the script's, where it is taken over.
     """
     begun = next(e["where"] for step in observation.steps for e in step if e["event"] == "batch")
     batches = loop_over_batches(loop.tree, begun["line"])
@@ -35,17 +49,31 @@ def telling_of(loop: EpochLoop, observation: Observation, facts: TrainerFacts) -
         **{variable: said[what] for what, variable in loop.loaders.items()},
         **({loop.taken.options: "args"} if loop.taken.options else {}),
         **({counter: "batch_number"} if counter else {}),
-        loop.epoch: facts.epoch,
+        loop.epoch: epoch,
     }
-    names = WrittenNames(loss, known, _parts(batches, facts), OWN_NAMES - {"losses"})  # those are of several turns
+    names = WrittenNames(
+        loss, known, _parts(batches, parts, orders), OWN_NAMES - {"losses"}
+    )  # those are of several turns
     evaluation = None
-    if facts.own_evaluation is not None:
-        own = facts.own_evaluation
+    if own_evaluation is not None:
         where = next(event["where"] for event in observation.evaluation if event["event"] == "batch")
-        is_each = not facts.evaluates_if and not facts.evaluates_at_end
-        given = tuple(one.strip() for one in (own.shown or "").split(",")) if is_each else ()
-        evaluation = WrittenEvaluation(where, own.lines, tuple(one for one in given if one.isidentifier()))
-    return own_telling(loop.tree, loop.statement.body, batches, names, evaluation, str(loop.file))
+        is_each = not loop.evaluates_if and not loop.evaluates_at_end
+        given = tuple(one.strip() for one in (own_evaluation.shown or "").split(",")) if is_each else ()
+        evaluation = WrittenEvaluation(where, own_evaluation.lines, tuple(one for one in given if one.isidentifier()))
+    update = _update_lines(observation, str(loop.file))
+    return own_telling(loop.tree, loop.statement.body, batches, update, names, evaluation, str(loop.file))
+
+
+def _update_lines(observation: Observation, file: str) -> UpdateLines:
+    """The lines of the script that make an update."""
+    events = [event for step in observation.steps for event in step]
+    computes = [call for event in events if event["event"] == "backward" for call in [event, *event["path"]]]
+    changes = [event for event in events if event["event"] in CHANGES]
+
+    def own(those: Sequence[Event]) -> list[Event]:
+        return [one["where"] for one in those if one.get("where") and one["where"]["file"] == file]
+
+    return UpdateLines(own(computes), own(changes))
 
 
 def _loss_name(observation: Observation) -> str | None:
@@ -64,7 +92,7 @@ def _loss_name(observation: Observation) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _parts(batches: ast.For, facts: TrainerFacts) -> dict[str, str]:
+def _parts(batches: ast.For, parts: Mapping[str, str], orders: Mapping[str, Sequence[int]]) -> dict[str, str]:
     """The script's names for the parts of a batch, with what train_step is given in their place."""
     target = batches.target
     is_counted = isinstance(batches.iter, ast.Call) and called_name(batches.iter) == "enumerate"
@@ -72,9 +100,7 @@ def _parts(batches: ast.For, facts: TrainerFacts) -> dict[str, str]:
         target = target.elts[1]
     if not isinstance(target, ast.Tuple | ast.List):
         return {}
-    places = {
-        path: place for place, (name, path) in enumerate(facts.parts.items()) if list(facts.orders[name])[:1] == [0]
-    }
+    places = {path: place for place, (name, path) in enumerate(parts.items()) if list(orders[name])[:1] == [0]}
     return {
         one.id: f"given[{places[str(number)]}]"
         for number, one in enumerate(target.elts)

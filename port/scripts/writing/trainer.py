@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -195,6 +195,10 @@ def _write(
         own, remarks = _own_evaluation(evaluation_writer, loop, step, remarks)
     samples, told = turns.sample(epoch_of(loop), loop.taken.options) if turns else (False, [])
     remarks += told
+    is_in_parts = step.microbatches > 1 or ProcessRank.of_this_process().size > 1
+    telling = None
+    if not (is_whole or lines is not None or turns is not None or is_in_parts):
+        telling = telling_of(loop, observation, parts, orders, epoch_of(loop), own)
     facts = facts_of(
         loop,
         step,
@@ -211,11 +215,9 @@ def _write(
         samples=samples,
         steps_plateau=plateau is not None,
         own_evaluation=own,
+        telling=telling,
         numbers=loop.numbers,
     )
-    is_plain = not (is_whole or lines is not None or turns is not None or step.microbatches > 1 or facts.ranks > 1)
-    if is_plain:
-        facts = replace(facts, telling=telling_of(loop, observation, facts))
     if plateau is not None:
         each = facts.evaluation is not None and not facts.evaluates_if and not facts.evaluates_at_end
         check_follows(observation, plateau, evaluates=each)
@@ -247,8 +249,9 @@ def _write(
         numbers=evaluation_writer.numbers(own) if own is not None and evaluation_writer is not None else (),
     )
     watched.write(folder)
-    evaluated = {*(own.lines if own is not None else ()), *(facts.telling.lines if facts.telling is not None else ())}
-    return [*remarks, *remarks_of(loop, facts.written_for, observation, evaluated, tells=facts.telling is not None)]
+    taken = {*(own.lines if own is not None else ()), *(telling.lines if telling is not None else ())}
+    tells = telling is not None and telling.tells
+    return [*remarks, *remarks_of(loop, facts.written_for, observation, taken, tells=tells)]
 
 
 def _own_evaluation(

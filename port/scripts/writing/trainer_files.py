@@ -11,6 +11,7 @@ from port.scripts.ranks import ProcessRank
 from port.scripts.wording import place_of
 from port.scripts.writing.loop import EpochLoop
 from port.scripts.writing.original_source import name_of_data, original_source
+from port.scripts.writing.own_telling import OwnTelling
 from port.scripts.writing.step_source import StepFacts
 from port.scripts.writing.taken_over import OWN_NAMES, imports_its_own, interval, values_kept
 from port.scripts.writing.trainer_facts import TrainerFacts
@@ -23,6 +24,7 @@ def facts_of(
     observation: Observation,
     orders: Mapping[str, Sequence[int]],
     evaluated: Any,
+    telling: OwnTelling | None = None,
     **more: Any,
 ) -> TrainerFacts:
     """What train.py says of a loop.
@@ -33,6 +35,7 @@ def facts_of(
         observation: of the script.
         orders: of each input's axes in JAX.
         evaluated: the line of the evaluation that is taken over; None where none is.
+        telling: the script's own lines that print, or leave the loop.
         more: what only loops of one kind have.
     """
     loaders = _loaders_named(loop)
@@ -42,7 +45,7 @@ def facts_of(
         for file, expression in step.covered
         if file == loop.file and expression.loaders <= loaders.keys()
         for place in expression.places
-    }
+    } | (telling.attributes if telling is not None else set())
     written_for = values_kept(loop, observation)
     return TrainerFacts(
         script=step.script,
@@ -59,6 +62,7 @@ def facts_of(
         hyperparameters={
             one.name: one.expression.said(loaders) for one in numbers if not one.expression.options & written_for.keys()
         },
+        telling=telling,
         drops=step.drops,
         draws_in_evaluation=step.draws_in_evaluation,
         data=name_of_data(loop),

@@ -7,6 +7,7 @@ from string import Template
 from textwrap import indent
 
 from port.scripts.writing.evaluation_source import evaluated_source, evaluation_source
+from port.scripts.writing.kept_options import kept_options
 from port.scripts.writing.loop_lines import part_of_batch
 from port.scripts.writing.main_of_steps import MAIN as STEPS
 from port.scripts.writing.main_of_steps import SAVED_EVERY, steps_pieces
@@ -16,11 +17,8 @@ from port.scripts.writing.trainer_facts import TrainerFacts
 TEXT = Template('''\
 """Trains what $script trains, in JAX: its options, its data, its loop.
 
-    $command
-    $command --resume
-
-Options that train_step.py was written for (WRITTEN_FOR) keep their values: `port script` writes it for others.
-"""
+Run it by `$command`; with $resume it goes on from the last checkpoint.
+$keeping"""
 
 from __future__ import annotations
 
@@ -40,16 +38,11 @@ $meshes$shared
 ${beside}${evaluating}from original import $original$late
 ${samples}from train_step import ${models}State, ${plateau}create, load, train_step$late
 
-WRITTEN_FOR: dict[str, Any] = $written_for
-${first}CHECKPOINTS = Path(__file__).with_name("checkpoints")
+${written_for}${first}CHECKPOINTS = Path(__file__).with_name("checkpoints")
 $saved
 
 def arguments() -> argparse.Namespace:
-    """The options of $script, and those of this file.
-
-    Raises:
-        SystemExit: one has another value than train_step.py was written for.
-    """
+    """The options of $script, and those of this file$refusing
     parser = options()
     own = parser.add_argument_group("in JAX")
     own.add_argument("$checkpoints", dest="jax_checkpoints", type=Path, default=CHECKPOINTS, metavar="FOLDER")
@@ -57,15 +50,7 @@ def arguments() -> argparse.Namespace:
     own.add_argument("$record", dest="jax_record", type=Path, metavar="FILE", help="each update's loss goes there")
     own.add_argument("$updates", dest="jax_updates", type=int, metavar="N", help="of a recorded run: it ends there")
     own.add_argument("$float64", dest="jax_float64", action="store_true", help="weights and inputs in float64")
-    args = parser.parse_args()
-    for name, value in WRITTEN_FOR.items():
-        if getattr(args, name) != value:
-            parser.error(
-                f"{name} is {getattr(args, name)!r}, and train_step.py was written for {value!r}: for another, "
-                "port script $script -- with it"
-            )
-    return args
-
+$parsed
 
 def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:
     """A batch as train_step takes it$layout."""
@@ -115,7 +100,7 @@ $schedule    with run.recording(step) if run else nullcontext(), keeper:
 $replayed                continue
 $telling_epoch            batches = run.batches(training, step) if run else training
 $first_carried$sums            for batch_number, given in enumerate($updating):
-                state, $result$carried = train_step(graphdef, state, $lr*given$numbers$options)
+$left_before                state, $result$carried = train_step(graphdef, state, $lr*given$numbers$options)
 $total                if run:
                     run.record(step, loss=loss)
 $sampled                step += 1
@@ -217,7 +202,7 @@ def trainer_source(facts: TrainerFacts) -> str:
         command=facts.command,
         beside=f"sys.path.append({facts.folder!r})  # what {facts.script} imports\n\n" if facts.folder else "",
         late="  # noqa: E402" if facts.folder else "",
-        written_for=repr(dict(facts.written_for)),
+        **kept_options(facts),
         layout=", channels last" if moved else "",
         given="".join(f"{one}, " for one in given),
         evaluate=evaluate,
@@ -277,17 +262,16 @@ def _iterating(facts: TrainerFacts) -> str:
 
 
 def _told(facts: TrainerFacts) -> dict[str, str]:
-    """What is printed behind an update and behind a pass."""
+    """What is printed behind an update and behind a pass, and where a pass is left."""
     telling = facts.telling
-    if telling is None:
-        template = TELLING_SEVERAL if facts.in_turn else TELLING
-        each = template.substitute(every=facts.every, epoch=facts.epoch)
-        return {"telling": indent(each, " " * 16), "sums": "", "told_before": "", "told_after": ""}
+    template = TELLING_SEVERAL if facts.in_turn else TELLING
+    own = indent(template.substitute(every=facts.every, epoch=facts.epoch), " " * 16)
     return {
-        "telling": _lines(telling.each, 16),
-        "sums": _lines(telling.begun, 12),
-        "told_before": _lines(telling.before, 12),
-        "told_after": _lines(telling.after, 12),
+        "sums": _lines(telling.begun, 12) if telling else "",
+        "left_before": _lines(telling.first, 16) if telling else "",
+        "telling": (_lines(telling.each, 16) if telling.tells else own + _lines(telling.each, 16)) if telling else own,
+        "told_before": _lines(telling.before, 12) if telling else "",
+        "told_after": _lines(telling.after, 12) if telling else "",
     }
 
 

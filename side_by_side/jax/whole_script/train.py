@@ -1,9 +1,6 @@
 """Trains what whole_script.py trains, in JAX: its options, its data, its loop.
 
-    python train_jax/train.py
-    python train_jax/train.py --resume
-
-Options that train_step.py was written for (WRITTEN_FOR) keep their values: `port script` writes it for others.
+Run it by `python train_jax/train.py`; with --resume it goes on from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -25,16 +22,11 @@ from flax import nnx
 from original import data, options
 from train_step import State, create, load, train_step
 
-WRITTEN_FOR: dict[str, Any] = {}
 CHECKPOINTS = Path(__file__).with_name("checkpoints")
 
 
 def arguments() -> argparse.Namespace:
-    """The options of whole_script.py, and those of this file.
-
-    Raises:
-        SystemExit: one has another value than train_step.py was written for.
-    """
+    """The options of whole_script.py, and those of this file."""
     parser = options()
     own = parser.add_argument_group("in JAX")
     own.add_argument("--checkpoints", dest="jax_checkpoints", type=Path, default=CHECKPOINTS, metavar="FOLDER")
@@ -42,14 +34,7 @@ def arguments() -> argparse.Namespace:
     own.add_argument("--record", dest="jax_record", type=Path, metavar="FILE", help="each update's loss goes there")
     own.add_argument("--updates", dest="jax_updates", type=int, metavar="N", help="of a recorded run: it ends there")
     own.add_argument("--float64", dest="jax_float64", action="store_true", help="weights and inputs in float64")
-    args = parser.parse_args()
-    for name, value in WRITTEN_FOR.items():
-        if getattr(args, name) != value:
-            parser.error(
-                f"{name} is {getattr(args, name)!r}, and train_step.py was written for {value!r}: for another, "
-                "port script whole_script.py -- with it"
-            )
-    return args
+    return parser.parse_args()
 
 
 def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:

@@ -402,6 +402,9 @@ OWN = {
     "that never falls": ("forecast.py", "fault", ("train_step.py", "value, factor=0.5", "value, factor=0.6")),
     "two heads": ("multitask.py", "none", ("train.py", "", "")),
     "another weight of the second": ("multitask.py", "fault", ("model.py", "* 0.3", "* 0.31")),
+    "a pass that is left early": ("left_early.py", "none", ("train.py", "", "")),
+    "and left later": ("left_early.py", "fault", ("train.py", ">= args.limit", "> args.limit")),
+    "and other batches left out": ("left_early.py", "fault", ("train.py", "args.skip - 1", "args.skip - 2")),
     "labels not smoothed": ("mixed_up.py", "fault", ("model.py", "label_smoothing=0.1", "label_smoothing=0.0")),
 }
 """A script, and whether the change in what was written of it is a fault."""

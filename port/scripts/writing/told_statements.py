@@ -1,0 +1,122 @@
+"""A statement that prints, adds up or leaves the loop: reduced to that, and under the written loop's names."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from port.scripts.writing.taken_statements import called_name
+
+
+@dataclass(frozen=True)
+class WrittenNames:
+    """What a script's names are in the written loop.
+
+    Attributes:
+        loss: the script's name of what it takes the gradient of; it is ``loss`` there.
+        known: of the epoch, the options, the loaders, of what counts the batches.
+        batch: of the parts of a batch; only their lengths are known there.
+        reserved: names of the written loop that no sum may take.
+    """
+
+    loss: str
+    known: Mapping[str, str]
+    batch: Mapping[str, str]
+    reserved: Collection[str]
+
+
+def reduced(statement: ast.stmt, *kinds: type[ast.stmt]) -> ast.stmt | None:
+    """A statement without all but some kinds, under its conditions; None where nothing is left.
+
+    Args:
+        statement: of a script.
+        kinds: ``Expr`` is what prints; ``Break`` and ``Continue``.
+    """
+    match statement:
+        case ast.If(test, body, []):
+            kept = [inner for one in body if (inner := reduced(one, *kinds)) is not None]
+            return ast.copy_location(ast.If(test, kept, []), statement) if kept else None
+        case ast.Expr(value):
+            is_kept = isinstance(value, ast.Call) and _is_print(value)
+            return statement if is_kept and ast.Expr in kinds else None
+    return statement if isinstance(statement, kinds) else None
+
+
+def prints_in(statement: ast.stmt) -> bool:
+    """Whether it prints."""
+    return any(isinstance(one, ast.Call) and _is_print(one) for one in ast.walk(statement))
+
+
+def jumps_in(statement: ast.stmt) -> bool:
+    """Whether it leaves the loop, or a round of it."""
+    return any(isinstance(one, ast.Break | ast.Continue) for one in ast.walk(statement))
+
+
+def is_first_value(statement: ast.stmt) -> bool:
+    """``total = 0.0``"""
+    if not isinstance(statement, ast.Assign):
+        return False
+    values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+    return all(isinstance(one, ast.Constant) and isinstance(one.value, int | float) for one in values)
+
+
+def written(statement: ast.stmt, known: Mapping[str, str], names: WrittenNames) -> str | None:
+    """A statement under the written loop's names; None where it reads more of a batch than its length.
+
+    Args:
+        statement: a sum, which leaves the loss on its device, or one that tells.
+        known: the script's names → the written loop's.
+        names: of both.
+    """
+    writer = _Written(known, names, sums=not (prints_in(statement) or jumps_in(statement)))
+    text = ast.unparse(ast.fix_missing_locations(writer.visit(copy.deepcopy(statement))))
+    return None if writer.is_strange else text
+
+
+class _Written(ast.NodeTransformer):
+    """A statement under the written loop's names.
+
+    Attributes:
+        is_strange: whether it reads more of a batch than its length.
+    """
+
+    def __init__(self, known: Mapping[str, str], names: WrittenNames, *, sums: bool) -> None:
+        self._known, self._names, self._sums = known, names, sums
+        self.is_strange = False
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """How many examples a batch has; and in a sum, the loss without waiting for it."""
+        match node:
+            case ast.Call(ast.Name("len"), [ast.Name(name)]) if name in self._names.batch:
+                return self._length(name)
+            case ast.Call(ast.Attribute(ast.Name(name), "size"), [ast.Constant(0)]) if name in self._names.batch:
+                return self._length(name)
+            case ast.Call(ast.Attribute(ast.Name(name), "item"), []) if name == self._names.loss and self._sums:
+                return ast.Name("loss", ast.Load())
+        return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """``x.shape[0]``"""
+        match node:
+            case ast.Subscript(ast.Attribute(ast.Name(name), "shape"), ast.Constant(0)) if name in self._names.batch:
+                return self._length(name)
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A name of the script's."""
+        if node.id == self._names.loss:
+            return ast.Name("loss", node.ctx)
+        self.is_strange |= node.id in self._names.batch and node.id not in self._known
+        said = ast.parse(self._known.get(node.id, node.id), mode="eval").body
+        if isinstance(said, ast.Name):
+            said.ctx = node.ctx
+        return said
+
+    def _length(self, name: str) -> ast.expr:
+        return ast.parse(f"len({self._names.batch[name]})", mode="eval").body
+
+
+def _is_print(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and called_name(call) == "print"
