@@ -12,6 +12,7 @@ from port.scripts.observing.autograd import parameters_reached
 from port.scripts.observing.described import class_name, described, number_of, tensors_in
 from port.scripts.observing.lines import caller, here, is_called_by_us, owner
 from port.scripts.observing.session import Session, is_grad_on
+from port.scripts.observing.statements import added_in
 
 COMPOSED = ("torch/distributions/", "torch/functional.py", "torch/nn/functional.py", "torch/linalg/", "torch/fft/")
 """Code of torch's that is made of functions which are looked at one by one."""
@@ -20,6 +21,8 @@ NUMBERS = {"item", "tolist", "numpy", "__float__", "__int__", "__array__", "__in
 NO_CALLS = {"__bool__", "__len__", "__repr__", "__format__", "__hash__", "__contains__", "__iter__", "register_hook"}
 META = {"requires_grad_", "retain_grad", "share_memory_", "rename_"}
 """They end as functions do that write, and write nothing."""
+ADDS = {"__iadd__": 1, "add_": 1, "__radd__": 0, "add": 0}
+"""What ``total += x`` calls, of a tensor and of a number, and which of its arguments is added then."""
 IN_PLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__"}
 BACKWARD = {"torch.Tensor.backward", "torch.autograd.backward"}
 
@@ -56,6 +59,8 @@ class Functions(TorchFunctionMode):
         if method == "__set__":
             return self._set(func, name, args, kwargs)
         session.move()
+        if method in ADDS and not is_grad_on():
+            self._added(method, args)
         result = func(*args, **kwargs)
         if method == "__get__":
             self._got(name, args[0], result)
@@ -121,6 +126,19 @@ class Functions(TorchFunctionMode):
         path = [call.as_data() for call in calls] if parameter is None and not is_grad_on() else []
         session.tell("number", value=number_of(result), parameter=parameter, grad=is_grad_on(), path=path)
         return result
+
+    def _added(self, method: str, args: tuple[Any, ...]) -> None:
+        """``total += x``: a number is added up within torch."""
+        added = args[ADDS[method]] if len(args) == 2 else None
+        is_first = method in ("__radd__", "add")  # a number had none before
+        if not isinstance(added, torch.Tensor) or added.ndim or (is_first and isinstance(args[1], torch.Tensor)):
+            return
+        session, where = self._session, here()
+        value = added_in(where["text"]) if where is not None else None
+        if where is not None and value is not None:
+            with session.inside():
+                calls, what = session.computations.path_to(added)
+                session.at_sum(calls, what, number_of(added), {**where, "text": value})
 
     def _set(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         attribute = name.split(".")[-2]

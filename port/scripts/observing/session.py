@@ -49,6 +49,7 @@ class Session:
         at_pass: is given each DataLoader whose pass begins, by its name; gives what each of its fetches is made within.
         at_batch: is given each batch, by its loader's name; gives the one that the script gets.
         at_number: is given what leaves torch: the path to the tensor, what the tensor is, and its value.
+        at_sum: is given what is added up within torch (``total += x``, without gradients), in the same way; and where.
         modes: torch's function modes that the script is run within, the outermost first.
         at_end: is called when all is seen, before the script is ended.
     """
@@ -76,6 +77,7 @@ class Session:
         )
         self.at_batch: Callable[[str, Any], Any] = lambda name, batch: batch
         self.at_number: Callable[[list[Computation], Any, Any], object] = lambda path, told, value: None
+        self.at_sum: Callable[[list[Computation], Any, Any, dict[str, Any]], object] = lambda *added: None
         self.modes: list[AbstractContextManager[Any]] = []
         self.at_end: Callable[[], object] = lambda: None
         self._began = time.monotonic()

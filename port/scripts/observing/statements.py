@@ -37,6 +37,27 @@ def statement_text(file: str, line: int) -> str:
     return " ".join(text for row in _without_comments(rows) if (text := row.strip()))
 
 
+def added_in(text: str) -> str | None:
+    """``x`` of ``total += x``; None of another statement, or of one whose text is cut off."""
+    try:
+        (statement,) = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return None
+    match statement:
+        case ast.AugAssign(ast.Name(), ast.Add(), value):
+            return ast.unparse(value)
+    return None
+
+
+def is_in_loop_of(file: str, line: int, begun: int) -> bool:
+    """Whether a line is one of the innermost loop that another begins or is in."""
+    loops = [one for one in loops_of(file) if one.lineno <= begun <= (one.end_lineno or one.lineno)]
+    if not loops:
+        return False
+    loop = max(loops, key=lambda one: one.lineno)
+    return loop.lineno <= line <= (loop.end_lineno or loop.lineno)
+
+
 def _without_comments(rows: list[str]) -> list[str]:
     kept = list(rows)
     try:

@@ -113,7 +113,7 @@ class OriginalRun:
         session.arrays.write()  # keeps none
         session.at_pass, session.at_batch = self._at_pass, self._at_batch
         session.before_call, session.at_backward = self._before_call, self._at_backward
-        session.watch, session.at_end = self._see, self._end
+        session.watch, session.at_end, session.at_sum = self._see, self._end, self._at_sum
 
     def _at_pass(self, name: str, loader: Any) -> Callable[[], AbstractContextManager[None]]:
         draws = OwnDraws(loader, self._step)
@@ -251,9 +251,8 @@ class OriginalRun:
             self._scale = details["scale"]  # a power of 2: nothing is rounded
         elif kind == "number" and self._found is not None and self._step:
             self._found.see(details)
-        elif kind == "number" and self._numbers is not None and self._recorder is not None:
-            if self._numbers.see(details["value"], here()):
-                self._end_evaluation()
+        elif kind == "number":
+            self._see_number(details["value"], here())
         elif kind == "switch" and self._found is not None and not details["training"]:
             self._end_evaluation()  # another one begins; of a loader, its pass says so
         elif kind == "pass" and details["name"] == self._original.evaluation:
@@ -262,6 +261,16 @@ class OriginalRun:
             self._end_evaluation(is_whole=self._evaluated.pass_ended())
         elif kind == "pass ended" and details["name"] == self._original.evaluation and self._numbers is not None:
             self._end_evaluation(is_whole=self._numbers.pass_ended())
+
+    def _at_sum(self, calls: Sequence[Computation], told: Any, value: Any, where: dict[str, Any]) -> None:
+        self._see_number(value, where)
+
+    def _see_number(self, value: Any, where: dict[str, Any] | None) -> None:
+        """A number of an evaluation's batch; one function may train and evaluate."""
+        if self._numbers is None or self._recorder is None or self._is_trained_on:
+            return
+        if self._numbers.see(value, where):
+            self._end_evaluation()
 
     def _record(self) -> None:
         """An update is whole."""

@@ -146,7 +146,7 @@ class Capture:
         self.evaluated = EvaluatedNumbers(
             lambda live, calls: mapped(live, partial(_given, frames=user_frames(), calls={c.number: c for c in calls}))
         )
-        session.at_batch, session.at_number = self._at_batch, self._at_number
+        session.at_batch, session.at_number, session.at_sum = self._at_batch, self._at_number, self._at_sum
         session.at_backward = self._at_backward
 
     def _before_call(self, module: nn.Module) -> None:
@@ -160,7 +160,7 @@ class Capture:
         is_evaluated = bool(trained) and (not is_grad_on() or not any(model.training for model in trained))
         if is_evaluated:
             with self._session.inside():
-                keeps = self.evaluated.begin(name, models)
+                keeps = self.evaluated.begin(name, models, here())
         else:
             keeps = False
             self.evaluated.end()
@@ -170,7 +170,22 @@ class Capture:
     def _at_number(self, calls: list[Computation], told: Any, value: Any) -> None:
         if self.evaluated.is_in_one:
             with self._session.inside():
-                self.evaluated.take(calls, told, value, here())
+                self.evaluated.take(calls, told, value, here(), self._lengths_of(calls, user_frames()))
+
+    def _at_sum(self, calls: list[Computation], told: Any, value: Any, where: dict[str, Any]) -> None:
+        if self.evaluated.is_in_one:
+            self.evaluated.take(calls, told, value, where, self._lengths_of(calls, user_frames()), is_added=True)
+
+    def _lengths_of(self, calls: list[Computation], frames: list[FrameType]) -> dict[int, dict[int, TensorAxis]]:
+        """The numbers among the arguments of a path's calls that are lengths of tensors."""
+        by_number = {call.number: call for call in calls}
+        return {
+            number: {
+                place: TensorAxis(_given(source, frames, by_number), axis) for place, (source, axis) in found.items()
+            }
+            for number, found in self._lengths.items()
+            if number in by_number
+        }
 
     def _at_call(self, call: Computation) -> None:
         computations = self._session.computations
@@ -204,13 +219,7 @@ class Capture:
         path = LossPath(self._session.iteration, kept, float(loss.detach()), reached)
         with self._session.inside():
             path.numbers = {call.number: found for call in calls if (found := expressions_of(call, frames))}
-        path.lengths = {
-            number: {
-                place: TensorAxis(_given(source, frames, by_number), axis) for place, (source, axis) in found.items()
-            }
-            for number, found in self._lengths.items()
-            if number in by_number
-        }
+        path.lengths = dict(self._lengths_of(calls, frames))
         self._lengths.clear()
         self.paths.append(path)
 

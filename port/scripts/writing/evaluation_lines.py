@@ -11,6 +11,7 @@ from port.errors import UsageError
 from port.scripts.events import Event
 from port.scripts.wording import place_of
 from port.scripts.writing.evaluated_numbers import TakenNumber
+from port.scripts.writing.sums_on_device import ReplacedSum
 from port.scripts.writing.taken_statements import called_name, names_loaded, names_set
 
 MODES = ("eval", "train", "requires_grad_")
@@ -50,7 +51,7 @@ def batch_of(loop: ast.For, begun: Event) -> tuple[ast.expr, str]:
 
 
 def with_numbers(block: Sequence[ast.stmt], taken: Sequence[TakenNumber], begun: Event) -> list[ast.stmt]:
-    """The loop's statements with ``numbers[n].item()`` where the n-th number leaves torch.
+    """The loop's statements with ``numbers[n].item()`` where the n-th number leaves torch, ``numbers[n]`` where added.
 
     Raises:
         UsageError: one leaves it elsewhere, or as no number.
@@ -60,7 +61,7 @@ def with_numbers(block: Sequence[ast.stmt], taken: Sequence[TakenNumber], begun:
         if one.call is None or not isinstance(one.value, bool | int | float) or one.where["file"] != begun["file"]:
             raise UsageError(f"{place_of(one.where)} takes something out of torch that is no number of the batch's")
         text = ast.unparse(ast.parse(one.where["text"], mode="eval"))
-        replaced = _Replaced(text, one.where["line"], number)
+        replaced = (ReplacedSum if one.is_added else _Replaced)(text, one.where["line"], number)
         found = [replaced.visit(statement) for statement in found]
         if replaced.count != 1:
             raise UsageError(f"{place_of(one.where)} takes a number out of torch, not once for each batch")

@@ -15,6 +15,7 @@ from port.scripts.writing.epochs import epochs_of, parameters_given
 from port.scripts.writing.evaluated_when import evaluated_when, fixed_names
 from port.scripts.writing.own_calls import Function
 from port.scripts.writing.parsed_options import with_options_parsed
+from port.scripts.writing.shared_function import calling_line
 from port.scripts.writing.taken_statements import (
     SHOWN,
     Taken,
@@ -165,6 +166,10 @@ def loop_of(
     is_in_scope = found_epochs is not None and found_epochs.statement is loop
     at_end = loop is not None and evaluated is not None and is_in_scope and is_behind(loop, scope, evaluated)
     found_loop = EpochLoop(file, tree, names, taken, epochs, target, plain_interval(body), jumps, at_end)
+    if evaluated is not None and "evaluation" in names:
+        # They may be calls of one function.
+        evaluated = calling_line(tree, evaluated, names["evaluation"])
+        begun = calling_line(tree, begun, names["training"])
     found_loop.see_when_it_evaluates(loop, begun, evaluated)
     found_loop.statement = loop
     found_loop.tells_epoch = tells_epoch(tree, loop, training, file)

@@ -264,7 +264,8 @@ class PathWriter:
         texts = self._numbers.get(call.number, {}).get(place, frozenset())
         said = min((text for text in texts if tensor_of_length(text) in known), key=len, default=None)
         axis = self._lengths.get(call.number, {}).get(place)
-        is_known = axis is not None and (axis.tensor.call in self._names or _key(axis.tensor) in self._input_names)
+        tensor = self._before_moves(axis.tensor) if axis is not None else None
+        is_known = tensor is not None and (tensor.call in self._names or _key(tensor) in self._input_names)
         return f"{self._tensor(axis.tensor)}.size({axis.number})" if said is None and axis and is_known else said
 
     def _tensor(self, given: PathTensor) -> str:
@@ -273,13 +274,16 @@ class PathWriter:
             if root not in self.modules:
                 self.modules.append(root)
             return attribute(["self", root, *rest])
-        number = given.call
-        while number is not None and (call := self._all.get(number)) is not None and call.name in MOVES:
-            (given,) = given_in(call.live)[:1]
-            number = given.call
-        if number is not None and number in self._names:
-            return part_of(self._names[number], given.told.get("output"))
+        given = self._before_moves(given)
+        if given.call is not None and given.call in self._names:
+            return part_of(self._names[given.call], given.told.get("output"))
         return self._input(given)
+
+    def _before_moves(self, given: PathTensor) -> PathTensor:
+        """A tensor as it was before it was moved to a device."""
+        while given.call is not None and (call := self._all.get(given.call)) is not None and call.name in MOVES:
+            (given,) = given_in(call.live)[:1]
+        return given
 
     def _input(self, given: PathTensor) -> str:
         key = _key(given)

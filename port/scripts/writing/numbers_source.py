@@ -81,10 +81,14 @@ def numbers_module(
         UsageError: a number is computed from something else than a batch and the models that are trained.
     """
     batches = seen.batches
-    paths = [LossPath(0, [one.calls[number] for number in sorted(one.calls)], 0.0) for one in batches]
+    paths = [
+        LossPath(0, [one.calls[number] for number in sorted(one.calls)], 0.0, lengths=one.lengths) for one in batches
+    ]
     if len({tuple(call.name for call in path.calls) for path in paths}) > 1:
         raise UsageError("the evaluation's batches are not evaluated alike")
-    if varying_numbers(paths):
+    if {(paths[0].calls[place].number, number) for place, number in varying_numbers(paths)} - {
+        (call, number) for call, found in paths[0].lengths.items() for number in found
+    }:
         raise UsageError("the evaluation computes with numbers that are others for each batch")
     ends = [one.call for one in batches[0].taken if one.call is not None]
     writer = PathWriter(paths[0], frozenset(), ends, trains=False)

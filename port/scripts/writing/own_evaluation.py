@@ -32,6 +32,8 @@ from port.scripts.writing.evaluation_lines import (
 )
 from port.scripts.writing.loop import loop_over_batches
 from port.scripts.writing.own_calls import Function, is_call_of
+from port.scripts.writing.shared_function import calls_given, specialized
+from port.scripts.writing.sums_on_device import sums_of, with_sums
 from port.scripts.writing.taken_statements import called_name, calls_in, names_set
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -65,7 +67,7 @@ class OwnEvaluation:
 
 
 def own_evaluation(
-    tree: ast.Module, begun: Event, taken: Sequence[TakenNumber], options: str | None, epoch: str
+    tree: ast.Module, begun: Event, taken: Sequence[TakenNumber], loader: str, options: str | None, epoch: str
 ) -> OwnEvaluation:
     """Read it in the script's source.
 
@@ -73,6 +75,7 @@ def own_evaluation(
         tree: the script.
         begun: a line of the loop over the evaluation's batches.
         taken: the numbers that leave torch for one batch.
+        loader: the script's name for the evaluation's loader, where its epochs begin.
         options: the variable that holds the script's options, where there are any.
         epoch: the variable that counts its epochs.
 
@@ -82,14 +85,19 @@ def own_evaluation(
     loop = loop_over_batches(tree, begun["line"])
     if loop is None:
         raise UsageError(f"{place_of(begun)} is in no loop over the evaluation's batches")
-    around, call = _function_of(tree, loop, begun)
+    around: ast.Module | _Definition
+    around, call = _function_of(tree, loop, begun, loader)
+    if call is not None and not isinstance(around, ast.Module):
+        around = specialized(around, arguments_of(around, call))
+        (loop,) = [one for one in ast.walk(around) if isinstance(one, ast.For) and one.lineno == loop.lineno]
     block = _block_of(around.body, loop)
     if block is None:
         raise UsageError(f"{place_of(begun)}: the loop over the evaluation's batches is no statement of a block")
     place = next(number for number, one in enumerate(block) if one is loop)
     batch, loader = batch_of(loop, begun)
     known = {epoch: "epoch", **({options: "args"} if options else {})}
-    behind = [one for one in block[place + 1 :] if not switches(one)]
+    sums = sums_of(loop, taken)
+    behind = with_sums([one for one in block[place + 1 :] if not switches(one)], sums)
     inside = needed_inside(with_numbers(without_guards(loop.body), taken, begun), behind)
     names = number_names(inside, len(taken))
     loop = copy.deepcopy(loop)
@@ -97,7 +105,7 @@ def own_evaluation(
     if call is None:
         behind = _of_evaluation(behind, {loader, *known, *targets(loop)}, inside)
     needed = {name for one in (loop, *behind) for name in loaded(one)} - set_first(loop)
-    whole = [*needed_before(block[:place], needed), loop, *behind]
+    whole = [*needed_before(with_sums(block[:place], sums), needed), loop, *behind]
     own = {name for one in whole for name in [*names_set(one), *targets(one)]} - {"numbers"}
     free = {name for one in whole for name in loaded(one)} - own - set(vars(builtins)) - {loader, *OURS}
     imports = [one for one in tree.body if _gives(one) & free and _is_plain(one)]
@@ -119,16 +127,19 @@ def own_evaluation(
     return OwnEvaluation(loader, more, statements, tuple(imports), names, frozenset(lines), shown, place_of(begun))
 
 
-def _function_of(tree: ast.Module, loop: ast.For, begun: Event) -> tuple[ast.Module | _Definition, ast.Call | None]:
-    """What a loop stands in, and the call of that where it is a function that only evaluates.
+def _function_of(
+    tree: ast.Module, loop: ast.For, begun: Event, loader: str
+) -> tuple[ast.Module | _Definition, ast.Call | None]:
+    """What a loop stands in, and the call of that where it is a function that is given a loader to evaluate.
 
     Raises:
-        UsageError: it is called at several places.
+        UsageError: it is called so at several places.
     """
     functions = [one for one in ast.walk(tree) if isinstance(one, Function) and any(n is loop for n in ast.walk(one))]
     if not functions or not any(one is loop for one in without_guards(functions[-1].body)):
         return (functions[-1] if functions else tree), None
     calls = [one for one in calls_in(tree) if is_call_of(one, begun["function"], begun["file"])]
+    calls = calls_given(calls, loader)
     if len(calls) != 1:
         raise UsageError(f"{place_of(begun)} evaluates in a function that is called at {len(calls)} places")
     return functions[-1], calls[0]

@@ -59,7 +59,8 @@ class EvaluationWriter:
         if not any(isinstance(one.value, float) for one in batches[0].taken):
             raise UsageError("none of its numbers is a loss")
         begun = next(event["where"] for event in self.observation.evaluation if event["event"] == "batch")
-        evaluation = own_evaluation(loop.tree, begun, batches[0].taken, loop.taken.options, epoch)
+        loader = loop.loaders["evaluation"]
+        evaluation = own_evaluation(loop.tree, begun, batches[0].taken, loader, loop.taken.options, epoch)
         module, construct, inputs = numbers_module(self.seen, self.source, self.copies, self.script, self.folder / FILE)
         written = self.folder / WRITTEN
         try:

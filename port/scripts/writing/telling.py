@@ -11,6 +11,7 @@ from port.scripts.writing.loop import EpochLoop, loop_over_batches
 from port.scripts.writing.loop_lines import counted_by
 from port.scripts.writing.own_evaluation import OwnEvaluation
 from port.scripts.writing.own_telling import OwnTelling, UpdateLines, WrittenEvaluation, own_telling
+from port.scripts.writing.shared_function import calling_line
 from port.scripts.writing.taken_over import OWN_NAMES
 from port.scripts.writing.taken_statements import called_name
 from port.scripts.writing.told_statements import WrittenNames
@@ -56,10 +57,12 @@ def telling_of(
     )  # those are of several turns
     evaluation = None
     if own_evaluation is not None:
-        where = next(event["where"] for event in observation.evaluation if event["event"] == "batch")
+        begun = next(event["where"] for event in observation.evaluation if event["event"] == "batch")
+        where = calling_line(loop.tree, begun, loop.loaders["evaluation"])
+        lines = own_evaluation.lines if where is begun else ()  # the lines of a function that trains, too
         is_each = not loop.evaluates_if and not loop.evaluates_at_end
         given = tuple(one.strip() for one in (own_evaluation.shown or "").split(",")) if is_each else ()
-        evaluation = WrittenEvaluation(where, own_evaluation.lines, tuple(one for one in given if one.isidentifier()))
+        evaluation = WrittenEvaluation(where, lines, tuple(one for one in given if one.isidentifier()))
     update = _update_lines(observation, str(loop.file))
     return own_telling(loop.tree, loop.statement.body, batches, update, names, evaluation, str(loop.file))
 

@@ -12,7 +12,7 @@ import torch
 
 from port.scripts.observing import lines
 from port.scripts.observing.lines import line_of, name_of, owner, user_frames, went_back
-from port.scripts.observing.statements import statement_line, statement_text
+from port.scripts.observing.statements import added_in, is_in_loop_of, statement_line, statement_text
 
 LOOP = (("a.py:main", 10, 4),)
 
@@ -113,3 +113,25 @@ def test_a_statement_over_several_lines(tmp_path: Path) -> None:
     assert statement_text(file, 3) == "x = f( 1, 2)"
     assert statement_text(file, 6) == "for a, b in zip( c, d ):"
     assert statement_text(file, 8) == "y = '#1'"
+
+
+@pytest.mark.parametrize(
+    ("text", "added"),
+    [
+        ("total += loss * len( x )", "loss * len(x)"),
+        ("total -= loss", None),
+        ("sums['loss'] += loss", None),
+        ("total + loss", None),
+        ("total += (a long line that is cut …", None),
+    ],
+)
+def test_what_a_statement_adds_up(text: str, added: str | None) -> None:
+    assert added_in(text) == added
+
+
+def test_whether_a_line_is_in_the_loop_of_another(tmp_path: Path) -> None:
+    file = tmp_path / "loops.py"
+    file.write_text("for a in b:\n    for c in d:\n        e\n    f\ng\n")
+    assert [is_in_loop_of(str(file), line, 2) for line in range(1, 6)] == [False, True, True, False, False]
+    assert [is_in_loop_of(str(file), line, 4) for line in range(1, 6)] == [True, True, True, True, False]
+    assert not is_in_loop_of(str(file), 5, 5)

@@ -62,7 +62,7 @@ def read(folder: Path, source: str, line: str, *taken: str, function: str = "<mo
         return {"file": str(file), "line": number, "function": function, "text": text}
 
     numbers = [TakenNumber(at(text), 0.5, call) for call, text in enumerate(taken)]
-    return own_evaluation(ast.parse(source), at(line), numbers, "args", "epoch")
+    return own_evaluation(ast.parse(source), at(line), numbers, "test_loader", "args", "epoch")
 
 
 def written(evaluation: OwnEvaluation) -> str:
@@ -102,6 +102,58 @@ total /= len(test_loader)
 return total"""
     )
     assert found.shown == "total"
+
+
+ADDED = """
+import torch
+
+def run(model, loader, device, optimizer=None):
+    training = optimizer is not None
+    model.train(training)
+    total = torch.zeros((), device=device)
+    right, seen = 0, 0
+    for images, labels in loader:
+        loss = criterion(model(images), labels)
+        if training:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        total += loss * len(images)
+        right += (logits.argmax(1) == labels).sum()
+        seen += len(images)
+    return total.cpu().item() / seen, 100.0 * right.double() / seen if not training else None
+
+for epoch in range(args.epochs):
+    run(model, train_loader, device, optimizer)
+    test_loss, test_accuracy = run(model, test_loader, device)
+"""
+
+
+def test_sums_on_the_device_stay_there_and_the_function_is_what_its_call_makes_it(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(ADDED)
+    rows = ADDED.splitlines()
+
+    def at(text: str, said: str) -> dict[str, object]:
+        number = next(n for n, row in enumerate(rows, start=1) if text in row)
+        return {"file": str(file), "line": number, "function": "run", "text": said}
+
+    added = {"total += ": "loss * len(images)", "right += ": "(logits.argmax(1) == labels).sum()"}
+    numbers = [TakenNumber(at(line, text), 0.5, call, is_added=True) for call, (line, text) in enumerate(added.items())]
+    found = own_evaluation(ast.parse(ADDED), at("for images", ""), numbers, "test_loader", "args", "epoch")
+    assert (
+        written(found)
+        == """\
+total = 0.0
+right, seen = (0, 0)
+for images, labels in loader:
+    numbers = measure((images, labels))
+    total += numbers[0]
+    right += numbers[1]
+    seen += len(images)
+return (total.item() / seen, 100.0 * right / seen)"""
+    )
+    assert (found.shown, found.names) == ("test_loss, test_accuracy", ("total", "right"))
 
 
 @pytest.mark.parametrize(
