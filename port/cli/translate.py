@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,15 +13,14 @@ import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.guarding import Made, guarded, said_beforehand
-from port.cli.models import built_torch_model, called, register_pairs
+from port.cli.models import register_pairs
+from port.cli.translated_model import TranslatedModel, WhatToTranslate, translated_model
 from port.errors import UnknownChoice, UsageError
 from port.judging import Status
 from port.judging.limits import SIZES_LIMIT, TIME_LIMIT
 from port.named import arguments as keywords
-from port.named import named, spelled_arguments
-from port.translation.frontend.meta_device import on_meta
+from port.translation.hub.target import is_hub_target
 from port.translation.ir.instrumentation import PASSES, printing, watching_passes
-from port.weights import load
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,12 @@ class Arguments:
     """
 
     target: Annotated[Positional[str], arg(metavar="MODULE:NAME")]
-    """a class or a function that gives the module, as in torchvision.models:resnet18"""
+    """a class or a function that gives the module, as in torchvision.models:resnet18; or a model of transformers by its
+    folder or class, transformers:./llama or transformers:BertModel: its inputs are drawn, and it is proved small"""
     kwargs: Annotated[str | None, arg(metavar="JSON")] = None
     """arguments that it is built with, as in '{"width": 64}'; '{"config": {"@my_pkg.model:Config": {"n": 2}}}' calls
-    what is named, and MODULE:NAME in place of the JSON is a dict or a function that gives one"""
+    what is named, and MODULE:NAME in place of the JSON is a dict or a function that gives one. Of a model of
+    transformers: fields of its configuration"""
     weights: Annotated[Path | None, arg(metavar="FILE")] = None
     """a checkpoint of the model's (never unpickled beyond tensors); otherwise those that it is built with, seed 0"""
     meta: bool = False
@@ -76,6 +77,8 @@ class Arguments:
     sizes_limit: Annotated[float, arg(metavar="SECONDS")] = SIZES_LIMIT
     """that comparing both sides at other sizes may take: each argument of the constructor moved by itself to a value
     beside its own, then two at a time, at random; 0 for none"""
+    trust_remote_code: bool = False
+    """run the code that lies in a folder of transformers:FOLDER, where its configuration wants it"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own pairs: of layers, losses, operators, optimizers, schedules"""
     dry_run: bool = False
@@ -92,13 +95,15 @@ class Arguments:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     given = tyro.cli(Arguments, prog="port translate", args=arguments)
-    if given.prove_at:
+    fields = keywords(given.kwargs, "--kwargs")
+    is_hub = is_hub_target(given.target, fields)
+    if given.prove_at or is_hub:
         given = replace(given, meta=True, at=(*given.at, *given.prove_at))
     if given.dry_run and given.out is not None:
         raise UsageError("--dry-run writes nothing: leave --out away")
     if given.dry_run and given.json:
         raise UsageError("--json prints a translation's result, and --dry-run makes none: give one of them")
-    if bool(given.input) == (given.inputs is not None):
+    if bool(given.input) == (given.inputs is not None) and not (is_hub and not given.input):
         raise UsageError("say what the model takes: --input 1,3,224,224 for each tensor, or --inputs module:function")
     if given.at and given.dry_run:
         raise UsageError("--at compares at other arguments, and --dry-run compares nothing: give one of them")
@@ -107,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.package and given.out is None:
         raise UsageError("--package writes a package that is imported by its folder's name: give it one, -o FOLDER")
     if given.meta and given.weights is not None:
-        option = "--prove-at" if given.prove_at else "--meta"
+        option = "--prove-at" if given.prove_at or is_hub else "--meta"
         raise UsageError(f"{option} builds a model without numbers: leave --weights away, or {option}")
     try:
         import torch  # noqa: F401
@@ -123,14 +128,26 @@ def main(arguments: Sequence[str]) -> int:
         check_package_folder(out) if given.package else check_folder(out)
     if given.pairs is not None:
         register_pairs(given.pairs)
-    module, calls = _built(given)
+    what = WhatToTranslate(
+        given.target,
+        given.kwargs,
+        fields,
+        given.weights,
+        given.input,
+        given.inputs,
+        given.submodule,
+        is_on_meta=given.meta,
+        is_proved_at=bool(given.at),
+        trust_remote_code=given.trust_remote_code,
+    )
+    model = translated_model(what)
     # Behind the model, whose import has put the user's own folder where modules are looked for.
-    name = check_name(given.name) if given.name is not None else file_name(_called(given))
+    name = check_name(given.name) if given.name is not None else file_name(model.called)
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
     if given.dry_run:
-        return _dry_run(given, module, calls, console)
+        return _dry_run(given, model, console)
     with _printed_graphs(given):
-        return _translate(given, module, calls, out, name, console)
+        return _translate(given, model, out, name, console)
 
 
 def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
@@ -147,35 +164,36 @@ def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
     return watching_passes(printing(passes, lambda text: print(text, file=stream)))
 
 
-def _dry_run(given: Arguments, module: Any, calls: list[Any], console: Any) -> int:
+def _dry_run(given: Arguments, model: TranslatedModel, console: Any) -> int:
     from port.report.translation_terminal import print_audit
     from port.translation.audit import audit
 
-    done = _guarded(lambda: audit(module, *calls[0], static=given.static), given.target)
+    done = _guarded(lambda: audit(model.module, *model.calls[0], static=given.static), given.target)
     print_audit(done, console, name=given.target if given.submodule is None else f"{given.target} {given.submodule}")
     return 1 if done.unknown else 0
 
 
-def _translate(given: Arguments, module: Any, calls: list[Any], out: Path, name: str, console: Any) -> int:
+def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, console: Any) -> int:
     from port.report.translation import translation_report
     from port.report.translation_terminal import print_translation
     from port.translation.folder import write_folder
     from port.translation.translating import translate
 
-    construct = _construct(given)
     options: dict[str, Any] = {"static": given.static, "remat": given.remat, "standalone": given.standalone}
     options |= {
         "package": given.package,
         "time_limit": given.time_limit,
         "sizes_limit": given.sizes_limit,
         "tell": said_beforehand,
-        "at": [keywords(each, "--at") for each in given.at],
+        "at": [*(keywords(each, "--at") for each in given.at), *model.at],
     }
-    done = _guarded(lambda: translate(module, cases=calls, name=name, construct=construct, **options), given.target)
-    original = _original(given)
+    done = _guarded(
+        lambda: translate(model.module, cases=model.calls, name=name, construct=model.construct, **options),
+        given.target,
+    )
     package = out.absolute().name if given.package else ""
-    report = translation_report(done, module, name=name, original=original, package=package)
-    files = write_folder(done, out, name=name, original=original, report=report)
+    report = translation_report(done, model.module, name=name, original=model.original, package=package)
+    files = write_folder(done, out, name=name, original=model.original, report=report)
     if given.json:
         from port.report.results import printed, result_of_translation
 
@@ -185,68 +203,6 @@ def _translate(given: Arguments, module: Any, calls: list[Any], out: Path, name:
     if done.unwritten or done.proof is None:
         return Status.DIFFER.exit_code
     return done.proof.status.exit_code
-
-
-def _called(given: Arguments) -> str:
-    name = given.target.rpartition(":")[2].rpartition(".")[2]
-    return name if given.submodule is None else f"{name}_{given.submodule}"
-
-
-def _original(given: Arguments) -> Any:
-    import torch
-
-    from port.translation.folder import Original
-
-    is_built = not isinstance(named(given.target, "TARGET", files=False), torch.nn.Module)
-    return Original(
-        given.target,
-        spelled_arguments(given.kwargs, "--kwargs") if is_built else None,
-        given.input,
-        given.inputs,
-        given.submodule,
-    )
-
-
-# %% The model and its inputs
-
-
-def _built(given: Arguments) -> tuple[Any, list[Any]]:
-    """The module to translate, with the weights in, and its example calls.
-
-    Raises:
-        PortError: whatever is wrong with them.
-    """
-    import torch
-
-    from port.translation.frontend.example_inputs import calls, drawn, inside
-
-    with torch.device("meta") if given.meta else nullcontext():
-        module = built_torch_model(given.target, keywords(given.kwargs, "--kwargs"), "TARGET", files=False)
-    if given.meta:
-        module = module.to("meta")
-    if given.weights is not None:
-        load(module, given.weights)
-    if given.inputs is None:
-        examples = [drawn(*given.input)]
-    else:
-        examples = calls(called(named(given.inputs, "--inputs", files=False), {}, given.inputs, "--inputs"))
-    if given.meta:
-        examples = [on_meta(*call) for call in examples]
-    if given.submodule is None:
-        return module, examples
-    caught = [inside(module, given.submodule, *call) for call in examples]
-    return caught[0][0], [call for _, *call in caught]
-
-
-def _construct(given: Arguments) -> Callable[[], Any] | None:
-    """What makes the module anew, with whatever seed torch has; None where it was given as it is."""
-    import torch
-
-    made, options = named(given.target, "TARGET", files=False), keywords(given.kwargs, "--kwargs")
-    if isinstance(made, torch.nn.Module):
-        return None
-    path = given.submodule
-    return lambda: made(**options) if path is None else made(**options).get_submodule(path)
 
 
 def _guarded(work: Callable[[], Made], target: str) -> Made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -39,6 +40,7 @@ def translation_report(
             moved=translation.package.remarks if translation.package is not None else (),
             cls=translation.name,
             original=original,
+            made=_made(translation),
             has_weights=translation.has_weights,
             proof=translation.proof,
             transposes=translation.transposes,
@@ -70,6 +72,34 @@ def translation_report(
             ],
         )
     )
+
+
+# %% What makes it
+
+
+@dataclass(frozen=True)
+class _Made:
+    """An expression that makes a new model.
+
+    Attributes:
+        expression: ``Net(NetConfig(width=4), rngs=nnx.Rngs(0))``.
+        names: of the source that it reads.
+    """
+
+    expression: str
+    names: list[str]
+
+
+def _made(translation: Translation) -> _Made:
+    """The constructor's call with this model's arguments."""
+    rngs = "rngs=nnx.Rngs(0)"
+    given = [f"{name}={text.replace('**options', rngs)}" for name, text in translation.arguments.items()]
+    expression = f"{translation.name}({', '.join([*given, rngs])})"
+    defined = {
+        one.name for one in ast.parse(translation.source).body if isinstance(one, ast.ClassDef | ast.FunctionDef)
+    }
+    read = [one.id for one in ast.walk(ast.parse(expression)) if isinstance(one, ast.Name)]
+    return _Made(expression, [name for name in dict.fromkeys(read) if name in defined])
 
 
 # %% What went where

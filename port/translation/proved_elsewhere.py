@@ -23,6 +23,8 @@ from port.translation.source_difference import difference
 from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.verify import Proof, prove
+from port.translation.verify.other_lengths import OriginalAndWritten
+from port.translation.verify.settle_lengths import tried_lengths
 from port.translation.written_elsewhere import Asked
 
 
@@ -154,6 +156,8 @@ class Elsewhere:
         if is_on_meta(module):
             made.check_built()
             return Proof((), remarks=(_ON_SHAPES,))
+        if is_on_meta(self.original):  # of which nothing could be run
+            made = _at_other_lengths(module, made, model.calls)
         return proved(module, made, model.calls, **options)
 
     @output_sizes_at_calls()
@@ -227,6 +231,15 @@ def other_model(model: Sized, construct: Callable[[], Any]) -> Sized:
 
 def _names(base: Programmed) -> str:
     return ", ".join(".".join(setting) for setting in settings_of(base.program)) or "none"
+
+
+def _at_other_lengths(module: Any, made: Translation, calls: Sequence[Given]) -> Translation:
+    """What is written for a module, with lengths at which both are compared beside the example's."""
+    cases = [
+        replace(case, lengths=tried_lengths(OriginalAndWritten(module, case, args, kwargs)))
+        for case, (args, kwargs) in zip((made, *made.others), calls, strict=True)
+    ]
+    return replace(cases[0], others=tuple(cases[1:]))
 
 
 def proved(module: Any, made: Translation, calls: Sequence[Given], **options: Any) -> Proof:

@@ -60,8 +60,16 @@ def settled(sides: OriginalAndWritten) -> InputLengths:
         ]
         _demand(sides, [f"{name} == {sides.example[name]}" for name in apart or changed])
         second = _second(sides)
-    tried = [second, _ones(sides)]
-    return replace(sides.lengths, tried=tuple(sizes for sizes in tried if sizes))
+    return replace(sides.lengths, tried=_tried(second, _ones(sides)))
+
+
+def tried_lengths(sides: OriginalAndWritten) -> InputLengths:
+    """The lengths of a translation that was written without being run, with others that both sides take."""
+    return replace(sides.lengths, tried=_tried(_second(sides), _ones(sides)))
+
+
+def _tried(*lengths: Lengths) -> tuple[Lengths, ...]:
+    return tuple(sizes for sizes in lengths if sizes)
 
 
 def _demand(sides: OriginalAndWritten, conditions: list[str]) -> None:

@@ -1,0 +1,147 @@
+"""What a command line names for `port translate`: the module, its example calls, and how it is made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from port.cli.models import built_torch_model, called
+from port.named import named, spelled_arguments
+from port.translation.frontend.meta_device import on_meta
+from port.translation.hub.hub_model import hub_model
+from port.translation.hub.target import PREFIX, is_hub_target
+from port.weights import load
+
+if TYPE_CHECKING:
+    from port.translation.folder import Original
+
+
+@dataclass(frozen=True)
+class WhatToTranslate:
+    """What is said of a model on the command line.
+
+    Attributes:
+        target: ``module:name``, or a model of ``transformers``.
+        spelled: the JSON of its arguments.
+        arguments: the same, read.
+        weights: a checkpoint of its.
+        input: shapes of example inputs.
+        inputs: ``module:name`` of what gives them.
+        submodule: the part that is wanted.
+        is_on_meta: whether it is built without its numbers.
+        is_proved_at: whether it is said at which other arguments it is proved.
+        trust_remote_code: whether a folder's own code may be run.
+    """
+
+    target: str
+    spelled: str | None
+    arguments: Mapping[str, Any]
+    weights: Path | None
+    input: Sequence[str]
+    inputs: str | None
+    submodule: str | None
+    is_on_meta: bool
+    is_proved_at: bool
+    trust_remote_code: bool
+
+
+@dataclass(frozen=True)
+class TranslatedModel:
+    """A model that is translated.
+
+    Attributes:
+        module: itself, with the weights in.
+        calls: example calls.
+        construct: makes it anew, with whatever seed torch has; None where it was given as it is.
+        original: how it is built again.
+        called: what the written file is called after.
+        at: other settings at which it is proved, beside those that were said.
+    """
+
+    module: Any
+    calls: list[Any]
+    construct: Callable[[], Any] | None
+    original: Original
+    called: str
+    at: Sequence[Any] = ()
+
+
+def translated_model(what: WhatToTranslate) -> TranslatedModel:
+    """Build it.
+
+    Raises:
+        PortError: whatever is wrong with what was said.
+    """
+    import torch
+
+    from port.translation.frontend.example_inputs import calls, drawn, inside
+
+    if is_hub_target(what.target, what.arguments):
+        model = _of_hub(what)
+        examples = model.calls
+    else:
+        with torch.device("meta") if what.is_on_meta else nullcontext():
+            module = built_torch_model(what.target, dict(what.arguments), "TARGET", files=False)
+        if what.is_on_meta:
+            module = module.to("meta")
+        if what.weights is not None:
+            load(module, what.weights)
+        model = TranslatedModel(
+            module, [], _construct(what), _original(what), what.target.rpartition(":")[2].rpartition(".")[2]
+        )
+        examples = [drawn(*what.input)] if what.inputs is None else []
+    if what.inputs is not None:
+        examples = calls(called(named(what.inputs, "--inputs", files=False), {}, what.inputs, "--inputs"))
+    if what.is_on_meta:
+        examples = [on_meta(*call) for call in examples]
+    module, name = model.module, model.called
+    if what.submodule is not None:
+        caught = [inside(module, what.submodule, *call) for call in examples]
+        module, examples = caught[0][0], [call for _, *call in caught]
+        name = f"{name}_{what.submodule}"
+    return TranslatedModel(module, examples, _part_of(model.construct, what.submodule), model.original, name, model.at)
+
+
+def _of_hub(what: WhatToTranslate) -> TranslatedModel:
+    """A model of ``transformers`` on the meta device, proved at the smallest size that its configuration allows."""
+    import torch
+
+    from port.translation.frontend.example_inputs import calls
+    from port.translation.hub.small_config import small_config
+
+    model = hub_model(what.target, what.arguments, trust_remote_code=what.trust_remote_code)
+    small = small_config(model) if what.inputs is None or not what.is_proved_at else None
+    with torch.device("meta"):
+        module = model.build().to("meta")
+    examples = calls(list(small.calls)) if small is not None else []
+    at = [] if small is None or what.is_proved_at else [{f"config.{name}": v for name, v in small.settings.items()}]
+    return TranslatedModel(module, examples, model.build, _original(what), model.name, at)
+
+
+def _part_of(construct: Callable[[], Any] | None, path: str | None) -> Callable[[], Any] | None:
+    """What makes a part anew."""
+    if construct is None or path is None:
+        return construct
+    whole = construct
+    return lambda: whole().get_submodule(path)
+
+
+def _construct(what: WhatToTranslate) -> Callable[[], Any] | None:
+    import torch
+
+    made, options = named(what.target, "TARGET", files=False), dict(what.arguments)
+    return None if isinstance(made, torch.nn.Module) else lambda: made(**options)
+
+
+def _original(what: WhatToTranslate) -> Original:
+    import torch
+
+    from port.translation.folder import Original
+
+    is_hub = what.target.startswith(PREFIX) and is_hub_target(what.target, what.arguments)
+    is_built = is_hub or not isinstance(named(what.target, "TARGET", files=False), torch.nn.Module)
+    spelled = spelled_arguments(what.spelled, "--kwargs") if is_built else None
+    return Original(what.target, spelled, tuple(what.input), what.inputs, what.submodule)

@@ -1,0 +1,82 @@
+"""`port translate transformers:…`: from a folder to the source, and to the real model with the folder's weights."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from port.cli import main
+
+transformers = pytest.importorskip("transformers", reason="an extra of the tests'")
+
+LLAMA = {
+    "vocab_size": 90,
+    "hidden_size": 96,
+    "intermediate_size": 160,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 64,
+}
+BAD: dict[str, tuple[tuple[str, ...], str]] = {
+    "no class": (("transformers:LamaModel",), "LlamaModel"),
+    "no folder": (("transformers:./nowhere",), "nowhere has no config.json"),
+    "weights": (("transformers:BertModel", "--weights", "a.pth"), "--prove-at builds a model without numbers"),
+    "a field that is none": (("transformers:BertModel", "--kwargs", '{"hidden": 3}'), "hidden_size"),
+    "a part that is none": (("transformers:BertModel", "--kwargs", '{"vocab_size": 60}', "--submodule", "x"), "x"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_said(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments, said = BAD[name]
+    assert main(["translate", *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.sweep
+def test_a_folder_is_proved_small_and_run_with_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+
+    import port
+
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**LLAMA)
+    model = transformers.LlamaForCausalLM(config).double().eval()
+    model.save_pretrained(tmp_path / "llama")
+    monkeypatch.chdir(tmp_path)
+    assert main(["translate", "transformers:./llama", "-o", "ported", "--sizes-limit", "0", "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert "config.num_hidden_layers = 2" in json.dumps(done)
+    # The report's own lines, at the real size.
+    snippet = (tmp_path / "ported" / "report.md").read_text().partition("```python\n")[2].partition("```")[0]
+    assert "LlamaForCausalLM(config=LlamaConfig(), rngs=nnx.Rngs(0))" in snippet
+    monkeypatch.syspath_prepend(str(tmp_path / "ported"))
+    written = importlib.import_module("llamaforcausallm")
+    ids = torch.randint(3, 90, (2, 17))
+    try:
+        with jax.enable_x64(True):
+            ours = written.LlamaForCausalLM(written.LlamaConfig(), param_dtype=jnp.float64, rngs=nnx.Rngs(0))
+            port.load(ours, "llama", rename="ported/llamaforcausallm.mapping.toml")
+            ours.eval()
+            found: Any = ours(ids.numpy())["logits"]
+    finally:
+        sys.modules.pop("llamaforcausallm")
+    with torch.no_grad():
+        expected = model(ids).logits.numpy()
+    assert np.abs(np.asarray(found) - expected).max() / np.abs(expected).max() < 1e-9

@@ -1,0 +1,125 @@
+"""A model of ``transformers`` is found by its folder or its class, and what is wrong is said in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from port.errors import UnknownChoice, UsageError
+from port.translation.hub.hub_model import hub_model
+from port.translation.hub.target import is_hub_target
+
+pytest.importorskip("transformers", reason="an extra of the tests'")
+
+SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+
+
+def folder_with(folder: Path, **fields: object) -> Path:
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert", **SMALL, **fields}))
+    return folder
+
+
+def test_a_class_has_its_own_configuration() -> None:
+    model = hub_model("transformers:BertModel", {"num_hidden_layers": 3})
+    assert (model.name, model.config.num_hidden_layers, model.config.hidden_size) == ("BertModel", 3, 768)
+    assert model.config.use_cache is False
+
+
+def test_an_auto_class_takes_the_type_of_its_model() -> None:
+    model = hub_model("transformers:AutoModelForCausalLM", {"model_type": "llama", **SMALL})
+    assert (model.name, model.config.hidden_size) == ("LlamaForCausalLM", 32)
+
+
+@pytest.mark.parametrize(
+    ("architectures", "name"), [(["BertForMaskedLM"], "BertForMaskedLM"), (None, "BertModel"), (["Gone"], "BertModel")]
+)
+def test_a_folder_says_its_class(architectures: list[str] | None, name: str, tmp_path: Path) -> None:
+    model = hub_model(f"transformers:{folder_with(tmp_path, architectures=architectures)}", {"hidden_size": 48})
+    assert (model.name, model.config.hidden_size, model.folder) == (name, 48, tmp_path)
+
+
+def test_fields_of_what_lies_within() -> None:
+    model = hub_model("transformers:CLIPModel", {"text_config.hidden_size": 48})
+    assert model.config.text_config.hidden_size == 48
+
+
+def test_a_class_that_is_given_its_configuration_is_one_like_any_other() -> None:
+    assert is_hub_target("transformers:BertModel", {"hidden_size": 48})
+    assert not is_hub_target("transformers:BertModel", {"config": {"@transformers:BertConfig": {}}})
+    assert not is_hub_target("torchvision.models:resnet18", {})
+
+
+BAD = {
+    "no class": ("transformers:BertModle", {}, UnknownChoice, "BertModel"),
+    "no model": ("transformers:BertConfig", {}, UsageError, "no class of a model"),
+    "an auto class alone": ("transformers:AutoModel", {}, UsageError, "model_type"),
+    "an unknown type": ("transformers:AutoModel", {"model_type": "bertt"}, UsageError, "none that transformers knows"),
+    "no class of the kind": (
+        "transformers:AutoModelForCausalLM",
+        {"model_type": "vit"},
+        UsageError,
+        "AutoModelForCausalLM has no class for ViTConfig",
+    ),
+    "an unknown field": ("transformers:BertModel", {"hidden_sze": 3}, UnknownChoice, "hidden_size"),
+    "no folder": ("transformers:./nowhere", {}, UsageError, "has no config.json"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_said(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    target, fields, kind, said = BAD[name]
+    with pytest.raises(kind, match=said):
+        hub_model(target, fields)
+
+
+FOLDERS = {
+    "no JSON": ("{", "is no JSON"),
+    "a list": ("[1]", "holds list"),
+    "an unknown type": ('{"model_type": "bertt"}', "no configuration that transformers knows"),
+    "code of its own": ('{"model_type": "x", "auto_map": {"AutoModel": "code.Net"}}', "code.py.*trust-remote-code"),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_that_is_wrong(name: str, tmp_path: Path) -> None:
+    text, said = FOLDERS[name]
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        hub_model(f"transformers:{tmp_path}", {})
+
+
+CODE = """
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
+
+class Small(PretrainedConfig):
+    model_type = "small"
+    def __init__(self, hidden_size=6, vocab_size=9, **more):
+        super().__init__(**more)
+        self.hidden_size, self.vocab_size = hidden_size, vocab_size
+
+class Net(PreTrainedModel):
+    config_class = Small
+    def __init__(self, config):
+        super().__init__(config)
+        self.table = torch.nn.Embedding(config.vocab_size, config.hidden_size)
+        self.post_init()
+    def forward(self, input_ids):
+        return self.table(input_ids)
+"""
+
+
+def test_a_folders_own_code_is_run_where_the_user_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "code.py").write_text(CODE)
+    said = {"model_type": "small", "hidden_size": 8, "architectures": ["Net"]}
+    said["auto_map"] = {"AutoConfig": "code.Small", "AutoModel": "code.Net"}  # type: ignore[assignment]
+    (folder / "config.json").write_text(json.dumps(said))
+    model = hub_model(f"transformers:{folder}", {}, trust_remote_code=True)
+    assert (model.name, model.config.hidden_size) == ("Net", 8)
+    assert model.build().table.weight.shape == (9, 8)

@@ -1,0 +1,99 @@
+"""The smallest configuration of a model, and inputs that it and the model itself take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from port.errors import UsageError
+from port.translation.hub.hub_model import HubModel, hub_model
+from port.translation.hub.small_config import small_config
+
+transformers = pytest.importorskip("transformers", reason="an extra of the tests'")
+
+FOUND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, tuple[int, ...]]]] = {
+    "BertModel": (
+        {"vocab_size": 900},
+        {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 64},
+        {"input_ids": (2, 11)},
+    ),
+    # Two kinds of attention, of which every sixth is the other one.
+    "Gemma3ForCausalLM": (
+        {"vocab_size": 900},
+        {"num_hidden_layers": 6, "hidden_size": 16, "num_key_value_heads": 2, "head_dim": 8},
+        {"input_ids": (2, 11)},
+    ),
+    "DeepseekV3ForCausalLM": (
+        {"vocab_size": 900},
+        {"num_hidden_layers": 2, "first_k_dense_replace": 1, "n_routed_experts": 8, "qk_head_dim": 16},
+        {"input_ids": (2, 11)},
+    ),
+    # A square would hide what is transposed.
+    "GptOssForCausalLM": (
+        {"vocab_size": 900},
+        {"num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 24, "num_local_experts": 8},
+        {"input_ids": (2, 11)},
+    ),
+    "SwinModel": (
+        {"image_size": 64, "window_size": 2},
+        {"depths": (2, 2, 2, 2), "embed_dim": 24},
+        {"pixel_values": (2, 3, 64, 64)},
+    ),
+    "Wav2Vec2Model": ({}, {"num_hidden_layers": 2, "num_attention_heads": 2}, {"input_values": (2, 3840)}),
+    "CLIPModel": (
+        {"vision_config.image_size": 64},
+        {"text_config.num_hidden_layers": 2, "vision_config.hidden_size": 24, "projection_dim": 16},
+        {"input_ids": (2, 11), "pixel_values": (2, 3, 64, 64)},
+    ),
+    "WhisperModel": (
+        {"max_source_positions": 20},
+        {"encoder_layers": 2, "decoder_layers": 2, "d_model": 16},
+        {"input_features": (2, 80, 40), "decoder_input_ids": (2, 7)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_the_smallest_that_its_own_divisibility_allows(name: str) -> None:
+    fields, settings, shapes = FOUND[name]
+    model = hub_model(f"transformers:{name}", fields)
+    small = small_config(model)
+    assert settings.items() <= dict(small.settings).items(), small.settings
+    assert {key: tuple(value.shape) for key, value in small.calls[0].items()} == shapes
+    # It is taken, and the model itself is as it was.
+    with torch.no_grad():
+        model.build(small.config)(**small.calls[-1])
+    assert all(_value(model.config, path) != value for path, value in small.settings.items())
+
+
+def _value(config: Any, path: str) -> Any:
+    for name in path.split("."):
+        config = getattr(config, name)
+    return config
+
+
+def test_text_is_masked_in_a_second_call() -> None:
+    small = small_config(hub_model("transformers:BertModel", {"vocab_size": 900}))
+    first, second = small.calls
+    assert second.keys() == {"input_ids", "attention_mask"} > first.keys()
+    assert second["attention_mask"].sum(1).tolist() == [7, 11]
+
+
+def test_special_tokens_are_not_drawn() -> None:
+    (call, *_) = small_config(hub_model("transformers:OPTForCausalLM", {"vocab_size": 40})).calls
+    assert call["input_ids"].min() > 2 and call["input_ids"].max() < 40
+
+
+class Strange(transformers.BertModel):  # type: ignore[misc]
+    """Takes something that no configuration says."""
+
+    def forward(self, input_ids: Any, key: Any) -> Any:  # type: ignore[override]
+        return key
+
+
+def test_a_model_that_takes_something_else_is_told_so() -> None:
+    config = hub_model("transformers:BertModel", {"vocab_size": 60}).config
+    with pytest.raises(UsageError, match=r"Strange takes none of the inputs .*input_ids.*--inputs"):
+        small_config(HubModel(Strange, config))
