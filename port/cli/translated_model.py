@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +118,8 @@ def _of_hub(what: WhatToTranslate) -> TranslatedModel:
     with torch.device("meta"):
         module = model.build().to("meta")
     examples = calls(list(small.calls)) if small is not None else []
-    at = [] if small is None or what.is_proved_at else [{f"config.{name}": v for name, v in small.settings.items()}]
+    # What constructs it, and not its settings alone: those that only hold together are kept, too.
+    at = [] if small is None or what.is_proved_at else [partial(model.build, small.config)]
     return TranslatedModel(module, examples, model.build, _original(what), model.name, at)
 
 
