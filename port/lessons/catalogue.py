@@ -30,6 +30,8 @@ READING_ORDER = (
     "own",
     "replicas",
     "processes",
+    "sharded_replicas",
+    "sharded_checkpoint",
 )
 
 

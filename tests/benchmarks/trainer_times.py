@@ -82,7 +82,7 @@ def jax_step(replicas: Any, *, bare: bool) -> Callable[[int], None]:
     optimizer = trainer.make_optimizer(config, schedule, model)
     state = replicas.replicate(trainer.TrainState(params, stats, optimizer.init(params), jnp.zeros((), jnp.int32)))
     static = {"graphdef": graphdef, "optimizer": optimizer, "schedule": schedule, "clip_norm": config.clip_norm}
-    update = replicas.compile(partial(trainer.train_step, **static, replicas=replicas))
+    update = replicas.compile(partial(trainer.train_step, **static, replicas=replicas), state)
     share = replicas.share(trainer.make_plan(config, examples), filled=True)
     key = jax.random.key(config.seed)
 

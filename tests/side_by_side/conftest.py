@@ -80,7 +80,8 @@ def both(runs: Runs) -> Callable[..., Outcome]:
 
     def both(torch: Config, jax: Config, *, as_jax: str = "") -> Outcome:
         # What only JAX knows apart must not make another run of PyTorch's: its replicas are ranks.
-        as_ranks = replace(torch, devices=torch.replicas, processes=1, parallel="pmap", batch_norm=torch.statistics)
+        form = "fsdp" if torch.parallel == "fsdp" else "pmap"
+        as_ranks = replace(torch, devices=torch.replicas, processes=1, parallel=form, batch_norm=torch.statistics)
         names = [_name("torch", as_ranks), as_jax or _name("jax", jax)]
         for run, name, config in zip((runs.torch, runs.jax), names, (as_ranks, jax), strict=True):
             if not (runs.folder / name).exists():

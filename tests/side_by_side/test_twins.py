@@ -32,6 +32,9 @@ ONLY_IN_JAX = {
     "processes.py": {
         *("local_devices", "_find_the_others", "_check_free", "_wait_for", "_alone", "_check_as_many"),
     },
+    "sharded_replicas.py": {
+        *("cut", *(f"FullySharded.{name}" for name in ("compile", "one", "local", "mean", "_sharding_of"))),
+    },
     "replicas.py": {
         *("_Mapped", "Pmap", "_OnMesh", "ShardMap", "Sharding"),
         *(f"Replicas.{name}" for name in ("devices", "compile", "one", "_shard", "local", "first", "finish")),
@@ -39,7 +42,10 @@ ONLY_IN_JAX = {
 }
 ONLY_IN_TORCH = {
     "own.py": {"draw_layouts"},
-    "replicas.py": {"_SumOverRanks", "SynchronisedBatchNorm", "Replicas.accumulating"},
+    "checkpoint.py": {"write_file"},
+    "sharded_checkpoint.py": {"_sharded", "_make_room", "_Reader", "_Unpickler"},
+    "sharded_replicas.py": {"units", "FullySharded.shard", "FullySharded.accumulating"},
+    "replicas.py": {"_SumOverRanks", "SynchronisedBatchNorm", "Replicas.shard", "Replicas.accumulating"},
 }
 
 
