@@ -26,7 +26,7 @@ UNPROVABLE = {
 }
 """Optimizers that no trainer takes, and why. `port.to_optax` has them."""
 UNSHARDED = ("adafactor", "rprop")
-"""Optimizers that torch 2.14 has not for DTensors: they change one in place so that it would lie otherwise."""
+"""Optimizers that torch has not for parameters that are cut up among ranks (D28)."""
 OPTIMIZERS = tuple(name for name in NAMES if name not in UNPROVABLE)
 SCHEDULES = (
     "constant",

@@ -21,6 +21,7 @@ READING_ORDER = (
     "optimizer",
     "train",
     "parallel",
+    "fsdp",
     "accumulate",
     "linear_regression",
     "checkpoint",

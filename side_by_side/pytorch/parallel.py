@@ -323,8 +323,9 @@ def lesson(replica: int, replicas: int, rendezvous: str) -> None:
     dist.destroy_process_group()
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def launch(lesson: Callable[[int, int, str], None], about: str | None) -> None:
+    """Start a lesson in as many processes as are asked for; torchrun has started them already."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicas", type=int, default=2, help="processes; under torchrun it says how many")
     replicas = parser.parse_args().replicas
     if dist.is_torchelastic_launched():
@@ -337,3 +338,7 @@ if __name__ == "__main__":
             torch.multiprocessing.start_processes(
                 lesson, (replicas, meeting_place), nprocs=replicas, start_method="forkserver" if forks else "spawn"
             )
+
+
+if __name__ == "__main__":
+    launch(lesson, __doc__)

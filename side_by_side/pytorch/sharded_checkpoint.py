@@ -55,7 +55,7 @@ def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimize
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
     dist.barrier()
-    for buffer in model.buffers():  # of copies, one rank's is written, and not always the first one's (D24)
+    for buffer in model.buffers():  # of copies, one rank's is written, and not always the first one's (D26)
         dist.broadcast(buffer, 0)
     dcp.save(_sharded(model, optimizer), checkpoint_id=beside)  # behind it, every rank's file is on the disk
     if dist.get_rank() == 0:

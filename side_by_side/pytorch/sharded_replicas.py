@@ -29,16 +29,22 @@ from side_by_side.pytorch.replicas import Replicas
 # %% Who holds what
 
 
-def units(model: nn.Module) -> Iterator[nn.Module]:
+def units(model: nn.Module) -> list[nn.Module]:
     """The parts of a model that are gathered one at a time: its children, and those of lists of blocks.
 
-    A parameter that two of them share stays with the model as a whole, which is gathered around them.
+    The last one stays with the model as a whole, as backward() begins with it, and so does what two of them share.
     """
-    owners = Counter(id(parameter) for child in model.children() for parameter in child.parameters())
+    owners = Counter(id(parameter) for child in called(model) for parameter in child.parameters())
+    own = [child for child in called(model) if any(True for _ in child.parameters())][:-1]
+    return [child for child in own if all(owners[id(parameter)] == 1 for parameter in child.parameters())]
+
+
+def called(model: nn.Module) -> Iterator[nn.Module]:
+    """A model's children; in place of a list, which nobody calls, those of the list."""
     for child in model.children():
-        if type(child).forward is nn.Module.forward:  # a list: nobody calls it
-            yield from units(child)
-        elif any(True for _ in child.parameters()) and all(owners[id(each)] == 1 for each in child.parameters()):
+        if type(child).forward is nn.Module.forward:
+            yield from called(child)
+        else:
             yield child
 
 
@@ -63,13 +69,13 @@ class FullySharded(Replicas):
         return sharded_checkpoint
 
     def shard(self, model: nn.Module) -> None:
-        """Leave each rank its rows of every parameter, in place, before the optimizer is made of them (D23)."""
+        """Leave each rank its rows of every parameter, in place, before the optimizer is made of them (D24)."""
         mesh = init_device_mesh(next(model.parameters()).device.type, (self.config.replicas,))
         for unit in (*units(model), model):
             fully_shard(unit, mesh=mesh)
 
     def replicate(self, model: nn.Module) -> nn.Module:
-        """The model as it is: its own hooks gather and reduce. Buffers are each rank's own, as nobody sends them."""
+        """The model as it is: its own hooks gather and reduce. Buffers are each rank's own: nobody sends them (D26)."""
         return model
 
     def whole(self, tensor: Tensor) -> Tensor:
@@ -77,7 +83,7 @@ class FullySharded(Replicas):
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
     def accumulating(self, model: nn.Module, *, last: bool) -> AbstractContextManager[Any]:
-        """Gradients are scattered with every microbatch: kept till the last one, each rank would hold all (D25)."""
+        """Gradients are scattered with every microbatch: kept till the last one, each rank would hold all (D27)."""
         return nullcontext()
 
 

@@ -66,12 +66,13 @@ class Blocks(nn.Module):
         self.head.weight = self.embed.weight
         self.blocks = nn.ModuleList([nn.Linear(6, 6), nn.ModuleList([nn.LayerNorm(6)])])
         self.table = nn.ParameterList([torch.zeros(3)])
-        self.scale, self.drop = nn.Parameter(torch.ones(6)), nn.Dropout(0.1)
+        self.scale, self.norm, self.drop = nn.Parameter(torch.ones(6)), nn.LayerNorm(6), nn.Dropout(0.1)
 
 
-def test_what_is_gathered_at_a_time_is_a_block_and_what_is_shared_stays_with_the_whole() -> None:
+def test_what_is_gathered_at_a_time_is_a_block_and_the_last_and_what_is_shared_stays_with_the_whole() -> None:
     model = Blocks()
-    assert list(torch_side.units(model)) == [model.blocks[0], model.blocks[1][0]]  # type: ignore[index]
+    assert torch_side.units(model) == [model.blocks[0], model.blocks[1][0]]  # type: ignore[index]
+    assert torch_side.units(nn.Sequential(nn.Linear(2, 2))) == []
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
@@ -124,7 +125,7 @@ def jax_run(config: Config) -> tuple[Any, Any, Any]:
         assert isinstance(replicas, FullySharded)
         model = jax_train.build(config, jnp.dtype("float32"))
         model.train()
-        graphdef, params, stats = nnx.split(model, nnx.Param, ...)
+        graphdef, params, stats = nnx.split(model, nnx.Param, ...)  # type: ignore[misc]  # as nnx documents it
         schedule = jax_train.make_schedule(config, 5)
         optimizer = jax_train.make_optimizer(config, schedule, model)
         state = jax_train.TrainState(params, stats, optimizer.init(params), jnp.zeros((), jnp.int32))
@@ -306,7 +307,7 @@ runpy.run_module("side_by_side.pytorch.train", run_name="__main__", alter_sys=Tr
 def test_a_fault_in_jax_is_found(fault: str, both: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     assert_the_same(both(CLIPPED, CLIPPED))
     IN_JAX[fault](monkeypatch)
-    verdict = both(CLIPPED, CLIPPED, as_jax=f"fault {fault}").verdict
+    verdict = both(CLIPPED, CLIPPED, as_jax=f"fault in jax {fault}").verdict
     assert verdict.status is Status.DIFFER
     print(f"\n{fault}: {verdict.sentence}")
 
@@ -315,7 +316,7 @@ def test_a_fault_in_jax_is_found(fault: str, both: Callable[..., Any], monkeypat
 @pytest.mark.parametrize("fault", IN_TORCH)
 def test_a_fault_in_torch_is_found(fault: str, both: Callable[..., Any], runs: Runs) -> None:
     assert_the_same(both(CLIPPED, CLIPPED))
-    name = f"fault {fault}"
+    name = f"fault in torch {fault}"
     config = runs._begun(name, CLIPPED)
     script = runs.folder / name / "faulty.py"
     script.write_text(SCRIPT.format(fault=IN_TORCH[fault]))

@@ -44,7 +44,7 @@ ONLY_IN_TORCH = {
     "own.py": {"draw_layouts"},
     "checkpoint.py": {"write_file"},
     "sharded_checkpoint.py": {"_sharded", "_make_room", "_Reader", "_Unpickler"},
-    "sharded_replicas.py": {"units", "FullySharded.shard", "FullySharded.accumulating"},
+    "sharded_replicas.py": {"units", "called", "FullySharded.shard", "FullySharded.accumulating"},
     "replicas.py": {"_SumOverRanks", "SynchronisedBatchNorm", "Replicas.shard", "Replicas.accumulating"},
 }
 
