@@ -12,8 +12,8 @@ Under pmap every replica holds all parameters, gradients and moments. Here it ho
 | behind its backward pass | all-reduce of its gradients | reduce-scatter; on a CPU, an all-reduce that is cut |
 | the update | of everything, the same on every replica | of its part alone |
 | the norm to clip by | of what the replica has | of all parts: under jit an array is whole |
-| sent, for P parameters | about 2 P | about 3 P: an all-reduce is a reduce-scatter and an all-gather |
-| held between two updates, under Adam | 4 P | 4 P / N |
+| sent, for P parameters | about 2 P: an all-reduce scatters and gathers | as much, gathered once for both passes |
+| held between two updates, under Adam | 4 P, by each of N | 4 P / N |
 """
 
 from __future__ import annotations

@@ -109,6 +109,10 @@ class Replicas(Rank):
         """Parameters and statistics as a replica's own part of the step uses them."""
         return tree
 
+    def part(self, gradients: Any) -> Any:
+        """What of a microbatch's gradients a device keeps, to add the next ones to."""
+        return gradients
+
     def mean(self, tree: Any) -> Any:
         """Losses and gradients of the replicas, averaged."""
         return tree

@@ -81,9 +81,9 @@ class FullySharded(Sharding):
         """Parameters whole, as the batch is what the devices share out in the forward and the backward pass."""
         return jax.lax.with_sharding_constraint(tree, NamedSharding(self.mesh, P()))
 
-    def mean(self, tree: Any) -> Any:
-        """The gradients of the whole batch's mean loss, of which each device keeps its part."""
-        return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, self._sharding_of(x)), tree)
+    def part(self, gradients: Any) -> Any:
+        """Scattered with every microbatch: kept till the last one, each device would hold all (D27)."""
+        return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, self._sharding_of(x)), gradients)
 
     def _sharding_of(self, x: Any) -> NamedSharding:
         return NamedSharding(self.mesh, cut(x.shape, self.config.replicas))

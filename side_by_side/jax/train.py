@@ -71,7 +71,8 @@ def accumulate(
 
     def one(stats: nnx.State, microbatch: Batch) -> tuple[tuple[jax.Array, nnx.State], nnx.State]:
         masks = DropoutMasks(key, microbatch.rows, None if microbatch.rows is None else sizes.masks)
-        return value_and_grad(params, stats, graphdef, microbatch, masks, sizes.batch / replicas.averaged)
+        value, gradients = value_and_grad(params, stats, graphdef, microbatch, masks, sizes.batch / replicas.averaged)
+        return value, replicas.part(gradients)
 
     def add(total: Any, microbatch: Batch) -> tuple[Any, None]:
         (loss, stats), gradients = total

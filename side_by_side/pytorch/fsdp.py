@@ -13,8 +13,8 @@ Under DDP every replica holds all parameters, gradients and moments. Here it hol
 | behind its backward pass | all-reduce of its gradients | reduce-scatter: each replica has the mean of its part |
 | the update | of everything, the same on every replica | of its part alone |
 | the norm to clip by | of what the replica has | of all parts: their squares are summed up |
-| sent, for P parameters | about 2 P | about 3 P: an all-reduce is a reduce-scatter and an all-gather |
-| held between two updates, under Adam | 4 P | 4 P / N |
+| sent, for P parameters | about 2 P: an all-reduce scatters and gathers | about 3 P: scattered once, gathered twice |
+| held between two updates, under Adam | 4 P, by each of N | 4 P / N |
 """
 
 from __future__ import annotations

@@ -148,8 +148,10 @@ def test_a_device_holds_its_part_of_the_state_before_and_behind_an_update() -> N
     assert undivided < whole / 1000
     assert bytes_held(leaves) == (whole - undivided) / 4 + undivided
     shardings = [leaf.sharding for leaf in leaves]
-    text = update.lower(state, *told).compile().as_text()
-    assert "all-gather" in text, "parameters are gathered where they are used"
+    compiled = update.lower(state, *told).compile()
+    assert "all-gather" in compiled.as_text(), "parameters are gathered where they are used"
+    memory = compiled.memory_analysis()
+    assert memory.alias_size_in_bytes == bytes_held(leaves), "by the compiler's count: what it is given and gives back"
     after, _ = update(state, *told)
     assert [leaf.sharding for leaf in jax.tree.leaves(after)] == shardings
     assert all(leaf.is_deleted() for leaf in leaves if leaf.ndim), "the state is donated"

@@ -33,11 +33,11 @@ ONLY_IN_JAX = {
         *("local_devices", "_find_the_others", "_check_free", "_wait_for", "_alone", "_check_as_many"),
     },
     "sharded_replicas.py": {
-        *("cut", *(f"FullySharded.{name}" for name in ("compile", "one", "local", "mean", "_sharding_of"))),
+        *("cut", *(f"FullySharded.{name}" for name in ("compile", "one", "local", "part", "_sharding_of"))),
     },
     "replicas.py": {
         *("_Mapped", "Pmap", "_OnMesh", "ShardMap", "Sharding"),
-        *(f"Replicas.{name}" for name in ("devices", "compile", "one", "_shard", "local", "first", "finish")),
+        *(f"Replicas.{name}" for name in ("devices", "compile", "one", "_shard", "local", "part", "first", "finish")),
     },
 }
 ONLY_IN_TORCH = {

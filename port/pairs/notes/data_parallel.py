@@ -274,7 +274,7 @@ NOTES = (
     Note(
         "D27",
         "microbatches where gradients are scattered",
-        torch="With `set_requires_gradient_sync(False)`, DDP's no_sync, each rank holds all of them until the last one.",
+        torch="With `set_requires_gradient_sync(False)`, DDP's no_sync, each rank holds all of them until the last.",
         jax="What a scan carries is cut up where it is constrained to be; else that is the compiler's to say.",
         remedy="Scatter with every microbatch: more is sent, less is held.",
         outside=_RUN,
