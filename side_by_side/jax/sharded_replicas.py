@@ -17,6 +17,7 @@ from flax import nnx
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from port.errors import UsageError
 from side_by_side.config import Config
 from side_by_side.jax import sharded_checkpoint
 from side_by_side.jax.model import build
@@ -66,7 +67,20 @@ class FullySharded(Sharding):
         )
 
     def replicate(self, state: Any) -> Any:
-        """Leave each device its part of every array: of the optimizer's too, which have the parameters' shapes."""
+        """Leave each device its part of every array: of the optimizer's too, which have the parameters' shapes.
+
+        Raises:
+            UsageError: the devices divide no axis of any array, so that each would hold all of them.
+        """
+        largest = max(jax.tree.leaves(state), key=np.size)
+        devices = self.config.replicas
+        if all(cut(x.shape, devices) == P() for x in jax.tree.leaves(state)):
+            fewer = max(n for n in range(1, devices) if max(largest.shape) % n == 0)
+            raise UsageError(
+                f"{devices} devices divide no axis of the model's parameters, the largest of which has the shape "
+                f"{tuple(largest.shape)}: with --parallel fsdp take as many devices as divide one of its axes, "
+                f"{fewer} for example"
+            )
         return jax.tree.map(lambda x: jax.device_put(np.asarray(x), self._sharding_of(x)), state)
 
     def one(self, state: Any) -> Any:

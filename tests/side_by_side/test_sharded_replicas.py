@@ -174,6 +174,14 @@ def test_a_config_that_cannot_be(options: dict[str, str], says: str) -> None:
     replace(TWO, **options, devices=1)  # type: ignore[arg-type]
 
 
+def test_devices_that_divide_nothing_are_named() -> None:
+    with joined(Config(devices=3, batch_size=48, parallel="fsdp")) as replicas:
+        state = {"kernel": np.zeros((64, 512)), "bias": np.zeros(10)}
+        with pytest.raises(UsageError, match=r"3 devices divide no axis of .* \(64, 512\): .*, 2 for example"):
+            replicas.replicate(state)
+        replicas.replicate({**state, "scale": np.zeros(6)})
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_which_of_torchs_optimizers_take_parameters_that_are_cut_up(name: str) -> None:
     from side_by_side.pytorch.optimizer import make_optimizer
@@ -213,7 +221,8 @@ RUNS = {
     "4, all at once": replace(ALL, devices=4, optimizer="sgd", uneven="weight", split="contiguous"),
     "2 processes of 2": replace(ALL, processes=2),
     "by hand": replace(TWO, model="mlp-by-hand", clip_norm=0.1),
-    "3": replace(TWO, model="mlp", devices=3, batch_size=48, dropout=0.3, optimizer="adamw"),  # no axis divides
+    "3": replace(TWO, devices=3, batch_size=48, optimizer="adamw"),  # some arrays stay whole in JAX
+    "mlp": replace(FOUR, model="mlp", dropout=0.3),
 }
 
 
