@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -100,6 +104,40 @@ def test_gradients_and_moments_are_cut_up_as_their_parameters_are() -> None:
         moments = [state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
         assert gradients == parameters
         assert torch_side.bytes_held(moments) == 2 * parameters
+
+
+def counted(printed: str) -> dict[int, dict[str, int]]:
+    """devices → what → bytes on the first of them."""
+    counts = {}
+    for line in printed.splitlines():
+        devices, _, held = line.partition(" devices: ")
+        pairs = re.findall(r"(\w+) ([\d,]+)(?:, |$)", held)
+        counts[int(devices)] = {what: int(count.replace(",", "")) for what, count in pairs}
+    return counts
+
+
+def test_torch_counts_a_share_of_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    torch_side.main()
+    counts = counted(capsys.readouterr().out)
+    assert list(counts) == [1, 2, 4, 8]
+    assert counts[1]["parameters"] == counts[1]["gradients"] == 4 * (64 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10)
+    for devices, held in counts.items():
+        for what, count in held.items():
+            assert 1 <= count * devices / counts[1][what] < 1.02, (devices, what)
+
+
+@pytest.mark.sweep
+def test_jax_counts_as_much(capsys: pytest.CaptureFixture[str]) -> None:
+    torch_side.main()
+    expected = counted(capsys.readouterr().out)
+    command = (sys.executable, "-P", "-m", "side_by_side.jax.sharded_replicas")
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=True)
+    found = counted(done.stdout)
+    assert list(found) == list(expected)
+    for devices, held in found.items():
+        for what, count in held.items():  # torch's first rank has a row more of ten; each moment its count of updates
+            assert 0.985 < count / expected[devices][what] <= 1
 
 
 @pytest.mark.parametrize(

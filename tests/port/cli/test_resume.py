@@ -109,16 +109,20 @@ def test_a_fault_in_resuming_is_seen(side, fault, tmp_path, monkeypatch):
             module, "train_batches", lambda config, examples, plan, first_step: right(config, examples, plan)
         )
     elif side == "torch":
-        right = module.restore_checkpoint
+        from side_by_side.pytorch import checkpoint
+
+        right = checkpoint.restore_checkpoint
         monkeypatch.setattr(
-            module,
+            checkpoint,
             "restore_checkpoint",
             lambda path, model, optimizer, schedule: right(path, model, copy.deepcopy(optimizer), schedule),
         )
     else:
-        right = module.restore_checkpoint
+        from side_by_side.jax import checkpoint
+
+        right = checkpoint.restore_checkpoint
         monkeypatch.setattr(
-            module,
+            checkpoint,
             "restore_checkpoint",
             lambda path, state: (right(path, state)[0], right(path, state)[1]._replace(opt_state=state.opt_state)),
         )
