@@ -115,8 +115,7 @@ def train(config: Config, precision: str) -> None:
     total_steps = config.total_steps(plan.batches_per_epoch)
 
     with joined(config, config.platform_for(precision)) as replicas, computing(config, precision) as device:
-        maker = build if config.torch_model is None else build_own
-        model = maker(config)
+        model = build(config) if config.torch_model is None else build_own(config)
         share_initial_weights(model, config.file("initial.safetensors"))
         model.to(device, getattr(torch, precision)).train()
         layers = layer_names(model)
@@ -159,9 +158,7 @@ def train(config: Config, precision: str) -> None:
                     checkpoints.save_checkpoint(checkpoint, step + 1, model, optimizer, schedule)
         weights = {name: replicas.whole(tensor) for name, tensor in model.state_dict().items()}
         if replicas.leads:
-            model = maker(config).to(device, getattr(torch, precision))
-            model.load_state_dict(weights)
-            save_final_weights(model, config.file(precision, "torch.safetensors"))
+            save_final_weights(weights, config.file(precision, "torch.safetensors"))
 
 
 # %% Where and how it is computed
