@@ -18,6 +18,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from port.errors import UsageError
+from port.weights.mesh_cut import MeshCut
 from side_by_side.config import Config
 from side_by_side.jax import sharded_checkpoint
 from side_by_side.jax.model import build
@@ -28,12 +29,12 @@ from side_by_side.jax.replicas import REPLICA, Sharding
 
 
 def cut(shape: tuple[int, ...], devices: int) -> P:
-    """The longest axis that the devices divide is shared out among them; without one, each has all of it (D23)."""
-    axes = [axis for axis, size in enumerate(shape) if size and size % devices == 0]
-    if not axes:
-        return P()
-    longest = max(axes, key=lambda axis: shape[axis])
-    return P(*(REPLICA if axis == longest else None for axis in range(longest + 1)))
+    """The longest axis that the devices divide is shared out among them; without one, each has all of it (D23).
+
+    `port convert --format orbax --mesh` cuts a checkpoint in the same places.
+    """
+    axis = MeshCut(REPLICA, devices).cut_axis(shape)
+    return P() if axis is None else P(*[None] * axis, REPLICA)
 
 
 def bytes_held(arrays: Iterable[jax.Array]) -> int:

@@ -53,8 +53,9 @@ class Replicas(Rank):
         """The module that saves and restores: the whole state in one file."""
         return checkpoint
 
-    def shard(self, model: nn.Module) -> None:
-        """Before the optimizer is made: leave each rank its part of the parameters. DDP's ranks have all of them."""
+    def to_device(self, model: nn.Module, device: torch.device) -> None:
+        """Bring the model to its device, in place, before the optimizer is made: DDP's ranks have all of it."""
+        model.to(device)
 
     def replicate(self, model: nn.Module) -> nn.Module:
         """The model whose backward() averages the gradients of all ranks; rank 0's buffers go to all (D5)."""

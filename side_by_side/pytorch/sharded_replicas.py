@@ -68,9 +68,12 @@ class FullySharded(Replicas):
     def checkpoints(self) -> Any:
         return sharded_checkpoint
 
-    def shard(self, model: nn.Module) -> None:
-        """Leave each rank its rows of every parameter, in place, before the optimizer is made of them (D24)."""
-        mesh = init_device_mesh(next(model.parameters()).device.type, (self.config.replicas,))
+    def to_device(self, model: nn.Module, device: torch.device) -> None:
+        """Leave each rank its rows of every parameter, before the optimizer is made of them (D24).
+
+        One unit after the other goes to the device: it never holds the whole model.
+        """
+        mesh = init_device_mesh(device.type, (self.config.replicas,))
         for unit in (*units(model), model):
             fully_shard(unit, mesh=mesh)
 
@@ -102,7 +105,7 @@ def main() -> None:
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=devices)
         model = build(config)
         if devices > 1:
-            FullySharded(config, 0, devices).shard(model)
+            FullySharded(config, 0, devices).to_device(model, torch.device("cpu"))
         optimizer = make_optimizer(config, model.parameters())
         model(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)).sum().backward()
         optimizer.step()

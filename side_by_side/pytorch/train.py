@@ -117,14 +117,14 @@ def train(config: Config, precision: str) -> None:
     with joined(config, config.platform_for(precision)) as replicas, computing(config, precision) as device:
         model = build(config) if config.torch_model is None else build_own(config)
         share_initial_weights(model, config.file("initial.safetensors"))
-        model.to(device, getattr(torch, precision)).train()
+        model.to(getattr(torch, precision)).train()
         layers = layer_names(model)
 
         path = record_path(config.file(precision, "torch.jsonl"))
         checkpoints, checkpoint = replicas.checkpoints, path.with_suffix(replicas.checkpoints.SUFFIX)
         first_step = (checkpoints.latest_step(checkpoint) if config.resume else None) or 0
         check_the_others(replicas, model, first_step)
-        replicas.shard(model)
+        replicas.to_device(model, device)
         optimizer = make_optimizer(config, model.parameters())
         schedule = make_schedule(config, optimizer, total_steps)
         if first_step:

@@ -115,7 +115,7 @@ def torch_step(replicas: Any, *, bare: bool, in_ddp: bool = False) -> Callable[[
 
     config: Config = replicas.config
     model = trainer.build(config).train()
-    replicas.shard(model)
+    replicas.to_device(model, torch.device("cpu"))
     optimizer = trainer.make_optimizer(config, model.parameters())
     schedule = trainer.make_schedule(config, optimizer, 1000)
     replicated = DistributedDataParallel(model) if in_ddp else replicas.replicate(model)

@@ -54,7 +54,7 @@ def sharded(config: Config, rank: int = 0) -> nn.Module:
     import side_by_side.pytorch.train
 
     model = side_by_side.pytorch.train.build(config)
-    torch_side.FullySharded(config, rank, config.replicas).shard(model)
+    torch_side.FullySharded(config, rank, config.replicas).to_device(model, torch.device("cpu"))
     return model
 
 
@@ -327,19 +327,19 @@ optimizer.clip_grad_norm = wrong
     "own losses": "FullySharded.mean = lambda self, loss: loss",
     "losses over the batch, and then over the ranks": "FullySharded.averaged = 1",
     "gradients summed": """
-right = FullySharded.shard
+right = FullySharded.to_device
 
-def wrong(self, model):
-    right(self, model)
+def wrong(self, model, device):
+    right(self, model, device)
     for unit in (*units(model), model):
         unit.set_gradient_divide_factor(1.0)
 
-FullySharded.shard = wrong
+FullySharded.to_device = wrong
 """,
     "optimizer made of whole parameters": """
-right = FullySharded.shard
-FullySharded.shard = lambda self, model: None
-FullySharded.replicate = lambda self, model: (right(self, model), model)[1]
+right = FullySharded.to_device
+FullySharded.to_device = lambda self, model, device: None
+FullySharded.replicate = lambda self, model: (right(self, model, torch.device("cpu")), model)[1]
 """,
 }
 SCRIPT = """

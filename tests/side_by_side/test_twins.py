@@ -44,8 +44,8 @@ ONLY_IN_TORCH = {
     "own.py": {"draw_layouts"},
     "checkpoint.py": {"write_file"},
     "sharded_checkpoint.py": {"_sharded", "_make_room", "_Reader", "_Unpickler"},
-    "sharded_replicas.py": {"units", "called", "FullySharded.shard", "FullySharded.accumulating"},
-    "replicas.py": {"_SumOverRanks", "SynchronisedBatchNorm", "Replicas.shard", "Replicas.accumulating"},
+    "sharded_replicas.py": {"units", "called", "FullySharded.to_device", "FullySharded.accumulating"},
+    "replicas.py": {"_SumOverRanks", "SynchronisedBatchNorm", "Replicas.to_device", "Replicas.accumulating"},
 }
 
 
