@@ -19,8 +19,6 @@ Under DDP every replica holds all parameters, gradients and moments. Here it hol
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,7 +28,17 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from side_by_side.pytorch.parallel import by_replica, draw, launch, loss_fn, make_mesh, show, show_by_replica, start
+from side_by_side.pytorch.parallel import (
+    by_replica,
+    draw,
+    launch,
+    leave,
+    loss_fn,
+    make_mesh,
+    show,
+    show_by_replica,
+    start,
+)
 
 FEATURES, HIDDEN, SAMPLES = 12, 24, 4  # SAMPLES on each replica
 LR, UPDATES, CLIP = 0.1, 3, 0.5
@@ -180,9 +188,7 @@ def lesson(replica: int, replicas: int, rendezvous: str) -> None:
         show(f"Bytes on a device, {how}", **bytes_on_a_device(model, x, y))
     for how, found in clipped(Net(), x, y, replicas).items():
         show_by_replica(f"What goes wrong: {how}", **found)
-    dist.destroy_process_group()
-    sys.stdout.flush()
-    os._exit(0)  # a thread of gloo's that lets go of a tensor while the interpreter ends aborts it: see alone.py
+    leave()
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ ONLY_IN_JAX = {
 }
 ONLY_IN_TORCH = {
     "own.py": {"draw_layouts"},
+    "parallel.py": {"leave"},
     "checkpoint.py": {"write_file"},
     "sharded_checkpoint.py": {"_sharded", "_make_room", "_Reader", "_Unpickler"},
     "sharded_replicas.py": {"units", "called", "FullySharded.to_device", "FullySharded.accumulating"},
