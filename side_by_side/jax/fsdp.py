@@ -14,6 +14,10 @@ Under pmap every replica holds all parameters, gradients and moments. Here it ho
 | the norm to clip by | of what the replica has | of all parts: under jit an array is whole |
 | sent, for P parameters | about 2 P: an all-reduce scatters and gathers | as much, gathered once for both passes |
 | held between two updates, under Adam | 4 P, by each of N | 4 P / N |
+| held besides, within one | activations, gradients | and what is gathered, until the compiler lets go of it |
+
+How much that is, `step.lower(…).compile().memory_analysis()` tells: of our MLP on four devices of a CPU, which gathers
+all of it, 2.3 MB of temporaries against 2.4, and 0.9 MB of state against 3.6.
 """
 
 from __future__ import annotations

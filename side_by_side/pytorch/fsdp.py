@@ -15,6 +15,7 @@ Under DDP every replica holds all parameters, gradients and moments. Here it hol
 | the norm to clip by | of what the replica has | of all parts: their squares are summed up |
 | sent, for P parameters | about 2 P: an all-reduce scatters and gathers | about 3 P: scattered once, gathered twice |
 | held between two updates, under Adam | 4 P, by each of N | 4 P / N |
+| held besides, within one | activations | and one layer's parameters whole, or its gradients |
 """
 
 from __future__ import annotations

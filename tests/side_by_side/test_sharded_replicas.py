@@ -160,7 +160,6 @@ def test_the_longest_axis_that_four_devices_divide_is_cut(shape: tuple[int, ...]
 def jax_run(config: Config) -> tuple[Any, Any, Any]:
     """The state, the compiled update, and what it takes besides the state."""
     with joined(config) as replicas:
-        assert isinstance(replicas, FullySharded)
         model = jax_train.build(config, jnp.dtype("float32"))
         model.train()
         graphdef, params, stats = nnx.split(model, nnx.Param, ...)  # type: ignore[misc]  # as nnx documents it
@@ -193,6 +192,16 @@ def test_a_device_holds_its_part_of_the_state_before_and_behind_an_update() -> N
     after, _ = update(state, *told)
     assert [leaf.sharding for leaf in jax.tree.leaves(after)] == shardings
     assert all(leaf.is_deleted() for leaf in leaves if leaf.ndim), "the state is donated"
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("parallel", "held", "temporary"), [("fsdp", 0.9, 2.3), ("sharding", 3.6, 2.4)])
+def test_megabytes_of_a_device_by_the_compilers_count(parallel: str, held: float, temporary: float) -> None:
+    """As the lesson tells them."""
+    state, update, told = jax_run(Config(devices=4, parallel=parallel, optimizer="adam", clip_norm=0.5))
+    memory = update.lower(state, *told).compile().memory_analysis()
+    assert memory.alias_size_in_bytes == pytest.approx(held * 1e6, abs=5e4)
+    assert memory.temp_size_in_bytes == pytest.approx(temporary * 1e6, abs=5e4)
 
 
 # %% What cannot be
