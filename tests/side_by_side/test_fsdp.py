@@ -275,3 +275,36 @@ def test_D27_gradients_that_are_not_scattered_are_held_whole() -> None:
         loss_fn(model, x, y).backward()
         local = [part.shape for part in lesson.parts({n: p.grad for n, p in model.named_parameters()}).values()]
         assert local == [(lesson.FEATURES // 2, lesson.HIDDEN), (lesson.HIDDEN // 2, 1)]
+
+
+DIVIDED = """
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from side_by_side.pytorch.parallel import leave, make_mesh
+
+dist.init_process_group("gloo")
+for sums in (False, True):
+    layer = nn.Linear(3, 2)
+    fully_shard(layer, mesh=make_mesh(2))
+    layer.set_gradient_divide_factor(4.0)
+    layer.set_force_sum_reduction_for_comms(sums)
+    try:
+        layer(torch.ones(1, 3)).sum().backward()
+        said = layer.bias.grad.full_tensor().tolist()
+    except RuntimeError as error:
+        said = str(error)
+    if dist.get_rank() == 0:
+        print(said)
+leave()
+"""
+
+
+@pytest.mark.sweep
+def test_D29_what_gloo_lacks_is_asked_for_by_a_divisor_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "divided.py").write_text(DIVIDED)
+    process = start("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", tmp_path / "divided.py")
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert out.splitlines() == ["Cannot use ReduceOp.PREMUL_SUM with Gloo", "[0.5, 0.5]"]
