@@ -121,10 +121,12 @@ def _make_room(optimizer: Optimizer, model: nn.Module, saved: dict[str, Any]) ->
     for name, parameter in model.named_parameters():
         prefix = f"optimizer.{name}."
         for key in [key for key in saved if key.startswith(prefix)]:
-            size, dtype = saved[key].size, saved[key].properties.dtype
-            like_it = isinstance(parameter, DTensor) and size == parameter.shape
-            made: Tensor = torch.zeros_like(parameter, dtype=dtype) if like_it else torch.zeros(size, dtype=dtype)
-            optimizer.state[parameter][key.removeprefix(prefix)] = made.detach()
+            size, dtype, what = saved[key].size, saved[key].properties.dtype, key.removeprefix(prefix)
+            if isinstance(parameter, DTensor) and size == parameter.shape:
+                made: Tensor = torch.zeros_like(parameter, dtype=dtype).detach()
+            else:  # torch's optimizers count their steps on the CPU
+                made = torch.zeros(size, dtype=dtype, device="cpu" if what == "step" else parameter.device)
+            optimizer.state[parameter][what] = made
 
 
 class _Reader(dcp.FileSystemReader):
