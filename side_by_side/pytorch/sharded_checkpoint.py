@@ -22,7 +22,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -50,6 +50,9 @@ def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimize
         optimizer: its state and, in its groups, the present learning rates.
         schedule: where it stands.
     """
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()  # an evaluation, behind which no backward pass comes, leaves it gathered (D30)
     beside = path / ".saving"  # one name: what a kill leaves here, the next save takes away
     if dist.get_rank() == 0:
         shutil.rmtree(beside, ignore_errors=True)

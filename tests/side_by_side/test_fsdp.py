@@ -19,6 +19,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -275,6 +276,18 @@ def test_D27_gradients_that_are_not_scattered_are_held_whole() -> None:
         loss_fn(model, x, y).backward()
         local = [part.shape for part in lesson.parts({n: p.grad for n, p in model.named_parameters()}).values()]
         assert local == [(lesson.FEATURES // 2, lesson.HIDDEN), (lesson.HIDDEN // 2, 1)]
+
+
+def test_D30_behind_an_evaluation_the_models_own_parameters_are_gathered_still() -> None:
+    with rank_of(2):
+        model = lesson.shard(lesson.Net(), 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with torch.no_grad():
+            model(draw(4, lesson.FEATURES, seed=0))
+        assert [isinstance(parameter, DTensor) for parameter in model.parameters()] == [True, False]
+        assert model.last.w is not optimizer.param_groups[0]["params"][1]
+        model.reshard()  # type: ignore[operator]
+        assert model.last.w is optimizer.param_groups[0]["params"][1]
 
 
 DIVIDED = """

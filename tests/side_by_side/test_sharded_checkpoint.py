@@ -107,6 +107,20 @@ def test_torch_goes_on_bit_for_bit(optimizer: str, path: Path) -> None:
     assert resumed.state() == run.state()
 
 
+def test_right_behind_an_evaluation_it_is_as_whole(path: Path) -> None:
+    run, resumed = TorchRun(), TorchRun(seed=1)
+    for step in range(SAVED_AT):
+        run.step(step)
+    run.model.eval()
+    with torch.no_grad():
+        run.model(torch.zeros(6, 5, dtype=torch.float64))
+    run.model.train()
+    torch_side.save_checkpoint(path, SAVED_AT, *run.parts)
+    torch_side.restore_checkpoint(path, *resumed.parts)
+    assert resumed.state() == run.state()
+    assert [resumed.step(step) for step in range(SAVED_AT, STEPS)] == [run.step(s) for s in range(SAVED_AT, STEPS)]
+
+
 @pytest.mark.parametrize("part", ["model", "optimizer", "schedule"])
 def test_what_is_not_restored_is_seen(part: str, path: Path) -> None:
     """The planted fault: this part of it is as a new run has it."""

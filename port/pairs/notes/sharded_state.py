@@ -79,4 +79,17 @@ NOTES = (
         outside=_RUN,
         tests=(f"{_FSDP}::test_D29_what_gloo_lacks_is_asked_for_by_a_divisor_of_ones_own",),
     ),
+    Note(
+        "D30",
+        "a forward pass without a backward pass",
+        torch="The outermost module of fully_shard stays gathered: its `parameters()` are then whole tensors, which "
+        "the optimizer does not know.",
+        jax="What was gathered is gone with the compiled program.",
+        remedy="`model.reshard()` behind an evaluation, before the optimizer's state is looked up by parameter.",
+        outside=_RUN,
+        tests=(
+            f"{_FSDP}::test_D30_behind_an_evaluation_the_models_own_parameters_are_gathered_still",
+            f"{_CHECKPOINT}::test_right_behind_an_evaluation_it_is_as_whole",
+        ),
+    ),
 )
