@@ -25,6 +25,8 @@ UNPROVABLE = {
     "muon": "torch's rounds to bfloat16 inside, so that no two implementations agree over a run, in float64 either",
 }
 """Optimizers that no trainer takes, and why. `port.to_optax` has them."""
+UNSHARDED = ("adafactor", "rprop")
+"""Optimizers that torch has not for parameters that are cut up among ranks (D28)."""
 OPTIMIZERS = tuple(name for name in NAMES if name not in UNPROVABLE)
 SCHEDULES = (
     "constant",
@@ -40,7 +42,8 @@ SCHEDULES = (
 )
 PRECISIONS = ("float64", "float32")
 DEVICES = ("auto", "cpu", "gpu")
-PARALLEL = ("pmap", "shard-map", "sharding")
+PARALLEL = ("pmap", "shard-map", "sharding", "fsdp")
+WHOLE_BATCH = ("sharding", "fsdp")  # jit over a sharded batch: the step of one device
 STATISTICS = ("replica", "synchronised")
 MASKS = ("global", "replica")
 
@@ -120,7 +123,8 @@ class Config:
     processes: int = 1
     """JAX processes, of so many devices each; there are devices x processes replicas, on either side"""
     parallel: Annotated[str, _one_of(*PARALLEL)] = "pmap"
-    """JAX's form of data parallelism: pmap, shard_map, or jit over a sharded batch"""
+    """JAX's form of data parallelism: pmap, shard_map, or jit over a sharded batch; fsdp shards parameters and
+    optimizer state too, on both sides"""
     split: Annotated[str, _one_of(*SPLITS)] = "interleaved"
     """which samples of a batch a replica sees: every n-th, as with DistributedSampler, or a block"""
     uneven: Annotated[str, _one_of(*UNEVEN)] = "pad"
@@ -128,7 +132,7 @@ class Config:
     shared unequally, each loss weighted"""
     batch_norm: Annotated[str | None, _one_of(*STATISTICS)] = None
     """whose statistics a replica normalises with: its own, or the whole batch's; if not given, its own, but with
-    --parallel sharding the batch's. The running statistics that are kept are replica 0's"""
+    --parallel sharding or fsdp the batch's. The running statistics that are kept are replica 0's"""
     dropout_masks: Annotated[str, _one_of(*MASKS)] = "global"
     """drawn for the whole batch, whatever the replicas, or for each replica from its own key"""
     checkpoint_every: Annotated[int | None, arg(metavar="INT")] = None
@@ -191,13 +195,19 @@ class Config:
                 f"a batch of {self.batch_size} is not divisible by {self.replicas} replicas x {self.accumulate} "
                 f"microbatches; the next that is: --batch-size {self._next_batch_size}"
             )
-        if self.parallel == "sharding" and self.replicas > 1:
-            for option, given in (("batch-norm", self.statistics), ("dropout-masks", self.dropout_masks)):
-                if given == "replica":
-                    raise UsageError(
-                        f"--{option} replica: jit over a sharded batch computes as one device does, and knows no "
-                        "replicas; take --parallel pmap or shard-map"
-                    )
+        if self.replicas == 1 or self.parallel not in WHOLE_BATCH:
+            return
+        for option, given in (("batch-norm", self.statistics), ("dropout-masks", self.dropout_masks)):
+            if given == "replica":
+                raise UsageError(
+                    f"--{option} replica: jit over a sharded batch computes as one device does, and knows no "
+                    "replicas; take --parallel pmap or shard-map"
+                )
+        if self.parallel == "fsdp" and self.optimizer in UNSHARDED:
+            raise UsageError(
+                f"--parallel fsdp: torch's {self.optimizer} does not take parameters that are cut up among ranks; "
+                "take adamw, say, or --parallel sharding"
+            )
 
     @property
     def learning_rate(self) -> float:
@@ -232,7 +242,7 @@ class Config:
     @property
     def statistics(self) -> str:
         """Whose batch statistics a replica normalises with."""
-        return self.batch_norm or ("synchronised" if self.parallel == "sharding" else "replica")
+        return self.batch_norm or ("synchronised" if self.parallel in WHOLE_BATCH else "replica")
 
     @property
     def _next_batch_size(self) -> int:

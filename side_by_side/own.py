@@ -44,7 +44,7 @@ def check_own(config: Any) -> None:
     wrong = {
         "--model is of our own models: leave it out": config.model != type(config).model,
         "--dropout is of our own models: yours has its own rates": config.dropout is not None,
-        "--batch-norm synchronised is of our own models": config.replicas > 1 and config.statistics == "synchronised",
+        "--batch-norm synchronised is of our own models": config.replicas > 1 and config.batch_norm == "synchronised",
         "--uneven weight is of our own models: take --uneven pad": config.uneven == "weight" and not config.drop_last,
     }
     if config.torch_model is not None and any(wrong.values()):

@@ -36,6 +36,16 @@ class Rank:
         return self.rank == 0
 
     @property
+    def is_sharded(self) -> bool:
+        """Whether each replica holds a part of the state, so that no process has all of it."""
+        return self.config.parallel == "fsdp" and self.config.replicas > 1
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether this process evaluates and saves: the first does for all, or all do together."""
+        return self.leads or self.is_sharded
+
+    @property
     def own(self) -> int:
         """How many replicas are this process's."""
         return self.config.replicas // self.processes

@@ -21,6 +21,7 @@ READING_ORDER = (
     "optimizer",
     "train",
     "parallel",
+    "fsdp",
     "accumulate",
     "linear_regression",
     "checkpoint",
@@ -30,6 +31,8 @@ READING_ORDER = (
     "own",
     "replicas",
     "processes",
+    "sharded_replicas",
+    "sharded_checkpoint",
 )
 
 

@@ -91,7 +91,8 @@ def save(module: Any, path: Path | str, *, mapping: Mapping | Path | str | None 
     """Write a module's weights as a safetensors file with the keys and layouts of a torch state dict.
 
     Args:
-        module: an nnx module (no torch is imported), or a torch module.
+        module: an nnx module (no torch is imported), a torch module, or the state dict of one, such as ranks of FSDP
+            have gathered.
         path: the file, written whole or not at all.
         mapping: from torch's keys to an nnx module's paths, where the module itself does not tell them; or its file.
     """
@@ -102,10 +103,10 @@ def arrays_of(module: Any, *, mapping: Mapping | Path | str | None = None) -> di
     """A module's weights as numpy arrays, with the keys and layouts of a torch state dict.
 
     Args:
-        module: an nnx module, or a torch module.
+        module: an nnx module, a torch module, or the state dict of one.
         mapping: from torch's keys to an nnx module's paths, where the module itself does not tell them; or its file.
     """
-    if is_torch(module):
+    if is_torch(module) or _is_state_dict(module):
         import port.weights.torch
 
         return port.weights.torch.arrays_of(module)
@@ -159,6 +160,10 @@ def _load_torch(module: Any, tensors: Source, flax: Any, rename: Rename, fold: S
             fill(module, tensors)
     else:
         fill(module, tensors.without_prefixes(tuple(module.state_dict())))
+
+
+def _is_state_dict(thing: Any) -> bool:
+    return isinstance(thing, Tree) and bool(thing) and all(hasattr(value, "detach") for value in thing.values())
 
 
 def _neither(module: Any) -> UsageError:

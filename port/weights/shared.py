@@ -97,7 +97,7 @@ def save_final_weights(
     """Write a trained model's weights (torch or nnx) where the launcher says, for the verdict to compare.
 
     Args:
-        model: the trained model.
+        model: the trained model; of torch, its state dict is as good, such as ranks of FSDP have gathered.
         path: where to write when the script was not started by ``port train``.
         mapping: from torch's keys to an nnx model's paths, where the model itself does not tell them; or its file.
 

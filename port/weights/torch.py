@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from port.weights.sources import Source
 from port.weights.torch_arrays import as_numpy, as_torch
 
 
-def arrays_of(module: torch.nn.Module) -> dict[str, np.ndarray]:
-    """The module's state dict as numpy arrays of their own memory."""
-    return {name: as_numpy(tensor) for name, tensor in module.state_dict().items()}
+def arrays_of(module: torch.nn.Module | Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """The module's state dict, or what is one, as numpy arrays of their own memory."""
+    tensors = module if isinstance(module, Mapping) else module.state_dict()
+    return {name: as_numpy(tensor) for name, tensor in tensors.items()}
 
 
 def fill(module: torch.nn.Module, source: Source) -> None:

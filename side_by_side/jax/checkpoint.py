@@ -21,6 +21,8 @@ from jax.tree_util import keystr
 
 from port.errors import BrokenWeights, PortError, UsageError, WeightsMismatch
 
+SUFFIX = ".checkpoint"
+
 
 # %% Saving
 def save_checkpoint(path: Path, step: int, state: Any) -> None:
@@ -36,23 +38,28 @@ def save_checkpoint(path: Path, step: int, state: Any) -> None:
             state. The learning rate is a function of the step.
     """
     path.mkdir(parents=True, exist_ok=True)
-    with _open(path, to_save=True) as manager:
+    with opened(path, to_save=True) as manager:
         if step in manager.all_steps():  # of an earlier run, whose place this one takes
             manager.delete(step)
         manager.save(step, args=ocp.args.StandardSave(jax.device_get(state)), force=True)
 
 
 # %% Restoring
-def latest_step(path: Path) -> int | None:
+def latest_step(path: Path, *, together: bool = False) -> int | None:
     """The step that the checkpoint at ``path`` goes on with; None where there is none."""
     if not path.is_dir():
         return None
-    with _open(path) as manager:
+    with opened(path, together=together) as manager:
         return manager.latest_step()
 
 
-def restore_checkpoint(path: Path, like: Any) -> tuple[int, Any]:
+def restore_checkpoint(path: Path, like: Any, *, together: bool = False) -> tuple[int, Any]:
     """The checkpoint, in the tree, with the dtypes and on the devices of ``like``, a state made as for a new run.
+
+    Args:
+        path: the folder.
+        like: of a sharded array only this process's part is read.
+        together: whether all processes call this, and wait for one another.
 
     Returns:
         the next step, and the state.
@@ -62,15 +69,15 @@ def restore_checkpoint(path: Path, like: Any) -> tuple[int, Any]:
         BrokenWeights: what is there is no checkpoint, or not whole.
         WeightsMismatch: it is one of another model or optimizer; names what differs.
     """
-    step = latest_step(path)
+    step = latest_step(path, together=together)
     if step is None:
         raise UsageError(f"there is no checkpoint at {path}: name the run that was begun, or begin anew")
     try:
-        with _open(path) as manager:
+        with opened(path, together=together) as manager:
             metadata = manager.item_metadata(step)
             if metadata is None:
                 raise BrokenWeights(f"{path} cannot be read as a checkpoint: the list of its arrays is missing")
-            _check_fit(path, _contents(metadata.tree), _contents(like))
+            check_fit(path, contents_of(metadata.tree), contents_of(like))
             # Without a tree to restore into, Orbax would give dicts and lists for every tuple.
             abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
             return step, manager.restore(step, args=ocp.args.StandardRestore(abstract))
@@ -81,28 +88,29 @@ def restore_checkpoint(path: Path, like: Any) -> tuple[int, Any]:
         raise BrokenWeights(f"{path} cannot be read as a checkpoint: {reason[0][:200]}") from error
 
 
-def _open(path: Path, *, to_save: bool = False) -> ocp.CheckpointManager:
+def opened(path: Path, *, to_save: bool = False, together: bool = False) -> ocp.CheckpointManager:
     """Orbax's manager of the folder, in which this process is alone: else each call would wait for the others."""
-    alone = ocp.options.MultiprocessingOptions(primary_host=jax.process_index(), active_processes={jax.process_index()})
+    whose = {"primary_host": jax.process_index(), "active_processes": {jax.process_index()}}
+    processes = ocp.options.MultiprocessingOptions(**({} if together else whose))
     options = ocp.CheckpointManagerOptions(
         max_to_keep=1,
         create=False,
         cleanup_tmp_directories=to_save,  # what a kill left; not while another process may be saving
         enable_async_checkpointing=False,
-        multiprocessing_options=alone,
+        multiprocessing_options=processes,
     )
-    handler = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
+    handler = ocp.StandardCheckpointHandler(multiprocessing_options=processes)
     return ocp.CheckpointManager(path.absolute(), options=options, item_handlers=handler)
 
 
 # %% What fits
-def _contents(state: Any) -> dict[str, str]:
+def contents_of(state: Any) -> dict[str, str]:
     """What there is to save, by name. A schedule has no state: it is a function of the step."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return {keystr(path, simple=True, separator="."): f"{leaf.dtype} {tuple(leaf.shape)}" for path, leaf in leaves}
 
 
-def _check_fit(path: Path, saved: dict[str, str], wanted: dict[str, str]) -> None:
+def check_fit(path: Path, saved: dict[str, str], wanted: dict[str, str]) -> None:
     differing = [name for name in sorted(saved.keys() | wanted.keys()) if saved.get(name) != wanted.get(name)]
     if differing:
         described = [

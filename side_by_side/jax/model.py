@@ -19,7 +19,7 @@ from flax import nnx
 
 from port.data import dataset_info
 from port.nn import BatchNorm, DropoutMasks, SharedDropout, torch_bias, torch_kernel
-from side_by_side.config import Config
+from side_by_side.config import WHOLE_BATCH, Config
 
 HIDDEN = 512
 
@@ -161,7 +161,7 @@ def build(config: Config, param_dtype: jnp.dtype = jnp.float32) -> nnx.Module:
 
 def synchronised_over(config: Config) -> str | None:
     """The mapped axis to average batch statistics over; jit over a sharded batch needs none (D5)."""
-    is_mapped = config.replicas > 1 and config.parallel != "sharding"
+    is_mapped = config.replicas > 1 and config.parallel not in WHOLE_BATCH
     return "replica" if is_mapped and config.statistics == "synchronised" else None
 
 

@@ -337,7 +337,12 @@ def lesson(replicas: int) -> None:
     show_by_replica("What goes wrong", **traps(w, x, y[:, 0], replicas))
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def launch(lesson: Callable[[int], None], about: str | None) -> None:
+    """Start a lesson on as many devices as are asked for."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicas", type=int, default=2, help="virtual devices where there is no accelerator")
-    lesson(**vars(parser.parse_args()))
+    lesson(parser.parse_args().replicas)
+
+
+if __name__ == "__main__":
+    launch(lesson, __doc__)

@@ -20,6 +20,7 @@ from jax.experimental import multihost_utils
 from port.errors import UsageError
 from side_by_side.config import Config
 from side_by_side.jax.replicas import Pmap, Replicas, Sharding, ShardMap
+from side_by_side.jax.sharded_replicas import FullySharded
 from side_by_side.ranks import check_the_same, told
 
 # %% Finding one another
@@ -42,7 +43,7 @@ def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
     if there < config.devices:
         raise UsageError(f"{config.devices} devices are wanted, JAX has {there} here: take --devices {there}")
     _check_as_many(platform)
-    forms = {"pmap": Pmap, "shard-map": ShardMap, "sharding": Sharding}
+    forms = {"pmap": Pmap, "shard-map": ShardMap, "sharding": Sharding, "fsdp": FullySharded}
     form = forms[config.parallel] if config.replicas > 1 else Replicas
     yield form(config, jax.process_index(), jax.process_count(), platform)
 

@@ -21,6 +21,7 @@ from jax.sharding import PartitionSpec as P
 
 from port.data import IndexPlan, Places
 from side_by_side.config import Config
+from side_by_side.jax import checkpoint
 from side_by_side.ranks import Rank
 
 REPLICA = "replica"  # the mapped axis
@@ -61,7 +62,12 @@ class Replicas(Rank):
         of_process = [[d for d in everywhere if d.process_index == rank] for rank in range(self.processes)]
         return [device for devices in of_process for device in devices[: self.own]]
 
-    def compile(self, step: Callable[..., Any]) -> Callable[..., Any]:
+    @property
+    def checkpoints(self) -> Any:
+        """The module that saves and restores: the whole state by one process."""
+        return checkpoint
+
+    def compile(self, step: Callable[..., Any], state: Any) -> Callable[..., Any]:
         """``step(state, batch, key, sizes)`` for all replicas at once; the state is donated, its successor returned."""
         return jax.jit(step, static_argnums=3, donate_argnums=0)
 
@@ -70,8 +76,12 @@ class Replicas(Rank):
         return state
 
     def one(self, state: Any) -> Any:
-        """The state of replica 0, on one device of this process: to evaluate, and to write back to the model."""
+        """The state of replica 0, on one device of this process: to evaluate, and to save."""
         return state
+
+    def whole(self, state: Any) -> Any:
+        """All of the state, of which a device may hold a part: to write back to the model."""
+        return self.one(state)
 
     def place(self, images: np.ndarray, labels: np.ndarray, places: Places) -> tuple[Batch, Sizes]:
         """What this process has loaded, as `compile`'s step takes it."""
@@ -98,6 +108,10 @@ class Replicas(Rank):
     def local(self, tree: Any) -> Any:
         """Parameters and statistics as a replica's own part of the step uses them."""
         return tree
+
+    def part(self, gradients: Any) -> Any:
+        """What of a microbatch's gradients a device keeps, to add the next ones to."""
+        return gradients
 
     def mean(self, tree: Any) -> Any:
         """Losses and gradients of the replicas, averaged."""
@@ -144,7 +158,7 @@ class _Mapped(Replicas):
 class Pmap(_Mapped):
     """jax.pmap: state and batch have a leading axis of this process's devices (D1)."""
 
-    def compile(self, step: Callable[..., Any]) -> Callable[..., Any]:
+    def compile(self, step: Callable[..., Any], state: Any) -> Callable[..., Any]:
         # out_axes None: what was measured is the same everywhere, and comes without the axis (D13).
         return jax.pmap(
             step,
@@ -193,7 +207,7 @@ class _OnMesh(Replicas):
 class ShardMap(_OnMesh, _Mapped):
     """jax.shard_map under jit: the same step as pmap's, on arrays of the whole mesh."""
 
-    def compile(self, step: Callable[..., Any]) -> Callable[..., Any]:
+    def compile(self, step: Callable[..., Any], state: Any) -> Callable[..., Any]:
         def update(state: Any, batch: Batch, key: jax.Array, sizes: Sizes) -> Any:
             of_replica = jax.shard_map(
                 partial(step, sizes=sizes),

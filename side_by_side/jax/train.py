@@ -25,7 +25,6 @@ from port.records import record_path
 from port.weights import find_initial_weights, load, save_final_weights
 from side_by_side.alone import run_alone
 from side_by_side.config import Config
-from side_by_side.jax.checkpoint import latest_step, restore_checkpoint, save_checkpoint
 from side_by_side.jax.data import make_plan, read, test_batches, train_batches
 from side_by_side.jax.model import build, cross_entropy
 from side_by_side.jax.optimizer import clip_grad_norm, make_optimizer, make_schedule
@@ -72,7 +71,8 @@ def accumulate(
 
     def one(stats: nnx.State, microbatch: Batch) -> tuple[tuple[jax.Array, nnx.State], nnx.State]:
         masks = DropoutMasks(key, microbatch.rows, None if microbatch.rows is None else sizes.masks)
-        return value_and_grad(params, stats, graphdef, microbatch, masks, sizes.batch / replicas.averaged)
+        value, gradients = value_and_grad(params, stats, graphdef, microbatch, masks, sizes.batch / replicas.averaged)
+        return value, replicas.part(gradients)
 
     def add(total: Any, microbatch: Batch) -> tuple[Any, None]:
         (loss, stats), gradients = total
@@ -169,16 +169,21 @@ def train(config: Config, precision: str) -> None:
         state = TrainState(params, stats, optimizer.init(params), jnp.zeros((), jnp.int32))
 
         path = record_path(config.file(precision, "jax.jsonl"))
-        checkpoint = path.with_suffix(".checkpoint")
-        first_step = (latest_step(checkpoint) if config.resume else None) or 0
-        if first_step:
-            _, state = restore_checkpoint(checkpoint, state)
+        checkpoints, checkpoint = replicas.checkpoints, path.with_suffix(replicas.checkpoints.SUFFIX)
+        first_step = (checkpoints.latest_step(checkpoint) if config.resume else None) or 0
         check_the_others(replicas, (state.params, state.stats), first_step)
-        state = replicas.replicate(state)
+        if replicas.is_sharded:  # a process reads its own part
+            state = replicas.replicate(state)
+        if first_step:
+            _, state = checkpoints.restore_checkpoint(checkpoint, state)
+        if not replicas.is_sharded:  # or all of it, and by itself
+            if first_step:
+                check_the_others(replicas, (state.params, state.stats), first_step)
+            state = replicas.replicate(state)
 
         key = jax.random.key(config.seed)
         static = {"graphdef": graphdef, "optimizer": optimizer, "schedule": schedule, "clip_norm": config.clip_norm}
-        update = replicas.compile(partial(train_step, **static, replicas=replicas))
+        update = replicas.compile(partial(train_step, **static, replicas=replicas), state)
 
         share = replicas.share(plan, filled=True)  # shards of an array have one size
         about = {**describe(config, precision, device), "total_steps": total_steps}
@@ -194,14 +199,14 @@ def train(config: Config, precision: str) -> None:
                 state, measured = update(state, batch, key, sizes)
                 record(step, epoch=epoch, **measured)
                 replicas.finish(measured)
-                if ((step + 1) % plan.batches_per_epoch == 0 or step + 1 == total_steps) and replicas.leads:
+                if ((step + 1) % plan.batches_per_epoch == 0 or step + 1 == total_steps) and replicas.takes_part:
                     evaluated = evaluate(config, eval_graphdef, replicas.one(state), test_examples, key)
                     record.evaluation(step, epoch=epoch, **evaluated)
-                if config.checkpoint_after(step) and replicas.leads:
+                if config.checkpoint_after(step) and replicas.takes_part:
                     record.flush()  # a checkpoint must not be ahead of its record
-                    save_checkpoint(checkpoint, step + 1, replicas.one(state))
+                    checkpoints.save_checkpoint(checkpoint, step + 1, replicas.one(state))
+        state = replicas.whole(state)
         if replicas.leads:
-            state = replicas.one(state)
             model = nnx.merge(graphdef, state.params, state.stats)
             mapping = mapping_beside(config)
             save_final_weights(model, config.file(precision, "jax.safetensors"), mapping=mapping)

@@ -21,6 +21,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from port.errors import BrokenWeights, UsageError, WeightsMismatch
 
+SUFFIX = ".checkpoint.pt"
+
 
 # %% Saving
 def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> None:
@@ -37,18 +39,23 @@ def save_checkpoint(path: Path, step: int, model: nn.Module, optimizer: Optimize
     """
     checkpoint = {
         "step": step,
-        "contents": _contents(model, optimizer, schedule),
+        "contents": contents_of(model, optimizer, schedule),
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "schedule": schedule.state_dict(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.saving")  # one name: what a kill leaves here, the next save takes away
-    with beside.open("wb") as file:
+    write_file(beside, checkpoint)
+    os.replace(beside, path)
+
+
+def write_file(path: Path, checkpoint: dict[str, Any]) -> None:
+    """Write a file of torch.save, and see it on the disk."""
+    with path.open("wb") as file:
         torch.save(checkpoint, file)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(beside, path)
 
 
 # %% Restoring
@@ -58,7 +65,7 @@ def latest_step(path: Path) -> int | None:
     Raises:
         BrokenWeights: what is there is no checkpoint, or not whole.
     """
-    return int(_open(path)["step"]) if path.exists() else None
+    return int(opened(path)["step"]) if path.exists() else None
 
 
 def restore_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> int:
@@ -74,8 +81,8 @@ def restore_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, sched
     """
     if not path.exists():
         raise UsageError(f"there is no checkpoint at {path}: name the run that was begun, or begin anew")
-    checkpoint = _open(path)
-    _check_fit(path, checkpoint["contents"], _contents(model, optimizer, schedule))
+    checkpoint = opened(path)
+    check_fit(path, checkpoint["contents"], contents_of(model, optimizer, schedule))
     model.load_state_dict(checkpoint["model"])
     optimizer.load_state_dict(checkpoint["optimizer"])
     schedule.load_state_dict(checkpoint["schedule"])
@@ -88,7 +95,7 @@ def restore_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, sched
     return int(checkpoint["step"])
 
 
-def _open(path: Path) -> dict[str, Any]:
+def opened(path: Path) -> dict[str, Any]:
     """The file's content, on the CPU: from there it is copied to where the model is."""
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
@@ -101,7 +108,7 @@ def _open(path: Path) -> dict[str, Any]:
 
 
 # %% What fits
-def _contents(model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> dict[str, str]:
+def contents_of(model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> dict[str, str]:
     """What there is to save, by name. An optimizer has no state before its first step: its class stands for it."""
     contents = {"optimizer": type(optimizer).__name__, "schedule": type(schedule).__name__}
     for name, tensor in model.state_dict().items():
@@ -111,7 +118,7 @@ def _contents(model: nn.Module, optimizer: Optimizer, schedule: LRScheduler) -> 
     return contents
 
 
-def _check_fit(path: Path, saved: dict[str, str], wanted: dict[str, str]) -> None:
+def check_fit(path: Path, saved: dict[str, str], wanted: dict[str, str]) -> None:
     differing = [name for name in sorted(saved.keys() | wanted.keys()) if saved.get(name) != wanted.get(name)]
     if differing:
         described = [

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from port.data import dataset_info
 from port.errors import BrokenWeights, UsageError
@@ -83,6 +84,12 @@ def _see_that_it_fits(config: Config, model: nn.Module) -> None:
     except Exception as error:
         raise cannot_take(error, "--torch-model", config.torch_model, tuple(images.shape), config.dataset) from error
     model.train()
+    normed = next((name for name, layer in model.named_modules() if isinstance(layer, _BatchNorm)), None)
+    if normed is not None and config.replicas > 1 and config.statistics == "synchronised":
+        raise UsageError(
+            f"--parallel {config.parallel}: {normed} of {config.torch_model} has batch statistics, each rank's own in "
+            "torch, and the whole batch's in jit over a sharded batch (D5): take --parallel pmap or shard-map"
+        )
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__qualname__
     check_result(shape, info.classes, "--torch-model", config.torch_model)
 

@@ -19,6 +19,7 @@ import argparse
 import copy
 import multiprocessing
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -320,11 +321,19 @@ def lesson(replica: int, replicas: int, rendezvous: str) -> None:
     sizes = [2 * replica + 1 for replica in range(replicas)]
     show("Shards of uneven size", **uneven_shards(draw(sum(sizes), seed=10), sizes))
     show_by_replica("What goes wrong", **traps(w, x, y[:, 0], replicas))
+    leave()
+
+
+def leave() -> None:
+    """End this process at once: a thread of gloo's that lets go of a tensor while the interpreter ends aborts it."""
     dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # pytorch/pytorch#179291
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def launch(lesson: Callable[[int, int, str], None], about: str | None) -> None:
+    """Start a lesson in as many processes as are asked for; torchrun has started them already."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicas", type=int, default=2, help="processes; under torchrun it says how many")
     replicas = parser.parse_args().replicas
     if dist.is_torchelastic_launched():
@@ -337,3 +346,7 @@ if __name__ == "__main__":
             torch.multiprocessing.start_processes(
                 lesson, (replicas, meeting_place), nprocs=replicas, start_method="forkserver" if forks else "spawn"
             )
+
+
+if __name__ == "__main__":
+    launch(lesson, __doc__)

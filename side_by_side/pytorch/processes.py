@@ -40,6 +40,11 @@ def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
     if config.replicas == 1:
         yield Replicas(config)
         return
+    form = Replicas
+    if config.parallel == "fsdp":
+        from side_by_side.pytorch.sharded_replicas import FullySharded  # a second to import
+
+        form = FullySharded
     # A rank that hangs is waited for so long; then the others end, and torchrun ends all.
     if platform != "cpu" and torch.cuda.is_available():
         there, local_rank = torch.cuda.device_count(), int(os.environ["LOCAL_RANK"])
@@ -48,7 +53,7 @@ def joined(config: Config, platform: str | None = None) -> Iterator[Replicas]:
         torch.cuda.set_device(local_rank)
     dist.init_process_group(timeout=timedelta(seconds=config.time_limit))
     try:
-        yield Replicas(config, dist.get_rank(), dist.get_world_size())
+        yield form(config, dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()
 

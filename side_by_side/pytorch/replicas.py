@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from port.data import IndexPlan, Places
 from port.random import fold_in
 from side_by_side.config import Config
+from side_by_side.pytorch import checkpoint
 from side_by_side.ranks import Rank
 
 # %% What a step is given
@@ -47,6 +48,15 @@ class Sizes(NamedTuple):
 class Replicas(Rank):
     """This process's place among the replicas."""
 
+    @property
+    def checkpoints(self) -> Any:
+        """The module that saves and restores: the whole state in one file."""
+        return checkpoint
+
+    def to_device(self, model: nn.Module, device: torch.device) -> None:
+        """Bring the model to its device, in place, before the optimizer is made: DDP's ranks have all of it."""
+        model.to(device)
+
     def replicate(self, model: nn.Module) -> nn.Module:
         """The model whose backward() averages the gradients of all ranks; rank 0's buffers go to all (D5)."""
         if self.config.replicas == 1:
@@ -56,6 +66,10 @@ class Replicas(Rank):
         # does not.
         is_resumed_to_the_bit = self.config.checkpoint_every is not None
         return DistributedDataParallel(model, find_unused_parameters=is_resumed_to_the_bit)
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """All of a tensor, of which a rank may hold a part."""
+        return tensor
 
     def place(self, images: Tensor, labels: Tensor, places: Places, device: torch.device) -> tuple[list[Batch], Sizes]:
         """What this process has loaded, microbatch by microbatch."""

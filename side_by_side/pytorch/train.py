@@ -24,7 +24,6 @@ from port.records import layer_names, record_path
 from port.weights import save_final_weights, share_initial_weights
 from side_by_side.alone import run_alone
 from side_by_side.config import Config
-from side_by_side.pytorch.checkpoint import latest_step, restore_checkpoint, save_checkpoint
 from side_by_side.pytorch.data import make_plan, read, test_batches, train_batches
 from side_by_side.pytorch.model import build, cross_entropy
 from side_by_side.pytorch.optimizer import clip_grad_norm, make_optimizer, make_schedule
@@ -75,7 +74,7 @@ def train_step(
     """One update, in place; what is worth recording of it. ``layouts``: of the masks, on the JAX side."""
     optimizer.zero_grad()
     loss = replicas.mean(accumulate(model, batches, replicas.key(key), sizes, replicas, layouts))
-    grad_norm = clip_grad_norm(model.parameters(), clip_norm)
+    grad_norm = replicas.whole(clip_grad_norm(model.parameters(), clip_norm))
     lr = schedule.get_last_lr()[0]
     optimizer.step()
     schedule.step()
@@ -118,23 +117,27 @@ def train(config: Config, precision: str) -> None:
     with joined(config, config.platform_for(precision)) as replicas, computing(config, precision) as device:
         model = build(config) if config.torch_model is None else build_own(config)
         share_initial_weights(model, config.file("initial.safetensors"))
-        model.to(device, getattr(torch, precision)).train()
-        optimizer = make_optimizer(config, model.parameters())
-        schedule = make_schedule(config, optimizer, total_steps)
+        model.to(getattr(torch, precision)).train()
+        layers = layer_names(model)
 
         path = record_path(config.file(precision, "torch.jsonl"))
-        checkpoint = path.with_suffix(".checkpoint.pt")
-        first_step = (latest_step(checkpoint) if config.resume else None) or 0
-        if first_step:
-            restore_checkpoint(checkpoint, model, optimizer, schedule)
+        checkpoints, checkpoint = replicas.checkpoints, path.with_suffix(replicas.checkpoints.SUFFIX)
+        first_step = (checkpoints.latest_step(checkpoint) if config.resume else None) or 0
         check_the_others(replicas, model, first_step)
+        replicas.to_device(model, device)
+        optimizer = make_optimizer(config, model.parameters())
+        schedule = make_schedule(config, optimizer, total_steps)
+        if first_step:
+            checkpoints.restore_checkpoint(checkpoint, model, optimizer, schedule)
+            if not replicas.is_sharded:  # each has read all of it by itself
+                check_the_others(replicas, model, first_step)
         replicated = replicas.replicate(model)
         layouts = draw_layouts(config)
 
         share = replicas.share(plan, filled=False)
         about = {**describe(config, precision, device), "total_steps": total_steps}
-        about["replicas"] = replicas.described("DDP")
-        about |= {"layers": layer_names(model), "criterion": "torch.nn.CrossEntropyLoss"}
+        about["replicas"] = replicas.described("FSDP" if replicas.is_sharded else "DDP")
+        about |= {"layers": layers, "criterion": "torch.nn.CrossEntropyLoss"}
         with (
             replicas.recorder(path, first_step, about) as record,
             replicas.heartbeat(path) as beat,
@@ -148,13 +151,14 @@ def train(config: Config, precision: str) -> None:
                     replicated, optimizer, schedule, config.clip_norm, microbatches, key, sizes, replicas, layouts
                 )
                 record(step, epoch=epoch, **measured)
-                if ((step + 1) % plan.batches_per_epoch == 0 or step + 1 == total_steps) and replicas.leads:
+                if ((step + 1) % plan.batches_per_epoch == 0 or step + 1 == total_steps) and replicas.takes_part:
                     record.evaluation(step, epoch=epoch, **evaluate(config, model, test_examples, device))
-                if config.checkpoint_after(step) and replicas.leads:
+                if config.checkpoint_after(step) and replicas.takes_part:
                     record.flush()  # a checkpoint must not be ahead of its record
-                    save_checkpoint(checkpoint, step + 1, model, optimizer, schedule)
+                    checkpoints.save_checkpoint(checkpoint, step + 1, model, optimizer, schedule)
+        weights = {name: replicas.whole(tensor) for name, tensor in model.state_dict().items()}
         if replicas.leads:
-            save_final_weights(model, config.file(precision, "torch.safetensors"))
+            save_final_weights(weights, config.file(precision, "torch.safetensors"))
 
 
 # %% Where and how it is computed

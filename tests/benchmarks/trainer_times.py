@@ -1,7 +1,7 @@
 """Times the trainers' own steps and loops. `test_data_parallel.py` starts it as processes, one framework in each:
 
     python trainer_times.py jax 4                  JAX's forms of data parallelism, on 4 virtual devices
-    torchrun … trainer_times.py pytorch 2          DDP, on 2 ranks
+    torchrun … trainer_times.py pytorch 2          DDP and FSDP, on 2 ranks
     python trainer_times.py jax-loop FOLDER        JAX's trainer on FOLDER's data, its bare step and its loader
     python trainer_times.py pytorch-loop FOLDER    PyTorch's
 
@@ -82,7 +82,7 @@ def jax_step(replicas: Any, *, bare: bool) -> Callable[[int], None]:
     optimizer = trainer.make_optimizer(config, schedule, model)
     state = replicas.replicate(trainer.TrainState(params, stats, optimizer.init(params), jnp.zeros((), jnp.int32)))
     static = {"graphdef": graphdef, "optimizer": optimizer, "schedule": schedule, "clip_norm": config.clip_norm}
-    update = replicas.compile(partial(trainer.train_step, **static, replicas=replicas))
+    update = replicas.compile(partial(trainer.train_step, **static, replicas=replicas), state)
     share = replicas.share(trainer.make_plan(config, examples), filled=True)
     key = jax.random.key(config.seed)
 
@@ -115,6 +115,7 @@ def torch_step(replicas: Any, *, bare: bool, in_ddp: bool = False) -> Callable[[
 
     config: Config = replicas.config
     model = trainer.build(config).train()
+    replicas.to_device(model, torch.device("cpu"))
     optimizer = trainer.make_optimizer(config, model.parameters())
     schedule = trainer.make_schedule(config, optimizer, 1000)
     replicated = DistributedDataParallel(model) if in_ddp else replicas.replicate(model)
@@ -144,6 +145,7 @@ def torch_step(replicas: Any, *, bare: bool, in_ddp: bool = False) -> Callable[[
 def jax_forms(devices: int) -> None:
     """Answers with the seconds of every form on so many devices; plain jit among them where there is one."""
     from side_by_side.jax.replicas import Pmap, Replicas, Sharding, ShardMap
+    from side_by_side.jax.sharded_replicas import FullySharded
     from side_by_side.jax.train import computing
 
     config = replace(CONFIG, devices=devices)
@@ -154,6 +156,8 @@ def jax_forms(devices: int) -> None:
         forms["pmap, synchronised"] = (Pmap, synchronised)
         forms["shard-map, synchronised"] = (ShardMap, replace(synchronised, parallel="shard-map"))
     forms["sharding"] = (Sharding, replace(config, parallel="sharding"))
+    if devices > 1:
+        forms["fsdp"] = (FullySharded, replace(config, parallel="fsdp"))
     with computing(config, "float32"):
         runs = {name: jax_step(form(told, 0, 1, "cpu"), bare=False) for name, (form, told) in forms.items()}
         for _ in sys.stdin:
@@ -161,11 +165,12 @@ def jax_forms(devices: int) -> None:
 
 
 def torch_forms(ranks: int) -> None:
-    """Answers with DDP's seconds on so many ranks, and with the plain trainer's where there is one."""
+    """Answers with DDP's and FSDP's seconds on so many ranks; where there is one, with DDP's and plain ones."""
     import torch
     import torch.distributed as dist
 
     from side_by_side.pytorch.processes import joined
+    from side_by_side.pytorch.sharded_replicas import FullySharded
 
     with joined(replace(CONFIG, devices=ranks), "cpu") as replicas:
         if ranks == 1:
@@ -173,7 +178,9 @@ def torch_forms(ranks: int) -> None:
             runs = {"plain": torch_step(replicas, bare=False)}
             runs["DDP"] = torch_step(replicas, bare=False, in_ddp=True)
         else:
-            runs = {"DDP": torch_step(replicas, bare=False)}
+            told = replace(CONFIG, devices=ranks, parallel="fsdp")
+            sharded = FullySharded(told, replicas.rank, replicas.processes)
+            runs = {form: torch_step(each, bare=False) for form, each in (("DDP", replicas), ("FSDP", sharded))}
         while True:
             asked = torch.tensor(bool(sys.stdin.readline()) if replicas.leads else False)
             dist.broadcast(asked, 0)

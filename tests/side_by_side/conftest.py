@@ -80,8 +80,9 @@ def both(runs: Runs) -> Callable[..., Outcome]:
 
     def both(torch: Config, jax: Config, *, as_jax: str = "") -> Outcome:
         # What only JAX knows apart must not make another run of PyTorch's: its replicas are ranks.
-        as_ranks = replace(torch, devices=torch.replicas, processes=1, parallel="pmap", batch_norm=torch.statistics)
-        names = [_name("torch", as_ranks), as_jax or _name("jax", jax)]
+        form = "fsdp" if torch.parallel == "fsdp" else "pmap"
+        as_ranks = replace(torch, devices=torch.replicas, processes=1, parallel=form, batch_norm=torch.statistics)
+        names = [name_of_run("torch", as_ranks), as_jax or name_of_run("jax", jax)]
         for run, name, config in zip((runs.torch, runs.jax), names, (as_ranks, jax), strict=True):
             if not (runs.folder / name).exists():
                 run(name, config)
@@ -90,7 +91,7 @@ def both(runs: Runs) -> Callable[..., Outcome]:
     return both
 
 
-def _name(side: str, config: Config) -> str:
+def name_of_run(side: str, config: Config) -> str:
     return f"{side} {hashlib.sha256(' '.join(config.flags()).encode()).hexdigest()[:16]}"
 
 

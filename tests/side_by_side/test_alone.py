@@ -17,6 +17,7 @@ from port.lessons.outline import CELL
 # Those whose tests run them elsewhere, and the one that only `port train` runs.
 ELSEWHERE = {
     *("basics", "mixed_precision", "parallel", "accumulate", "linear_regression", "train", "script", "whole_script"),
+    *("fsdp", "sharded_replicas", "sharded_checkpoint"),
 }
 HERE = [name for name in READING_ORDER if name not in ELSEWHERE]
 # What the two sides may say otherwise: the layout of images, the names of dtypes, and whom they miss.

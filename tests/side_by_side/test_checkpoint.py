@@ -93,7 +93,7 @@ def functions(config: Config) -> tuple[Any, Any]:
     schedule, replicas = jax_train.make_schedule(config, STEPS), jax_train.Replicas(config)
     optimizer = jax_train.make_optimizer(config, schedule, model)
     static = {"optimizer": optimizer, "schedule": schedule, "clip_norm": 1.0, "graphdef": nnx.graphdef(model)}
-    return optimizer, replicas.compile(partial(jax_train.train_step, **static, replicas=replicas))
+    return optimizer, replicas.compile(partial(jax_train.train_step, **static, replicas=replicas), None)
 
 
 class JaxRun:

@@ -224,6 +224,11 @@ def test_models_that_do_not_go_with_the_data(project: Path) -> None:
         build_torch(config("Nett"))
     with pytest.raises(UsageError, match="cannot be built without arguments"):
         build_torch(config("SE"))
+    with pytest.raises(
+        UsageError, match=r"--parallel fsdp: bn of .*:Net has batch statistics, each rank's own in torch"
+    ):
+        build_torch(config("Net", devices=2, parallel="fsdp"))
+    assert build_torch(config("Net", devices=2, parallel="pmap")) and build_torch(config("Net", parallel="fsdp"))
     with pytest.raises(UsageError, match=r"--jax-model: there is no file .*gone\.py"):
         build_jax(config("Net", name="gone"))
     with pytest.raises(UsageError, match=r"is no class of flax\.nnx\.Module"):

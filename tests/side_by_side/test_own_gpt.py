@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ import torch
 
 import port
 from port.records import Status
+from port.training import judge
 from port.translation.folder import write_folder
 from side_by_side.config import Config
+from tests.side_by_side.conftest import run_module
 
 # In the short run `test_own.py` has a smaller model and its fault.
 pytestmark = pytest.mark.sweep
@@ -137,6 +139,21 @@ def test_two_hundred_steps(project: Path, train_both: Callable[..., Any]) -> Non
     assert outcome.weights is not None and outcome.weights.difference <= 1e-9
     # It learns: two sides that stand still would agree as well.
     assert sum(a for a, _ in losses[-20:]) < 0.8 * sum(a for a, _ in losses[:20])
+
+
+def test_two_ranks_that_share_its_parameters_out(project: Path, tmp_path: Path) -> None:
+    """Blocks in a list are gathered one at a time, the embedding that is the head too with the model as a whole."""
+    import side_by_side.jax.train
+
+    told = config(project, steps=10, optimizer="adam", lr=3e-3, devices=2, parallel="fsdp", accumulate=2, clip_norm=0.5)
+    told = replace(told, out=tmp_path)
+    torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "side_by_side.pytorch.train")
+    run_module(*torchrun, *told.flags())
+    side_by_side.jax.train.train(told, "float64")
+    records = [tmp_path / "float64" / f"{side}.jsonl" for side in ("torch", "jax")]
+    outcome = judge("float64", *records, [], tuple(record.with_suffix(".safetensors") for record in records))
+    assert outcome.verdict.status is Status.AGREE, outcome.verdict.sentence
+    assert outcome.weights is not None and outcome.weights.difference <= 1e-9
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,21 @@ ONLY_IN_JAX = {
     "processes.py": {
         *("local_devices", "_find_the_others", "_check_free", "_wait_for", "_alone", "_check_as_many"),
     },
+    "sharded_replicas.py": {
+        *("cut", *(f"FullySharded.{name}" for name in ("compile", "one", "local", "part", "_sharding_of"))),
+    },
     "replicas.py": {
         *("_Mapped", "Pmap", "_OnMesh", "ShardMap", "Sharding"),
-        *(f"Replicas.{name}" for name in ("devices", "compile", "one", "_shard", "local", "first", "finish")),
+        *(f"Replicas.{name}" for name in ("devices", "compile", "one", "_shard", "local", "part", "first", "finish")),
     },
 }
 ONLY_IN_TORCH = {
     "own.py": {"draw_layouts"},
-    "replicas.py": {"_SumOverRanks", "SynchronisedBatchNorm", "Replicas.accumulating"},
+    "parallel.py": {"leave"},
+    "checkpoint.py": {"write_file"},
+    "sharded_checkpoint.py": {"_sharded", "_make_room", "_Reader", "_Unpickler"},
+    "sharded_replicas.py": {"units", "called", "FullySharded.to_device", "FullySharded.accumulating"},
+    "replicas.py": {"_SumOverRanks", "SynchronisedBatchNorm", "Replicas.to_device", "Replicas.accumulating"},
 }
 
 

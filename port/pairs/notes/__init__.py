@@ -19,6 +19,7 @@ from port.pairs.notes import (
     optimizers,
     precision,
     programs,
+    sharded_state,
     weights_and_modules,
 )
 from port.pairs.notes.difference import Note
@@ -28,6 +29,7 @@ NOTES: tuple[Note, ...] = (
     *losses_and_gradients.NOTES,
     *optimizers.NOTES,
     *data_parallel.NOTES,
+    *sharded_state.NOTES,
     *accumulation.NOTES,
     *programs.NOTES,
     *precision.NOTES,

@@ -109,16 +109,20 @@ def test_a_fault_in_resuming_is_seen(side, fault, tmp_path, monkeypatch):
             module, "train_batches", lambda config, examples, plan, first_step: right(config, examples, plan)
         )
     elif side == "torch":
-        right = module.restore_checkpoint
+        from side_by_side.pytorch import checkpoint
+
+        right = checkpoint.restore_checkpoint
         monkeypatch.setattr(
-            module,
+            checkpoint,
             "restore_checkpoint",
             lambda path, model, optimizer, schedule: right(path, model, copy.deepcopy(optimizer), schedule),
         )
     else:
-        right = module.restore_checkpoint
+        from side_by_side.jax import checkpoint
+
+        right = checkpoint.restore_checkpoint
         monkeypatch.setattr(
-            module,
+            checkpoint,
             "restore_checkpoint",
             lambda path, state: (right(path, state)[0], right(path, state)[1]._replace(opt_state=state.opt_state)),
         )
@@ -231,6 +235,8 @@ FORMS = {
     "DDP 2, pmap 2": ("--devices", "2"),
     "DDP 4, sharding 4": ("--devices", "4", "--parallel", "sharding"),
     "DDP 2, 2 processes": ("--processes", "2", "--parallel", "shard-map"),
+    "FSDP 4, fsdp 4": ("--devices", "4", "--parallel", "fsdp"),
+    "FSDP 2, 2 processes": ("--processes", "2", "--parallel", "fsdp"),
 }
 KILLS = [
     ("one device", "torch", 0, 2),
@@ -241,6 +247,10 @@ KILLS = [
     ("DDP 4, sharding 4", "torch", 3, 20),  # the order of more than two summands matters
     ("DDP 2, 2 processes", "jax", 0, 30),
     ("DDP 2, 2 processes", "jax", 1, 12),
+    ("FSDP 4, fsdp 4", "torch", 2, 18),
+    ("FSDP 4, fsdp 4", "jax", 0, 25),
+    ("FSDP 2, 2 processes", "torch", 0, 9),
+    ("FSDP 2, 2 processes", "jax", 1, 16),
 ]
 
 
@@ -274,13 +284,33 @@ def test_killed_and_resumed(form, side, rank, step, whole, tmp_path):
     said = ended(running, out)
     assert f"{side} float64 ended before it had finished" in said
     assert "SIGKILL" in said
-    if (form.startswith("DDP") and side == "torch") or form == "DDP 2, 2 processes":
+    if (form != "one device" and side == "torch") or form.endswith("2 processes"):
         assert f"rank {rank}" in said
     resumed = subprocess.run(
         (*PORT[:6], "--out", out, "--resume"), env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS
     )
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert_the_same_run(undisturbed, out)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("side", ["torch", "jax"])
+def test_a_part_of_a_sharded_checkpoint_that_is_missing_is_named(side, whole, tmp_path):
+    """One rank's file, and one of the files that JAX's process has written for its devices."""
+    out = tmp_path / "cut short"
+    shutil.copytree(whole("FSDP 2, 2 processes"), out)
+    record = out / "float64" / f"{side}.jsonl"
+    record.write_text("".join(record.read_text().splitlines(keepends=True)[:-1]))  # it has not come to its end
+    checkpoint = record.with_suffix(".checkpoint") / "35"
+    parts = sorted(checkpoint.glob("__1_0.distcp") if side == "torch" else checkpoint.rglob("d/*"))
+    parts[-1].unlink()
+    done = subprocess.run(
+        (*PORT[:6], "--out", out, "--resume"), env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS
+    )
+    assert done.returncode not in (0, 1), done.stdout
+    assert "Traceback" not in done.stderr
+    said = "'__1_0.distcp' is no file of the folder" if side == "torch" else "cannot be read as a checkpoint"
+    assert said in done.stderr
 
 
 @pytest.mark.sweep

@@ -398,6 +398,15 @@ def test_a_state_dict_is_taken_as_it_is():
     assert np.array_equal(ours.kernel[...], theirs.weight.detach().numpy().T)
 
 
+def test_a_torch_models_state_dict_is_saved_as_the_model_is(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 5), torch.nn.BatchNorm2d(3)).double()
+    port.save(model, tmp_path / "model.safetensors")
+    port.save(model.state_dict(), tmp_path / "state.safetensors")
+    assert (tmp_path / "model.safetensors").read_bytes() == (tmp_path / "state.safetensors").read_bytes()
+    with pytest.raises(UsageError, match=r"expected a torch.nn.Module or a flax.nnx.Module, got dict"):
+        port.save({**model.state_dict(), "epoch": 3}, tmp_path / "checkpoint.safetensors")
+
+
 def test_a_linen_module_has_no_weights_to_load() -> None:
     with pytest.raises(UsageError, match=r"Dense is a Linen module.* port\.to_flax\(file, target=module, inputs=…\)"):
         port.load(flax.linen.Dense(3), {"weight": torch.ones(3, 2)})
