@@ -8,6 +8,7 @@ and its inverse.
 from port.moves.boxes import Box, Boxes, Restriction
 from port.moves.combinators import Branch, EachBranch, Order
 from port.moves.move import Arrays, Move, Shape, Shapes, restriction_of
+from port.moves.padding import Pad, Unpad
 from port.moves.single import Flip, Fold, Permute, Reshape
 from port.moves.split_stack import Join, Split, Stack, Unstack
 from port.moves.tie_sum import Addends, Copy, Sum, Tie
@@ -25,6 +26,7 @@ __all__ = [
     "Join",
     "Move",
     "Order",
+    "Pad",
     "Permute",
     "Reshape",
     "Restriction",
@@ -34,6 +36,7 @@ __all__ = [
     "Stack",
     "Sum",
     "Tie",
+    "Unpad",
     "Unstack",
     "restriction_of",
 ]

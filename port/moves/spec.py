@@ -8,6 +8,7 @@ from typing import Any
 from port.errors import UnknownChoice, WeightsMismatch
 from port.moves.combinators import Branch, EachBranch, Order
 from port.moves.move import Move, Shapes
+from port.moves.padding import Pad, Unpad
 from port.moves.single import Flip, Fold, Permute, Reshape
 from port.moves.split_stack import Join, Split, Stack, Unstack
 from port.moves.tie_sum import Addends, Copy, Sum, Tie
@@ -15,7 +16,7 @@ from port.moves.tie_sum import Addends, Copy, Sum, Tie
 Spec = dict[str, Any]
 NAMES = (
     *("permute", "reshape", "fold", "flip", "split", "join", "stack", "unstack"),
-    *("tie", "copy", "sum", "addends", "order", "each"),
+    *("tie", "copy", "sum", "addends", "order", "each", "pad", "unpad"),
 )
 
 
@@ -26,7 +27,8 @@ def move_from(spec: Spec, shapes: Shapes | None) -> Move:
         spec: one name and its value: ``{permute = [1, 0]}``, ``{reshape = [64, 4, 16]}`` (one −1 allowed),
             ``{fold = [512, 7, 7]}``, ``{flip = [0, 1]}``, ``{split = 3}`` (equal parts of axis 0) or
             ``{split = {axis = 0, sizes = [8, 4, 4]}}``, ``{join = 0}`` (the axis), ``{stack = 0}``,
-            ``{unstack = 0}``, ``{tie = true}``, ``{copy = 2}``, ``{sum = true}``.
+            ``{unstack = 0}``, ``{tie = true}``, ``{copy = 2}``, ``{sum = true}``, ``{pad = 50304}`` (axis 0 to that
+            length, with zeros) or ``{pad = {axis = 0, to = 50304, value = -1e9}}``, ``{unpad = 50257}`` likewise.
         shapes: of the arrays that it is given; they complete what is not said. None where they are not known: the
             move then has to be written out, as `spec_of` does.
 
@@ -78,6 +80,10 @@ def spec_of(move: Move) -> Spec:
             return {type(move).__name__.lower(): {"axis": move.axis, "count": move.count}}
         case Tie() | Copy() | Sum() | Addends():
             return {type(move).__name__.lower(): move.count}
+        case Pad() | Unpad():
+            before, after = (move.size, move.padded) if isinstance(move, Pad) else (move.padded, move.size)
+            value = {"value": move.value} if move.value else {}
+            return {type(move).__name__.lower(): {"axis": move.axis, "from": before, "to": after, **value}}
         case Order():
             return {"order": list(move.places)}
         case EachBranch():
@@ -125,6 +131,8 @@ def _read(name: str, value: Any, shapes: Shapes | None) -> Move:
             return Copy(_number(value))
         case "addends":
             return Addends(_number(value))
+        case "pad" | "unpad":
+            return _padding(name, value if isinstance(value, dict) else {"to": value}, shapes)
         case "order":
             return Order(_numbers(value))
         case "each":
@@ -152,6 +160,15 @@ def _split(value: Any, shapes: Shapes | None) -> Split:
     if parts < 1 or size % parts:
         raise ValueError(f"{size} elements along axis {axis} are not {parts} equal parts")
     return Split(axis, (size // parts,) * parts)
+
+
+def _padding(name: str, given: Spec, shapes: Shapes | None) -> Pad | Unpad:
+    axis, after = _number(given.get("axis", 0)), _number(given["to"])
+    before = _known(shapes)[0][axis] if "from" not in given else _number(given["from"])
+    value = given.get("value", 0.0)
+    if type(value) not in (int, float):
+        raise ValueError(f"the padding's value is a number, not {value!r}")
+    return (Pad if name == "pad" else Unpad)(axis, before, after, float(value))
 
 
 def _each(value: Any, shapes: Shapes | None) -> EachBranch:
