@@ -62,6 +62,8 @@ class Arguments:
     """from Flax to torch; a file that this command or port translate wrote needs no model for it"""
     partial: bool = False
     """take a file with a part of the model, as adapters or a backbone, and list what it lacks"""
+    adapter: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """a LoRA adapter in PEFT's format (adapter_config.json, adapter_model.safetensors), to merge into the weights"""
     format: Literal["safetensors", "msgpack", "orbax", "torch", "npz", "hf"] | None = None
     """of what is written, where the name of --out has no suffix to say it; hf, with --reverse: a folder that
     transformers loads"""
@@ -142,6 +144,7 @@ def main(arguments: Sequence[str]) -> int:
         reverse=given.reverse,
         partial=given.partial,
         key=given.key,
+        adapter=given.adapter,
         dtype=given.dtype,
         format=given.format,
         mesh=given.mesh,

@@ -7,6 +7,7 @@ and its inverse.
 
 from port.moves.boxes import Box, Boxes, Restriction
 from port.moves.combinators import Branch, EachBranch, Order
+from port.moves.merge import Merge
 from port.moves.move import Arrays, Move, Shape, Shapes, restriction_of
 from port.moves.padding import Pad, Unpad
 from port.moves.single import Flip, Fold, Permute, Reshape
@@ -24,6 +25,7 @@ __all__ = [
     "Flip",
     "Fold",
     "Join",
+    "Merge",
     "Move",
     "Order",
     "Pad",

@@ -7,6 +7,7 @@ from typing import Any
 
 from port.errors import UnknownChoice, WeightsMismatch
 from port.moves.combinators import Branch, EachBranch, Order
+from port.moves.merge import Merge
 from port.moves.move import Move, Shapes
 from port.moves.padding import Pad, Unpad
 from port.moves.single import Flip, Fold, Permute, Reshape
@@ -16,7 +17,7 @@ from port.moves.tie_sum import Addends, Copy, Sum, Tie
 Spec = dict[str, Any]
 NAMES = (
     *("permute", "reshape", "fold", "flip", "split", "join", "stack", "unstack"),
-    *("tie", "copy", "sum", "addends", "order", "each", "pad", "unpad"),
+    *("tie", "copy", "sum", "addends", "order", "each", "pad", "unpad", "merge"),
 )
 
 
@@ -28,7 +29,8 @@ def move_from(spec: Spec, shapes: Shapes | None) -> Move:
             ``{fold = [512, 7, 7]}``, ``{flip = [0, 1]}``, ``{split = 3}`` (equal parts of axis 0) or
             ``{split = {axis = 0, sizes = [8, 4, 4]}}``, ``{join = 0}`` (the axis), ``{stack = 0}``,
             ``{unstack = 0}``, ``{tie = true}``, ``{copy = 2}``, ``{sum = true}``, ``{pad = 50304}`` (axis 0 to that
-            length, with zeros) or ``{pad = {axis = 0, to = 50304, value = -1e9}}``, ``{unpad = 50257}`` likewise.
+            length, with zeros) or ``{pad = {axis = 0, to = 50304, value = -1e9}}``, ``{unpad = 50257}`` likewise,
+            ``{merge = 2.0}`` (an adapter's scaling; of a weight, A and B).
         shapes: of the arrays that it is given; they complete what is not said. None where they are not known: the
             move then has to be written out, as `spec_of` does.
 
@@ -84,6 +86,8 @@ def spec_of(move: Move) -> Spec:
             before, after = (move.size, move.padded) if isinstance(move, Pad) else (move.padded, move.size)
             value = {"value": move.value} if move.value else {}
             return {type(move).__name__.lower(): {"axis": move.axis, "from": before, "to": after, **value}}
+        case Merge():
+            return {"merge": move.scaling}
         case Order():
             return {"order": list(move.places)}
         case EachBranch():
@@ -133,6 +137,8 @@ def _read(name: str, value: Any, shapes: Shapes | None) -> Move:
             return Addends(_number(value))
         case "pad" | "unpad":
             return _padding(name, value if isinstance(value, dict) else {"to": value}, shapes)
+        case "merge":
+            return Merge(_real(value, "the scaling"))
         case "order":
             return Order(_numbers(value))
         case "each":
@@ -165,10 +171,7 @@ def _split(value: Any, shapes: Shapes | None) -> Split:
 def _padding(name: str, given: Spec, shapes: Shapes | None) -> Pad | Unpad:
     axis, after = _number(given.get("axis", 0)), _number(given["to"])
     before = _known(shapes)[0][axis] if "from" not in given else _number(given["from"])
-    value = given.get("value", 0.0)
-    if type(value) not in (int, float):
-        raise ValueError(f"the padding's value is a number, not {value!r}")
-    return (Pad if name == "pad" else Unpad)(axis, before, after, float(value))
+    return (Pad if name == "pad" else Unpad)(axis, before, after, _real(given.get("value", 0.0), "the padding's value"))
 
 
 def _each(value: Any, shapes: Shapes | None) -> EachBranch:
@@ -198,6 +201,12 @@ def _number(value: Any) -> int:
     if type(value) is not int:
         raise ValueError(f"it takes a whole number, not {value!r}")
     return value
+
+
+def _real(value: Any, what: str) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"{what} is a number, not {value!r}")
+    return float(value)
 
 
 def _numbers(value: Any) -> tuple[int, ...]:

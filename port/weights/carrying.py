@@ -71,7 +71,9 @@ class Carrying:
             self._note(read, lambda: zip(entry.sources, arrays, strict=True))
         else:
             made = self._cast(entry(arrays))
-            self._note(read, lambda: zip(entry.sources, entry.inverse()(made), strict=True))
+            # What has no way back has no fingerprint for it either.
+            back = (lambda: entry.inverse()(made)) if entry.has_inverse else (lambda: ())
+            self._note(read, lambda: zip(entry.sources, back(), strict=entry.has_inverse))
         return made
 
     def _nbytes(self, entry: Entry) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from port.mapping.file import encoded_mapping
 from port.mapping.flatten import suspects
 from port.mapping.lacking import lacking
 from port.weights.accounts import Accounts
+from port.weights.adapters import adapted
 from port.weights.carrying import floating
 from port.weights.checkpoint import write_checkpoint
 from port.weights.constructor_arguments import SaidArguments
@@ -98,7 +99,8 @@ def convert(
     if options.save_mapping is not None:
         read = source.path if isinstance(source, Checkpoint) else Path(source)
         _check_mapping_path(Path(options.save_mapping), read, out)
-    with opened(source, key=options.key) as given:
+    with ExitStack() as files:
+        given = adapted(files.enter_context(opened(source, key=options.key)), options.adapter, files)
         found = _fitting(given, options)
         accounts = found.accounts()
         done = _told(found, accounts)
@@ -144,6 +146,8 @@ def _remarks(found: Transfer, torchs: Mapping, *, with_optimizer: bool) -> list[
         remarks += Renaming(options.rules.rename).idle(name for entry in torchs.entries for name in entry.sources)
     if left is not None and right is not None:
         remarks += lacking(torchs.entries, left, right)
+    if options.adapter is not None:
+        remarks.append(f"the adapter {options.adapter} is merged into the weights: on the way back they come merged")
     if options.reverse:
         return remarks
     if left is not None and not with_optimizer:

@@ -13,6 +13,7 @@ import numpy as np
 from port.errors import UsageError, described
 from port.mapping import TORCH_ONLY, Mapping, rules_of
 from port.mapping.torch_guide import unwrapped
+from port.weights.adapters import adapted
 from port.weights.driver import find, torch_names
 from port.weights.files import write_arrays
 from port.weights.options import Options, Rename, Shapes
@@ -33,6 +34,7 @@ def load(
     rename: Rename = None,
     fold: Shapes | None = None,
     key: str | None = None,
+    adapter: Path | str | None = None,
     mesh: Mesh | None = None,
     sharding: Shardings = None,
     dtype: str | None = None,
@@ -50,6 +52,7 @@ def load(
             Flax's file that `port convert` or `port translate` wrote says itself how it goes into a torch module.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         key: where in a training checkpoint the state dict is, if it holds several.
+        adapter: a PEFT folder of a LoRA adapter, which is merged into the weights: each becomes W + scaling · B A.
         mesh: the devices that an nnx module's tensors go to.
         sharding: how they lie there: a `PartitionSpec` or a `NamedSharding` for all, a function (path, shape) → one, a
             table of regular expressions, each with one (the first that a path fits counts); by default as the module's
@@ -72,12 +75,13 @@ def load(
         with ExitStack() as files:
             return _onto_mesh(
                 module,
-                lambda: _found(module, files.enter_context(opened(source, key=key)), source, rename, fold),
+                lambda: _found(module, _opened(source, key, adapter, files), source, rename, fold),
                 {"mesh": mesh, "sharding": sharding, "dtype": dtype},
             )
     if dtype is not None:
         raise UsageError("dtype goes with mesh: otherwise the values are converted to the dtypes that the module has")
-    with opened(source, key=key) as tensors:
+    with ExitStack() as files:
+        tensors = _opened(source, key, adapter, files)
         if is_nnx(module):
             _load_nnx(module, tensors, source, rename, fold)
         elif is_torch(module):
@@ -85,6 +89,10 @@ def load(
         else:
             raise _neither(module)
     return None
+
+
+def _opened(source: Any, key: str | None, adapter: Path | str | None, files: ExitStack) -> Source:
+    return adapted(files.enter_context(opened(source, key=key)), adapter, files)
 
 
 def save(module: Any, path: Path | str, *, mapping: Mapping | Path | str | None = None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from port.errors import UnknownChoice
+from port.errors import UnknownChoice, UsageError
 from port.mapping import Guide, Mapping, Rules, guide_of_flax, guide_of_torch, rules_of
 from port.mapping.folding import folds
 from port.weights.carrying import floating
@@ -31,6 +31,7 @@ class Options:
         reverse: from Flax to torch: the mapping is still told from torch to Flax.
         partial: the weights may be a part of the model's: what they lack is listed.
         key: where in a training checkpoint the state dict is, if it holds several.
+        adapter: a PEFT folder of a LoRA adapter, which is merged into torch's weights before they go over.
         dtype: what to cast floating tensors to; by default each keeps its own, bit for bit.
         format: of the result, as `port.weights.formats` has them; by default as its name's suffix says.
         max_shard_size: bytes of one file of the result, at most; safetensors and hf only.
@@ -55,6 +56,7 @@ class Options:
     reverse: bool = False
     partial: bool = False
     key: str | None = None
+    adapter: Path | str | None = None
     dtype: str | None = None
     format: str | None = None
     max_shard_size: int | None = None
@@ -68,6 +70,8 @@ class Options:
     def __post_init__(self, inputs: Any) -> None:
         if self.dtype is not None and self.dtype not in floating():
             raise UnknownChoice("dtype", self.dtype, floating())
+        if self.adapter is not None and self.reverse:
+            raise UsageError("an adapter is merged into torch's weights, on the way to Flax: leave reverse out")
         if isinstance(self.mesh, str):
             object.__setattr__(self, "mesh", mesh_cut_of(self.mesh))
         object.__setattr__(self, "rename", rules_of(self.rename))

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from port.errors import WeightsMismatch
-from port.moves import Copy, Fold, Join, Pad, Permute, Reshape, Shapes, Split, Stack, Sum, Tie, Unpad, Unstack
+from port.moves import Copy, Fold, Join, Merge, Pad, Permute, Reshape, Shapes, Split, Stack, Sum, Tie, Unpad, Unstack
 from port.moves.spec import fold_from, move_from, moves_from, spec_of
 
 LOOSE = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -74,6 +74,7 @@ def test_anything_else_is_read_or_refused_by_name(name, value, shapes):
         ({"sum": True}, ((2,),) * 2, Sum(2)),
         ({"pad": 64}, ((50, 8),), Pad(0, 50, 64)),
         ({"pad": {"axis": 1, "to": 64, "value": -1e9}}, ((8, 50),), Pad(1, 50, 64, -1e9)),
+        ({"merge": 2}, None, Merge(2.0)),
         ({"unpad": 50}, ((64, 8),), Unpad(0, 64, 50)),
         ({"unpad": {"from": 64, "to": 50}}, None, Unpad(0, 64, 50)),
     ],
@@ -108,6 +109,7 @@ def test_each_move_is_completed_by_the_shapes_that_the_one_before_gives():
         ({"pad": 64}, None, "not known here; write it out"),
         ({"pad": {"axis": 0}}, ((50,),), "'to' is not said"),
         ({"pad": {"to": 64, "value": "0"}}, ((50,),), "the padding's value is a number, not '0'"),
+        ({"merge": True}, None, "the scaling is a number, not True"),
         ({"unpad": 64}, ((50,),), "as long as the other or longer, got 50 for 64"),
         ({"unstack": 3}, ((2, 2),), "out of range"),
         ({"each": [{"takes": 1, "moves": []}]}, None, "'gives' is not said"),

@@ -1,0 +1,140 @@
+"""A PEFT folder: a LoRA adapter's config and its tensors, each with the module that it is of. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from port.errors import BrokenWeights, WeightsMismatch
+from port.weights.adapter_config import CONFIG, AdapterConfig, read_adapter_config
+from port.weights.sources import Source, opened
+
+SAFETENSORS = "adapter_model.safetensors"
+FILES = (SAFETENSORS, "adapter_model.bin")
+PREFIX = "base_model.model."
+"""What PEFT puts before the names of the model that it adapts."""
+_FACTOR = re.compile(r"(?P<path>.+)\.lora_(?P<embedding>embedding_)?(?P<which>[AB])(?(embedding)|\.weight)")
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The adapter of one module.
+
+    Attributes:
+        path: the module's, in the model that is adapted.
+        down: the name of A's tensor in the file, of shape (rank, in, …).
+        up: of B's, (out, rank, …).
+        scaling: of their product.
+        rank: as the config says.
+        is_embedding: whether it is of an embedding's table, which is (in, out).
+    """
+
+    path: str
+    down: str
+    up: str
+    scaling: float
+    rank: int
+    is_embedding: bool = False
+
+    @property
+    def weight(self) -> str:
+        """The name of the tensor that it adapts."""
+        return f"{self.path}.weight"
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A LoRA adapter; of its tensors nothing has been read.
+
+    Attributes:
+        config: what it says of itself.
+        tensors: under their names in the file.
+        factors: of each module that it adapts.
+        whole: a name of the model's → the tensor that takes its place: what ``modules_to_save`` and ``bias`` train.
+    """
+
+    config: AdapterConfig
+    tensors: Source
+    factors: tuple[Factors, ...]
+    whole: dict[str, str]
+
+    def missing(self, names: dict[str, tuple[int, ...]]) -> list[str]:
+        """The modules that the config says are adapted, and the file has nothing of.
+
+        Args:
+            names: of the model's tensors, with their shapes.
+        """
+        there = {factors.path for factors in self.factors}
+        paths = (
+            name.removesuffix(".weight") for name, shape in names.items() if name.endswith(".weight") and shape[1:]
+        )
+        return [path for path in paths if path not in there and self.config.is_target(path)]
+
+
+def is_adapter(folder: Path | str) -> bool:
+    """Whether a folder is one of PEFT's."""
+    return (Path(folder) / CONFIG).is_file()
+
+
+@contextmanager
+def opened_adapter(folder: Path | str) -> Iterator[Adapter]:
+    """Open a PEFT folder.
+
+    Raises:
+        BrokenWeights: one of its files is not there or cannot be read.
+        UsageError: it is no LoRA's, or one's that computes something else.
+        WeightsMismatch: tensors that are not what the config says, or not LoRA's; all of them.
+    """
+    folder = Path(folder)
+    config = read_adapter_config(folder)
+    path = next((folder / name for name in FILES if (folder / name).is_file()), None)
+    if path is None:
+        raise BrokenWeights(f"{folder} holds an adapter's config and no weights: expected {' or '.join(FILES)}")
+    with opened(path) as tensors:
+        yield adapter_of(config, tensors)
+
+
+def adapter_of(config: AdapterConfig, tensors: Source) -> Adapter:
+    """The adapter that tensors under PEFT's names are.
+
+    Raises:
+        WeightsMismatch: tensors that are not what the config says, or not LoRA's; all of them.
+    """
+    found: dict[tuple[str, bool], dict[str, str]] = {}
+    whole: dict[str, str] = {}
+    wrong: list[str] = []
+    for name in tensors:
+        inner = name.removeprefix(PREFIX)
+        if match := _FACTOR.fullmatch(inner):
+            found.setdefault((match["path"], match["embedding"] is not None), {})[match["which"]] = name
+        elif ".lora_" in inner:
+            wrong.append(f"unexpected: {name}: no lora_A.weight, lora_B.weight, lora_embedding_A or lora_embedding_B")
+        elif ".original_module." in inner or inner.replace(".modules_to_save.", ".") in whole:
+            continue  # with bias = "all" PEFT saves a whole module's bias thrice: the model's, and its own twice
+        else:
+            whole[inner.replace(".base_layer.", ".").replace(".modules_to_save.", ".")] = name
+        if inner == name:
+            wrong.append(f"unexpected: {name}: PEFT's names begin with {PREFIX}")
+    factors: list[Factors] = []
+    for (path, is_embedding), parts in found.items():
+        if len(parts) == 1:
+            ((which, name),) = parts.items()
+            other = "B" if which == "A" else "A"
+            wrong.append(f"missing: the lora_{other} of {path}, whose {name} is there")
+            continue
+        rank = config.rank_of(path)
+        factors.append(Factors(path, parts["A"], parts["B"], config.scaling_of(path), rank, is_embedding))
+        wrong += _misshapen(factors[-1], tensors)
+    if wrong:
+        raise WeightsMismatch(f"{tensors.origin} does not fit {config.origin}:\n  " + "\n  ".join(sorted(wrong)))
+    return Adapter(config, tensors, tuple(factors), whole)
+
+
+def _misshapen(factors: Factors, tensors: Source) -> Iterator[str]:
+    for name, axis, said in ((factors.down, 0, "(rank, in)"), (factors.up, 1, "(out, rank)")):
+        shape = tensors.shapes[name]
+        if len(shape) < 2 or shape[axis] != factors.rank:
+            yield f"{name} has shape {shape}: it is {said}, and the rank of {factors.path} is {factors.rank}"
