@@ -41,7 +41,7 @@ class Arguments:
     """
 
     source: Positional[Path]
-    """the checkpoint: a file, an index file, or a folder (of the hub, Orbax, torch.distributed.checkpoint)"""
+    """the checkpoint: a file, an index file, or a folder (of the hub, Orbax, torch.distributed.checkpoint, PEFT)"""
     out: Annotated[str | None, arg(aliases=["-o"], metavar="PATH")] = None
     """what to write; its suffix says the format: .safetensors (also without one), .npz, for Flax .msgpack, .orbax or a
     name that ends in / (Orbax), for torch .pt, .pth, .bin"""
@@ -64,11 +64,12 @@ class Arguments:
     """take a file with a part of the model, as adapters or a backbone, and list what it lacks"""
     adapter: Annotated[Path | None, arg(metavar="FOLDER")] = None
     """a LoRA adapter in PEFT's format (adapter_config.json, adapter_model.safetensors), to merge into the weights"""
-    format: Literal["safetensors", "msgpack", "orbax", "torch", "npz", "hf"] | None = None
-    """of what is written, where the name of --out has no suffix to say it; hf, with --reverse: a folder that
-    transformers loads"""
+    format: Literal["safetensors", "msgpack", "orbax", "torch", "npz", "hf", "peft"] | None = None
+    """of what is written, where the name of --out has no suffix to say it; with --reverse hf: a folder that
+    transformers loads, peft: one of an adapter, that PEFT loads"""
     like: Annotated[Path | None, arg(metavar="FOLDER")] = None
-    """with --format hf, the model's folder whose config.json and tokenizer files are taken along"""
+    """with --format hf, the model's folder whose config.json and tokenizer files are taken along; with peft, the
+    adapter's, whose adapter_config.json is"""
     mesh: Annotated[str | None, arg(metavar="AXIS=DEVICES")] = None
     """write Orbax for a mesh, as in fsdp=8: each device's part, along a tensor's longest axis that they divide, can be
     read alone"""

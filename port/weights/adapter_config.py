@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from port.errors import BrokenWeights, UsageError
+from port.weights.adapter_folder import CONFIG
 
-CONFIG = "adapter_config.json"
 ALL_LINEAR = "all-linear"
 OTHERWISE = {
     "use_dora": "DoRA, which scales each row of the sum",

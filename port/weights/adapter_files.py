@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from port.errors import BrokenWeights, WeightsMismatch
-from port.weights.adapter_config import CONFIG, AdapterConfig, read_adapter_config
-from port.weights.sources import Source, opened
+import numpy as np
 
-SAFETENSORS = "adapter_model.safetensors"
-FILES = (SAFETENSORS, "adapter_model.bin")
-PREFIX = "base_model.model."
-"""What PEFT puts before the names of the model that it adapts."""
+from port.errors import BrokenWeights, WeightsMismatch
+from port.weights.adapter_config import AdapterConfig, adapter_config_from, read_adapter_config
+from port.weights.adapter_folder import FILES, PREFIX
+from port.weights.sources import Source, opened
+from port.weights.tensors import TensorInfo
+
 _FACTOR = re.compile(r"(?P<path>.+)\.lora_(?P<embedding>embedding_)?(?P<which>[AB])(?(embedding)|\.weight)")
 
 
@@ -74,11 +74,6 @@ class Adapter:
         return [path for path in paths if path not in there and self.config.is_target(path)]
 
 
-def is_adapter(folder: Path | str) -> bool:
-    """Whether a folder is one of PEFT's."""
-    return (Path(folder) / CONFIG).is_file()
-
-
 @contextmanager
 def opened_adapter(folder: Path | str) -> Iterator[Adapter]:
     """Open a PEFT folder.
@@ -95,6 +90,20 @@ def opened_adapter(folder: Path | str) -> Iterator[Adapter]:
         raise BrokenWeights(f"{folder} holds an adapter's config and no weights: expected {' or '.join(FILES)}")
     with opened(path) as tensors:
         yield adapter_of(config, tensors)
+
+
+def check_adapter(config: str, tensors: Mapping[str, TensorInfo]) -> None:
+    """See that tensors that are to be written are what the adapter's config says.
+
+    Args:
+        config: the text of ``adapter_config.json``.
+        tensors: under PEFT's names.
+
+    Raises:
+        PortError: as `opened_adapter`.
+    """
+    infos = Source(dict(tensors), lambda name: np.empty(tensors[name].shape), origin="the adapter")
+    adapter_of(adapter_config_from(config, "its config"), infos)
 
 
 def adapter_of(config: AdapterConfig, tensors: Source) -> Adapter:

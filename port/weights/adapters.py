@@ -81,6 +81,15 @@ def _pool(base: Source, adapter: Adapter) -> Source:
     return own.beside(adapter.tensors.renamed({name: inner.get(name, name) for name in adapter.tensors}))
 
 
+def adapted_whole(base: Source, adapter: Adapter) -> Source:
+    """A model's tensors, those that an adapter holds whole in the place of its own; the others as they are."""
+    pool = _pool(base, adapter)
+    alone = pool.renamed({name: name for name in base})
+    changed = set(adapter.whole)
+    alone.aliases = {name: first for name, first in base.aliases.items() if changed.isdisjoint((name, first))}
+    return alone
+
+
 def meant_by(adapter: Adapter) -> list[str]:
     """The names of the model's tensors that an adapter speaks of."""
     return [*(factors.weight for factors in adapter.factors), *adapter.whole]

@@ -30,12 +30,14 @@ class Transfer:
         mapping: from them to the other side, for the whole model.
         options: what was asked for.
         back: what is known of the way from Flax to torch; None the other way.
+        adapter: the config of the LoRA adapter that the tensors are, by themselves; empty where they are a model's.
     """
 
     tensors: Source
     mapping: Mapping
     options: Options
     back: WayBack | None = None
+    adapter: str = ""
 
     @property
     def entries(self) -> list[Entry]:

@@ -23,7 +23,7 @@ from port.weights.tensors import Checkpoint, TensorInfo
 
 TRAINING = {"opt_state", "step"}
 """What a file of variables may have beside them: the optimizer's state, and how many updates there were."""
-COLLECTIONS = {"params", "batch_stats", "buffers", BUFFER, FROZEN, TORCH_ONLY}
+COLLECTIONS = {"params", "batch_stats", "buffers", "LoRAParam", BUFFER, FROZEN, TORCH_ONLY}
 """What the first part of a name may be in a tree of Flax variables that has no parameters."""
 
 BoxReader = Callable[[str, Box], np.ndarray]

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from port.errors import BrokenWeights, WeightsMismatch
-from port.weights.adapter_files import Factors, is_adapter, opened_adapter
+from port.weights.adapter_files import Factors, opened_adapter
+from port.weights.adapter_folder import is_adapter
 from tests.port.weights import some_adapter
 from tests.port.weights.some_adapter import FACTORS, arrays_of, changed
 

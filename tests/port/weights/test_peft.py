@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import warnings
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from flax import nnx
+from safetensors.numpy import load_file
 
 import port
+from tests.port.weights import some_adapter
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -64,3 +69,44 @@ def test_what_it_saves_is_merged_as_it_merges(tmp_path, name):
         assert (twin(ids) - wanted).abs().max() < 1e-12 * wanted.abs().max()
     for key, tensor in adapted.merge_and_unload().state_dict().items():
         assert np.abs(tensor.numpy() - twin.state_dict()[key].numpy()).max() < 1e-13, key
+
+
+IDS = np.array([[1, 10, 0, 4], [3, 3, 7, 9]])
+
+
+def adapted_by_peft(base, folder):
+    module = some_adapter.Torch().double()
+    module.load_state_dict({name: torch.from_numpy(array) for name, array in load_file(base).items()})
+    return peft.PeftModel.from_pretrained(module, str(folder), is_trainable=True).double()
+
+
+def gradients_of_peft(adapted):
+    adapted(torch.from_numpy(IDS)).square().sum().backward()
+    return {
+        name.removeprefix("base_model.model.").replace(".default", ""): value.grad.numpy()
+        for name, value in adapted.named_parameters()
+        if "lora_" in name
+    }
+
+
+@pytest.mark.parametrize("like", [True, False])
+def test_it_loads_what_is_written(tmp_path, like, float64):
+    """An adapter that was trained in JAX: PEFT computes the same of it, and the same gradients."""
+    base, adapter, _ = some_adapter.written(tmp_path)
+    model = some_adapter.Net(rngs=nnx.Rngs(0), param_dtype=jnp.float64)
+    port.load(model, base, adapter=adapter, merge=False)
+    loss = lambda m: jnp.square(m(IDS)).sum()  # noqa: E731
+    wrt = nnx.DiffState(0, nnx.LoRAParam)
+    state = nnx.state(model, nnx.LoRAParam)
+    steps = nnx.grad(loss, argnums=wrt)(model)
+    nnx.update(model, jax.tree.map(lambda value, step: value - 1e-2 * step, state, steps))
+    told = {"like": adapter} if like else {"saved": ["head"], "base": "someone/net"}
+    port.save_adapter(model, tmp_path / "trained", **told)
+    adapted = adapted_by_peft(base, tmp_path / "trained")
+    assert np.abs(adapted(torch.from_numpy(IDS)).detach().numpy() - np.asarray(model(IDS))).max() < 1e-12
+    theirs = gradients_of_peft(adapted)
+    ours = {".".join(map(str, path)): v[...] for path, v in nnx.to_flat_state(nnx.grad(loss, argnums=wrt)(model))}
+    assert len(theirs) == len(ours) == 8
+    for path, gradient in ours.items():
+        name = path.replace("lora_a", "lora_A.weight").replace("lora_b", "lora_B.weight")
+        assert np.abs(np.asarray(gradient).T - theirs[name]).max() < 1e-10, path
