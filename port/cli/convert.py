@@ -64,6 +64,9 @@ class Arguments:
     """take a file with a part of the model, as adapters or a backbone, and list what it lacks"""
     adapter: Annotated[Path | None, arg(metavar="FOLDER")] = None
     """a LoRA adapter in PEFT's format (adapter_config.json, adapter_model.safetensors), to merge into the weights"""
+    widen: Annotated[str | None, arg(metavar="DTYPE")] = None
+    """widen weights of eight bits by the scales beside them, as to bfloat16; from float32 --reverse gives them back,
+    and with --widen too leaves them wide"""
     format: Literal["safetensors", "msgpack", "orbax", "torch", "npz", "hf", "peft"] | None = None
     """of what is written, where the name of --out has no suffix to say it; with --reverse hf: a folder that
     transformers loads, peft: one of an adapter, that PEFT loads"""
@@ -146,6 +149,7 @@ def main(arguments: Sequence[str]) -> int:
         partial=given.partial,
         key=given.key,
         adapter=given.adapter,
+        widen=given.widen,
         dtype=given.dtype,
         format=given.format,
         mesh=given.mesh,

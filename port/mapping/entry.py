@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves import Addends, EachBranch, Merge, Move, Shapes, Sum, Tie
+from port.moves import Addends, EachBranch, Merge, Move, Narrow, Shapes, Sum, Tie, Widen, dtypes_of
 
 TORCH_ONLY = "torch_only"
 """The collection of what Flax has no home for, kept on the side for the way back."""
@@ -72,6 +72,16 @@ class Entry:
             raise WeightsMismatch(f"{self}: {error}") from None
         return self._one_each(shapes)
 
+    def dtypes(self, shapes: Shapes, dtypes: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
+        """The targets' dtypes, for the sources' shapes and dtypes.
+
+        Raises:
+            WeightsMismatch: shapes that a move cannot take.
+        """
+        if self.changes_dtype:
+            return self._one_each(dtypes_of(self.moves, shapes, dtypes))
+        return dtypes[:1] * len(self.targets)
+
     def inverse(self) -> Entry:
         """The entry the other way.
 
@@ -98,8 +108,18 @@ class Entry:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the way back gives the same bits: not where torch's tensors are summed into one."""
-        return not _has(self.moves, Sum | Addends | Merge)
+        """Whether it moves bits alone: neither sums, nor merges, nor widens."""
+        return not (self.sums or self.changes_dtype or _has(self.moves, Merge))
+
+    @property
+    def sums(self) -> bool:
+        """Whether torch's tensors are summed into one, whose bits do not come back."""
+        return _has(self.moves, Sum | Addends)
+
+    @property
+    def changes_dtype(self) -> bool:
+        """Whether a quantised weight is widened by its scales, or the other way."""
+        return _has(self.moves, Widen | Narrow)
 
     @property
     def has_inverse(self) -> bool:

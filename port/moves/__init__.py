@@ -7,9 +7,11 @@ and its inverse.
 
 from port.moves.boxes import Box, Boxes, Restriction
 from port.moves.combinators import Branch, EachBranch, Order
+from port.moves.dtypes import dtypes_of
 from port.moves.merge import Merge
 from port.moves.move import Arrays, Move, Shape, Shapes, restriction_of
 from port.moves.padding import Pad, Unpad
+from port.moves.scales import Narrow, Widen
 from port.moves.single import Flip, Fold, Permute, Reshape
 from port.moves.split_stack import Join, Split, Stack, Unstack
 from port.moves.tie_sum import Addends, Copy, Sum, Tie
@@ -27,6 +29,7 @@ __all__ = [
     "Join",
     "Merge",
     "Move",
+    "Narrow",
     "Order",
     "Pad",
     "Permute",
@@ -40,5 +43,7 @@ __all__ = [
     "Tie",
     "Unpad",
     "Unstack",
+    "Widen",
+    "dtypes_of",
     "restriction_of",
 ]

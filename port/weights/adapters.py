@@ -5,14 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
-
 from port.errors import UsageError, WeightsMismatch
 from port.mapping import Entry
 from port.mapping.names import nearest
-from port.moves import Box, Branch, EachBranch, Merge, Move, Permute
+from port.moves import Branch, EachBranch, Merge, Move, Permute
 from port.weights.adapter_files import Adapter, Factors, opened_adapter
-from port.weights.entry_boxes import EntryBoxes
+from port.weights.made_tensors import made
 from port.weights.sources import Source
 
 
@@ -47,31 +45,11 @@ def merged(base: Source, adapter: Adapter) -> Source:
     base = base.without_prefixes(meant_by(adapter))
     check_fits(base, adapter)
     pool = _pool(base, adapter)
-    names, shapes = {name: name for name in pool}, pool.shapes
-    transposed = adapter.config.transposed
+    transposed, shapes = adapter.config.transposed, pool.shapes
     entries = {each.weight: entry_of(each, shapes[each.weight], transposed) for each in adapter.factors}
-
-    def read(name: str) -> np.ndarray:
-        if name not in entries:
-            return pool[name]
-        entry = entries[name]
-        return entry(tuple(pool[source] for source in entry.sources))[0]
-
-    def read_box(name: str, box: Box) -> np.ndarray:
-        if name not in entries:
-            return pool.box(name, box)
-        return EntryBoxes(entries[name], pool, names, shapes).target(0, box)
-
-    changed = {*entries, *adapter.whole}
-    return Source(
-        {name: pool.tensors[name] for name in base},
-        read,
-        # Of two names of one tensor one may be adapted alone.
-        aliases={name: first for name, first in base.aliases.items() if changed.isdisjoint((name, first))},
-        left_out=base.left_out,
-        origin=f"{base.origin} with {adapter.tensors.origin}",
-        read_box=read_box if pool.reads_boxes else None,
-    )
+    result = made(pool, entries, base)
+    result.origin = f"{base.origin} with {adapter.tensors.origin}"
+    return result
 
 
 def _pool(base: Source, adapter: Adapter) -> Source:
@@ -83,11 +61,7 @@ def _pool(base: Source, adapter: Adapter) -> Source:
 
 def adapted_whole(base: Source, adapter: Adapter) -> Source:
     """A model's tensors, those that an adapter holds whole in the place of its own; the others as they are."""
-    pool = _pool(base, adapter)
-    alone = pool.renamed({name: name for name in base})
-    changed = set(adapter.whole)
-    alone.aliases = {name: first for name, first in base.aliases.items() if changed.isdisjoint((name, first))}
-    return alone
+    return made(_pool(base, adapter), {}, base)
 
 
 def meant_by(adapter: Adapter) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,12 @@ from port.weights.driver import Transfer, find, part_that_fits
 from port.weights.formats import format_of
 from port.weights.hub_files import files_beside
 from port.weights.options import Options
+from port.weights.quantization_config import quantization_config
 from port.weights.record import UNKNOWN, ConversionRecord
 from port.weights.sources import Source, opened
 from port.weights.tensors import Checkpoint, Tensor, TensorInfo
 from port.weights.whole import whole
+from port.weights.widening import blocks_said_beside, widened
 
 OF_ADAPTER = (
     "this is the adapter alone, as port.load(model, weights, adapter=FOLDER, merge=False) puts it beside the weights; "
@@ -103,6 +105,11 @@ def convert(
     options = options or Options(**keywords)
     format = format_of(out, options.format, reverse=options.reverse)
     along = [] if options.like is None or format == "peft" else files_beside(options.like)
+    if along and options.widen is not None and quantization_config(options.like or "") is not None:
+        raise UsageError(
+            f"{options.like}: its config.json says that the weights are quantised, and they stay widened: leave the "
+            "dtype to widen to out, or take along a copy of the folder without quantization_config"
+        )
     if options.save_mapping is not None:
         read = source.path if isinstance(source, Checkpoint) else Path(source)
         _check_mapping_path(Path(options.save_mapping), read, out)
@@ -146,8 +153,11 @@ def _found(source: Any, options: Options, files: ExitStack) -> Transfer:
         if options.adapter is not None:
             raise UsageError(f"{folder} is an adapter itself: give the weights that it is merged into")
         return adapter_transfer(files.enter_context(opened_adapter(folder)), options)
-    given = adapted(files.enter_context(opened(source, key=options.key)), options.adapter, files)
-    return _fitting(given, options)
+    given = files.enter_context(opened(source, key=options.key))
+    if options.adapter is not None and options.widen is not None:
+        # What is merged does not come apart, and is quantised no more.
+        given, options = widened(given, options.widen, blocks_said_beside(given)), replace(options, widen=None)
+    return _fitting(adapted(given, options.adapter, files), options)
 
 
 def _remarks(found: Transfer, torchs: Mapping, *, with_optimizer: bool) -> list[str]:

@@ -20,6 +20,7 @@ from port.weights.files import write_arrays
 from port.weights.options import Options, Rename, Shapes
 from port.weights.sources import Source, is_nnx, is_torch, opened
 from port.weights.variables import to_torch
+from port.weights.widening import blocks_said_beside, widened
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -38,6 +39,7 @@ def load(
     key: str | None = None,
     adapter: Path | str | None = None,
     merge: bool = True,
+    widen: str | None = None,
     mesh: Mesh | None = None,
     sharding: Shardings = None,
     dtype: str | None = None,
@@ -66,6 +68,8 @@ def load(
             own variables say (``nnx.with_partitioning``, ``out_sharding``), without that on every device.
         dtype: on a mesh, what floating tensors are cast to; by default each keeps the file's own.
 
+        widen: the dtype that weights of eight bits are widened to, by the scales beside them (``weight_scale_inv``,
+            ``weight_scale``, ``SCB``); without it both are tensors like others, and the module has a place for each.
         rngs: draw the masks of an adapter's dropout, where it is kept beside and has one.
 
     Returns:
@@ -78,23 +82,25 @@ def load(
             as it was converted; the module is then unchanged.
         NoPair: the module holds a layer whose torch twin is not known.
     """
+    Options(widen=widen)  # refuses a dtype that is none
     if not merge:
         if adapter is None or not is_nnx(module):
             raise UsageError("merge=False keeps an adapter beside an nnx module's weights: give both, or leave it out")
         where = {"mesh": mesh, "sharding": sharding, "dtype": dtype}
-        return _load_beside(module, source, adapter, {"rename": rename, "fold": fold}, key, where, rngs)
+        names = {"rename": rename, "fold": fold}
+        return _load_beside(module, source, adapter, names, (key, widen), where, rngs)
     if mesh is not None or sharding is not None:
         if not is_nnx(module):
             raise UsageError(f"mesh and sharding are an nnx module's; got {described(module)}")
         with ExitStack() as files:
             return _onto_mesh(
                 module,
-                lambda: _found(module, _opened(source, key, adapter, files), source, rename, fold),
+                lambda: _found(module, _opened(source, (key, widen), adapter, files), source, rename, fold),
                 {"mesh": mesh, "sharding": sharding, "dtype": dtype},
             )
     _refuse_dtype(dtype)
     with ExitStack() as files:
-        tensors = _opened(source, key, adapter, files)
+        tensors = _opened(source, (key, widen), adapter, files)
         if is_nnx(module):
             _load_nnx(module, tensors, source, rename, fold)
         elif is_torch(module):
@@ -114,7 +120,7 @@ def _load_beside(
     source: Any,
     adapter: Path | str,
     names: dict[str, Any],
-    key: str | None,
+    how: tuple[str | None, str | None],
     where: dict[str, Any],
     rngs: nnx.Rngs | None,
 ) -> PlacedWeights | None:
@@ -131,7 +137,7 @@ def _load_beside(
         with ExitStack() as files:
             found: tuple[Source, Mapping] | PortError
             try:
-                tensors = files.enter_context(opened(source, key=key))
+                tensors = _opened(source, how, None, files)
                 found = beside(module, tensors, files.enter_context(opened_adapter(adapter)), source, names, rngs)
             except PortError as error:
                 if not on_mesh:
@@ -153,8 +159,13 @@ def _or_raise(found: tuple[Source, Mapping] | PortError) -> tuple[Source, Mappin
     return found
 
 
-def _opened(source: Any, key: str | None, adapter: Path | str | None, files: ExitStack) -> Source:
-    return adapted(files.enter_context(opened(source, key=key)), adapter, files)
+def _opened(source: Any, how: tuple[str | None, str | None], adapter: Path | str | None, files: ExitStack) -> Source:
+    """What is at a key, widened where a dtype is said, with an adapter merged where one is."""
+    key, widen = how
+    tensors = files.enter_context(opened(source, key=key))
+    if widen is not None:
+        tensors = widened(tensors, widen, blocks_said_beside(tensors))
+    return adapted(tensors, adapter, files)
 
 
 def save(module: Any, path: Path | str, *, mapping: Mapping | Path | str | None = None) -> None:

@@ -210,6 +210,44 @@ def test_a_module_that_the_config_names_and_the_file_lacks(files):
     outputs(base, changed(adapter, arrays, layers_to_transform=[0]))
 
 
+MERGED = """
+[[rule]]
+source = ['(blocks\\.\\d+\\.up)\\.weight', '\\1.lora_A', '\\1.lora_B']
+target = '\\1.kernel'
+moves = [{merge = 1.5}, {permute = [1, 0]}]
+"""
+
+
+def test_a_mapping_file_may_say_it_one_way(files, tmp_path, monkeypatch, capsys):
+    """Factors that stand among the weights, as another trainer keeps them."""
+    base, _, module = files
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.toml").write_text(MERGED)
+    arrays = load_file(base)
+    for number in (0, 1):
+        for which in "AB":
+            name = f"base_model.model.blocks.{number}.up.lora_{which}.weight"
+            arrays[f"blocks.{number}.up.lora_{which}"] = arrays_of(module)[name]
+    save_file(arrays, tmp_path / "both.safetensors")
+    with jax.enable_x64(True):
+        net = Net(rngs=nnx.Rngs(0), param_dtype=jnp.float64)
+        port.load(net, tmp_path / "both.safetensors", rename=tmp_path / "m.toml")
+        up, down = (arrays[f"blocks.0.up.{name}"] for name in ("lora_B", "lora_A"))
+        wanted = arrays["blocks.0.up.weight"] + 1.5 * up @ down
+        assert np.abs(np.asarray(net.blocks[0].up.kernel[...]).T - wanted).max() < 1e-14
+    model = ["--flax", "tests.port.weights.some_adapter:Net", "--mapping", "m.toml"]
+    assert main(["convert", "both.safetensors", *model, "-o", "f.safetensors", "--save-mapping", "whole.toml"]) == 0
+    whole = ["--flax", "tests.port.weights.some_adapter:Net", "--mapping", "whole.toml"]
+    assert main(["convert", "both.safetensors", *whole, "-o", "again.safetensors"]) == 0
+    assert (tmp_path / "again.safetensors").stat().st_size == (tmp_path / "f.safetensors").stat().st_size
+    capsys.readouterr()
+    assert main(["convert", "f.safetensors", "--reverse", "-o", "back.safetensors"]) == 2
+    said = capsys.readouterr().err
+    assert "blocks.0.up.kernel  [merge(W + 1.5 B A), permute(1, 0)]: " in said
+    assert "does not come apart" in said
+    assert "Traceback" not in said
+
+
 def test_flax_variables_have_no_place_for_it(files, tmp_path):
     base, adapter, _ = files
     convert(base, tmp_path / "flax.safetensors", flax=Net(rngs=nnx.Rngs(0)))

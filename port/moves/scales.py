@@ -1,0 +1,257 @@
+"""Moves between a quantised weight with its scales and the weight that both say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import ml_dtypes
+import numpy as np
+
+from port.errors import WeightsMismatch
+from port.moves.boxes import Box, Boxes, Restriction, check_boxes, cut, cut_from_one, kept, whole
+from port.moves.move import Arrays, Shape, Shapes, count_of, sizes_of
+
+AT_ONCE = 2**24
+"""Bytes of the product that are computed in one go: what is wider than the result is never there as a whole."""
+LARGEST = {"float8_e4m3fn": (448,), "float8_e4m3fnuz": (240,), "int8": (127, 128)} | dict.fromkeys(
+    ("float8_e5m2", "float8_e5m2fnuz"), (57344,)
+)
+"""What a quantiser maps the largest value of a block to, by the dtype that it writes."""
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+GROUPS = (16, 32, 64, 256, 512)
+"""How many elements usually share a scale, beside 128."""
+STEPS = 3
+"""Neighbours of a scale that are tried, on either side: a division rounds."""
+
+
+@dataclass(frozen=True)
+class Widen:
+    """A quantised weight and its scales into ``weight · scale``, each scale being one block's.
+
+    The product is computed in float32 (in float64, for float64) and rounded once.
+
+    Attributes:
+        dtype: of the result.
+        stored: of the quantised weight.
+        blocks: how many elements of each axis share a scale; 0: all of them.
+        scales: the shape that the scales are stored in: one for each block, without the last axes of one, or of none
+            where there is one alone.
+        scaled: the scales' dtype.
+        factor: of all scales.
+    """
+
+    dtype: str
+    stored: str
+    blocks: Shape
+    scales: Shape
+    scaled: str = "float32"
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        sizes_of(self.blocks, "widen")
+        for name, allowed in ((self.dtype, FLOATS), (self.stored, LARGEST), (self.scaled, (*FLOATS, "float8_e8m0fnu"))):
+            if name not in allowed:
+                raise WeightsMismatch(f"widen knows no {name} here; there are {', '.join(allowed)}")
+        if prod(self.scales) != 1 and len(self.scales) > len(self.blocks):
+            raise WeightsMismatch(f"widen: scales of shape {self.scales} are of more axes than {len(self.blocks)}")
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        self.shapes(tuple(array.shape for array in arrays))
+        weight, scales = arrays
+        if (weight.dtype.name, scales.dtype.name) != (self.stored, self.scaled):
+            raise WeightsMismatch(
+                f"{self} takes {self.stored} and scales of {self.scaled}, got {weight.dtype} and {scales.dtype}"
+            )
+        return (self._widened(weight, scales, (0,) * weight.ndim),)
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        weight, scales = count_of(self, shapes, 2)
+        if len(weight) != len(self.blocks) or scales != self.scales or self._grid() != self._needed(weight):
+            needed = self._needed(weight) if len(weight) == len(self.blocks) else f"{len(self.blocks)} axes"
+            raise WeightsMismatch(
+                f"{self}: a weight of shape {weight} needs scales for {needed} blocks, stored as {self.scales}, got "
+                f"shape {scales}"
+            )
+        return (weight,)
+
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        (box,) = wanted
+        if box is None:
+            return Restriction((None, None), lambda arrays: ())
+        around = tuple(
+            range(axis.start // block, -(-axis.stop // block) if axis else axis.start // block) if block else range(1)
+            for axis, block in zip(box, self.blocks, strict=True)
+        )
+        starts = tuple(axis.start % block if block else 0 for axis, block in zip(box, self.blocks, strict=True))
+        need = whole(self.scales) if prod(self.scales) == 1 else around[: len(self.scales)]
+        return Restriction((box, need), lambda arrays: (self._widened(arrays[0], arrays[1], starts),))
+
+    def _widened(self, weight: np.ndarray, scales: np.ndarray, starts: Shape) -> np.ndarray:
+        """A part of a weight by its blocks' scales; of the first blocks so many elements lie before it."""
+        result = np.empty(weight.shape, np.dtype(self.dtype))
+        if not weight.size:
+            return result
+        wide = np.dtype(np.float64 if self.dtype == "float64" else np.float32)
+        one = (1,) * weight.ndim
+        grid = scales.reshape(one if scales.size == 1 else (*scales.shape, *one[scales.ndim :])).astype(wide)
+        places = [
+            (np.arange(size) + start) // block if block and grid.shape[axis] > 1 else np.zeros(1, int)
+            for axis, (size, start, block) in enumerate(zip(weight.shape, starts, self.blocks, strict=True))
+        ]
+        rows = max(1, AT_ONCE * weight.shape[0] // max(1, wide.itemsize * weight.size))
+        for begin in range(0, weight.shape[0], rows):
+            part = slice(begin, begin + rows)
+            of_rows = places[0][part] if len(places[0]) > 1 else places[0]
+            product = weight[part].astype(wide) * grid[np.ix_(of_rows, *places[1:])]
+            result[part] = product if self.factor == 1.0 else product * wide.type(self.factor)
+        return result
+
+    def _grid(self) -> Shape:
+        """How many blocks there are along each axis."""
+        axes = len(self.blocks)
+        return (1,) * axes if prod(self.scales) == 1 else (*self.scales, *(1,) * (axes - len(self.scales)))
+
+    def _needed(self, weight: Shape) -> Shape:
+        return tuple(-(-size // block) if block else 1 for size, block in zip(weight, self.blocks, strict=True))
+
+    def inverse(self) -> Narrow:
+        return Narrow(self.dtype, self.stored, self.blocks, self.scales, self.scaled, self.factor)
+
+    def __str__(self) -> str:
+        return f"widen({self.stored} to {self.dtype}, {_blocks(self.blocks)})"
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """A weight into a quantised one and its scales, which say it to the last bit; or none.
+
+    Of each block the scale is tried that maps its largest value to the largest there is, as quantisers choose it, and
+    its neighbours. Attributes as of `Widen`.
+    """
+
+    dtype: str
+    stored: str
+    blocks: Shape
+    scales: Shape
+    scaled: str = "float32"
+    factor: float = 1.0
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        self.shapes(tuple(array.shape for array in arrays))
+        (weight,) = arrays
+        if weight.dtype.name != self.dtype:
+            raise WeightsMismatch(f"{self} takes {self.dtype}, got {weight.dtype}")
+        grid = self.inverse()._grid()
+        scales, stored = np.empty(grid, np.dtype(self.scaled)), np.empty(weight.shape, np.dtype(self.stored))
+        for block in np.ndindex(*grid):
+            box = tuple(
+                range(place * size, min((place + 1) * size, total)) if size else range(total)
+                for place, size, total in zip(block, self.blocks, weight.shape, strict=True)
+            )
+            found = self._narrowed(cut(weight, box))
+            if found is None:
+                raise WeightsMismatch(
+                    f"{self}: no scale says the block {block} to the last bit: it was trained, widened to fewer digits "
+                    "than it has, or not scaled by its largest value. Keep it as it is, or quantise it anew"
+                )
+            scales[block], cut(stored, box)[...] = found
+        return stored, scales.reshape(self.scales)
+
+    def _narrowed(self, block: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """A block's scale, and the block by it."""
+        wide = np.dtype(np.float64 if self.dtype == "float64" else np.float32)
+        values = block.astype(wide)
+        largest = np.nanmax(np.abs(values), initial=0) if block.size else wide.type(0)
+        if not np.isfinite(largest):
+            return None
+        for most in LARGEST[self.stored]:
+            for scale in _near(float(largest) / most / self.factor if largest else 1.0, np.dtype(self.scaled)):
+                by = wide.type(scale) * wide.type(self.factor)
+                if not by:
+                    continue
+                divided = values / by
+                stored = (np.rint(divided) if self.stored == "int8" else divided).astype(np.dtype(self.stored))
+                product = stored.astype(wide) * wide.type(scale)
+                again = (product if self.factor == 1.0 else product * wide.type(self.factor)).astype(block.dtype)
+                if np.array_equal(_bits(again), _bits(block)):
+                    return scale, stored
+        return None
+
+    def shapes(self, shapes: Shapes) -> Shapes:
+        (weight,) = count_of(self, shapes, 1)
+        self.inverse().shapes((weight, self.scales))
+        return weight, self.scales
+
+    def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
+        check_boxes(wanted, self.shapes(shapes))
+        if not kept(wanted):
+            return cut_from_one((None,))
+        boxes: list[Box | None] = list(wanted)
+
+        def make(arrays: Arrays) -> Arrays:
+            return tuple(cut(array, box) for array, box in zip(self(arrays), boxes, strict=True) if box is not None)
+
+        return Restriction((whole(shapes[0]),), make)
+
+    def inverse(self) -> Widen:
+        return Widen(self.dtype, self.stored, self.blocks, self.scales, self.scaled, self.factor)
+
+    def __str__(self) -> str:
+        return f"narrow({self.dtype} to {self.stored}, {_blocks(self.blocks)})"
+
+
+def blocks_of(weight: Shape, scales: Shape, said: Shape | None = None) -> Shape:
+    """How many elements of each axis share a scale, as the shapes of a weight and its scales tell; 0: all of them.
+
+    Args:
+        weight: the weight's shape.
+        scales: theirs.
+        said: the blocks along the last axes, where something says them; else they are of 128, as DeepSeek's are, or
+            of another of the usual sizes.
+
+    Raises:
+        WeightsMismatch: no blocks go with these shapes.
+    """
+    grid = (1,) * len(weight) if prod(scales) == 1 else (*scales, *(1,) * (len(weight) - len(scales)))
+    blocks = []
+    for axis, (size, count) in enumerate(zip(weight, grid, strict=False)):
+        known = said[axis - len(weight)] if said is not None and len(weight) - axis <= len(said) else None
+        choices = [known] if known else [128, *GROUPS]
+        if count == 1 and not (known and size > known):
+            blocks.append(0)
+        elif count == size:
+            blocks.append(1)
+        else:
+            blocks.append(next((block for block in choices if -(-size // block) == count), -1))
+    if len(grid) != len(weight) or -1 in blocks:
+        raise WeightsMismatch(
+            f"a weight of shape {weight} and scales of shape {scales}: neither one scale, one for each row, nor one "
+            f"for each block of {' × '.join(map(str, said)) if said else '128'}"
+        )
+    return tuple(blocks)
+
+
+def _near(scale: float, dtype: np.dtype) -> list[np.ndarray]:
+    """A scale in its dtype, and its neighbours."""
+    if dtype == ml_dtypes.float8_e8m0fnu:  # powers of two
+        power = np.ceil(np.log2(scale))
+        return [np.asarray(2.0 ** (power + step)).astype(dtype) for step in (0, -1, 1)]
+    first = np.asarray(scale).astype(dtype)
+    found, below, above = [first], first, first
+    for _ in range(STEPS):
+        below = np.nextafter(below, np.asarray(-np.inf).astype(dtype))
+        above = np.nextafter(above, np.asarray(np.inf).astype(dtype))
+        found += [below, above]
+    return found
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """An array's bits; all NaN are one."""
+    same = np.where(np.isnan(array), np.asarray(np.nan).astype(array.dtype), array)
+    return np.ascontiguousarray(same).reshape(-1).view(np.uint8)
+
+
+def _blocks(blocks: Shape) -> str:
+    return f"blocks of {' × '.join(str(block) if block else 'all' for block in blocks)}"
