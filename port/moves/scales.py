@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 import ml_dtypes
@@ -14,10 +15,9 @@ from port.moves.move import Arrays, Shape, Shapes, count_of, sizes_of
 
 AT_ONCE = 2**24
 """Bytes of the product that are computed in one go: what is wider than the result is never there as a whole."""
-LARGEST = {"float8_e4m3fn": (448,), "float8_e4m3fnuz": (240,), "int8": (127, 128)} | dict.fromkeys(
-    ("float8_e5m2", "float8_e5m2fnuz"), (57344,)
-)
-"""What a quantiser maps the largest value of a block to, by the dtype that it writes."""
+QUANTISED = ("int8", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+SAMPLE = 256
+"""Elements of a block on which a scale is tried before it is on all."""
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 GROUPS = (16, 32, 64, 256, 512)
 """How many elements usually share a scale, beside 128."""
@@ -50,7 +50,8 @@ class Widen:
 
     def __post_init__(self) -> None:
         sizes_of(self.blocks, "widen")
-        for name, allowed in ((self.dtype, FLOATS), (self.stored, LARGEST), (self.scaled, (*FLOATS, "float8_e8m0fnu"))):
+        known = ((self.dtype, FLOATS), (self.stored, QUANTISED), (self.scaled, (*FLOATS, "float8_e8m0fnu")))
+        for name, allowed in known:
             if name not in allowed:
                 raise WeightsMismatch(f"widen knows no {name} here; there are {', '.join(allowed)}")
         if prod(self.scales) != 1 and len(self.scales) > len(self.blocks):
@@ -127,8 +128,8 @@ class Widen:
 class Narrow:
     """A weight into a quantised one and its scales, which say it to the last bit; or none.
 
-    Of each block the scale is tried that maps its largest value to the largest there is, as quantisers choose it, and
-    its neighbours. Attributes as of `Widen`.
+    Of each block the scales are tried that map its largest value to a number that the quantised weight can hold, first
+    to the largest one, as quantisers choose it; and the neighbours of each. Attributes as of `Widen`.
     """
 
     dtype: str
@@ -153,31 +154,45 @@ class Narrow:
             found = self._narrowed(cut(weight, box))
             if found is None:
                 raise WeightsMismatch(
-                    f"{self}: no scale says the block {block} to the last bit: it was trained, widened to fewer digits "
-                    "than it has, or not scaled by its largest value. Keep it as it is, or quantise it anew"
+                    f"{self}: no scale says the block {block} to the last bit: it was trained, or widened to fewer "
+                    "digits than it has. Keep it as it is, or quantise it anew"
                 )
             scales[block], cut(stored, box)[...] = found
         return stored, scales.reshape(self.scales)
 
     def _narrowed(self, block: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """A block's scale, and the block by it."""
-        wide = np.dtype(np.float64 if self.dtype == "float64" else np.float32)
-        values = block.astype(wide)
-        largest = np.nanmax(np.abs(values), initial=0) if block.size else wide.type(0)
+        """A block's scale, and the block by it; None where no scale says it."""
+        flat = block.reshape(-1)
+        magnitudes = np.abs(flat.astype(self._wide))
+        largest = float(np.nanmax(magnitudes, initial=0))
         if not np.isfinite(largest):
             return None
-        for most in LARGEST[self.stored]:
-            for scale in _near(float(largest) / most / self.factor if largest else 1.0, np.dtype(self.scaled)):
-                by = wide.type(scale) * wide.type(self.factor)
-                if not by:
-                    continue
-                divided = values / by
-                stored = (np.rint(divided) if self.stored == "int8" else divided).astype(np.dtype(self.stored))
-                product = stored.astype(wide) * wide.type(scale)
-                again = (product if self.factor == 1.0 else product * wide.type(self.factor)).astype(block.dtype)
-                if np.array_equal(_bits(again), _bits(block)):
+        some = flat[:: max(1, flat.size // SAMPLE)]
+        if largest:
+            some = np.append(some, flat[int(np.nanargmax(magnitudes))])
+        for most in _numbers(self.stored):
+            for scale in _near(largest / most / self.factor if largest else 1.0, np.dtype(self.scaled)):
+                if self._by(some, scale) is not None and (stored := self._by(block, scale)) is not None:
                     return scale, stored
         return None
+
+    def _by(self, values: np.ndarray, scale: np.ndarray) -> np.ndarray | None:
+        """Values by a scale, in eight bits; None where these do not say the values to the last bit."""
+        wide = self._wide.type
+        by = wide(scale) * wide(self.factor)
+        if not by:
+            return None
+        divided = values.astype(self._wide) / by
+        if self.stored == "int8":
+            divided = np.rint(divided).clip(-128, 127)
+        stored = divided.astype(np.dtype(self.stored))
+        product = stored.astype(self._wide) * wide(scale)
+        again = (product if self.factor == 1.0 else product * wide(self.factor)).astype(values.dtype)
+        return stored if np.array_equal(_bits(again), _bits(values)) else None
+
+    @property
+    def _wide(self) -> np.dtype:
+        return np.dtype(np.float64 if self.dtype == "float64" else np.float32)
 
     def shapes(self, shapes: Shapes) -> Shapes:
         (weight,) = count_of(self, shapes, 1)
@@ -200,6 +215,15 @@ class Narrow:
 
     def __str__(self) -> str:
         return f"narrow({self.dtype} to {self.stored}, {_blocks(self.blocks)})"
+
+
+@cache
+def _numbers(stored: str) -> tuple[float, ...]:
+    """What the largest value of a block may have been mapped to, the usual first."""
+    if stored == "int8":
+        return tuple(map(float, (127, 128, *range(126, 0, -1))))
+    every = np.arange(256, dtype=np.uint8).view(np.dtype(stored)).astype(np.float64)
+    return tuple(sorted(every[np.isfinite(every) & (every > 0)].tolist(), reverse=True))
 
 
 def blocks_of(weight: Shape, scales: Shape, said: Shape | None = None) -> Shape:

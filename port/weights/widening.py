@@ -14,7 +14,7 @@ from pathlib import Path
 from port.errors import UsageError, WeightsMismatch
 from port.mapping import Entry, Mapping
 from port.moves import Branch, EachBranch, Move, Shape, Widen
-from port.moves.scales import LARGEST, blocks_of
+from port.moves.scales import QUANTISED, blocks_of
 from port.weights.made_tensors import made
 from port.weights.quantization_config import quantization_config, said_blocks
 from port.weights.sources import Source
@@ -163,7 +163,7 @@ def _weight_of(name: str, source: Source) -> str | None:
 
 def _entry(weight: str, scale: str, source: Source, dtype: str, said: Shape | None) -> Entry:
     info, told = source.tensors[weight], source.tensors[scale]
-    if info.dtype.name not in LARGEST:
+    if info.dtype.name not in QUANTISED:
         raise WeightsMismatch(f"the weight is {info.dtype}, and no number of eight bits that is scaled")
     is_largest = scale.endswith(ROWS_LARGEST)
     blocks = blocks_of(info.shape, told.shape, None if is_largest else said)

@@ -12,7 +12,7 @@ import pytest
 from port.errors import WeightsMismatch
 from port.moves import Branch, EachBranch, Narrow, Permute, Split, Stack, Widen, dtypes_of, restriction_of, scales
 from port.moves.boxes import cut
-from port.moves.scales import LARGEST, blocks_of
+from port.moves.scales import blocks_of
 from port.moves.spec import move_from, spec_of
 
 RANDOM = np.random.default_rng(0)
@@ -20,6 +20,7 @@ SHAPE = (300, 200)
 LAYOUTS = {"one": (), "one in a list": (1,), "rows": (300, 1), "rows in a list": (300,), "blocks": (3, 2)}
 BOXES = [(range(130, 290), range(100, 140)), (range(300), range(128, 200)), (range(5, 5), range(9))]
 STORED = ("float8_e4m3fn", "float8_e5m2", "int8")
+LARGEST = {"float8_e4m3fn": 448, "float8_e5m2": 57344, "int8": 127}
 
 
 def by_hand(shape, scales, blocks):
@@ -43,7 +44,7 @@ def quantised(stored, layout, shape=SHAPE, dtype="float32", scaled="float32"):
     for block in np.ndindex(*grid.shape):
         each = zip(block, blocks, strict=True)
         part = tuple(slice(at * size, (at + 1) * size) if size else slice(None) for at, size in each)
-        grid[block] = np.abs(weight[part]).max() / np.float32(LARGEST[stored][0])
+        grid[block] = np.abs(weight[part]).max() / np.float32(LARGEST[stored])
         divided = weight[part] / grid[block].astype(np.float32)
         result[part] = (np.rint(divided) if stored == "int8" else divided).astype(result.dtype)
     return move, result, grid.reshape(layout)
@@ -101,6 +102,21 @@ def test_it_comes_back_to_the_last_bit(stored, layout):
     assert move.inverse().inverse() == move
 
 
+@pytest.mark.parametrize(
+    ("stored", "most"), [("int8", 101), ("int8", 128), ("float8_e4m3fn", 416), ("float8_e4m3fn", 352)]
+)
+def test_whatever_the_largest_value_was_mapped_to(stored, most):
+    """As a quantiser does that clips, or divides by 127.5."""
+    small = RANDOM.uniform(-most + 20, most - 20, (3, 50)).astype(np.dtype(stored))
+    small[:, 7] = -most
+    small[:, 8] = 3  # odd: no other scale says it
+    told = RANDOM.uniform(1, 2, (3, 1)).astype(np.float32)
+    move = Widen("float32", stored, (1, 0), (3, 1))
+    back, scale = move.inverse()(move((small, told)))
+    assert back.tobytes() == small.tobytes()
+    assert scale.tobytes() == told.tobytes()
+
+
 def test_powers_of_two_come_back_too():
     move, weight, told = quantised("float8_e4m3fn", (1, 2), (20, 200), scaled="float8_e8m0fnu")
     told = (2.0 ** np.array([[-9, -3]])).astype(told.dtype)
@@ -126,7 +142,7 @@ def test_what_was_trained_does_not_come_back(stored):
     move, weight, told = quantised(stored, (1, 2), (20, 200))
     (widened,) = move((weight, told))
     widened[7, 150] = np.nextafter(widened[7, 150], np.float32(9))
-    said = re.escape("no scale says the block (0, 1) to the last bit: it was trained, widened to fewer digits")
+    said = re.escape("no scale says the block (0, 1) to the last bit: it was trained, or widened to fewer digits")
     with pytest.raises(WeightsMismatch, match=said):
         move.inverse()((widened,))
 

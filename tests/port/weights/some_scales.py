@@ -12,11 +12,12 @@ import torch
 from flax import nnx
 
 from port.moves import Widen
-from port.moves.scales import LARGEST, blocks_of
+from port.moves.scales import blocks_of
 from port.weights.tensors import dtypes
 
 Arrays = dict[str, np.ndarray]
-WIDE, BLOCKS = 260, (128, 128)
+WIDE = 260
+LARGEST = {"float8_e4m3fn": 448, "int8": 127}
 
 
 class Torch(torch.nn.Module):
@@ -72,7 +73,7 @@ def quantised(weight: np.ndarray, dtype: str, shape: tuple[int, ...], factor: fl
     for block in np.ndindex(*grid.shape):
         each = zip(block, blocks, strict=True)
         part = tuple(slice(at * size, (at + 1) * size) if size else slice(None) for at, size in each)
-        grid[block] = np.abs(weight[part]).max() / np.float32(LARGEST[dtype][0] * factor)
+        grid[block] = np.abs(weight[part]).max() / np.float32(LARGEST[dtype] * factor)
         divided = weight[part] / (grid[block] * np.float32(factor))
         small[part] = (np.rint(divided) if dtype == "int8" else divided).astype(small.dtype)
     return small, grid.reshape(shape), move((small, grid.reshape(shape)))[0]
