@@ -45,7 +45,9 @@ class Merge:
         for begin in range(0, len(weight), rows):
             part = slice(begin, begin + rows)
             product = (up[part] @ down).reshape(weight[part].shape)
-            merged[part] = weight[part].astype(wide) + wide.type(self.scaling) * product
+            product *= wide.type(self.scaling)
+            product += weight[part].astype(wide, copy=False)
+            merged[part] = product
         return (merged,)
 
     def shapes(self, shapes: Shapes) -> Shapes:

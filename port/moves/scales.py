@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from math import prod
 
-import ml_dtypes
 import numpy as np
 
 from port.errors import WeightsMismatch
 from port.moves.boxes import Box, Boxes, Restriction, check_boxes, cut, cut_from_one, kept, whole
+from port.moves.eight_bits import QUANTISED, bits_of, mapped_to, near, values_of
 from port.moves.move import Arrays, Shape, Shapes, count_of, sizes_of
 
 AT_ONCE = 2**24
 """Bytes of the product that are computed in one go: what is wider than the result is never there as a whole."""
-QUANTISED = ("int8", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 SAMPLE = 256
 """Elements of a block on which a scale is tried before it is on all."""
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-GROUPS = (16, 32, 64, 256, 512)
-"""How many elements usually share a scale, beside 128."""
-STEPS = 3
-"""Neighbours of a scale that are tried, on either side: a division rounds."""
 
 
 @dataclass(frozen=True)
@@ -94,20 +88,41 @@ class Widen:
         result = np.empty(weight.shape, np.dtype(self.dtype))
         if not weight.size:
             return result
-        wide = np.dtype(np.float64 if self.dtype == "float64" else np.float32)
         one = (1,) * weight.ndim
-        grid = scales.reshape(one if scales.size == 1 else (*scales.shape, *one[scales.ndim :])).astype(wide)
+        grid = scales.reshape(one if scales.size == 1 else (*scales.shape, *one[scales.ndim :])).astype(self._wide)
+        blocks = self.blocks
+        while weight.ndim < 2:  # one row
+            weight, grid, result, blocks, starts = weight[None], grid[None], result[None], (0, *blocks), (0, *starts)
         places = [
-            (np.arange(size) + start) // block if block and grid.shape[axis] > 1 else np.zeros(1, int)
-            for axis, (size, start, block) in enumerate(zip(weight.shape, starts, self.blocks, strict=True))
+            (np.arange(size) + start) // block if block and count > 1 else np.zeros(size, int)
+            for size, count, block, start in zip(weight.shape, grid.shape, blocks, starts, strict=True)
         ]
-        rows = max(1, AT_ONCE * weight.shape[0] // max(1, wide.itemsize * weight.size))
-        for begin in range(0, weight.shape[0], rows):
-            part = slice(begin, begin + rows)
-            of_rows = places[0][part] if len(places[0]) > 1 else places[0]
-            product = weight[part].astype(wide) * grid[np.ix_(of_rows, *places[1:])]
-            result[part] = product if self.factor == 1.0 else product * wide.type(self.factor)
-        return result
+        for lead in np.ndindex(*weight.shape[:-2]):
+            of_lead = tuple(own[at] for own, at in zip(places, lead, strict=False))
+            self._widen(weight[lead], grid[of_lead], places[-2], places[-1], result[lead])
+        return result.reshape(result.shape[-len(self.blocks) :]) if self.blocks else result.reshape(())
+
+    def _widen(
+        self, weight: np.ndarray, grid: np.ndarray, rows: np.ndarray, columns: np.ndarray, result: np.ndarray
+    ) -> None:
+        """A matrix by its blocks' scales, some rows at a time: no more than are in one block, where that has many."""
+        most = max(1, AT_ONCE // (self._wide.itemsize * weight.shape[1]))
+        of_columns = columns if grid.shape[1] > 1 else columns[:1]
+        by_row = len(grid) == len(rows)
+        begin = 0
+        while begin < len(rows):
+            end = len(rows) if by_row else int(np.searchsorted(rows, rows[begin], "right"))
+            part = slice(begin, min(end, begin + most))
+            product = values_of(weight[part], self._wide)
+            product *= grid[rows[part] if by_row else rows[begin : begin + 1]][:, of_columns]
+            if self.factor != 1.0:
+                product *= self._wide.type(self.factor)
+            result[part] = product
+            begin = part.stop
+
+    @property
+    def _wide(self) -> np.dtype:
+        return np.dtype(np.float64 if self.dtype == "float64" else np.float32)
 
     def _grid(self) -> Shape:
         """How many blocks there are along each axis."""
@@ -170,8 +185,8 @@ class Narrow:
         some = flat[:: max(1, flat.size // SAMPLE)]
         if largest:
             some = np.append(some, flat[int(np.nanargmax(magnitudes))])
-        for most in _numbers(self.stored):
-            for scale in _near(largest / most / self.factor if largest else 1.0, np.dtype(self.scaled)):
+        for most in mapped_to(self.stored):
+            for scale in near(largest / most / self.factor if largest else 1.0, np.dtype(self.scaled)):
                 if self._by(some, scale) is not None and (stored := self._by(block, scale)) is not None:
                     return scale, stored
         return None
@@ -188,7 +203,7 @@ class Narrow:
         stored = divided.astype(np.dtype(self.stored))
         product = stored.astype(self._wide) * wide(scale)
         again = (product if self.factor == 1.0 else product * wide(self.factor)).astype(values.dtype)
-        return stored if np.array_equal(_bits(again), _bits(values)) else None
+        return stored if np.array_equal(bits_of(again), bits_of(values)) else None
 
     @property
     def _wide(self) -> np.dtype:
@@ -215,66 +230,6 @@ class Narrow:
 
     def __str__(self) -> str:
         return f"narrow({self.dtype} to {self.stored}, {_blocks(self.blocks)})"
-
-
-@cache
-def _numbers(stored: str) -> tuple[float, ...]:
-    """What the largest value of a block may have been mapped to, the usual first."""
-    if stored == "int8":
-        return tuple(map(float, (127, 128, *range(126, 0, -1))))
-    every = np.arange(256, dtype=np.uint8).view(np.dtype(stored)).astype(np.float64)
-    return tuple(sorted(every[np.isfinite(every) & (every > 0)].tolist(), reverse=True))
-
-
-def blocks_of(weight: Shape, scales: Shape, said: Shape | None = None) -> Shape:
-    """How many elements of each axis share a scale, as the shapes of a weight and its scales tell; 0: all of them.
-
-    Args:
-        weight: the weight's shape.
-        scales: theirs.
-        said: the blocks along the last axes, where something says them; else they are of 128, as DeepSeek's are, or
-            of another of the usual sizes.
-
-    Raises:
-        WeightsMismatch: no blocks go with these shapes.
-    """
-    grid = (1,) * len(weight) if prod(scales) == 1 else (*scales, *(1,) * (len(weight) - len(scales)))
-    blocks = []
-    for axis, (size, count) in enumerate(zip(weight, grid, strict=False)):
-        known = said[axis - len(weight)] if said is not None and len(weight) - axis <= len(said) else None
-        choices = [known] if known else [128, *GROUPS]
-        if count == 1 and not (known and size > known):
-            blocks.append(0)
-        elif count == size:
-            blocks.append(1)
-        else:
-            blocks.append(next((block for block in choices if -(-size // block) == count), -1))
-    if len(grid) != len(weight) or -1 in blocks:
-        raise WeightsMismatch(
-            f"a weight of shape {weight} and scales of shape {scales}: neither one scale, one for each row, nor one "
-            f"for each block of {' × '.join(map(str, said)) if said else '128'}"
-        )
-    return tuple(blocks)
-
-
-def _near(scale: float, dtype: np.dtype) -> list[np.ndarray]:
-    """A scale in its dtype, and its neighbours."""
-    if dtype == ml_dtypes.float8_e8m0fnu:  # powers of two
-        power = np.ceil(np.log2(scale))
-        return [np.asarray(2.0 ** (power + step)).astype(dtype) for step in (0, -1, 1)]
-    first = np.asarray(scale).astype(dtype)
-    found, below, above = [first], first, first
-    for _ in range(STEPS):
-        below = np.nextafter(below, np.asarray(-np.inf).astype(dtype))
-        above = np.nextafter(above, np.asarray(np.inf).astype(dtype))
-        found += [below, above]
-    return found
-
-
-def _bits(array: np.ndarray) -> np.ndarray:
-    """An array's bits; all NaN are one."""
-    same = np.where(np.isnan(array), np.asarray(np.nan).astype(array.dtype), array)
-    return np.ascontiguousarray(same).reshape(-1).view(np.uint8)
 
 
 def _blocks(blocks: Shape) -> str:

@@ -7,10 +7,11 @@ from typing import Any
 
 from port.errors import UnknownChoice, WeightsMismatch
 from port.moves.combinators import Branch, EachBranch, Order
+from port.moves.eight_bits import blocks_of
 from port.moves.merge import Merge
 from port.moves.move import Move, Shapes
 from port.moves.padding import Pad, Unpad
-from port.moves.scales import Narrow, Widen, blocks_of
+from port.moves.scales import Narrow, Widen
 from port.moves.single import Flip, Fold, Permute, Reshape
 from port.moves.split_stack import Join, Split, Stack, Unstack
 from port.moves.tie_sum import Addends, Copy, Sum, Tie

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from collections.abc import Mapping as Table
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from port.errors import BrokenWeights, WeightsMismatch
+from port.errors import BrokenWeights, UsageError, WeightsMismatch
+from port.mapping import TORCH_ONLY, Mapping
 from port.weights.adapter_config import AdapterConfig, adapter_config_from, read_adapter_config
 from port.weights.adapter_folder import FILES, PREFIX
+from port.weights.made_tensors import made
+from port.weights.orbax_files import is_orbax
 from port.weights.sources import Source, opened
 from port.weights.tensors import TensorInfo
 
@@ -75,15 +79,19 @@ class Adapter:
 
 
 @contextmanager
-def opened_adapter(folder: Path | str) -> Iterator[Adapter]:
-    """Open a PEFT folder.
+def opened_adapter(source: Path | str) -> Iterator[Adapter]:
+    """Open a PEFT folder, or the file of Flax's factors that was made of one.
 
     Raises:
         BrokenWeights: one of its files is not there or cannot be read.
         UsageError: it is no LoRA's, or one's that computes something else.
         WeightsMismatch: tensors that are not what the config says, or not LoRA's; all of them.
     """
-    folder = Path(folder)
+    folder = Path(source)
+    if folder.is_file() or (folder.is_dir() and is_orbax(folder)):
+        with opened(folder) as variables:
+            yield _converted(variables)
+        return
     config = read_adapter_config(folder)
     path = next((folder / name for name in FILES if (folder / name).is_file()), None)
     if path is None:
@@ -92,7 +100,24 @@ def opened_adapter(folder: Path | str) -> Iterator[Adapter]:
         yield adapter_of(config, tensors)
 
 
-def check_adapter(config: str, tensors: Mapping[str, TensorInfo]) -> None:
+def _converted(variables: Source) -> Adapter:
+    """The adapter that a file of Flax's factors was made of, with the values that they have now."""
+    record = variables.record
+    if record is None or not record.adapter:
+        raise UsageError(
+            f"{variables.origin} does not say that it is an adapter: expected a folder of PEFT's, or what port convert "
+            "made of one"
+        )
+    tensors = variables.in_collections(lambda collection: collection != TORCH_ONLY)
+    back = [entry.inverse() for entry in record.carried]
+    Mapping(tuple(back)).check(tensors.shapes)
+    if several := [entry for entry in back if len(entry.targets) > 1]:
+        raise UsageError(f"{variables.origin}: what the adapter holds whole is fused there: {several[0]}")
+    entries = {entry.targets[0]: entry for entry in back}
+    return adapter_of(adapter_config_from(record.adapter, variables.origin), made(tensors, entries, entries))
+
+
+def check_adapter(config: str, tensors: Table[str, TensorInfo]) -> None:
     """See that tensors that are to be written are what the adapter's config says.
 
     Args:

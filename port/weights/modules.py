@@ -58,7 +58,7 @@ def load(
             Flax's file that `port convert` or `port translate` wrote says itself how it goes into a torch module.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         key: where in a training checkpoint the state dict is, if it holds several.
-        adapter: a PEFT folder of a LoRA adapter of the model.
+        adapter: a PEFT folder of a LoRA adapter of the model, or the file that `port convert` made of one.
         merge: the adapter goes into the weights, W + scaling · B A. Else it is kept beside an nnx module's linear
             layers, and trained alone by ``nnx.Optimizer(module, tx, wrt=nnx.LoRAParam)``: a module that holds no
             `nnx.LoRA` gets `port.nn.LoRA` around each layer that the adapter is of.

@@ -47,7 +47,8 @@ class PlacedWeights:
         shardings: path → where the tensor lies.
         nbytes: of the tensors that were carried, in the file.
         nbytes_read: of the parts of them that this process read; where a file gives whole tensors alone, of these. Of
-            an Orbax folder the chunks around a part are read too, and not counted.
+            an Orbax folder the chunks around a part are read too, and not counted; of a tensor that is made of several
+            (an adapter merged, a weight widened) what is made is counted.
         nbytes_placed: of what lies on this process's devices.
     """
 

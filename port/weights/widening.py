@@ -14,7 +14,7 @@ from pathlib import Path
 from port.errors import UsageError, WeightsMismatch
 from port.mapping import Entry, Mapping
 from port.moves import Branch, EachBranch, Move, Shape, Widen
-from port.moves.scales import QUANTISED, blocks_of
+from port.moves.eight_bits import QUANTISED, blocks_of
 from port.weights.made_tensors import made
 from port.weights.quantization_config import quantization_config, said_blocks
 from port.weights.sources import Source

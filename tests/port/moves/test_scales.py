@@ -12,7 +12,7 @@ import pytest
 from port.errors import WeightsMismatch
 from port.moves import Branch, EachBranch, Narrow, Permute, Split, Stack, Widen, dtypes_of, restriction_of, scales
 from port.moves.boxes import cut
-from port.moves.scales import blocks_of
+from port.moves.eight_bits import blocks_of
 from port.moves.spec import move_from, spec_of
 
 RANDOM = np.random.default_rng(0)
@@ -165,45 +165,6 @@ def test_a_factor_is_of_all_scales():
     back, scale = move.inverse()((widened,))
     assert back.tobytes() == weight.tobytes()
     assert np.abs(scale - largest).max() < 1e-6
-
-
-@pytest.mark.parametrize(
-    ("weight", "told", "said", "blocks"),
-    [
-        ((512, 256), (), None, (0, 0)),
-        ((512, 256), (1, 1), None, (0, 0)),
-        ((512, 256), (512,), None, (1, 0)),
-        ((512, 256), (512, 1), None, (1, 0)),
-        ((512, 256), (4, 2), None, (128, 128)),
-        ((500, 130), (4, 2), None, (128, 128)),
-        ((500, 130), (4, 2), (128, 128), (128, 128)),
-        ((500, 130), (2, 2), (256, 96), (256, 96)),
-        ((64, 96), (1, 1), (128, 128), (0, 0)),
-        ((512, 256), (512, 8), None, (1, 32)),
-        ((8, 512, 256), (8, 4, 2), (128, 128), (1, 128, 128)),
-        ((8, 512, 256), (8, 1, 1), None, (1, 0, 0)),
-        ((8, 512, 256), (8, 512, 1), None, (1, 1, 0)),
-    ],
-)
-def test_the_shapes_tell_the_blocks(weight, told, said, blocks):
-    assert blocks_of(weight, told, said) == blocks
-    assert Widen("float32", "int8", blocks, told).shapes((weight, told)) == (weight,)
-
-
-@pytest.mark.parametrize(
-    ("weight", "told", "said"),
-    [
-        ((512, 256), (3, 2), None),
-        ((512, 256), (256,), None),
-        ((512, 256), (1, 256, 1), None),
-        ((512, 256), (4, 2), (64, 64)),
-        ((512, 256), (1, 1), (128, 128)),
-        ((512, 256), (0, 2), None),
-    ],
-)
-def test_shapes_that_do_not_go_together(weight, told, said):
-    with pytest.raises(WeightsMismatch, match="neither one scale, one for each row, nor one for each block of"):
-        blocks_of(weight, told, said)
 
 
 def test_what_it_cannot_take_is_refused_with_and_without_arrays():

@@ -12,7 +12,7 @@ import torch
 from flax import nnx
 
 from port.moves import Widen
-from port.moves.scales import blocks_of
+from port.moves.eight_bits import blocks_of
 from port.weights.tensors import dtypes
 
 Arrays = dict[str, np.ndarray]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
 from safetensors.numpy import load_file
 
+import port
 from port.cli import main
+from port.errors import BrokenWeights, UsageError
 from port.weights.checkpoint import open_checkpoint
+from port.weights.nnx_variables import variables_of
 from tests.port.weights import some_adapter
-from tests.port.weights.some_adapter import FACTORS, arrays_of, changed
+from tests.port.weights.some_adapter import FACTORS, Net, arrays_of, changed
 
 MODEL = ["--flax", "tests.port.weights.some_adapter:Net"]
 
@@ -40,6 +44,30 @@ def test_there_and_back(files, tmp_path, capsys):
     back = load_file(tmp_path / "back" / "adapter_model.safetensors")
     assert {name: array.tobytes() for name, array in back.items()} == {n: a.tobytes() for n, a in wanted.items()}
     assert (tmp_path / "back" / "adapter_config.json").read_text() == (adapter / "adapter_config.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["lora.safetensors", "lora.orbax"])
+@pytest.mark.parametrize("merge", [True, False])
+def test_what_was_made_of_it_is_loaded_as_it_is(files, tmp_path, name, merge, float64):
+    base, adapter, _ = files
+    assert main(["convert", str(adapter), *MODEL, "-o", name]) == 0
+    from_folder, from_file = (Net(rngs=nnx.Rngs(0), param_dtype=jnp.float64) for _ in range(2))
+    port.load(from_folder, base, adapter=adapter, merge=merge)
+    port.load(from_file, base, adapter=tmp_path / name, merge=merge)
+    one, other = variables_of(from_folder), variables_of(from_file)
+    assert one.keys() == other.keys()
+    assert all(np.array_equal(one[path], other[path]) for path in one)
+    if not merge:
+        port.save_adapter(from_file, tmp_path / "back", like=tmp_path / name)
+        assert (tmp_path / "back" / "adapter_config.json").read_text() == (adapter / "adapter_config.json").read_text()
+
+
+def test_another_file_is_no_adapter(files, tmp_path):
+    base, _, _ = files
+    with pytest.raises(UsageError, match="does not say that it is an adapter"):
+        port.load(Net(rngs=nnx.Rngs(0)), base, adapter=base)
+    with pytest.raises(BrokenWeights, match="no adapter's folder"):
+        port.load(Net(rngs=nnx.Rngs(0)), base, adapter=tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", ["lora.msgpack", "lora.npz", "lora.orbax"])
