@@ -11,9 +11,11 @@ from flax import nnx
 from port.errors import UsageError, WeightsMismatch
 from port.mapping import Entry, Mapping, between, rules_of
 from port.mapping.entry import gather
+from port.moves import Stack
 from port.weights.adapter_files import Adapter, check_adapter, opened_adapter
 from port.weights.adapter_folder import PREFIX, factor_names
 from port.weights.checkpoint import write_checkpoint
+from port.weights.lora_entries import TURNED
 from port.weights.lora_places import LoRAPlace, guide_without, lora_places, without
 from port.weights.new_adapter_config import new_adapter_config
 from port.weights.nnx_variables import variables_of
@@ -56,11 +58,15 @@ def save_adapter(
         )
     torchs = between(None, guide_without(module, places), rename=_whole(mapping))
     values = {without(path, places): array for path, array in variables_of(module).items()}
-    modules = {_torch_path(torchs, place): place for place in places.values()}
+    modules: dict[str, LoRAPlace] = {}
     arrays: Arrays = {}
-    for path, place in modules.items():
-        for name, target in zip(factor_names(path), place.factors, strict=True):
-            arrays[name] = np.ascontiguousarray(values[target].T)
+    for place in places.values():
+        paths = _torch_paths(torchs, place)
+        modules |= dict.fromkeys(paths, place)
+        stacks = [values[target] if values[target].ndim > 2 else values[target][None] for target in place.factors]
+        for path, *factors in zip(paths, *stacks, strict=True):
+            for name, factor in zip(factor_names(path), factors, strict=True):
+                arrays[name] = np.ascontiguousarray(factor.T)
     if like is None:
         taken, config = _anew(torchs, modules, saved, base)
     else:
@@ -94,13 +100,14 @@ def _anew(
     return {name: PREFIX + name for name in names if _is_of(saved, name)}, config
 
 
-def _torch_path(torchs: Mapping, place: LoRAPlace) -> str:
-    """The path in the torch model of a module that is adapted."""
+def _torch_paths(torchs: Mapping, place: LoRAPlace) -> list[str]:
+    """The path in the torch model of a module that is adapted; of each of several, where it is a stack of them."""
     for entry in torchs.entries:
-        if entry.targets == (f"{place.path}.kernel",) and entry.sources[0].endswith(".weight"):
-            return entry.sources[0].removesuffix(".weight")
+        is_one = entry.moves == TURNED or entry.moves == (*TURNED, Stack(0, len(entry.sources)))
+        if entry.targets == (f"{place.path}.kernel",) and is_one and all(n.endswith(".weight") for n in entry.sources):
+            return [name.removesuffix(".weight") for name in entry.sources]
     raise WeightsMismatch(
-        f"{place.path}: its kernel is no weight of one torch module's, and PEFT has no name for its adapter"
+        f"{place.path}: its kernel is no weight of torch modules', and PEFT has no name for its adapter"
     )
 
 

@@ -12,7 +12,7 @@ from port.mapping.names import joined
 from port.weights.adapter_files import Adapter
 from port.weights.adapter_folder import FILES, is_adapter
 from port.weights.driver import Transfer
-from port.weights.lora_entries import adapted_paths, factor_entries
+from port.weights.lora_entries import adapted_layers, factor_entries
 from port.weights.options import Options
 from port.weights.tensors import Checkpoint
 
@@ -49,8 +49,8 @@ def adapter_transfer(adapter: Adapter, options: Options) -> Transfer:
     if lost := sorted(set(adapter.whole) - known):
         raise WeightsMismatch(f"the model has no {', '.join(lost)}, which the adapter holds whole")
     factors: list[Entry] = []
-    for path, each in adapted_paths(mapping, adapter, flax).items():
-        factors += factor_entries(each, (joined(path, "lora_a"), joined(path, "lora_b")), adapter)
+    for path, layer in adapted_layers(mapping, adapter, flax).items():
+        factors += factor_entries(layer, (joined(path, "lora_a"), joined(path, "lora_b")), adapter)
     there = Mapping((*whole.entries, *factors))
     named = {name for entry in there.entries for name in entry.sources}
     tensors = adapter.tensors.without([name for name in adapter.tensors if name not in named], "PEFT's own copy")

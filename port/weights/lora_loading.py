@@ -11,10 +11,10 @@ from flax import nnx
 
 from port.errors import WeightsMismatch
 from port.mapping import Entry, Mapping
-from port.weights.adapter_files import Adapter, Factors
+from port.weights.adapter_files import Adapter
 from port.weights.adapters import adapted_whole, check_fits
 from port.weights.driver import find
-from port.weights.lora_entries import adapted_paths, factor_entries
+from port.weights.lora_entries import AdaptedLayer, adapted_layers, factor_entries
 from port.weights.lora_places import LoRAPlace, Wrapping, guide_without, lora_places, put_around, take_off
 from port.weights.options import Options
 from port.weights.sources import Source, is_torch
@@ -43,13 +43,13 @@ def beside(
     guide = guide_without(module, places)
     options = Options(torch=source if is_torch(source) else None, flax=guide, **how)
     found = find(adapted_whole(base, adapter), options)
-    paths = adapted_paths(found.mapping, adapter, guide)
+    layers = adapted_layers(found.mapping, adapter, guide)
     if places:
-        _check_places(places, paths)
+        _check_places(places, layers)
     else:
-        put_around(module, {path: _wrapping(each, adapter) for path, each in paths.items()}, rngs)
+        put_around(module, {path: _wrapping(path, layer, adapter) for path, layer in layers.items()}, rngs)
         places = lora_places(module)
-        if lost := sorted(set(paths) - set(places)):
+        if lost := sorted(set(layers) - set(places)):
             take_off(module)
             raise WeightsMismatch(
                 f"the model holds these where they cannot be replaced, as in a tuple: {', '.join(lost)}"
@@ -57,14 +57,21 @@ def beside(
     factors = [name for each in adapter.factors for name in (each.down, each.up)]
     tensors = found.tensors.beside(adapter.tensors.renamed({name: name for name in factors}))
     entries = [_with_adapter(entry, places) for entry in found.mapping.entries]
-    for path, each in paths.items():
-        entries += factor_entries(each, places[path].factors, adapter)
+    for path, layer in layers.items():
+        entries += factor_entries(layer, places[path].factors, adapter)
     return tensors, Mapping(tuple(entries), found.mapping.kept)
 
 
-def _wrapping(factors: Factors, adapter: Adapter) -> Wrapping:
-    dtype: np.dtype = jax.dtypes.canonicalize_dtype(adapter.tensors.tensors[factors.down].dtype)
-    return Wrapping(factors.rank, factors.scaling, dtype, adapter.config.dropout)
+def _wrapping(path: str, layer: AdaptedLayer, adapter: Adapter) -> Wrapping:
+    first = layer.factors[0]
+    if layer.is_stack and adapter.config.dropout:
+        raise WeightsMismatch(
+            f"{path} is a stack of layers, and one dropout would draw the same masks for all: set lora_dropout to 0 in "
+            f"{adapter.config.origin}, or build the model without a stack"
+        )
+    dtype: np.dtype = jax.dtypes.canonicalize_dtype(adapter.tensors.tensors[first.down].dtype)
+    stacked = len(layer.factors) if layer.is_stack else None
+    return Wrapping(first.rank, first.scaling, dtype, adapter.config.dropout, stacked)
 
 
 def _with_adapter(entry: Entry, places: dict[str, LoRAPlace]) -> Entry:
@@ -79,14 +86,13 @@ def _with_adapter(entry: Entry, places: dict[str, LoRAPlace]) -> Entry:
     )
 
 
-def _check_places(places: dict[str, LoRAPlace], paths: dict[str, Factors]) -> None:
+def _check_places(places: dict[str, LoRAPlace], layers: dict[str, AdaptedLayer]) -> None:
     """See that a model's own places are those of an adapter. Raises WeightsMismatch: which are not; all of them."""
-    wrong = [
-        f"missing: the adapter of {path}, for which the model has factors" for path in sorted(set(places) - set(paths))
-    ]
-    wrong += [f"unexpected: the adapter of {path}, for which it has none" for path in sorted(set(paths) - set(places))]
-    for path in sorted(set(paths) & set(places)):
-        place, factors = places[path], paths[path]
+    missing, unexpected = sorted(set(places) - set(layers)), sorted(set(layers) - set(places))
+    wrong = [f"missing: the adapter of {path}, for which the model has factors" for path in missing]
+    wrong += [f"unexpected: the adapter of {path}, for which it has none" for path in unexpected]
+    for path in sorted(set(layers) & set(places)):
+        place, factors = places[path], layers[path].factors[0]
         if place.rank != factors.rank:
             wrong.append(f"{path} is of rank {place.rank}, its adapter of rank {factors.rank}")
         if place.scaling != factors.scaling:

@@ -34,7 +34,7 @@ class LoRAPlace:
     @property
     def rank(self) -> int:
         """Of the factors."""
-        return int(self.lora.lora_a.shape[1])
+        return int(self.lora.lora_a.shape[-1])
 
     @property
     def scaling(self) -> float:
@@ -108,12 +108,21 @@ def _linear(place: LoRAPlace) -> Layer:
 
 @dataclass(frozen=True)
 class Wrapping:
-    """What is put around one linear layer."""
+    """What is put around one linear layer.
+
+    Attributes:
+        rank: of the factors.
+        scaling: of their product.
+        dtype: of the factors.
+        dropout: of what goes into A, in training.
+        stacked: of how many layers it is a stack, whose parameters have one axis more; None: it is none.
+    """
 
     rank: int
     scaling: float
     dtype: Any
     dropout: float = 0.0
+    stacked: int | None = None
 
 
 def put_around(model: nnx.Module, wrappings: Mapping[str, Wrapping], rngs: nnx.Rngs | None) -> None:
@@ -135,7 +144,7 @@ def take_off(model: nnx.Module) -> None:
 
 
 def _lora(linear: Any, told: Wrapping, rngs: nnx.Rngs | None) -> LoRA:
-    return LoRA(
+    lora = LoRA(
         linear.in_features,
         told.rank,
         linear.out_features,
@@ -148,6 +157,10 @@ def _lora(linear: Any, told: Wrapping, rngs: nnx.Rngs | None) -> LoRA:
         b_initializer=_abstract,
         rngs=nnx.Rngs(0),
     )
+    if told.stacked is not None:
+        for factor in (lora.lora_a, lora.lora_b):
+            factor.set_value(jax.ShapeDtypeStruct((told.stacked, *factor.shape), told.dtype))
+    return lora
 
 
 def _abstract(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
