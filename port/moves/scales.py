@@ -158,7 +158,7 @@ class Narrow:
         self.shapes(tuple(array.shape for array in arrays))
         (weight,) = arrays
         if weight.dtype.name != self.dtype:
-            raise WeightsMismatch(f"{self} takes {self.dtype}, got {weight.dtype}")
+            raise WeightsMismatch(f"{self} takes {self.dtype}, got {weight.dtype}: it was cast since. Leave it wide")
         grid = self.inverse()._grid()
         scales, stored = np.empty(grid, np.dtype(self.scaled)), np.empty(weight.shape, np.dtype(self.stored))
         for block in np.ndindex(*grid):
@@ -170,7 +170,7 @@ class Narrow:
             if found is None:
                 raise WeightsMismatch(
                     f"{self}: no scale says the block {block} to the last bit: it was trained, or widened to fewer "
-                    "digits than it has. Keep it as it is, or quantise it anew"
+                    "digits than it has. Leave it wide (--widen on the way back, too), or quantise it anew"
                 )
             scales[block], cut(stored, box)[...] = found
         return stored, scales.reshape(self.scales)

@@ -131,7 +131,7 @@ def _widening(tensors: Source, options: Options, dtype: str) -> Transfer:
     found = find(plain, replace(options, widen=None))
     scales = [entry.sources[1] for entry in entries.values()]
     both = tensors.renamed({name: name for name in (*found.tensors, *scales)})
-    both.left_out = found.tensors.left_out
+    both.left_out, both.unwrapped = found.tensors.left_out, tensors.unwrapped
     return replace(found, tensors=both, mapping=with_scales(found.mapping, entries))
 
 

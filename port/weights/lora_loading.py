@@ -12,7 +12,7 @@ from flax import nnx
 from port.errors import WeightsMismatch
 from port.mapping import Entry, Mapping
 from port.weights.adapter_files import Adapter
-from port.weights.adapters import adapted_whole, check_fits
+from port.weights.adapters import adapted_whole, check_fits, meant_by
 from port.weights.driver import find
 from port.weights.lora_entries import AdaptedLayer, adapted_layers, factor_entries
 from port.weights.lora_places import LoRAPlace, Wrapping, guide_without, lora_places, put_around, take_off
@@ -38,6 +38,7 @@ def beside(
     Raises:
         WeightsMismatch: what does not fit, all of it. The model is then as it was.
     """
+    base = base.without_prefixes(meant_by(adapter))
     check_fits(base, adapter)
     places = lora_places(module)
     guide = guide_without(module, places)

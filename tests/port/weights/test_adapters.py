@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import suppress
 
@@ -12,14 +13,17 @@ import numpy as np
 import pytest
 import torch
 from flax import nnx
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 from safetensors.numpy import load_file, save_file
 
 import port
 from port.cli import main
-from port.errors import UsageError, WeightsMismatch
-from port.weights.adapter_files import opened_adapter
+from port.errors import PortError, UsageError, WeightsMismatch
+from port.weights.adapter_config import adapter_config_from
+from port.weights.adapter_files import adapter_of, opened_adapter
 from port.weights.adapters import merged
 from port.weights.checkpoint import open_checkpoint, write_checkpoint
 from port.weights.conversion import convert
@@ -208,6 +212,36 @@ def test_a_module_that_the_config_names_and_the_file_lacks(files):
     outputs(base, changed(adapter, arrays, target_modules=r"blocks\.(\d+)\.up|blocks\.0\.down"))
     outputs(base, changed(adapter, arrays, exclude_modules=["1.down"]))
     outputs(base, changed(adapter, arrays, layers_to_transform=[0]))
+
+
+PATHS = st.sampled_from(["up", "0.up", "head"])
+ENDS = st.sampled_from(["lora_A.weight", "lora_B.weight", "lora_embedding_A", "lora_embedding_B", "weight", "lora_C"])
+SHAPES = st.lists(st.integers(1, 2), min_size=2, max_size=2).map(tuple) | st.lists(st.integers(0, 3)).map(tuple)
+OURS = st.dictionaries(PATHS.map("{}.weight".format) | st.just("odd"), SHAPES, max_size=4)
+THEIRS = st.dictionaries(st.builds("base_model.model.{}.{}".format, PATHS, ENDS) | st.just("odd"), SHAPES, max_size=6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(base=OURS, adapter=THEIRS, rank=st.integers(1, 2), target=st.sampled_from([None, ["up"], ".*", "all-linear"]))
+def test_whatever_is_there_it_is_merged_or_refused(base, adapter, rank, target):
+    """Every tensor of the result is one of the base's; every one of the adapter's is used, or refused by name."""
+    told = {"peft_type": "LORA", "r": rank, "lora_alpha": 1, "target_modules": target}
+    config = adapter_config_from(json.dumps(told), "its config")
+    try:
+        with opened(zeros(base)) as tensors, opened(zeros(adapter)) as factors:
+            lora = adapter_of(config, factors)
+            result = merged(tensors, lora)
+            assert {name: result[name].shape for name in result} == result.shapes
+    except PortError as error:
+        assert str(error)
+        return
+    used = {name for each in lora.factors for name in (each.down, each.up)} | set(lora.whole.values())
+    assert used == set(adapter)
+    assert set(result) == set(base)
+
+
+def zeros(shapes):
+    return {name: np.zeros(shape) for name, shape in shapes.items()}
 
 
 MERGED = """

@@ -13,6 +13,7 @@ import torch
 from flax import nnx
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
+from safetensors.numpy import load_file, save_file
 
 import port
 from port.errors import UsageError, WeightsMismatch
@@ -151,6 +152,14 @@ def test_flax_s_own_layer_has_no_scaling_and_says_so(files):
         assert np.array_equal(got.T, block.down.lora_A.weight.detach().numpy())
     wanted = module(torch.from_numpy(IDS)).detach().numpy()
     assert np.abs(np.asarray(model(IDS)) - wanted).max() < 1e-12
+
+
+def test_a_wrapper_s_prefix_is_no_part_of_the_names(files, tmp_path):
+    base, adapter, module = files
+    save_file({f"module.{name}": array for name, array in load_file(base).items()}, tmp_path / "ddp.safetensors")
+    model = net()
+    port.load(model, tmp_path / "ddp.safetensors", adapter=adapter, merge=False)
+    assert max(compared(module, model).values()) < 1e-11
 
 
 @pytest.mark.parametrize("abstract", [True, False])

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 import torch
 from flax import nnx
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
 import port
 from port.cli import main
-from port.errors import UnknownChoice, UsageError, WeightsMismatch
+from port.errors import PortError, UnknownChoice, UsageError, WeightsMismatch
 from port.mapping import read_mapping
 from port.weights.adapter_files import opened_adapter
 from port.weights.adapters import merged
@@ -335,6 +337,38 @@ def test_nothing_to_widen_and_no_such_dtype(deepseek, tmp_path, capsys):
     capsys.readouterr()
     with opened(tmp_path / "f.safetensors") as flax, pytest.raises(UsageError, match="these are Flax variables"):
         widened(flax, "float32")
+
+
+ENDS = st.sampled_from(["", "_scale", "_scale_inv", "_zero_point", "_packed"])
+NAMES = st.tuples(st.sampled_from(["up.weight", "weight", "up.SCB", "experts", "input_scale", "_scale"]), ENDS).map(
+    "".join
+)
+DTYPES = st.sampled_from([np.int8, np.float32, ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16, np.int64])
+SHAPES = st.lists(st.sampled_from([0, 1, 2, 128, 130]), max_size=3).map(tuple)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    file=st.dictionaries(NAMES, st.tuples(SHAPES, DTYPES), max_size=5), dtype=st.sampled_from(["float32", "bfloat16"])
+)
+def test_whatever_is_there_it_is_widened_or_refused(file, dtype):
+    arrays = {name: np.ones(shape, of) for name, (shape, of) in file.items()}
+    try:
+        with opened(arrays) as tensors:
+            result = widened(tensors, dtype)
+            read = {name: result[name] for name in result}
+    except PortError as error:
+        assert str(error)
+        return
+    assert {name: (array.shape, array.dtype) for name, array in read.items()} == {
+        name: (info.shape, info.dtype) for name, info in result.tensors.items()
+    }
+    for name, array in read.items():
+        assert array.shape == arrays[name].shape
+        assert (
+            array.astype(np.float32) == (1 / 127 if "up.SCB" in arrays and name == "up.weight" else 1)
+        ).all() or dtype == "bfloat16"
+    assert not any(array.dtype.name.startswith("float8") for array in read.values())
 
 
 def test_experts_have_a_scale_each(tmp_path):
