@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from port.errors import PortError, UsageError, described
+from port.errors import UsageError, described
 from port.mapping import TORCH_ONLY, Mapping, rules_of
 from port.mapping.torch_guide import unwrapped
 from port.weights.adapter_files import opened_adapter
@@ -135,11 +135,11 @@ def _load_beside(
     had_places = bool(lora_places(module))
     try:
         with ExitStack() as files:
-            found: tuple[Source, Mapping] | PortError
+            found: tuple[Source, Mapping] | Exception
             try:
                 tensors = _opened(source, how, None, files)
                 found = beside(module, tensors, files.enter_context(opened_adapter(adapter)), source, names, rngs)
-            except PortError as error:
+            except Exception as error:
                 if not on_mesh:
                     raise
                 found = error  # the other processes are to hear of it
@@ -153,8 +153,8 @@ def _load_beside(
     return None
 
 
-def _or_raise(found: tuple[Source, Mapping] | PortError) -> tuple[Source, Mapping]:
-    if isinstance(found, PortError):
+def _or_raise(found: tuple[Source, Mapping] | Exception) -> tuple[Source, Mapping]:
+    if isinstance(found, Exception):
         raise found
     return found
 

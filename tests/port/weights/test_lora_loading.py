@@ -89,19 +89,27 @@ def test_what_is_planted_is_seen(files, fault):
     assert compared(module, model)["output"] > 1e-3
 
 
-def test_steps_of_the_factors_alone_are_torch_s(files):
+TRAINED = {
+    "the factors": (nnx.LoRAParam, ("lora_",)),
+    "and what the adapter holds whole": (nnx.Any(nnx.LoRAParam, nnx.PathContains("head")), ("lora_", "head.")),
+}
+
+
+@pytest.mark.parametrize("what", TRAINED)
+def test_steps_of_these_alone_are_torch_s(files, what):
     base, adapter, module = files
+    trained, names = TRAINED[what]
     model = net()
     port.load(model, base, adapter=adapter, merge=False)
-    before = {path: value for path, value in variables_of(model).items() if "lora_" not in path}
-    optimizer = nnx.Optimizer(model, optax.adamw(1e-2), wrt=nnx.LoRAParam)
+    fixed = {path: value for path, value in variables_of(model).items() if not any(name in path for name in names)}
+    optimizer = nnx.Optimizer(model, optax.adamw(1e-2), wrt=trained)
 
     @nnx.jit
     def step(model, optimizer):
-        wrt = nnx.DiffState(0, nnx.LoRAParam)
+        wrt = nnx.DiffState(0, trained)
         optimizer.update(model, nnx.grad(lambda m: jnp.square(m(IDS)).sum(), argnums=wrt)(model))
 
-    parameters = [value for name, value in module.named_parameters() if "lora_" in name]
+    parameters = [value for name, value in module.named_parameters() if any(each in name for each in names)]
     theirs = torch.optim.AdamW(parameters, 1e-2, weight_decay=1e-4)
     for _ in range(5):
         step(model, optimizer)
@@ -110,7 +118,7 @@ def test_steps_of_the_factors_alone_are_torch_s(files):
         theirs.step()
     assert max(compared(module, model).values()) < 1e-9
     after = variables_of(model)
-    assert all(np.array_equal(after[path], value) for path, value in before.items())
+    assert all(np.array_equal(after[path], value) for path, value in fixed.items())
 
 
 def test_a_model_s_own_places_are_filled(files):
