@@ -11,6 +11,8 @@ from collections.abc import Mapping as Table
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from port.errors import UsageError, WeightsMismatch
 from port.mapping import Entry, Mapping
 from port.moves import Branch, EachBranch, Move, Shape, Widen
@@ -27,10 +29,11 @@ OF_ACTIVATIONS = (
     *("k_scale", "v_scale", "q_scale", "weight_format"),
 )
 """What stands beside quantised weights and says nothing of them."""
+ZERO_POINT = "weight_zero_point"
 NOT_READ = {
-    "_zero_point": "weights that are not around zero",
-    "_packed": "several weights in one number",
-    "_scale_2": "scales that have scales",
+    ZERO_POINT: "weights that are not around zero",
+    "weight_packed": "several weights in one number",
+    "weight_scale_2": "scales that have scales",
 }
 
 
@@ -47,9 +50,15 @@ def widened(source: Source, dtype: str, said: Shape | None = None) -> Source:
         UsageError: nothing is quantised.
     """
     entries = widening_entries(source, dtype, said)
-    used = {scale for entry in entries.values() for scale in entry.sources[1:]}
-    result = made(source, entries, [name for name in source if name not in used and name not in _activations(source)])
-    result.left_out |= dict.fromkeys(_activations(source), "scales what goes in or out, not the weight")
+    beside = {
+        name: "scales what goes in or out, not the weight"
+        for name in source
+        if name.rpartition(".")[2] in OF_ACTIVATIONS
+    }
+    beside |= {name: "zero points, all of them zero" for name in source if name.endswith(ZERO_POINT)}
+    used = beside.keys() | {entry.sources[1] for entry in entries.values()}
+    result = made(source, entries, [name for name in source if name not in used])
+    result.left_out |= beside
     return result
 
 
@@ -65,8 +74,8 @@ def widening_entries(source: Source, dtype: str, said: Shape | None = None) -> d
     found: dict[str, Entry] = {}
     wrong: list[str] = []
     for name in source:
-        end = next((end for end in NOT_READ if name.endswith(f"weight{end}")), None)
-        if end is not None:
+        end = next((end for end in NOT_READ if name.endswith(end)), None)
+        if end is not None and not (end == ZERO_POINT and _is_zero(name, source)):
             wrong.append(f"{name}: {NOT_READ[end]} are not read")
         weight = _weight_of(name, source)
         if weight is None:
@@ -80,9 +89,10 @@ def widening_entries(source: Source, dtype: str, said: Shape | None = None) -> d
                 found[weight] = _entry(weight, name, source, dtype, said)
             except WeightsMismatch as error:
                 wrong.append(f"{weight}, {name}: {error}")
-    scales = {entry.sources[1] for entry in found.values()}
+    scaled = {name: weight for name in source if (weight := _weight_of(name, source)) is not None}
+    known = {*scaled, *scaled.values()}
     for name, info in source.tensors.items():
-        if info.dtype.name.startswith("float8_e") and name not in found and name not in scales and not wrong:
+        if info.dtype.name.startswith("float8_e") and name not in known and not name.endswith(ZERO_POINT):
             wrong.append(f"missing: the scale of {name}, which is {info.dtype}")
     if wrong:
         raise WeightsMismatch(f"{source.origin}: what is quantised cannot be widened:\n  " + "\n  ".join(wrong))
@@ -161,6 +171,10 @@ def _weight_of(name: str, source: Source) -> str | None:
     return None
 
 
+def _is_zero(name: str, source: Source) -> bool:
+    return not source[name].astype(np.float32).any()
+
+
 def _entry(weight: str, scale: str, source: Source, dtype: str, said: Shape | None) -> Entry:
     info, told = source.tensors[weight], source.tensors[scale]
     if info.dtype.name not in QUANTISED:
@@ -170,7 +184,3 @@ def _entry(weight: str, scale: str, source: Source, dtype: str, said: Shape | No
     factor = BY_127 if is_largest else 1.0
     move = Widen(dtype, info.dtype.name, blocks, told.shape, told.dtype.name, factor)
     return Entry((weight, scale), (weight,), (move,), shapes=(info.shape, told.shape))
-
-
-def _activations(source: Source) -> list[str]:
-    return [name for name in source if name.rpartition(".")[2] in OF_ACTIVATIONS]

@@ -110,3 +110,37 @@ def test_it_loads_what_is_written(tmp_path, like, float64):
     for path, gradient in ours.items():
         name = path.replace("lora_a", "lora_A.weight").replace("lora_b", "lora_B.weight")
         assert np.abs(np.asarray(gradient).T - theirs[name]).max() < 1e-10, path
+
+
+SIZES = {
+    "llama": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4},
+    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32},
+}
+TARGETS = {"llama": "all-linear", "gpt2": ["c_attn", "c_fc"]}  # GPT-2's weights are (in, out): fan_in_fan_out
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", SIZES)
+def test_models_of_transformers(tmp_path, name):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(name, vocab_size=64, **SIZES[name])
+    make = transformers.AutoModelForCausalLM.from_config
+    model, twin = make(config).double().eval(), make(config).double().eval()
+    base = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = peft.LoraConfig(r=4, lora_alpha=7, target_modules=TARGETS[name], task_type="CAUSAL_LM")
+        adapted = peft.get_peft_model(model, told).double().eval()
+        with torch.no_grad():
+            for parameter in adapted.parameters():
+                if parameter.requires_grad:
+                    parameter.copy_(torch.randn_like(parameter) / 5)
+        adapted.save_pretrained(tmp_path)
+    port.load(twin, base, adapter=tmp_path)
+    ids = torch.arange(10)[None]
+    with torch.no_grad():
+        wanted = adapted(ids).logits
+        assert (twin(ids).logits - wanted).abs().max() < 1e-12
+        port.load(twin, base)
+        assert (twin(ids).logits - wanted).abs().max() > 1e-2

@@ -228,6 +228,19 @@ def test_what_scales_activations_is_left_out(deepseek, tmp_path, capsys):
     assert bits(read_arrays("back.safetensors")) == bits(held)
 
 
+def test_zero_points_that_are_zero_say_nothing(deepseek, tmp_path, capsys):
+    """As older compressed-tensors kept them of weights that are around zero."""
+    path, held, _ = deepseek
+    points = np.zeros((3, 1), ml_dtypes.float8_e4m3fn)
+    write_arrays(path, held | {"up.weight_zero_point": points})
+    assert main(["convert", str(path), *MODEL, "--widen", "float32", "-o", "f.safetensors"]) == 0
+    assert "zero points, all of them zero" in capsys.readouterr().out
+    points[2] = 1
+    write_arrays(path, held | {"up.weight_zero_point": points})
+    assert main(["convert", str(path), *MODEL, "--widen", "float32", "-o", "g.safetensors"]) == 2
+    assert "up.weight_zero_point: weights that are not around zero are not read" in capsys.readouterr().err
+
+
 def test_wrappers_are_no_part_of_the_names(deepseek, tmp_path):
     path, held, _ = deepseek
     write_arrays(path, {f"module.{name}": array for name, array in held.items()})
@@ -312,9 +325,16 @@ def test_all_that_is_wrong_is_named_at_once(deepseek):
     _, held, _ = deepseek
     held["up.weight_scale_inv"] = np.ones((2, 2), np.float32)
     del held["down.weight"]
+    held |= {name: np.ones((2, 2), ml_dtypes.float8_e5m2) for name in ("a.weight", "b.weight")}
     with pytest.raises(WeightsMismatch) as caught:
         port.load(Net(rngs=nnx.Rngs(0)), held, widen="float32")
-    assert len(str(caught.value).splitlines()) == 3
+    lines = [line.strip().partition(",")[0] for line in str(caught.value).splitlines()[1:]]
+    assert sorted(lines) == [
+        "missing: down.weight",
+        "missing: the scale of a.weight",
+        "missing: the scale of b.weight",
+        "up.weight",
+    ]
 
 
 def test_nothing_to_widen_and_no_such_dtype(deepseek, tmp_path, capsys):
