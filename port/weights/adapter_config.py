@@ -98,6 +98,8 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
             raise ValueError(f"it has more than {_LARGEST} bytes")
         text = path.read_bytes().decode()
     except FileNotFoundError as error:
+        if not folder.exists():
+            raise BrokenWeights(f"{folder}: there is no such adapter, folder or file") from error
         raise BrokenWeights(f"{folder} is no adapter's folder: it has no {CONFIG}") from error
     except (OSError, ValueError) as error:
         raise BrokenWeights(f"{path} cannot be read: {error}") from error

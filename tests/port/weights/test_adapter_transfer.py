@@ -66,7 +66,7 @@ def test_another_file_is_no_adapter(files, tmp_path):
     base, _, _ = files
     with pytest.raises(UsageError, match="does not say that it is an adapter"):
         port.load(Net(rngs=nnx.Rngs(0)), base, adapter=base)
-    with pytest.raises(BrokenWeights, match="no adapter's folder"):
+    with pytest.raises(BrokenWeights, match="nowhere: there is no such adapter, folder or file"):
         port.load(Net(rngs=nnx.Rngs(0)), base, adapter=tmp_path / "nowhere")
 
 
