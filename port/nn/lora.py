@@ -7,6 +7,10 @@ from typing import Any
 import jax
 from flax import nnx
 
+from port.nn.initializers import torch_kernel
+
+A_START = torch_kernel()
+
 
 class LoRA(nnx.LoRA):
     """``base(x) + scaling · dropout(x) A B``, in the base's dtype.
@@ -28,16 +32,17 @@ class LoRA(nnx.LoRA):
         dropout_rate: float = 0.0,
         dropout_rngs: nnx.Rngs | None = None,
         rngs: nnx.Rngs,
+        a_initializer: jax.nn.initializers.Initializer = A_START,
         **options: Any,
     ) -> None:
-        """Beside `nnx.LoRA`'s arguments:
+        """Beside `nnx.LoRA`'s arguments, of which A begins as PEFT's does, U(−1/√in, 1/√in); B at zero:
 
         Args:
             scaling: LoRA's alpha / rank.
             dropout_rate: of what goes into A, in training.
             dropout_rngs: draw its masks; None: training without them is refused by `nnx.Dropout`, evaluation goes.
         """
-        super().__init__(in_features, lora_rank, out_features, rngs=rngs, **options)
+        super().__init__(in_features, lora_rank, out_features, rngs=rngs, a_initializer=a_initializer, **options)
         self.scaling = scaling
         self.dropout = nnx.Dropout(dropout_rate, rngs=dropout_rngs) if dropout_rate else None
 

@@ -163,7 +163,7 @@ def _lora(linear: Any, told: Wrapping, rngs: nnx.Rngs | None) -> LoRA:
     return lora
 
 
-def _abstract(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _abstract(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Any:
     """What stands for a parameter that is filled later."""
     return jax.ShapeDtypeStruct(shape, dtype)
 

@@ -101,6 +101,17 @@ def test_the_output_is_in_the_base_s_dtype():
     assert jax.tree.leaves(nnx.state(twin, nnx.LoRAParam))[0].dtype == jnp.float32
 
 
+def test_it_begins_as_peft_s():
+    """`kaiming_uniform_(a=√5)` of A, as `reset_lora_parameters` draws it; B at zero, so that nothing is added yet."""
+    twin = LoRA(400, 100, 7, rngs=nnx.Rngs(0))
+    theirs = torch.nn.init.kaiming_uniform_(torch.empty(100, 400), a=5**0.5).numpy()
+    ours = np.asarray(twin.lora_a[...])
+    assert 0.999 / 20 < np.abs(ours).max() <= 1 / 20
+    assert ours.std() == pytest.approx(theirs.std(), rel=0.02)
+    assert np.asarray(nnx.LoRA(400, 100, 7, rngs=nnx.Rngs(0)).lora_a[...]).std() > 2 * theirs.std()
+    assert not np.asarray(twin.lora_b[...]).any()
+
+
 def test_alone_it_is_what_is_added(both):
     _, twin = both
     alone = LoRA(6, 2, 5, scaling=1.5, rngs=nnx.Rngs(0), param_dtype=jnp.float64)
