@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         to_flax,
         to_torch,
     )
+    from port.weights.adapter_saving import save_adapter
 
 
 _HOMES = {
@@ -48,6 +49,7 @@ _HOMES = {
     "read_record": "port.records",
     "register": "port.pairs",
     "save": "port.weights",
+    "save_adapter": "port.weights.adapter_saving",
     "save_final_weights": "port.weights",
     "share_initial_weights": "port.weights",
     "shared_dropout": "port.random",
@@ -98,6 +100,7 @@ __all__ = [
     "read_record",
     "register",
     "save",
+    "save_adapter",
     "save_final_weights",
     "share_initial_weights",
     "shared_dropout",

@@ -6,6 +6,7 @@ it and runs this file again.)
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,38 @@ def test_load_and_save(folder: Path) -> None:
     assert set(there) == set(back)
     for key, array in there.items():
         np.testing.assert_array_equal(back[key], array)
+
+
+def test_an_adapter_and_weights_of_eight_bits(folder: Path) -> None:
+    random = np.random.default_rng(1)
+    adapter = folder / "lora"
+    adapter.mkdir()
+    names = [f"base_model.model.fc.lora_{which}.weight" for which in "AB"]
+    arrays = dict(zip(names, (random.normal(size=(2, 4)), random.normal(size=(5, 2))), strict=True))
+    save_file(arrays, adapter / "adapter_model.safetensors")
+    told = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["fc"]}
+    (adapter / "adapter_config.json").write_text(json.dumps(told))
+    held = load_file(folder / "net.safetensors")
+    eight = {"fc.weight": np.full((5, 4), 3, np.int8), "fc.weight_scale": np.full((5, 1), 2, np.float32)}
+    save_file(held | eight, folder / "eight.safetensors")
+    run(
+        "import sys; sys.path.insert(0, '.')\n"
+        "from flax import nnx; from net import Net; import port, numpy as np\n"
+        "merged, beside, wide = (Net(rngs=nnx.Rngs(0)) for _ in range(3))\n"
+        "port.load(merged, 'net.safetensors', adapter='lora')\n"
+        "port.load(beside, 'net.safetensors', adapter='lora', merge=False)\n"
+        "port.load(wide, 'eight.safetensors', widen='float32')\n"
+        "x = np.ones((1, 4), np.float32)\n"
+        "assert np.abs(merged.fc(x) - beside.fc(x)).max() < 1e-4\n"
+        "assert np.abs(merged.fc(x) - beside.fc.base_module(x)).max() > 1e-2\n"
+        "assert (np.asarray(wide.fc.kernel[...]) == 6).all()\n"
+        "port.save_adapter(beside, 'back', like='lora')\n"
+        "assert 'torch' not in sys.modules",
+        folder,
+    )
+    back = load_file(folder / "back" / "adapter_model.safetensors")
+    for name in names:
+        np.testing.assert_array_equal(back[name], arrays[name].astype(np.float32))
 
 
 @pytest.mark.sweep

@@ -41,7 +41,7 @@ class Arguments:
     """
 
     source: Positional[Path]
-    """the checkpoint: a file, an index file, or a folder (of the hub, Orbax, torch.distributed.checkpoint)"""
+    """the checkpoint: a file, an index file, or a folder (of the hub, Orbax, torch.distributed.checkpoint, PEFT)"""
     out: Annotated[str | None, arg(aliases=["-o"], metavar="PATH")] = None
     """what to write; its suffix says the format: .safetensors (also without one), .npz, for Flax .msgpack, .orbax or a
     name that ends in / (Orbax), for torch .pt, .pth, .bin"""
@@ -62,11 +62,17 @@ class Arguments:
     """from Flax to torch; a file that this command or port translate wrote needs no model for it"""
     partial: bool = False
     """take a file with a part of the model, as adapters or a backbone, and list what it lacks"""
-    format: Literal["safetensors", "msgpack", "orbax", "torch", "npz", "hf"] | None = None
-    """of what is written, where the name of --out has no suffix to say it; hf, with --reverse: a folder that
-    transformers loads"""
+    adapter: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """a LoRA adapter in PEFT's format (adapter_config.json, adapter_model.safetensors), to merge into the weights"""
+    widen: Annotated[str | None, arg(metavar="DTYPE")] = None
+    """widen weights of eight bits by the scales beside them, as to bfloat16; from float32 --reverse gives them back,
+    and with --widen too leaves them wide"""
+    format: Literal["safetensors", "msgpack", "orbax", "torch", "npz", "hf", "peft"] | None = None
+    """of what is written, where the name of --out has no suffix to say it; with --reverse hf: a folder that
+    transformers loads, peft: one of an adapter, that PEFT loads"""
     like: Annotated[Path | None, arg(metavar="FOLDER")] = None
-    """with --format hf, the model's folder whose config.json and tokenizer files are taken along"""
+    """with --format hf, the model's folder whose config.json and tokenizer files are taken along; with peft, the
+    adapter's, whose adapter_config.json is"""
     mesh: Annotated[str | None, arg(metavar="AXIS=DEVICES")] = None
     """write Orbax for a mesh, as in fsdp=8: each device's part, along a tensor's longest axis that they divide, can be
     read alone"""
@@ -142,6 +148,8 @@ def main(arguments: Sequence[str]) -> int:
         reverse=given.reverse,
         partial=given.partial,
         key=given.key,
+        adapter=given.adapter,
+        widen=given.widen,
         dtype=given.dtype,
         format=given.format,
         mesh=given.mesh,

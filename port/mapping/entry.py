@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import UnionType
 from typing import TypeVar
 
 import numpy as np
 
 from port.errors import WeightsMismatch
-from port.moves import Addends, EachBranch, Move, Shapes, Sum, Tie
+from port.moves import Addends, EachBranch, Merge, Move, Narrow, Shapes, Sum, Tie, Widen, dtypes_of
 
 TORCH_ONLY = "torch_only"
 """The collection of what Flax has no home for, kept on the side for the way back."""
@@ -71,12 +72,30 @@ class Entry:
             raise WeightsMismatch(f"{self}: {error}") from None
         return self._one_each(shapes)
 
+    def dtypes(self, shapes: Shapes, dtypes: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
+        """The targets' dtypes, for the sources' shapes and dtypes.
+
+        Raises:
+            WeightsMismatch: shapes that a move cannot take.
+        """
+        if self.changes_dtype:
+            return self._one_each(dtypes_of(self.moves, shapes, dtypes))
+        return dtypes[:1] * len(self.targets)
+
     def inverse(self) -> Entry:
-        """The entry the other way."""
+        """The entry the other way.
+
+        Raises:
+            WeightsMismatch: there is none; says why.
+        """
+        try:
+            back = tuple(move.inverse() for move in reversed(self.moves))
+        except WeightsMismatch as error:
+            raise WeightsMismatch(f"{self}: {error}") from None
         return Entry(
             self.targets,
             self.sources,
-            tuple(move.inverse() for move in reversed(self.moves)),
+            back,
             self.collection,
             None if self.shapes is None else self.target_shapes(),
             self.optional,
@@ -89,8 +108,23 @@ class Entry:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the way back gives the same bits: not where torch's tensors are summed into one."""
-        return not any(map(_sums, self.moves))
+        """Whether it moves bits alone: neither sums, nor merges, nor widens."""
+        return not (self.sums or self.changes_dtype or _has(self.moves, Merge))
+
+    @property
+    def sums(self) -> bool:
+        """Whether torch's tensors are summed into one, whose bits do not come back."""
+        return _has(self.moves, Sum | Addends)
+
+    @property
+    def changes_dtype(self) -> bool:
+        """Whether a quantised weight is widened by its scales, or the other way."""
+        return _has(self.moves, Widen | Narrow)
+
+    @property
+    def has_inverse(self) -> bool:
+        """Whether there is a way back: not where an adapter is merged into its weight."""
+        return not _has(self.moves, Merge)
 
     @property
     def tied(self) -> tuple[Names, ...]:
@@ -120,10 +154,13 @@ def gather(entry: Entry, named: Mapping[str, Thing]) -> tuple[Thing, ...]:
     return tuple(found[source] for source in entry.sources)
 
 
-def _sums(move: Move) -> bool:
-    if isinstance(move, EachBranch):
-        return any(_sums(inner) for branch in move.branches for inner in branch.moves)
-    return isinstance(move, Sum | Addends)
+def _has(moves: tuple[Move, ...], kinds: type | UnionType) -> bool:
+    """Whether moves of some kinds are among moves, or in their branches."""
+    return any(
+        isinstance(move, kinds)
+        or (isinstance(move, EachBranch) and any(_has(branch.moves, kinds) for branch in move.branches))
+        for move in moves
+    )
 
 
 def _tied(names: Names, moves: tuple[Move, ...]) -> tuple[Names, ...]:

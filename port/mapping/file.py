@@ -145,6 +145,8 @@ def toml_value(value: Any) -> str:
             return "{ " + ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items()) + " }"
         case list():
             return "[" + ", ".join(map(toml_value, value)) + "]"
+        case float():  # infinity, too, which JSON has not
+            return repr(value)
     # A JSON string, number or bool is TOML's, too; but TOML wants the one control character escaped that JSON does not.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 

@@ -49,4 +49,10 @@ def _with_shapes(entry: Entry, shapes: dict[str, Shape]) -> Entry:
 
 def _homes(entries: Iterable[Entry]) -> list[Entry]:
     """What is expected of Flax's side."""
-    return [entry.inverse() for entry in entries if entry.collection != TORCH_ONLY]
+    return [_home(entry) for entry in entries if entry.collection != TORCH_ONLY]
+
+
+def _home(entry: Entry) -> Entry:
+    if entry.has_inverse or entry.shapes is None:
+        return entry.inverse()
+    return Entry(entry.targets, entry.targets, shapes=entry.target_shapes())  # names and shapes are all that is asked

@@ -7,7 +7,11 @@ and its inverse.
 
 from port.moves.boxes import Box, Boxes, Restriction
 from port.moves.combinators import Branch, EachBranch, Order
+from port.moves.dtypes import dtypes_of
+from port.moves.merge import Merge
 from port.moves.move import Arrays, Move, Shape, Shapes, restriction_of
+from port.moves.padding import Pad, Unpad
+from port.moves.scales import Narrow, Widen
 from port.moves.single import Flip, Fold, Permute, Reshape
 from port.moves.split_stack import Join, Split, Stack, Unstack
 from port.moves.tie_sum import Addends, Copy, Sum, Tie
@@ -23,8 +27,11 @@ __all__ = [
     "Flip",
     "Fold",
     "Join",
+    "Merge",
     "Move",
+    "Narrow",
     "Order",
+    "Pad",
     "Permute",
     "Reshape",
     "Restriction",
@@ -34,6 +41,9 @@ __all__ = [
     "Stack",
     "Sum",
     "Tie",
+    "Unpad",
     "Unstack",
+    "Widen",
+    "dtypes_of",
     "restriction_of",
 ]

@@ -13,7 +13,7 @@ from port.moves.boxes import Box, Boxes, Restriction, check_boxes
 from port.moves.move import Arrays, Shape, Shapes, namespace, plain, restriction_of, sizes_of
 from port.moves.reshaped_box import reshaped_box
 
-_Make = Callable[[np.ndarray], np.ndarray]
+Make = Callable[[np.ndarray], np.ndarray]
 
 
 class SingleMove:
@@ -28,7 +28,7 @@ class SingleMove:
     def restriction(self, shapes: Shapes, wanted: Boxes) -> Restriction:
         check_boxes(wanted, self.shapes(shapes))
         needs: list[Box | None] = []
-        makes: list[_Make] = []
+        makes: list[Make] = []
         for shape, box in zip(shapes, wanted, strict=True):
             if box is None:
                 needs.append(None)
@@ -44,7 +44,7 @@ class SingleMove:
     def _shape(self, shape: Shape) -> Shape:
         raise NotImplementedError
 
-    def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
+    def _box(self, shape: Shape, box: Box) -> tuple[Box, Make]:
         """The box of an array that holds one of the result, and what makes that of it."""
         raise NotImplementedError
 
@@ -68,7 +68,7 @@ class Permute(SingleMove):
             raise WeightsMismatch(f"{self} needs an array of {len(self.axes)} axes, got shape {shape}")
         return tuple(shape[axis] for axis in self.axes)
 
-    def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
+    def _box(self, shape: Shape, box: Box) -> tuple[Box, Make]:
         return tuple(box[place] for place in self.inverse().axes), self._array
 
     def inverse(self) -> Permute:
@@ -100,7 +100,7 @@ class Reshape(SingleMove):
             raise WeightsMismatch(f"{self} needs shape {self.before}, got {shape}")
         return self.after
 
-    def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
+    def _box(self, shape: Shape, box: Box) -> tuple[Box, Make]:
         return reshaped_box(self.before, self.after, box)
 
     def inverse(self) -> Reshape:
@@ -142,7 +142,7 @@ class Fold(SingleMove):
         reordered = Permute((*range(self.axis), *order, *range(self.axis + len(order), len(parts))))
         return Reshape(shape, parts), reordered, Reshape(reordered.shapes((parts,))[0], shape)
 
-    def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
+    def _box(self, shape: Shape, box: Box) -> tuple[Box, Make]:
         part = restriction_of(self._steps(shape), (shape,), (box,))
         (need,) = part.needs
         assert need is not None
@@ -180,7 +180,7 @@ class Flip(SingleMove):
             raise WeightsMismatch(f"{self} needs these axes, got shape {shape}")
         return shape
 
-    def _box(self, shape: Shape, box: Box) -> tuple[Box, _Make]:
+    def _box(self, shape: Shape, box: Box) -> tuple[Box, Make]:
         need = tuple(
             range(size - indices.stop, size - indices.start) if axis in self.axes else indices
             for axis, (size, indices) in enumerate(zip(shape, box, strict=True))

@@ -7,7 +7,11 @@ from typing import Any
 
 from port.errors import UnknownChoice, WeightsMismatch
 from port.moves.combinators import Branch, EachBranch, Order
+from port.moves.eight_bits import blocks_of
+from port.moves.merge import Merge
 from port.moves.move import Move, Shapes
+from port.moves.padding import Pad, Unpad
+from port.moves.scales import Narrow, Widen
 from port.moves.single import Flip, Fold, Permute, Reshape
 from port.moves.split_stack import Join, Split, Stack, Unstack
 from port.moves.tie_sum import Addends, Copy, Sum, Tie
@@ -15,7 +19,8 @@ from port.moves.tie_sum import Addends, Copy, Sum, Tie
 Spec = dict[str, Any]
 NAMES = (
     *("permute", "reshape", "fold", "flip", "split", "join", "stack", "unstack"),
-    *("tie", "copy", "sum", "addends", "order", "each"),
+    *("tie", "copy", "sum", "addends", "order", "each", "pad", "unpad", "merge"),
+    *("widen", "narrow"),
 )
 
 
@@ -26,7 +31,11 @@ def move_from(spec: Spec, shapes: Shapes | None) -> Move:
         spec: one name and its value: ``{permute = [1, 0]}``, ``{reshape = [64, 4, 16]}`` (one −1 allowed),
             ``{fold = [512, 7, 7]}``, ``{flip = [0, 1]}``, ``{split = 3}`` (equal parts of axis 0) or
             ``{split = {axis = 0, sizes = [8, 4, 4]}}``, ``{join = 0}`` (the axis), ``{stack = 0}``,
-            ``{unstack = 0}``, ``{tie = true}``, ``{copy = 2}``, ``{sum = true}``.
+            ``{unstack = 0}``, ``{tie = true}``, ``{copy = 2}``, ``{sum = true}``, ``{pad = 50304}`` (axis 0 to that
+            length, with zeros) or ``{pad = {axis = 0, to = 50304, value = -1e9}}``, ``{unpad = 50257}`` likewise,
+            ``{merge = 2.0}`` (an adapter's scaling; of a weight, A and B),
+            ``{widen = {from = "float8_e4m3fn", to = "bfloat16"}}`` (a weight and its scales), with
+            ``blocks = [128, 128]`` where their shapes do not tell.
         shapes: of the arrays that it is given; they complete what is not said. None where they are not known: the
             move then has to be written out, as `spec_of` does.
 
@@ -78,6 +87,14 @@ def spec_of(move: Move) -> Spec:
             return {type(move).__name__.lower(): {"axis": move.axis, "count": move.count}}
         case Tie() | Copy() | Sum() | Addends():
             return {type(move).__name__.lower(): move.count}
+        case Pad() | Unpad():
+            before, after = (move.size, move.padded) if isinstance(move, Pad) else (move.padded, move.size)
+            value = {"value": move.value} if move.value else {}
+            return {type(move).__name__.lower(): {"axis": move.axis, "from": before, "to": after, **value}}
+        case Merge():
+            return {"merge": move.scaling}
+        case Widen() | Narrow():
+            return {type(move).__name__.lower(): _of_scales(move)}
         case Order():
             return {"order": list(move.places)}
         case EachBranch():
@@ -125,6 +142,12 @@ def _read(name: str, value: Any, shapes: Shapes | None) -> Move:
             return Copy(_number(value))
         case "addends":
             return Addends(_number(value))
+        case "pad" | "unpad":
+            return _padding(name, value if isinstance(value, dict) else {"to": value}, shapes)
+        case "widen" | "narrow":
+            return _by_scales(name, value, shapes)
+        case "merge":
+            return Merge(_real(value, "the scaling"))
         case "order":
             return Order(_numbers(value))
         case "each":
@@ -154,6 +177,34 @@ def _split(value: Any, shapes: Shapes | None) -> Split:
     return Split(axis, (size // parts,) * parts)
 
 
+def _padding(name: str, given: Spec, shapes: Shapes | None) -> Pad | Unpad:
+    axis, after = _number(given.get("axis", 0)), _number(given["to"])
+    before = _known(shapes)[0][axis] if "from" not in given else _number(given["from"])
+    return (Pad if name == "pad" else Unpad)(axis, before, after, _real(given.get("value", 0.0), "the padding's value"))
+
+
+def _of_scales(move: Widen | Narrow) -> Spec:
+    ends = (move.stored, move.dtype) if isinstance(move, Widen) else (move.dtype, move.stored)
+    said = {"from": ends[0], "to": ends[1], "blocks": list(move.blocks), "scales": list(move.scales)}
+    return said | {"scaled": move.scaled} | ({} if move.factor == 1.0 else {"factor": move.factor})
+
+
+def _by_scales(name: str, given: Any, shapes: Shapes | None) -> Widen | Narrow:
+    if not isinstance(given, dict):
+        raise ValueError('it says the dtypes, as in {from = "float8_e4m3fn", to = "bfloat16"}')
+    if unknown := sorted(set(given) - {"from", "to", "blocks", "scales", "scaled", "factor"}):
+        raise ValueError(f"there is no {', '.join(unknown)}")
+    ends = (given["to"], given["from"]) if name == "widen" else (given["from"], given["to"])
+    scaled = given.get("scaled", "float32")
+    if not all(isinstance(each, str) for each in (*ends, scaled)):
+        raise ValueError("dtypes are names")
+    scales = _numbers(given["scales"]) if "scales" in given or name == "narrow" else _known(shapes)[1]
+    said = _numbers(given["blocks"]) if "blocks" in given else None
+    blocks = said if said is not None and (shapes is None or 0 in said) else blocks_of(_known(shapes)[0], scales, said)
+    made = Widen(*ends, blocks, scales, scaled, _real(given.get("factor", 1.0), "the factor"))
+    return made if name == "widen" else made.inverse()
+
+
 def _each(value: Any, shapes: Shapes | None) -> EachBranch:
     branches = []
     for given in value:
@@ -181,6 +232,12 @@ def _number(value: Any) -> int:
     if type(value) is not int:
         raise ValueError(f"it takes a whole number, not {value!r}")
     return value
+
+
+def _real(value: Any, what: str) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"{what} is a number, not {value!r}")
+    return float(value)
 
 
 def _numbers(value: Any) -> tuple[int, ...]:

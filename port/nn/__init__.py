@@ -15,6 +15,7 @@ from port.nn.initializers import mapped, patched, redrawn, torch_bias, torch_ker
 from port.nn.instance_norm import InstanceNorm
 from port.nn.layer_norm import LayerNorm, RMSNorm
 from port.nn.linear_cross_entropy import LinearCrossEntropyLoss
+from port.nn.lora import LoRA
 from port.nn.named_children import named_children
 from port.nn.norm import BatchNorm
 from port.nn.orthogonal import Orthogonal
@@ -57,6 +58,7 @@ __all__ = [
     "LSTMCell",
     "LayerNorm",
     "LinearCrossEntropyLoss",
+    "LoRA",
     "MultiheadAttention",
     "Orthogonal",
     "PReLU",

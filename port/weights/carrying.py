@@ -46,9 +46,10 @@ class Carrying:
         for entry in entries:
             shapes = entry.target_shapes(gather(entry, self.tensors.shapes))
             result = _Result(self, entry)
-            source = self.tensors.tensors[next(name for name in entry.sources if name in self.tensors)].dtype
-            cast = source if self.dtype is None or source.name not in floating() else dtypes()[self.dtype]
-            for place, (target, shape) in enumerate(zip(entry.targets, shapes, strict=True)):
+            infos = gather(entry, self.tensors.tensors)
+            own = entry.dtypes(tuple(info.shape for info in infos), tuple(info.dtype for info in infos))
+            for place, (target, shape, dtype) in enumerate(zip(entry.targets, shapes, own, strict=True)):
+                cast = dtype if self.dtype is None or dtype.name not in floating() else dtypes()[self.dtype]
                 yield Tensor(name_of(entry, target), shape, cast, partial(result, place), self._nbytes(entry))
 
     def carry(self, entry: Entry) -> tuple[np.ndarray, ...]:
@@ -71,7 +72,7 @@ class Carrying:
             self._note(read, lambda: zip(entry.sources, arrays, strict=True))
         else:
             made = self._cast(entry(arrays))
-            self._note(read, lambda: zip(entry.sources, entry.inverse()(made), strict=True))
+            self._note(read, lambda: _as_it_comes_back(entry, arrays, made))
         return made
 
     def _nbytes(self, entry: Entry) -> int:
@@ -87,6 +88,14 @@ class Carrying:
             return arrays
         dtype = dtypes()[self.dtype]
         return _each(lambda array: array.astype(dtype, copy=False) if _is_floating(array) else array, arrays)
+
+
+def _as_it_comes_back(entry: Entry, arrays: tuple[np.ndarray, ...], made: tuple[np.ndarray, ...]) -> Named:
+    """An entry's sources as its inverse gives them, or as they were read where it is to give these bits or none."""
+    if not entry.has_inverse:
+        return ()
+    back = arrays if entry.changes_dtype else entry.inverse()(made)
+    return zip(entry.sources, back, strict=True)
 
 
 class _Result:

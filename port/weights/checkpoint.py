@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from port.errors import BrokenWeights, UnknownChoice, UsageError
+from port.weights.adapter_folder import SAFETENSORS, is_adapter, is_adapter_alone, write_adapter
 from port.weights.dcp_files import is_dcp, open_dcp, the_model_in
 from port.weights.formats import FORMATS, SUFFIXES
 from port.weights.hub_files import SHARD_SIZE, is_hub, write_hub
@@ -88,6 +89,8 @@ def _kind(path: Path, begin: bytes) -> str:
 
 def _open_folder(folder: Path, key: str | None) -> Checkpoint:
     names = sorted(path.name for path in folder.iterdir())
+    if is_adapter(folder) and SAFETENSORS in names:  # what a trainer leaves beside it is no weights
+        return open_checkpoint(folder / SAFETENSORS, key=key)
     indexes = [name for name in names if name.endswith(SUFFIX)]
     single = [name for name in names if name in ("model.safetensors", "pytorch_model.bin", "flax_model.msgpack")]
     found = indexes or single
@@ -158,11 +161,12 @@ def write_checkpoint(
     overwrite: bool = False,
     mesh: MeshCut | None = None,
     beside: Sequence[Path] = (),
+    config: str | None = None,
 ) -> list[Path]:
     """Write tensors, each read when its turn comes; whoever looks finds all of them, or what was there before.
 
     Args:
-        path: a file; a folder for "orbax" and "hf", and where ``max_shard_size`` is given.
+        path: a file; a folder for "orbax", "hf" and "peft", and where ``max_shard_size`` is given.
         tensors: their names are dotted paths; msgpack and orbax nest them at the dots.
         format: one of `FORMATS`.
         max_shard_size: bytes of tensors a file, for "safetensors" and "hf".
@@ -171,6 +175,7 @@ def write_checkpoint(
         overwrite: whether a checkpoint that is there already is replaced.
         mesh: the devices that "orbax" writes for.
         beside: files that "hf" takes along.
+        config: the text of the adapter's config, for "peft".
 
     Returns:
         the files that were written.
@@ -182,23 +187,40 @@ def write_checkpoint(
     """
     path = Path(path)
     told = metadata if callable(metadata) else lambda: dict(metadata or {})
-    write = _writer(format, max_shard_size, told, mesh, beside)
+    if format == "peft":
+        write = _adapter_writer(max_shard_size, mesh, beside, config)
+    else:
+        write = _writer(format, max_shard_size, told, mesh, beside)
     twice = [name for name, count in Counter(tensor.name for tensor in tensors).items() if count > 1]
     if twice:
         raise UsageError(f"several tensors have the same name: {', '.join(twice)}")
 
     def may_replace(folder: Path) -> bool:
         if not any(folder.iterdir()):
-            return format in ("orbax", "hf") or max_shard_size is not None
+            return format in ("orbax", "hf", "peft") or max_shard_size is not None
         if format == "orbax":
             return any((folder / name).exists() for name in ("_METADATA", "_CHECKPOINT_METADATA"))
         if format == "hf":
             return is_hub(folder)
+        if format == "peft":
+            return is_adapter_alone(folder)
         return max_shard_size is not None and is_sharded(folder)
 
     with whole(path, overwrite=overwrite, may_replace=may_replace) as temporary:
         write(temporary, tensors)
     return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def _adapter_writer(
+    max_shard_size: int | None, mesh: MeshCut | None, beside: Sequence[Path], config: str | None
+) -> Callable[[Path, Sequence[Tensor]], None]:
+    if config is None:
+        raise UsageError(
+            "a folder of PEFT's has the adapter's config: give it, or a folder whose config is taken along"
+        )
+    if max_shard_size is not None or mesh is not None or beside:
+        raise UsageError("a folder of PEFT's holds one file of weights and the config: no shards, mesh or other files")
+    return lambda path, tensors: write_adapter(path, tensors, config)
 
 
 def _writer(

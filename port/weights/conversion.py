@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,29 @@ from port.mapping.file import encoded_mapping
 from port.mapping.flatten import suspects
 from port.mapping.lacking import lacking
 from port.weights.accounts import Accounts
+from port.weights.adapter_config import read_adapter_config
+from port.weights.adapter_files import check_adapter, opened_adapter
+from port.weights.adapter_folder import CONFIG
+from port.weights.adapter_transfer import adapter_transfer, folder_of_adapter
+from port.weights.adapters import adapted
 from port.weights.carrying import floating
 from port.weights.checkpoint import write_checkpoint
-from port.weights.constructor_arguments import SaidArguments
 from port.weights.direction import wrong_way
 from port.weights.driver import Transfer, find, part_that_fits
 from port.weights.formats import format_of
 from port.weights.hub_files import files_beside
 from port.weights.options import Options
+from port.weights.quantization_config import quantization_config
 from port.weights.record import UNKNOWN, ConversionRecord
 from port.weights.sources import Source, opened
-from port.weights.tensors import Checkpoint, Tensor
+from port.weights.tensors import Checkpoint, Tensor, TensorInfo
 from port.weights.whole import whole
+from port.weights.widening import blocks_said_beside, widened
 
+OF_ADAPTER = (
+    "this is the adapter alone, as port.load(model, weights, adapter=FOLDER, merge=False) puts it beside the weights; "
+    "the way back is --reverse --format peft"
+)
 SHOWN = 6
 """How many frozen parameters are named."""
 
@@ -94,32 +104,39 @@ def convert(
         raise UsageError(f"give the options as one object or as keywords, not both: {', '.join(keywords)}")
     options = options or Options(**keywords)
     format = format_of(out, options.format, reverse=options.reverse)
-    along = [] if options.like is None else files_beside(options.like)
+    along = [] if options.like is None or format == "peft" else files_beside(options.like)
+    if along and options.widen is not None and quantization_config(options.like or "") is not None:
+        raise UsageError(
+            f"{options.like}: its config.json says that the weights are quantised, and they stay widened: leave the "
+            "dtype to widen to out, or take along a copy of the folder without quantization_config"
+        )
     if options.save_mapping is not None:
         read = source.path if isinstance(source, Checkpoint) else Path(source)
         _check_mapping_path(Path(options.save_mapping), read, out)
-    with opened(source, key=options.key) as given:
-        found = _fitting(given, options)
+    with ExitStack() as files:
+        found = _found(source, options, files)
         accounts = found.accounts()
         done = _told(found, accounts)
         torchs = found.mapping.inverse() if options.reverse else found.mapping
         # An optimizer that goes along knows what is not trained.
-        done.remarks += _remarks(found, torchs, with_optimizer=beside is not None)
+        done.remarks += [OF_ADAPTER] if found.adapter else _remarks(found, torchs, with_optimizer=beside is not None)
         if out is not None:
             names = (lambda entry, target: target) if options.reverse else _in_collection
             pending = list(found.carrying(accounts).pending(done.moved, names))
             pending += [] if beside is None else beside(found.mapping)
             done.out = Path(out)
+            config = _adapter_config(found, pending) if format == "peft" else None
             with _saved_beside(torchs, options.save_mapping, overwrite=options.overwrite):
                 done.files = write_checkpoint(
                     done.out,
                     pending,
                     format=format,
                     max_shard_size=options.max_shard_size,
-                    metadata=_metadata(done, found.tensors, accounts, format, options.arguments),
+                    metadata=_metadata(done, found, accounts, format),
                     overwrite=options.overwrite,
                     mesh=options.mesh,
                     beside=along,
+                    config=config,
                 )
             done.remarks += found.changed()
             if options.mesh is not None:
@@ -127,6 +144,20 @@ def convert(
             if format == "hf" and options.like is None:
                 done.remarks.append("no config.json is beside the weights: --like takes a model's folder's along")
     return done
+
+
+def _found(source: Any, options: Options, files: ExitStack) -> Transfer:
+    """How what is to be converted goes over: an adapter by itself, or weights, with an adapter merged."""
+    folder = None if options.reverse else folder_of_adapter(source)
+    if folder is not None:
+        if options.adapter is not None:
+            raise UsageError(f"{folder} is an adapter itself: give the weights that it is merged into")
+        return adapter_transfer(files.enter_context(opened_adapter(folder)), options)
+    given = files.enter_context(opened(source, key=options.key))
+    if options.adapter is not None and options.widen is not None:
+        # What is merged does not come apart, and is quantised no more.
+        given, options = widened(given, options.widen, blocks_said_beside(given)), replace(options, widen=None)
+    return _fitting(adapted(given, options.adapter, files), options)
 
 
 def _remarks(found: Transfer, torchs: Mapping, *, with_optimizer: bool) -> list[str]:
@@ -144,6 +175,8 @@ def _remarks(found: Transfer, torchs: Mapping, *, with_optimizer: bool) -> list[
         remarks += Renaming(options.rules.rename).idle(name for entry in torchs.entries for name in entry.sources)
     if left is not None and right is not None:
         remarks += lacking(torchs.entries, left, right)
+    if options.adapter is not None:
+        remarks.append(f"the adapter {options.adapter} is merged into the weights: on the way back they come merged")
     if options.reverse:
         return remarks
     if left is not None and not with_optimizer:
@@ -181,9 +214,23 @@ def _told(found: Transfer, accounts: Accounts) -> Conversion:
     )
 
 
-def _metadata(
-    done: Conversion, tensors: Source, accounts: Accounts, format: str, arguments: SaidArguments
-) -> Callable[[], dict[str, str]]:
+def _adapter_config(found: Transfer, tensors: list[Tensor]) -> str:
+    """The config of the adapter that is written: of the folder that is given, or as the file says."""
+    record, like = found.tensors.record, found.options.like
+    if like is not None:
+        config = read_adapter_config(Path(like)).text
+    elif record is not None and record.adapter:
+        config = record.adapter
+    else:
+        raise UsageError(
+            f"{found.tensors.origin} does not say of which adapter it was made: give the folder whose {CONFIG} is "
+            "to be taken along (--like FOLDER)"
+        )
+    check_adapter(config, {tensor.name: TensorInfo(tensor.shape, tensor.dtype) for tensor in tensors})
+    return config
+
+
+def _metadata(done: Conversion, found: Transfer, accounts: Accounts, format: str) -> Callable[[], dict[str, str]]:
     """What the result says of itself; the fingerprints are known when its tensors have been carried."""
     if done.reverse:
         return lambda: {"format": "pt"} if format in ("safetensors", "hf") else {}
@@ -193,8 +240,9 @@ def _metadata(
         for name, dtype in done.dtypes.items()
         if done.dtype is not None and dtype in floating() and dtype != done.dtype
     }
-    record = ConversionRecord(done.mapping, unknown, cast, done.left_out, tensors.unwrapped)
-    said = {"format": "flax", **arguments.metadata()}
+    unwrapped = found.tensors.unwrapped
+    record = ConversionRecord(done.mapping, unknown, cast, done.left_out, unwrapped, adapter=found.adapter)
+    said = {"format": "flax", **found.options.arguments.metadata()}
     return lambda: {**said, **record.with_fingerprints(accounts.fingerprints).metadata()}
 
 

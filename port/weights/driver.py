@@ -7,7 +7,7 @@ they do with the tensors that come out: one at a time, each made when it is aske
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,12 @@ from port.weights.direction import wrong_way
 from port.weights.options import Options
 from port.weights.sources import Source
 from port.weights.way_back import ABSENT, HIDDEN, WayBack, part_of, way_back
+from port.weights.widening import blocks_said_beside, scales_in, widened, widening_entries, with_scales
+
+WIDEN = (
+    "There are weights of eight bits with scales beside them: widen='bfloat16' (--widen) makes one weight of both; "
+    "else the model is to have a place for each"
+)
 
 
 @dataclass(frozen=True)
@@ -30,12 +36,14 @@ class Transfer:
         mapping: from them to the other side, for the whole model.
         options: what was asked for.
         back: what is known of the way from Flax to torch; None the other way.
+        adapter: the config of the LoRA adapter that the tensors are, by themselves; empty where they are a model's.
     """
 
     tensors: Source
     mapping: Mapping
     options: Options
     back: WayBack | None = None
+    adapter: str = ""
 
     @property
     def entries(self) -> list[Entry]:
@@ -102,10 +110,29 @@ def find(tensors: Source, options: Options) -> Transfer:
             "target="
         )
     tensors = as_the_model_names_them(tensors, options)
+    if options.widen is not None:
+        return _widening(tensors, options, options.widen)
     names = tensors.guide("torch") if left is None and not options.partial else left
-    mapping = between(names, right, rename=options.rules, fold=options.fold)
-    (part_of(mapping, tensors)[0] if options.partial else mapping).check(tensors.shapes)
+    try:
+        mapping = between(names, right, rename=options.rules, fold=options.fold)
+        (part_of(mapping, tensors)[0] if options.partial else mapping).check(tensors.shapes)
+    except WeightsMismatch as error:
+        if any(scale in str(error) for scale in scales_in(tensors)):
+            raise WeightsMismatch(f"{error}\n{WIDEN}") from error
+        raise
     return Transfer(tensors, mapping, options)
+
+
+def _widening(tensors: Source, options: Options, dtype: str) -> Transfer:
+    """How quantised weights go over with their scales: the mapping widens them, and its inverse quantises them."""
+    said = blocks_said_beside(tensors)
+    entries = widening_entries(tensors, dtype, said)
+    plain = widened(tensors, dtype, said)
+    found = find(plain, replace(options, widen=None))
+    scales = [entry.sources[1] for entry in entries.values()]
+    both = tensors.renamed({name: name for name in (*found.tensors, *scales)})
+    both.left_out, both.unwrapped = found.tensors.left_out, tensors.unwrapped
+    return replace(found, tensors=both, mapping=with_scales(found.mapping, entries))
 
 
 def as_the_model_names_them(tensors: Source, options: Options) -> Source:

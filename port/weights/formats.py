@@ -6,10 +6,10 @@ from pathlib import Path
 
 from port.errors import UnknownChoice, UsageError
 
-FORMATS = ("safetensors", "msgpack", "orbax", "torch", "npz", "hf")
-"""What can be written; "hf" is a folder as the Hugging Face hub has them."""
+FORMATS = ("safetensors", "msgpack", "orbax", "torch", "npz", "hf", "peft")
+"""What can be written; "hf" is a folder as the Hugging Face hub has them, "peft" one of an adapter alone."""
 OF_FLAX = ("safetensors", "msgpack", "orbax", "npz")
-OF_TORCH = ("safetensors", "torch", "npz", "hf")
+OF_TORCH = ("safetensors", "torch", "npz", "hf", "peft")
 SUFFIXES = {
     ".safetensors": "safetensors",
     ".msgpack": "msgpack",
@@ -34,7 +34,7 @@ def format_of(out: Path | str | None, wanted: str | None, *, reverse: bool = Fal
     if wanted is not None and wanted not in FORMATS:
         raise UnknownChoice("format", wanted, FORMATS)
     suffix = "" if out is None else Path(out).suffix.lower()
-    by_name = SUFFIXES.get(suffix) or ("orbax" if str(out).endswith("/") and wanted != "hf" else None)
+    by_name = SUFFIXES.get(suffix) or ("orbax" if str(out).endswith("/") and wanted not in ("hf", "peft") else None)
     if wanted is not None and by_name not in (None, wanted):
         raise UsageError(
             f"{out} is named as {by_name}, and format {wanted} is asked for: leave the format out, or give a name that "

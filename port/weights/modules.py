@@ -13,13 +13,17 @@ import numpy as np
 from port.errors import UsageError, described
 from port.mapping import TORCH_ONLY, Mapping, rules_of
 from port.mapping.torch_guide import unwrapped
+from port.weights.adapter_files import opened_adapter
+from port.weights.adapters import adapted
 from port.weights.driver import find, torch_names
 from port.weights.files import write_arrays
 from port.weights.options import Options, Rename, Shapes
 from port.weights.sources import Source, is_nnx, is_torch, opened
 from port.weights.variables import to_torch
+from port.weights.widening import blocks_said_beside, widened
 
 if TYPE_CHECKING:
+    from flax import nnx
     from jax.sharding import Mesh
 
     from port.weights.placing import PlacedWeights
@@ -33,9 +37,13 @@ def load(
     rename: Rename = None,
     fold: Shapes | None = None,
     key: str | None = None,
+    adapter: Path | str | None = None,
+    merge: bool = True,
+    widen: str | None = None,
     mesh: Mesh | None = None,
     sharding: Shardings = None,
     dtype: str | None = None,
+    rngs: nnx.Rngs | None = None,
 ) -> PlacedWeights | None:
     """Fill a module with weights, in place.
 
@@ -50,11 +58,19 @@ def load(
             Flax's file that `port convert` or `port translate` wrote says itself how it goes into a torch module.
         fold: a linear layer's path → (channels, height, width) of the features that are flattened before it.
         key: where in a training checkpoint the state dict is, if it holds several.
+        adapter: a PEFT folder of a LoRA adapter of the model, or the file that `port convert` made of one.
+        merge: the adapter goes into the weights, W + scaling · B A. Else it is kept beside an nnx module's linear
+            layers, and trained alone by ``nnx.Optimizer(module, tx, wrt=nnx.LoRAParam)``: a module that holds no
+            `nnx.LoRA` gets `port.nn.LoRA` around each layer that the adapter is of.
         mesh: the devices that an nnx module's tensors go to.
         sharding: how they lie there: a `PartitionSpec` or a `NamedSharding` for all, a function (path, shape) → one, a
             table of regular expressions, each with one (the first that a path fits counts); by default as the module's
             own variables say (``nnx.with_partitioning``, ``out_sharding``), without that on every device.
         dtype: on a mesh, what floating tensors are cast to; by default each keeps the file's own.
+
+        widen: the dtype that weights of eight bits are widened to, by the scales beside them (``weight_scale_inv``,
+            ``weight_scale``, ``SCB``); without it both are tensors like others, and the module has a place for each.
+        rngs: draw the masks of an adapter's dropout, where it is kept beside and has one.
 
     Returns:
         what was read and placed, on a mesh; else None.
@@ -66,18 +82,25 @@ def load(
             as it was converted; the module is then unchanged.
         NoPair: the module holds a layer whose torch twin is not known.
     """
+    Options(widen=widen)  # refuses a dtype that is none
+    if not merge:
+        if adapter is None or not is_nnx(module):
+            raise UsageError("merge=False keeps an adapter beside an nnx module's weights: give both, or leave it out")
+        where = {"mesh": mesh, "sharding": sharding, "dtype": dtype}
+        names = {"rename": rename, "fold": fold}
+        return _load_beside(module, source, adapter, names, (key, widen), where, rngs)
     if mesh is not None or sharding is not None:
         if not is_nnx(module):
             raise UsageError(f"mesh and sharding are an nnx module's; got {described(module)}")
         with ExitStack() as files:
             return _onto_mesh(
                 module,
-                lambda: _found(module, files.enter_context(opened(source, key=key)), source, rename, fold),
+                lambda: _found(module, _opened(source, (key, widen), adapter, files), source, rename, fold),
                 {"mesh": mesh, "sharding": sharding, "dtype": dtype},
             )
-    if dtype is not None:
-        raise UsageError("dtype goes with mesh: otherwise the values are converted to the dtypes that the module has")
-    with opened(source, key=key) as tensors:
+    _refuse_dtype(dtype)
+    with ExitStack() as files:
+        tensors = _opened(source, (key, widen), adapter, files)
         if is_nnx(module):
             _load_nnx(module, tensors, source, rename, fold)
         elif is_torch(module):
@@ -85,6 +108,64 @@ def load(
         else:
             raise _neither(module)
     return None
+
+
+def _refuse_dtype(dtype: str | None) -> None:
+    if dtype is not None:
+        raise UsageError("dtype goes with mesh: otherwise the values are converted to the dtypes that the module has")
+
+
+def _load_beside(
+    module: nnx.Module,
+    source: Any,
+    adapter: Path | str,
+    names: dict[str, Any],
+    how: tuple[str | None, str | None],
+    where: dict[str, Any],
+    rngs: nnx.Rngs | None,
+) -> PlacedWeights | None:
+    """Fill a module with weights and their adapter; one that had no places for it has none after an error."""
+    from port.weights.flax import fill
+    from port.weights.lora_loading import beside
+    from port.weights.lora_places import lora_places, take_off
+
+    on_mesh = where["mesh"] is not None or where["sharding"] is not None
+    if not on_mesh:
+        _refuse_dtype(where["dtype"])
+    had_places = bool(lora_places(module))
+    try:
+        with ExitStack() as files:
+            found: tuple[Source, Mapping] | Exception
+            try:
+                tensors = _opened(source, how, None, files)
+                found = beside(module, tensors, files.enter_context(opened_adapter(adapter)), source, names, rngs)
+            except Exception as error:
+                if not on_mesh:
+                    raise
+                found = error  # the other processes are to hear of it
+            if on_mesh:
+                return _onto_mesh(module, lambda: _or_raise(found), where)
+            fill(module, *_or_raise(found))
+    except BaseException:
+        if not had_places:
+            take_off(module)
+        raise
+    return None
+
+
+def _or_raise(found: tuple[Source, Mapping] | Exception) -> tuple[Source, Mapping]:
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _opened(source: Any, how: tuple[str | None, str | None], adapter: Path | str | None, files: ExitStack) -> Source:
+    """What is at a key, widened where a dtype is said, with an adapter merged where one is."""
+    key, widen = how
+    tensors = files.enter_context(opened(source, key=key))
+    if widen is not None:
+        tensors = widened(tensors, widen, blocks_said_beside(tensors))
+    return adapted(tensors, adapter, files)
 
 
 def save(module: Any, path: Path | str, *, mapping: Mapping | Path | str | None = None) -> None:

@@ -7,9 +7,10 @@ from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from port.errors import UnknownChoice
+from port.errors import UnknownChoice, UsageError
 from port.mapping import Guide, Mapping, Rules, guide_of_flax, guide_of_torch, rules_of
 from port.mapping.folding import folds
+from port.moves.scales import FLOATS
 from port.weights.carrying import floating
 from port.weights.constructor_arguments import SaidArguments
 from port.weights.mesh_cut import mesh_cut_of
@@ -31,6 +32,9 @@ class Options:
         reverse: from Flax to torch: the mapping is still told from torch to Flax.
         partial: the weights may be a part of the model's: what they lack is listed.
         key: where in a training checkpoint the state dict is, if it holds several.
+        adapter: a PEFT folder of a LoRA adapter, which is merged into torch's weights before they go over.
+        widen: the dtype of what the weights of eight bits in torch's checkpoint are widened to, by their scales; in
+            reverse, how they were widened and stay, where they would be quantised back.
         dtype: what to cast floating tensors to; by default each keeps its own, bit for bit.
         format: of the result, as `port.weights.formats` has them; by default as its name's suffix says.
         max_shard_size: bytes of one file of the result, at most; safetensors and hf only.
@@ -55,6 +59,8 @@ class Options:
     reverse: bool = False
     partial: bool = False
     key: str | None = None
+    adapter: Path | str | None = None
+    widen: str | None = None
     dtype: str | None = None
     format: str | None = None
     max_shard_size: int | None = None
@@ -68,6 +74,10 @@ class Options:
     def __post_init__(self, inputs: Any) -> None:
         if self.dtype is not None and self.dtype not in floating():
             raise UnknownChoice("dtype", self.dtype, floating())
+        if self.widen is not None and self.widen not in FLOATS:
+            raise UnknownChoice("dtype to widen to", self.widen, FLOATS)
+        if self.adapter is not None and self.reverse:
+            raise UsageError("an adapter is merged into torch's weights, on the way to Flax: leave reverse out")
         if isinstance(self.mesh, str):
             object.__setattr__(self, "mesh", mesh_cut_of(self.mesh))
         object.__setattr__(self, "rename", rules_of(self.rename))

@@ -47,7 +47,8 @@ class PlacedWeights:
         shardings: path → where the tensor lies.
         nbytes: of the tensors that were carried, in the file.
         nbytes_read: of the parts of them that this process read; where a file gives whole tensors alone, of these. Of
-            an Orbax folder the chunks around a part are read too, and not counted.
+            an Orbax folder the chunks around a part are read too, and not counted; of a tensor that is made of several
+            (an adapter merged, a weight widened) what is made is counted.
         nbytes_placed: of what lies on this process's devices.
     """
 
@@ -146,10 +147,14 @@ class _Plan:
         return plan
 
     def _dtypes_of(self, entry: Entry, dtype: str | None) -> dict[str, np.dtype]:
-        held = self.source.tensors[gather(entry, self.names)[0]].dtype
-        if held.name in floating():
-            return dict.fromkeys(entry.targets, held if dtype is None else dtypes()[dtype])
-        return {target: np.dtype(self.variables[target][1].dtype) for target in entry.targets}
+        infos = [self.source.tensors[name] for name in gather(entry, self.names)]
+        given = entry.dtypes(tuple(info.shape for info in infos), tuple(info.dtype for info in infos))
+        return {
+            target: (held if dtype is None else dtypes()[dtype])
+            if held.name in floating()
+            else np.dtype(self.variables[target][1].dtype)
+            for target, held in zip(entry.targets, given, strict=True)
+        }
 
     def _refuse_wide(self) -> None:
         """Refuse what JAX would silently make narrower."""

@@ -29,6 +29,7 @@ class ConversionRecord:
         left_out: what stood in the torch file and did not go over, with the reason.
         renamed: a name of the torch file that wrappers had put something before, and the model's own name for it.
         hash: of the fingerprints.
+        adapter: the config of the LoRA adapter that the torch file was; empty where it was none.
     """
 
     mapping: Mapping
@@ -37,6 +38,7 @@ class ConversionRecord:
     left_out: dict[str, str] = field(default_factory=dict)
     renamed: tuple[str, str] | None = None
     hash: str = HASH
+    adapter: str = ""
 
     @property
     def carried(self) -> tuple[Entry, ...]:
@@ -74,6 +76,7 @@ class ConversionRecord:
             "dtypes": self.dtypes,
             "left_out": self.left_out,
             "renamed": self.renamed,
+            **({"adapter": self.adapter} if self.adapter else {}),
         }
         return {KEY: json.dumps(told, ensure_ascii=False, separators=(",", ":"))}
 
@@ -99,6 +102,7 @@ def record_of(origin: str, metadata: Dict[str, str]) -> ConversionRecord | None:
             _texts(told["left_out"]),
             None if told["renamed"] is None else (str(told["renamed"][0]), str(told["renamed"][1])),
             known_hash(told.get("hash", FIRST_HASH)),
+            str(told.get("adapter", "")),
         )
     except (LookupError, TypeError, ValueError, RecursionError, PortError) as error:
         raise BrokenWeights(

@@ -23,7 +23,7 @@ from port.weights.tensors import Checkpoint, TensorInfo
 
 TRAINING = {"opt_state", "step"}
 """What a file of variables may have beside them: the optimizer's state, and how many updates there were."""
-COLLECTIONS = {"params", "batch_stats", "buffers", BUFFER, FROZEN, TORCH_ONLY}
+COLLECTIONS = {"params", "batch_stats", "buffers", "LoRAParam", BUFFER, FROZEN, TORCH_ONLY}
 """What the first part of a name may be in a tree of Flax variables that has no parameters."""
 
 BoxReader = Callable[[str, Box], np.ndarray]
@@ -128,12 +128,15 @@ class Source(Mapping[str, np.ndarray]):
         """These tensors and another's."""
         return Source(
             self.tensors | other.tensors,
-            lambda name: self[name] if name in self else other[name],
+            lambda name: (self if name in self else other)[name],
             aliases=self.aliases | other.aliases,
             left_out=self.left_out,
             origin=self.origin,
             is_flax=self.is_flax,
             record=self.record,
+            read_box=(lambda name, box: (self if name in self else other).box(name, box))
+            if self.reads_boxes and (other.reads_boxes or not other)
+            else None,
         )
 
     def without_prefixes(self, expected: Collection[str], rules: Rules | None = None) -> Source:

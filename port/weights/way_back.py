@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from port.errors import NoPair, UsageError, WeightsMismatch
 from port.mapping import TORCH_ONLY, Entry, Guide, Mapping, between
@@ -11,8 +11,9 @@ from port.mapping.given import BUFFER, checked
 from port.weights.direction import wrong_way
 from port.weights.fingerprints import HASH
 from port.weights.options import Options
-from port.weights.record import ConversionRecord
+from port.weights.record import UNKNOWN, ConversionRecord
 from port.weights.sources import Source
+from port.weights.widening import without_scales
 
 HIDDEN = "a buffer that no state dict of torch's holds: the model makes its own"
 ABSENT = "not in the file, which holds a part of the model"
@@ -50,7 +51,7 @@ class WayBack:
         Raises:
             WeightsMismatch: it is another one, and the file alone says how to read it.
         """
-        if self.fingerprints.get(name, fingerprint) == fingerprint:
+        if self.fingerprints.get(name, fingerprint) in (fingerprint, UNKNOWN):
             return
         self.others.append(name)
         if self.strict:
@@ -92,7 +93,14 @@ def way_back(tensors: Source, options: Options) -> WayBack:
     variables = tensors.in_collections(lambda collection: collection != TORCH_ONLY)
     kept = tensors.in_collections(lambda collection: collection == TORCH_ONLY)
     if record is not None and not told:
+        if options.widen is not None:
+            record = _staying_widened(record, tensors.origin)
         return _as_the_file_says(record, variables, kept, torch, flax, partial=partial)
+    if options.widen is not None:
+        raise UsageError(
+            f"{tensors.origin} does not say itself that it was widened, or is read as something else says: leave the "
+            "dtype to widen to out"
+        )
     if torch is None and flax is None and not isinstance(rules, Mapping):
         raise UsageError(wrong_way(tensors, reverse=True) or _nothing_to_go_by(tensors))
     hidden = set(torch.hidden) if torch is not None else set()
@@ -115,6 +123,22 @@ def way_back(tensors: Source, options: Options) -> WayBack:
         }
         result.remarks += _said_otherwise(mapping, record)
     return result
+
+
+def _staying_widened(record: ConversionRecord, origin: str) -> ConversionRecord:
+    """The record of a file as if its quantised weights had been what they were widened to."""
+    widened = [entry for entry in record.mapping.entries if entry.changes_dtype]
+    if not widened:
+        raise UsageError(f"{origin} was not widened: leave the dtype to widen to out")
+    mapping = without_scales(record.mapping)
+    quantised = {source for entry in widened for source in entry.sources}
+    there = {source for entry in mapping.entries for source in entry.sources}
+    prints = {
+        name: UNKNOWN if name in quantised else told
+        for name, told in record.fingerprints.items()
+        if name in there or name not in quantised
+    }
+    return replace(record, mapping=mapping, fingerprints=prints)
 
 
 def _nothing_to_go_by(tensors: Source) -> str:
@@ -226,7 +250,7 @@ def _lost(record: ConversionRecord) -> list[str]:
             f"the conversion cast {len(record.dtypes)} tensors from {before}: they come back as they were cast, the "
             "digits that it cost are gone"
         )
-    if summed := [name for entry in record.carried if not entry.is_exact for name in entry.sources]:
+    if summed := [name for entry in record.carried if entry.sums for name in entry.sources]:
         remarks.append(
             f"Flax keeps the sum of {_some(summed)}: it comes back as the sum and zeros, the same function and not the "
             "same bits"

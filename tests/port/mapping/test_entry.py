@@ -8,7 +8,7 @@ import pytest
 
 from port.errors import WeightsMismatch
 from port.mapping.entry import Entry, gather
-from port.moves import Branch, EachBranch, Join, Permute, Split, Sum, Tie
+from port.moves import Branch, EachBranch, Join, Merge, Permute, Split, Sum, Tie, Widen
 
 
 def random(*shape: int) -> np.ndarray:
@@ -100,3 +100,28 @@ def test_a_sum_is_told_from_what_goes_back_bit_for_bit():
     nested = EachBranch((Branch(1, (turned,), 1), Branch(2, (Sum(2),), 1)))
     assert not Entry(("a", "b", "c"), ("d", "e"), (nested,)).is_exact
     assert not Entry(("a", "b"), ("c",), (Sum(2),)).inverse().is_exact
+
+
+def test_what_is_merged_has_no_way_back_and_says_whose_it_is():
+    entry = Entry(("w", "a", "b"), ("kernel",), (Merge(2.0), Permute((1, 0))), shapes=((5, 3), (2, 3), (5, 2)))
+    assert not entry.has_inverse
+    assert not entry.is_exact
+    assert not entry.sums
+    assert entry.target_shapes() == ((3, 5),)
+    with pytest.raises(WeightsMismatch, match=r"w, a, b → kernel .*does not come apart"):
+        entry.inverse()
+    within = Entry(("w", "a", "b", "c"), ("x", "c"), (EachBranch((Branch(3, (Merge(2.0),), 1), Branch(1, (), 1))),))
+    assert not within.has_inverse
+
+
+def test_the_dtypes_are_the_first_source_s_or_what_it_is_widened_to():
+    half, single = np.dtype(ml_dtypes.bfloat16), np.dtype("float32")
+    split = Entry(("a",), ("b", "c"), (Split(0, (1, 3)),))
+    assert split.dtypes(((4, 2),), (half,)) == (half, half)
+    assert not split.changes_dtype
+    widen = Entry(("q", "s"), ("w",), (Widen("bfloat16", "int8", (0, 0), ()), Permute((1, 0))))
+    assert widen.changes_dtype
+    assert not widen.is_exact
+    assert widen.has_inverse
+    assert widen.dtypes(((4, 2), ()), (np.dtype("int8"), single)) == (half,)
+    assert widen.inverse().dtypes(((2, 4),), (half,)) == (np.dtype("int8"), single)

@@ -20,6 +20,7 @@ from port.moves import (
     Join,
     Move,
     Order,
+    Pad,
     Permute,
     Reshape,
     Shape,
@@ -44,6 +45,7 @@ def moves_of(draw: st.DrawFn, shapes: Shapes, depth: int = 1) -> Move:
     kinds += [_flip] if all(shapes) else []
     kinds += [_reshape, _stack] if len(set(shapes)) == 1 else []
     kinds += [_fold] if len(set(shapes)) == 1 and shapes[0] else []
+    kinds += [_pad] if len({shape[:1] for shape in shapes}) == 1 and shapes[0] else []
     kinds += [_copy] if len(shapes) == 1 else []
     kinds += [_split, _unstack] if len(shapes) == 1 and shapes[0] else []
     kinds += [_join] if len(set(shapes)) == 1 and shapes[0] else []
@@ -107,6 +109,11 @@ def _unstack(shapes: Shapes, depth: int) -> st.SearchStrategy[Move]:
     return st.sampled_from(axes).map(lambda axis: Unstack(axis, shapes[0][axis])) if axes else st.just(Order((0,)))
 
 
+def _pad(shapes: Shapes, depth: int) -> st.SearchStrategy[Move]:
+    # Values that any dtype has: a chain may carry bool, and the padding of a padding is of one value.
+    return st.integers(0, 3).map(lambda more: Pad(0, shapes[0][0], shapes[0][0] + more))
+
+
 def _copy(shapes: Shapes, depth: int) -> st.SearchStrategy[Move]:
     return st.integers(1, 3).map(Copy)
 
@@ -149,6 +156,11 @@ def _any_move(draw: st.DrawFn) -> tuple[Move, Shapes]:
 def _exact_move(draw: st.DrawFn) -> tuple[Move, Arrays]:
     if draw(st.integers(0, 9)) == 0:
         count, array = draw(st.integers(1, 3)), draw(_array(draw(SHAPES), draw(st.sampled_from(DTYPES))))
+        if array.ndim and draw(st.booleans()):
+            axis = draw(st.integers(0, array.ndim - 1))
+            value = 0.0 if array.dtype.kind in "biu" else draw(st.sampled_from([0.0, -0.5, -np.inf]))
+            pad = Pad(axis, array.shape[axis], array.shape[axis] + draw(st.integers(0, 2)), value)
+            return pad.inverse(), pad((array,))
         return Tie(count), (array,) * count
     shapes = draw(_any_shapes())
     dtype = draw(st.sampled_from(DTYPES))

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from port.errors import WeightsMismatch
-from port.moves import Copy, Fold, Join, Permute, Reshape, Shapes, Split, Stack, Sum, Tie, Unstack
+from port.moves import Copy, Fold, Join, Merge, Pad, Permute, Reshape, Shapes, Split, Stack, Sum, Tie, Unpad, Unstack
 from port.moves.spec import fold_from, move_from, moves_from, spec_of
 
 LOOSE = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -19,7 +19,22 @@ PLAIN = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-NAMES = ("permute", "reshape", "fold", "flip", "split", "join", "stack", "unstack", "tie", "copy", "sum", "each")
+NAMES = (
+    "permute",
+    "reshape",
+    "fold",
+    "flip",
+    "split",
+    "join",
+    "stack",
+    "unstack",
+    "tie",
+    "copy",
+    "sum",
+    "each",
+    "pad",
+    "unpad",
+)
 
 
 @LOOSE
@@ -57,6 +72,11 @@ def test_anything_else_is_read_or_refused_by_name(name, value, shapes):
         ({"tie": True}, ((2,),) * 3, Tie(3)),
         ({"copy": 2}, None, Copy(2)),
         ({"sum": True}, ((2,),) * 2, Sum(2)),
+        ({"pad": 64}, ((50, 8),), Pad(0, 50, 64)),
+        ({"pad": {"axis": 1, "to": 64, "value": -1e9}}, ((8, 50),), Pad(1, 50, 64, -1e9)),
+        ({"merge": 2}, None, Merge(2.0)),
+        ({"unpad": 50}, ((64, 8),), Unpad(0, 64, 50)),
+        ({"unpad": {"from": 64, "to": 50}}, None, Unpad(0, 64, 50)),
     ],
 )
 def test_what_a_person_leaves_out_is_filled_in(spec, shapes, move):
@@ -86,6 +106,11 @@ def test_each_move_is_completed_by_the_shapes_that_the_one_before_gives():
         ({"reshape": [0, -1]}, ((0,),), "do not fill"),
         ({"reshape": [-1, -1]}, ((12,),), "from 0 on"),
         ({"stack": 0}, None, "not known here; write it out"),
+        ({"pad": 64}, None, "not known here; write it out"),
+        ({"pad": {"axis": 0}}, ((50,),), "'to' is not said"),
+        ({"pad": {"to": 64, "value": "0"}}, ((50,),), "the padding's value is a number, not '0'"),
+        ({"merge": True}, None, "the scaling is a number, not True"),
+        ({"unpad": 64}, ((50,),), "as long as the other or longer, got 50 for 64"),
         ({"unstack": 3}, ((2, 2),), "out of range"),
         ({"each": [{"takes": 1, "moves": []}]}, None, "'gives' is not said"),
     ],

@@ -48,9 +48,13 @@ if fault == "columns":
     table = {r".*(kernel|embedding)": P(None, "fsdp"), ".*": P()}
 if fault == "table" and number == 1:
     table = {".*embedding": P(), ".*": P(None, "fsdp")}
-told = {}
+told, lora = {}, {}
+if "lora" in fault:
+    adapter = folder + "-lora" + ("-1" if number and fault.endswith("other") else "")
+    lora = {"adapter": adapter, "merge": fault.startswith("merged")}
 try:
-    done = port.load(model, folder + ("-1" if number and fault.startswith("folder") else ""), mesh=mesh, sharding=table)
+    source = folder + ("-1" if number and fault.startswith("folder") else "")
+    done = port.load(model, source, mesh=mesh, sharding=table, **lora)
     told = {"read": done.nbytes_read, "nbytes": done.nbytes, "placed": done.nbytes_placed}
     total = jax.jit(lambda state: sum(abs(leaf).sum() for leaf in jax.tree.leaves(state)))(nnx.state(model))
     told["sum"] = float(total)
@@ -62,6 +66,7 @@ try:
 except port.errors.PortError as error:
     told = {"error": type(error).__name__, "says": str(error)}
     told["untouched"] = all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(nnx.state(model)))
+    told["untouched"] &= not jax.tree.leaves(nnx.state(model, nnx.LoRAParam))
 print(json.dumps(told))
 """
 
@@ -158,6 +163,49 @@ def test_a_sharding_that_cannot_be_in_one_process(tmp_path: Path) -> None:
         assert each["error"] == "WeightsMismatch"
         assert "process 1 of 2" in each["says"]
         assert "is for 2 axes, and it has 1" in each["says"]
+        assert each["untouched"]
+
+
+def adapter_of(folder: Path) -> dict[str, np.ndarray]:
+    """An adapter of the first block, written beside the weights; its two factors."""
+    arrays = {
+        f"base_model.model.blocks.0.up.lora_{which}.weight": RANDOM.normal(size=shape).astype(np.float32)
+        for which, shape in (("A", (2, 16)), ("B", (64, 2)))
+    }
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 3, "target_modules": ["0.up"]}
+    write_checkpoint(folder, tensors_of(arrays), format="peft", config=json.dumps(config))
+    return arrays
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("way", ["merged", "beside"])
+def test_an_adapter_goes_onto_two_processes(tmp_path: Path, way: str) -> None:
+    arrays = state()
+    down, up = adapter_of(tmp_path / "hub-lora").values()
+    told = both(write(tmp_path / "hub", arrays), f"{way}-lora")
+    added = 1.5 * (up @ down if way == "merged" else 0)
+    name = "blocks.0.up.kernel" if way == "merged" else "blocks.0.up.base_module.kernel"
+    wanted = np.split((arrays["blocks.0.up.weight"] + added).T.astype(np.float32), 8)
+    parts = {place: part for each in told for place, part in each["shards"][name].items()}
+    assert len(parts) == 8
+    for place, part in parts.items():
+        begin = int(place.removeprefix("(slice(").partition(",")[0])
+        got = np.frombuffer(bytes.fromhex(part), np.float32).reshape(2, 64)
+        assert np.abs(got - wanted[begin // 2]).max() < 1e-5
+    if way == "beside":
+        assert all(set(each["shards"]["blocks.0.up.lora_a"].values()) == {down.T.tobytes().hex()} for each in told)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("way", ["merged", "beside"])
+def test_an_adapter_that_one_process_finds_broken_stops_both(tmp_path: Path, way: str) -> None:
+    for folder in ("hub-lora", "hub-lora-1"):
+        adapter_of(tmp_path / folder)
+    (tmp_path / "hub-lora-1" / "adapter_config.json").write_text("{")
+    for each in both(write(tmp_path / "hub", state()), f"{way}-lora-other"):
+        assert each["error"] == "BrokenWeights"
+        assert "process 1 of 2" in each["says"]
+        assert "adapter_config.json cannot be read" in each["says"]
         assert each["untouched"]
 
 

@@ -45,14 +45,19 @@ def assert_holds(path: Path, arrays: dict[str, np.ndarray], key: str | None = No
 WAYS = [(format, None) for format in FORMATS] + [("safetensors", 100)]
 
 
+def of(format: str) -> dict[str, Any]:
+    """What else a format is written with."""
+    return {"config": "{}"} if format == "peft" else {}
+
+
 @pytest.mark.parametrize(("format", "size"), WAYS)
 @pytest.mark.parametrize("name", ["w", "weights.bin"])
 def test_what_is_written_is_read_whatever_its_name(tmp_path: Path, format: str, size: int | None, name: str) -> None:
-    paths = write_checkpoint(tmp_path / name, tensors_of(ARRAYS), format=format, max_shard_size=size)
+    paths = write_checkpoint(tmp_path / name, tensors_of(ARRAYS), format=format, max_shard_size=size, **of(format))
     assert sorted(paths) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
     assert_holds(tmp_path / name, ARRAYS)
-    # A folder of the hub holds safetensors.
-    assert open_checkpoint(tmp_path / name).format == ("safetensors" if format == "hf" else format)
+    # A folder of the hub, or of PEFT's, holds safetensors.
+    assert open_checkpoint(tmp_path / name).format == ("safetensors" if format in ("hf", "peft") else format)
     if format == "torch":
         return  # its key is a place in what was saved, no beginning of names
     inner = {"0.kernel", "0.bias", "10.kernel"}
@@ -66,7 +71,7 @@ def test_what_is_there_stays_unless_said_otherwise(tmp_path: Path, format: str, 
     path = tmp_path / "w"
 
     def write(arrays: dict[str, np.ndarray], **options: Any) -> None:
-        write_checkpoint(path, tensors_of(arrays), format=format, max_shard_size=size, **options)
+        write_checkpoint(path, tensors_of(arrays), format=format, max_shard_size=size, **of(format), **options)
 
     write(ARRAYS)
     with pytest.raises(UsageError, match=f"{path} is there already"):
@@ -74,7 +79,7 @@ def test_what_is_there_stays_unless_said_otherwise(tmp_path: Path, format: str, 
     assert_holds(path, ARRAYS)
     broken = [*tensors_of({"a": np.ones(20)}), Tensor("b", (2,), np.dtype(np.float64), lambda: np.ones(3))]
     with pytest.raises(BrokenWeights, match="b was to be float64"):
-        write_checkpoint(path, broken, format=format, max_shard_size=size, overwrite=True)
+        write_checkpoint(path, broken, format=format, max_shard_size=size, overwrite=True, **of(format))
     assert_holds(path, ARRAYS)
     write({"a": np.ones(2)}, overwrite=True)
     assert_holds(path, {"a": np.ones(2)})
@@ -85,12 +90,13 @@ def test_what_is_there_stays_unless_said_otherwise(tmp_path: Path, format: str, 
 def test_a_persons_folder_is_never_replaced(tmp_path: Path, format: str, size: int | None) -> None:
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / "config.json").write_text("{}")
+    given = {"format": format, "max_shard_size": size, "overwrite": True, **of(format)}
     with pytest.raises(UsageError, match="not one that the weights may replace"):
-        write_checkpoint(tmp_path / "w", tensors_of(ARRAYS), format=format, max_shard_size=size, overwrite=True)
+        write_checkpoint(tmp_path / "w", tensors_of(ARRAYS), **given)
     assert os.listdir(tmp_path / "w") == ["config.json"]
 
 
-@pytest.mark.parametrize(("format", "size"), [way for way in WAYS if way[0] != "torch"])
+@pytest.mark.parametrize(("format", "size"), [way for way in WAYS if way[0] not in ("torch", "peft")])
 def test_what_a_file_says_of_itself(tmp_path: Path, format: str, size: int | None) -> None:
     """Asked for before and behind the tensors; the file has what is known behind them, and no tensor for it."""
     asked: list[str] = []
@@ -104,6 +110,18 @@ def test_what_a_file_says_of_itself(tmp_path: Path, format: str, size: int | Non
     with open_checkpoint(tmp_path / "w") as checkpoint:
         assert checkpoint.metadata == {"format": "flax", "told": f"ü{len(asked):08d}"}
     assert open_checkpoint(tmp_path / "w", key="encoder").metadata == {"format": "flax"}
+
+
+def test_an_adapter_s_folder_has_its_config_and_nothing_else(tmp_path: Path) -> None:
+    path, tensors = tmp_path / "w", tensors_of(ARRAYS)
+    with pytest.raises(UsageError, match="a folder of PEFT's has the adapter's config"):
+        write_checkpoint(path, tensors, format="peft")
+    with pytest.raises(UsageError, match="no shards, mesh or other files"):
+        write_checkpoint(path, tensors, format="peft", config="{}", max_shard_size=100)
+    written = write_checkpoint(path, tensors, format="peft", config='{"r": 8}')
+    assert [file.name for file in written] == ["adapter_config.json", "adapter_model.safetensors"]
+    assert (path / "adapter_config.json").read_text() == '{"r": 8}'
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_metadata_that_grows_is_refused_and_nothing_is_left(tmp_path: Path) -> None:

@@ -1,0 +1,219 @@
+"""What a PEFT folder's ``adapter_config.json`` says of a LoRA adapter: its modules, their ranks and scalings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite, sqrt
+from pathlib import Path
+from typing import Any
+
+from port.errors import BrokenWeights, UsageError
+from port.weights.adapter_folder import CONFIG
+
+ALL_LINEAR = "all-linear"
+OTHERWISE = {
+    "use_dora": "DoRA, which scales each row of the sum",
+    "lora_bias": "a bias of lora_B's own",
+    "target_parameters": "parameters that are no module's weight",
+    "trainable_token_indices": "rows of an embedding that are trained alone",
+    "layer_replication": "layers that are there several times",
+    "alora_invocation_tokens": "an adapter that some tokens switch on",
+    "use_qalora": "inputs that are pooled before lora_A",
+    "use_bdlora": "factors of diagonal blocks",
+    "arrow_config": "several adapters, chosen token by token",
+    "kasa_config": "KaSA, which has a diagonal between the factors",
+    "monteclora_config": "factors that are drawn",
+    "velora_config": "inputs that are compressed",
+}
+"""What a config may ask for that is another function than ``W x + scaling · B A x``."""
+OWN_START = ("gaussian", "eva", "orthogonal")
+"""Ways to start the factors that leave the model's own weights as they are."""
+_LARGEST = 10_000_000  # bytes
+
+
+@dataclass(frozen=True)
+class AdapterConfig:
+    """A LoRA adapter's config.
+
+    Attributes:
+        rank: where nothing else is said.
+        alpha: likewise; the scaling is alpha / rank.
+        ranks: pattern of a module's path → its own rank.
+        alphas: likewise.
+        by_root: whether the scaling is alpha / √rank (rsLoRA).
+        targets: a module's path, or how it ends; or a regular expression for the whole path.
+        excluded: likewise, of modules that are not adapted.
+        some_layers: whether the targets are those of some layers alone.
+        saved: how the paths of modules end that the adapter holds whole (``modules_to_save``).
+        transposed: whether the weights are (in, out), as GPT-2's are (``fan_in_fan_out``).
+        dropout: of what goes into A, in training.
+        text: the file, as it is.
+        origin: the file's name, for messages.
+    """
+
+    rank: int
+    alpha: float
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    alphas: Mapping[str, float] = field(default_factory=dict)
+    by_root: bool = False
+    targets: tuple[str, ...] | str | None = None
+    excluded: tuple[str, ...] | str = ()
+    some_layers: bool = False
+    saved: tuple[str, ...] = ()
+    transposed: bool = False
+    dropout: float = 0.0
+    text: str = ""
+    origin: str = CONFIG
+
+    def rank_of(self, path: str) -> int:
+        """The rank of one module's adapter."""
+        return _by_pattern(self.ranks, path, self.rank)
+
+    def scaling_of(self, path: str) -> float:
+        """What the product of one module's factors is multiplied by."""
+        rank = self.rank_of(path)
+        return _by_pattern(self.alphas, path, self.alpha) / (sqrt(rank) if self.by_root else rank)
+
+    def is_target(self, path: str) -> bool | None:
+        """Whether a module with a weight is one that the adapter is of; None where the config does not tell."""
+        if self.targets is None or self.targets == ALL_LINEAR or self.some_layers:
+            return None
+        is_saved = any(re.match(rf"(^|.*\.){name}($|\..*)", path) for name in self.saved)
+        return not is_saved and not _meets(self.excluded, path) and _meets(self.targets, path)
+
+
+def read_adapter_config(folder: Path) -> AdapterConfig:
+    """Read a folder's ``adapter_config.json``.
+
+    Raises:
+        BrokenWeights: it is not there, or cannot be read.
+        UsageError: it is no LoRA's, or one's that computes something else.
+    """
+    path = folder / CONFIG
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ValueError(f"it has more than {_LARGEST} bytes")
+        text = path.read_bytes().decode()
+    except FileNotFoundError as error:
+        if not folder.exists():
+            raise BrokenWeights(f"{folder}: there is no such adapter, folder or file") from error
+        raise BrokenWeights(f"{folder} is no adapter's folder: it has no {CONFIG}") from error
+    except (OSError, ValueError) as error:
+        raise BrokenWeights(f"{path} cannot be read: {error}") from error
+    return adapter_config_from(text, str(path))
+
+
+def adapter_config_from(text: str, origin: str) -> AdapterConfig:
+    """The config that a file holds.
+
+    Args:
+        text: of the file.
+        origin: the file, for messages.
+
+    Raises:
+        BrokenWeights: it cannot be understood.
+        UsageError: it is no LoRA's, or one's that computes something else.
+    """
+    try:
+        told = json.loads(text)
+        if not isinstance(told, dict):
+            raise ValueError("it is a table of settings")
+        if str(told.get("peft_type")).upper() != "LORA":
+            raise UsageError(f"{origin}: LoRA's adapters are read, and this one's peft_type is {told.get('peft_type')}")
+        if asked := [f"{name} ({why})" for name, why in OTHERWISE.items() if told.get(name)]:
+            raise UsageError(f"{origin} asks for what is not read here: {'; '.join(asked)}")
+        start = told.get("init_lora_weights")
+        if isinstance(start, str) and start not in OWN_START:
+            raise UsageError(
+                f"{origin}: init_lora_weights = {start!r} changes the model's own weights before the adapter is added. "
+                "Save the adapter with PEFT's path_initial_model_for_weight_conversion; or, where the weights that are "
+                "given are the changed ones, set it to true"
+            )
+        return _config(told, text, origin)
+    except UsageError:
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError, re.error) as error:
+        why = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise BrokenWeights(f"{origin} cannot be read as a LoRA adapter's config: {why}") from error
+
+
+def _config(told: dict[str, Any], text: str, origin: str) -> AdapterConfig:
+    layers = told.get("layers_to_transform")
+    return AdapterConfig(
+        rank=_rank("r", told["r"]),
+        alpha=_number("lora_alpha", told["lora_alpha"]),
+        ranks={_pattern(name): _rank(name, rank) for name, rank in _table(told, "rank_pattern").items()},
+        alphas={_pattern(name): _number(name, alpha) for name, alpha in _table(told, "alpha_pattern").items()},
+        by_root=_switch(told, "use_rslora"),
+        targets=_names(told.get("target_modules"), "target_modules"),
+        excluded=_names(told.get("exclude_modules"), "exclude_modules") or (),
+        some_layers=layers is not None and layers != [],
+        saved=_saved(told.get("modules_to_save")),
+        transposed=_switch(told, "fan_in_fan_out"),
+        dropout=_number("lora_dropout", told.get("lora_dropout") or 0.0),
+        text=text,
+        origin=origin,
+    )
+
+
+def _meets(names: tuple[str, ...] | str, path: str) -> bool:
+    if isinstance(names, str):
+        return re.fullmatch(names, path) is not None
+    return any(path == name or path.endswith(f".{name}") for name in names)
+
+
+def _by_pattern(table: Mapping[str, Any], path: str, otherwise: Any) -> Any:
+    """What the first pattern says that the path's end meets."""
+    return next((told for name, told in table.items() if re.match(rf"(.*\.)?({name})$", path)), otherwise)
+
+
+def _rank(name: str, value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"a rank is a whole number from 1 on, got {name} = {value!r}")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    if type(value) not in (int, float) or not isfinite(value):
+        raise ValueError(f"{name} is a number, got {value!r}")
+    return float(value)
+
+
+def _switch(told: dict[str, Any], name: str) -> bool:
+    value = told.get(name) or False
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is true or false, got {value!r}")
+    return value
+
+
+def _table(told: dict[str, Any], name: str) -> dict[str, Any]:
+    value = told.get(name) or {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} is a table of modules' paths, got {value!r}")
+    return value
+
+
+def _pattern(name: str) -> str:
+    re.compile(name)
+    return name
+
+
+def _names(value: Any, name: str) -> tuple[str, ...] | str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value if value == ALL_LINEAR else _pattern(value)
+    return _list(value, name)
+
+
+def _saved(value: Any) -> tuple[str, ...]:
+    return tuple(map(_pattern, _list(value or [], "modules_to_save")))
+
+
+def _list(value: Iterable[Any], name: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{name} is a list of names, got {value!r}")
+    return tuple(value)
