@@ -21,7 +21,9 @@ from port.translation.programs import Programmed, RunsElsewhere, constructed_at,
 from port.translation.result import Translation
 from port.translation.source_difference import difference
 from port.translation.structure.kept_constructors import CannotKeep
+from port.translation.structure.layer_stacks import LayerStack
 from port.translation.structure.own_arguments import OwnArgument
+from port.translation.structure.remat import NO_REMAT, Remat
 from port.translation.verify import Proof, prove
 from port.translation.written_elsewhere import Asked
 
@@ -34,8 +36,9 @@ class Elsewhere:
         model: the original's construction; None where it cannot be constructed anew.
         fixed: arguments of constructors that are written as their values.
         made: what was written.
-        remat: names of the original's classes whose activations are computed again.
+        remat: whose activations are computed again.
         asked: what somebody asked for.
+        stacks: the lists of layers that are one stack each.
     """
 
     def __init__(
@@ -44,9 +47,11 @@ class Elsewhere:
         model: Sized | None,
         fixed: frozenset[OwnArgument],
         made: Translation,
-        remat: Sequence[str] | str = (),
+        remat: Remat = NO_REMAT,
         asked: Sequence[Asked] = (),
+        stacks: Sequence[LayerStack] = (),
     ) -> None:
+        self._stacks = stacks
         self._asked = {id(each.construct): each for each in asked}
         self._base, self._model, self._fixed, self._made, self._remat = base, model, fixed, made, remat
 
@@ -78,7 +83,7 @@ class Elsewhere:
         if module is None:
             return made
         # Its numbers; the source is that of a new one, whatever precision this one is in.
-        given, _ = assembled(self._runs(model, module).programmed(self._fixed))
+        given, _ = assembled(self._runs(model, module).programmed(self._fixed), stacks=self._stacks)
         return replace(made, values=given.values)
 
     @output_sizes_at_calls()
@@ -119,7 +124,7 @@ class Elsewhere:
 
     def _with_source(self, there: Programmed) -> Translation:
         """The model of other settings as the source of what was written makes it."""
-        made, _ = assembled(there, remat=self._remat)
+        made, _ = assembled(there, remat=self._remat, stacks=self._stacks)
         known = zip(made.others, self._made.others, strict=True)
         others = tuple(replace(other, source=self._source, lengths=before.lengths) for other, before in known)
         return replace(made, source=self._source, lengths=self._made.lengths, others=others)
@@ -127,7 +132,7 @@ class Elsewhere:
     @cached_property
     def _source(self) -> str:
         """What was written, without checks of its inputs."""
-        return assembled(self._base, remat=self._remat)[1]()
+        return assembled(self._base, remat=self._remat, stacks=self._stacks)[1]()
 
     def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
         """Both sides compared at other settings.

@@ -52,6 +52,7 @@ class FoldedClass:
         is_sequential: whether it is a Sequential of its attributes.
         is_frozen: whether it trains nothing, and its constructor says so.
         kept: its constructor, where that is written as the original's source has it.
+        stacked: how its code reads the lists that are one stack each.
     """
 
     name: str
@@ -63,6 +64,7 @@ class FoldedClass:
     is_sequential: bool = False
     is_frozen: bool = False
     kept: KeptConstructor | None = None
+    stacked: tuple[syntax.Expr, ...] = ()
 
     def construction(self, path: str) -> syntax.Expr:
         """The call that makes an instance: every argument by its name."""

@@ -228,7 +228,8 @@ def jax_draws(seed: int, layouts: Sequence[Drawn]) -> Iterator[None]:
     def uniform(
         key: Any, shape: Any = (), dtype: Any = float, minval: Any = 0.0, maxval: Any = 1.0, **options: Any
     ) -> Any:
-        return (minval + numbers.next(tuple(shape), "uniform") * (maxval - minval)).astype(jnp.dtype(dtype))
+        drawn = minval + numbers.next(tuple(shape), "uniform") * (maxval - minval)
+        return jnp.asarray(drawn.astype(jnp.dtype(dtype)))  # numpy's own would not be compared with a variable
 
     def normal(key: Any, shape: Any = (), dtype: Any = float, **options: Any) -> Any:
         return jnp.asarray(numbers.next(tuple(shape), "normal"), dtype)
@@ -257,11 +258,21 @@ def draws_something(layouts: Iterable[Drawn]) -> bool:
 
 
 def _round_by_round(
-    numbers: _Numbers, *, length: int | None = None, reverse: bool = False, **axes: Any
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What `nnx.scan` does, for rounds that take slices along the first axis."""
+    numbers: _Numbers,
+    function: Callable[..., Any] | None = None,
+    *,
+    length: int | None = None,
+    reverse: bool = False,
+    in_axes: Any,
+    **axes: Any,
+) -> Callable[..., Any]:
+    """What `nnx.scan` does: through a stack of layers, or in rounds that take slices along the first axis."""
     import jax
     import jax.numpy as jnp
+
+    if in_axes[0] == 0:
+        layers = partial(_layer_by_layer, reverse=reverse)
+        return layers if function is None else layers(function)
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         def run(module: Any, carry: Any, *whole: Any) -> Any:
@@ -276,3 +287,23 @@ def _round_by_round(
         return run
 
     return decorated
+
+
+def _layer_by_layer(function: Callable[[Any, Any], Any], *, reverse: bool) -> Callable[[Any, Any], Any]:
+    """What `nnx.scan` does with a stack: each layer makes of a value the next one's, and keeps what it changes."""
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+
+    def run(stack: Any, carry: Any) -> Any:
+        graph, state = nnx.split(stack)
+        count = len(jax.tree.leaves(state)[0])
+        left: list[Any] = [None] * count
+        for place in reversed(range(count)) if reverse else range(count):
+            layer = nnx.merge(graph, jax.tree.map(lambda array, place=place: array[place], state))
+            carry = function(layer, carry)
+            left[place] = nnx.state(layer)
+        nnx.update(stack, jax.tree.map(lambda *layers: jnp.stack(layers), *left))
+        return carry
+
+    return run
