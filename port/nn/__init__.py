@@ -28,7 +28,7 @@ from port.nn.saved_weights import load_weights
 from port.nn.shared_dropout import DropoutMasks, SharedDropout
 from port.nn.shared_stream import shared_masks
 from port.nn.spectral_norm import SpectralNorm
-from port.nn.stacked import stacked
+from port.nn.stacked import partly_stacked, stacked
 from port.nn.stochastic_depth import StochasticDepth
 from port.nn.tables import Tables
 from port.nn.torch_linspace import torch_linspace
@@ -81,6 +81,7 @@ __all__ = [
     "load_weights",
     "mapped",
     "named_children",
+    "partly_stacked",
     "patched",
     "redrawn",
     "saved_arguments",

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from port.errors import UsageError
+from port.nn.dropout import Dropping
+from port.nn.layer_dropout import LayerDropout
 from port.nn.per_layer import PerLayer
 
 Layer = TypeVar("Layer", bound=nnx.Module)
@@ -33,7 +35,7 @@ def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
     Raises:
         UsageError: no layers, some that share a variable, or differ by more than numbers; says where and by what.
     """
-    given: list[Any] = list(layers.layers if isinstance(layers, nnx.Sequential) else layers)
+    given = _list_of(layers)
     if not given:
         raise UsageError("a stack needs a layer: there is none, and nothing says what one would be")
     parts = [dict(_parts(layer)) for layer in given]
@@ -51,9 +53,35 @@ def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
         made[path] = variable.replace(array) if isinstance(variable, nnx.Variable) else array
     stack = nnx.merge(nnx.graphdef(given[0]), nnx.from_flat_state(list(made.items())))
     for place, values in numbers.items():
-        own = PerLayer(jnp.asarray(values, _dtype(values, given[0])))
-        setattr(_at(stack, place[:-1]), place[-1], nnx.data(own))
+        holder = _at(stack, place[:-1])
+        if isinstance(holder, nnx.Dropout | Dropping) and {0, 1} & {*values}:
+            raise _differ(f"{_said(place)} is {_listed(map(repr, values))}, and what drops nothing draws nothing")
+        setattr(holder, place[-1], nnx.data(PerLayer(jnp.asarray(values, _dtype(values, given[0])))))
+        if isinstance(holder, nnx.Dropout):
+            _set(stack, place[:-1], _layer_dropout(holder))
     return cast("Layer", stack)
+
+
+def partly_stacked(
+    layers: Iterable[nnx.Module] | nnx.Sequential, *, before: int = 0, after: int = 0
+) -> nnx.List[nnx.Module]:
+    """A list of layers of which a run is one stack, as `stacked` makes it; the others stay as they are.
+
+    Args:
+        layers: a list of them, an `nnx.List` or an `nnx.Sequential`.
+        before: how many stand before the run.
+        after: how many stand behind it.
+
+    Raises:
+        UsageError: no layers in the run, or some that cannot be a stack.
+    """
+    given = _list_of(layers)
+    end = len(given) - after
+    return nnx.List([*given[:before], stacked(given[before:end]), *given[max(end, before) :]])
+
+
+def _list_of(layers: Iterable[Any] | nnx.Sequential) -> list[Any]:
+    return list(layers.layers if isinstance(layers, nnx.Sequential) else layers)
 
 
 def _parts(part: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -159,6 +187,22 @@ def _dtype(values: Sequence[Any], layer: nnx.Module) -> Any:
     held = [part.dtype for part in parts if isinstance(part, nnx.Param)]
     known = [dtype for dtype in [*computed, *held] if dtype is not None]
     return next((dtype for dtype in known if jnp.issubdtype(dtype, jnp.floating)), float)
+
+
+def _layer_dropout(dropout: nnx.Dropout) -> LayerDropout:
+    """The same dropout, which reads its own rate in each layer."""
+    made = nnx.clone(dropout)
+    made.__class__ = LayerDropout
+    return cast("LayerDropout", made)
+
+
+def _set(node: Any, path: Path, part: Any) -> None:
+    """Put another part in the place of one."""
+    holder, name = _at(node, path[:-1]), path[-1]
+    if isinstance(holder, nnx.List) and str(name).isdigit():
+        holder[int(name)] = part
+    else:
+        setattr(holder, name, part)
 
 
 def _at(node: Any, path: Path) -> Any:

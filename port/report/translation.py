@@ -60,6 +60,8 @@ def translation_report(
             all_frozen=not translation.trained,
             hidden=translation.hidden,
             checkpointed=[f"`{name}`" for name in translation.checkpointed],
+            stacked=[f"`{path}`" for path in translation.stacked],
+            apart=translation.apart,
             standalone=translation.standalone,
             lengths=_lengths(translation, names),
             arguments=translation.settings.lines,

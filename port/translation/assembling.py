@@ -98,7 +98,7 @@ def assembled(
         lengths=_lengths(captured),
         draws=_draws(captured),
         checkpointed=tuple(checkpointed),
-        stacked=tuple(each.beneath for each in lists),
+        stacked=tuple(each.stack for each in lists),
         own_gradients=tuple(dict.fromkeys(name for run in every for name in run.graph.own_gradients)),
         notes=notes,
         unwritten=tuple(dict.fromkeys(item for run in every for item in run.unwritten)),

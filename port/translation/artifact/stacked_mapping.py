@@ -33,15 +33,23 @@ def stacked_mapping(mapping: Mapping, lists: Sequence[LayerList]) -> Mapping:
 
 
 def stacked_arrays(values: Named[str, np.ndarray], lists: Sequence[LayerList]) -> dict[str, np.ndarray]:
-    """Arrays by Flax's paths, those of a list's layers as one; the paths of lists inside others first."""
+    """Arrays by Flax's paths, those of a stack's layers as one.
+
+    Args:
+        values: of the model with lists.
+        lists: those inside others first.
+    """
     made = dict(values)
     for held in lists:
         groups: dict[str, dict[int, np.ndarray]] = defaultdict(dict)
         for path in list(made):
-            if (found := _in_layer(path, held)) is not None:
-                groups[found[1]][found[0]] = made.pop(path)
+            match _in_layer(path, held):
+                case int(place), rest if place in held.run:
+                    groups[rest][place] = made.pop(path)
+                case int(place), rest:
+                    made[f"{held.path_of(place)}.{rest}"] = made.pop(path)
         for rest, layers in groups.items():
-            made[f"{held.beneath}.{rest}"] = np.stack([layers[place] for place in range(held.count)])
+            made[f"{held.stack}.{rest}"] = np.stack([layers[place] for place in held.run])
     return made
 
 
@@ -50,7 +58,7 @@ def _with_stack(entries: Sequence[Entry], held: LayerList) -> list[Entry]:
     rests: dict[int, tuple[str, ...]] = {}
     for number, entry in enumerate(entries):
         found = [] if entry.collection == TORCH_ONLY else [_in_layer(target, held) for target in entry.targets]
-        places = {each[0] if each is not None else None for each in found}
+        places = {each[0] if each is not None and each[0] in held.run else None for each in found}
         if not found or places == {None}:
             continue
         (place, *others) = places
@@ -62,11 +70,20 @@ def _with_stack(entries: Sequence[Entry], held: LayerList) -> list[Entry]:
     for number, entry in enumerate(entries):
         rest = rests.get(number)
         if rest is None:
-            made.append(entry)
+            made.append(_renamed(entry, held))
         elif rest not in done:
             done.add(rest)
             made.append(_stacked(rest, groups[rest], held))
     return made
+
+
+def _renamed(entry: Entry, held: LayerList) -> Entry:
+    """An entry of layers that are none of a stack: they have other numbers beside it."""
+    if entry.collection == TORCH_ONLY:
+        return entry
+    found = [(target, _in_layer(target, held)) for target in entry.targets]
+    targets = [target if each is None else f"{held.path_of(each[0])}.{each[1]}" for target, each in found]
+    return replace(entry, targets=tuple(targets))
 
 
 def _in_layer(path: str, held: LayerList) -> tuple[int, str] | None:
@@ -76,20 +93,19 @@ def _in_layer(path: str, held: LayerList) -> tuple[int, str] | None:
 
 
 def _stacked(rest: tuple[str, ...], layers: Named[int, Entry], held: LayerList) -> Entry:
-    """One entry for those of all layers."""
-    if len(layers) < held.count:
-        lacking = min(set(range(held.count)) - layers.keys())
-        raise CannotScan(f"layer {lacking} of {held.path} has no {rest[0]}, which others have")
-    each = [layers[place] for place in range(held.count)]
+    """One entry for those of all layers of a stack."""
+    if lacking := sorted({*held.run} - layers.keys()):
+        raise CannotScan(f"layer {lacking[0]} of {held.path} has no {rest[0]}, which others have")
+    each = [layers[place] for place in held.run]
     if len({(entry.collection, entry.optional, len(entry.sources)) for entry in each}) > 1:
         raise CannotScan(f"the layers of {held.path} hold {rest[0]} in several ways")
-    shapes = None if any(entry.shapes is None for entry in each) else sum((entry.shapes or () for entry in each), ())
+    known = [entry.shapes for entry in each if entry.shapes is not None]
     return Entry(
         tuple(source for entry in each for source in entry.sources),
-        tuple(f"{held.beneath}.{name}" for name in rest),
+        tuple(f"{held.stack}.{name}" for name in rest),
         _moves(each, len(rest)),
         each[0].collection,
-        shapes,
+        tuple(shape for shapes in known for shape in shapes) if len(known) == len(each) else None,
         each[0].optional,
     )
 

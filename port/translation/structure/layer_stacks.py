@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
 
 from port.translation.ir import syntax
 from port.translation.ir.module_tree import LAYERS, ModuleTree
 from port.translation.structure.class_merge import FoldedClass
+from port.translation.structure.layer_stack import LayerStack
 from port.translation.structure.methods import each_function
 from port.translation.structure.program import Program
 from port.translation.structure.scanned_calls import CannotScan, with_scans
@@ -15,57 +18,60 @@ from port.translation.structure.written_body import Body
 
 
 @dataclass(frozen=True)
-class LayerStack:
-    """A list of layers that is to be one.
-
-    Attributes:
-        owner: name of the class whose call goes through it.
-        held: how that reads it: ``self.layers``.
-    """
-
-    owner: str
-    held: syntax.Expr
-
-    def __str__(self) -> str:
-        return f"{syntax.source(self.held)} of {self.owner}"
-
-
-@dataclass(frozen=True)
 class LayerList:
-    """A list of layers in a model.
+    """A list of layers in a model, of which a run is one stack.
 
     Attributes:
         path: of it in the original.
-        beneath: Flax's dotted path of the list, and of the stack in its place.
-        item: what stands before the number of a layer in Flax's paths.
+        beneath: Flax's dotted path of the list.
+        item: what stands before the number of a layer in Flax's paths, where all of them are layers by themselves.
         count: of the layers.
+        before: those before the run.
+        after: those behind it.
     """
 
     path: str
     beneath: str
     item: str
     count: int
+    before: int = 0
+    after: int = 0
+
+    @property
+    def stack(self) -> str:
+        """Flax's dotted path of the stack."""
+        return f"{self.beneath}.{self.before}" if self.before or self.after else self.beneath
+
+    @property
+    def run(self) -> range:
+        """The numbers of the layers in the stack."""
+        return range(self.before, self.count - self.after)
+
+    def path_of(self, number: int) -> str:
+        """Flax's dotted path of a layer that is none of the run."""
+        return f"{self.beneath}.{number if number < self.before else number - len(self.run) + 1}"
 
 
 def layer_stacks(program: Program) -> list[LayerStack]:
-    """Lists that may be stacks: two layers or more of one class, through which a call goes; the outermost first."""
+    """Lists of which a run may be a stack, two layers or more, and through which a call goes; the outermost first."""
     found = []
     for made in program.classes:
         for held, is_sequential in dict.fromkeys(_gone_through(made.body)):
             lists = _lists(program.tree, made.members, held, is_sequential=is_sequential)
-            if lists and all(_is_of_one_class(program, each) for each in lists):
-                found.append(LayerStack(made.name, held))
+            runs = {_longest_run(program, each) for each in lists}
+            if len(runs) == 1 and (run := runs.pop()) is not None:
+                found.append(LayerStack(made.name, held, *run))
     return list(dict.fromkeys(reversed(found)))
 
 
 def lists_of(program: Program, stacks: Collection[LayerStack]) -> list[LayerList]:
-    """The lists of a model that are stacks; those inside others first."""
+    """The lists of a model that have stacks; those inside others first."""
     found = {}
     for stack in stacks:
         members = [path for made in program.classes if made.name == stack.owner for path in made.members]
         for is_sequential in (False, True):
             for each in _lists(program.tree, members, stack.held, is_sequential=is_sequential):
-                found[each.path] = each
+                found[each.path] = replace(each, before=stack.before, after=stack.after)
     return sorted(found.values(), key=lambda each: -each.item.count("."))
 
 
@@ -77,27 +83,25 @@ def with_stacks(program: Program, stacks: Collection[LayerStack]) -> Program:
     """
     if not stacks:
         return program
-    held: dict[str, list[syntax.Expr]] = {}
-    for stack in stacks:
-        held.setdefault(stack.owner, []).append(stack.held)
-    classes = tuple(_with_stacks(made, held.get(made.name, ()), program) for made in program.classes)
+    of = {name: tuple(each for each in stacks if each.owner == name) for name in {each.owner for each in stacks}}
+    classes = tuple(_with_stacks(made, of.get(made.name, ()), program) for made in program.classes)
     return replace(program, classes=classes, also=tuple(with_stacks(other, stacks) for other in program.also))
 
 
-def _with_stacks(made: FoldedClass, held: Collection[syntax.Expr], program: Program) -> FoldedClass:
-    if not held or made.body is None:
+def _with_stacks(made: FoldedClass, stacks: tuple[LayerStack, ...], program: Program) -> FoldedClass:
+    if not stacks or made.body is None:
         return made
-    of = {each: _class_of_items(made, each, program) for each in held}
-    body = each_function(made.body, lambda _, body: with_scans(body, of))
-    return replace(made, body=body, stacked=tuple(held))
+    kinds = {stack.held: _class_of_run(made, stack, program) for stack in stacks}
+    body = each_function(made.body, lambda _, body: with_scans(body, stacks, kinds))
+    return replace(made, body=body, stacked=stacks)
 
 
-def _class_of_items(made: FoldedClass, held: syntax.Expr, program: Program) -> str:
-    """The class of a list's layers, as it is written; ``Any`` for a library's."""
+def _class_of_run(made: FoldedClass, stack: LayerStack, program: Program) -> str:
+    """The class of a stack's layers, as it is written; ``Any`` for a library's."""
     names = {path: each.name for each in program.classes for path in each.members}
     for is_sequential in (False, True):
-        for each in _lists(program.tree, made.members, held, is_sequential=is_sequential):
-            return names.get(_items(program.tree, each)[0], "Any")
+        for each in _lists(program.tree, made.members, stack.held, is_sequential=is_sequential):
+            return names.get(_items(program.tree, each)[stack.before], "Any")
     return "Any"
 
 
@@ -138,12 +142,27 @@ def _items(tree: ModuleTree, held: LayerList) -> list[str]:
     return [f"{held.path}.{name}" for name in tree.modules[held.path]._modules]
 
 
-def _is_of_one_class(program: Program, held: LayerList) -> bool:
-    """Whether a list holds two layers or more of one written class, or of one of a library's."""
+def _longest_run(program: Program, held: LayerList) -> tuple[int, int] | None:
+    """How many layers stand before the longest run of equal ones, and how many behind it; None where none is of two."""
     names = {path: made.name for made in program.classes for path in made.members}
-    modules = program.tree.modules
-    kinds = {names.get(path, type(modules[path])) for path in _items(program.tree, held)}
-    return held.count > 1 and len(kinds) == 1
+    kinds = [_kind(names, path, program.tree) for path in _items(program.tree, held)]
+    best = range(0)
+    start = 0
+    for _, equal in groupby(kinds):
+        run = range(start, start + len(list(equal)))
+        best, start = max(best, run, key=len), run.stop
+    return None if len(best) < 2 else (best.start, held.count - best.stop)
+
+
+def _kind(names: Mapping[str, str], path: str, tree: ModuleTree) -> Any:
+    """What tells layers of one structure: their classes, and what is in them in which shapes."""
+    module = tree.modules[path]
+    parts = {name: f"{path}.{name}" if name else path for name, _ in module.named_modules()}
+    inside = [(name, names.get(there, type(tree.modules[there]))) for name, there in parts.items()]
+    held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    # One that drops nothing, or all, draws nothing.
+    dropping = [getattr(tree.layers.get(there), "p", None) in (0, 1) for there in parts.values()]
+    return inside, dropping, [(name, tuple(tensor.shape)) for name, tensor in held]
 
 
 __all__ = ["CannotScan", "LayerList", "LayerStack", "layer_stacks", "lists_of", "with_stacks"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from port.translation.ir import syntax
-from port.translation.ir.expr import code, names_in
+from port.translation.ir.expr import code, literal, names_in
+from port.translation.structure.layer_stack import LayerStack
 from port.translation.structure.live_names import always_assigned, assigned, live_in
 from port.translation.structure.written_body import Body
 
@@ -25,19 +26,20 @@ _LIFTED = code("nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry)")
 _STEP, _CARRY = "step", "carry"
 
 
-def with_scans(body: Body, stacks: Mapping[syntax.Expr, str]) -> Body:
+def with_scans(body: Body, stacks: Collection[LayerStack], kinds: Mapping[syntax.Expr, str]) -> Body:
     """A body that goes through stacks by scanning them.
 
     Args:
         body: of a function.
-        stacks: how it reads them → the class of their layers.
+        stacks: those of its class.
+        kinds: how it reads them → the class of their layers.
 
     Raises:
         CannotScan: a loop whose rounds do not each make of some values those of the next.
     """
     last = () if body.returns is None else (syntax.Return(body.returns),)
     names = names_in(*body.statements, body.returns) | {name.lstrip("*") for name in body.parameters}
-    writer = _Writer(stacks, names)
+    writer = _Writer({stack.held: stack for stack in stacks}, kinds, names)
     bound = {name.lstrip("*") for name in body.parameters}
     statements = writer.block((*body.statements, *last), bound, set())
     match statements[-1:]:
@@ -51,11 +53,13 @@ class _Writer:
     """Writes the code of one function.
 
     Attributes:
-        stacks: how it reads them → the class of their layers.
+        stacks: how it reads them → those of its class.
+        kinds: the same → the class of their layers.
         taken: names that stand for something.
     """
 
-    stacks: Mapping[syntax.Expr, str]
+    stacks: Mapping[syntax.Expr, LayerStack]
+    kinds: Mapping[syntax.Expr, str]
     taken: set[str]
 
     def block(self, statements: Sequence[syntax.Stmt], bound: set[str], after: set[str]) -> list[syntax.Stmt]:
@@ -100,9 +104,8 @@ class _Writer:
                     raise CannotScan(f"a round does more than make values: {syntax.source(node)}")
                 case syntax.Assign(target) if not _binds_names(target):
                     raise CannotScan(f"a round changes something: {syntax.source(node)}")
-        made = assigned(loop.body)
         read = live_in(loop.body)
-        carried = [name for name in made if name in read or name in after]
+        carried = [name for name in assigned(loop.body) if name in read or name in after]
         if layer in after:
             raise CannotScan(f"the last layer is read behind the loop, as {layer}")
         if not carried:
@@ -114,21 +117,29 @@ class _Writer:
             body = (*inner, syntax.Return(last.value))
         else:
             body = (*inside, syntax.Return(_one_or_several(carried)))
-        call = self._called(loop.iter, layer, carried, body)
-        return [call.definition, syntax.Assign(_one_or_several(carried), call.of(_one_or_several(carried)))]
+        stack = self.stacks[loop.iter]
+        scan = self._scan(stack, layer, carried, body)
+        rounds = syntax.Assign(_one_or_several(carried), scan.of(stack, _one_or_several(carried)))
+        apart = (_part(stack.held, None, stack.before), _part(stack.held, stack.before + 1, None))
+        first, others = (replace(loop, iter=part, body=tuple(inside)) for part in apart)
+        made = [first] if stack.before else []
+        return [*made, scan.definition, rounds, *([others] if stack.after else [])]
 
     def _calls(self, statement: syntax.Stmt) -> list[syntax.Stmt]:
         """A statement whose calls of a Sequential are scans."""
         definitions: list[syntax.Stmt] = []
-        made: dict[syntax.Expr, _Scan] = {}
+        scans: dict[str, _Scan] = {}
 
         def scanned(node: syntax.Node) -> syntax.Node:
             match node:
                 case syntax.Call(held, (given,), ()) if held in self.stacks:
-                    if held not in made:
-                        made[held] = self._called(held, "layer", ["x"], (syntax.Return(code("layer(x)")),))
-                        definitions.append(made[held].definition)
-                    return made[held].of(given)
+                    stack = self.stacks[held]
+                    kind = self.kinds[held]
+                    if kind not in scans:
+                        scans[kind] = self._scan(stack, "layer", ["x"], (syntax.Return(code("layer(x)")),))
+                        definitions.append(scans[kind].definition)
+                    given = _one_by_one(held, range(stack.before), given)
+                    return _one_by_one(held, range(-stack.after, 0), scans[kind].of(stack, given))
             return node
 
         if isinstance(statement, syntax.If):
@@ -137,7 +148,7 @@ class _Writer:
         whole = syntax.transformed(statement, scanned)
         return [*definitions, whole]
 
-    def _called(self, held: syntax.Expr, layer: str, carried: Sequence[str], body: tuple[syntax.Stmt, ...]) -> _Scan:
+    def _scan(self, stack: LayerStack, layer: str, carried: Sequence[str], body: tuple[syntax.Stmt, ...]) -> _Scan:
         step = self._free(_STEP)
         self.taken.add(step)
         array: syntax.Expr = syntax.Attribute(syntax.Name("jax"), "Array")
@@ -147,8 +158,8 @@ class _Writer:
             one = self._free(_CARRY)
             value, kind = syntax.Parameter(one, syntax.Name("Any")), syntax.Name("Any")
             body = (syntax.Assign(_one_or_several(carried), syntax.Name(one)), *body)
-        taken = (syntax.Parameter(layer, syntax.Name(self.stacks[held])), value)
-        return _Scan(syntax.FunctionDef(step, taken, body, (_LIFTED,), kind), held)
+        taken = (syntax.Parameter(layer, syntax.Name(self.kinds[stack.held])), value)
+        return _Scan(syntax.FunctionDef(step, taken, body, (_LIFTED,), kind))
 
     def _free(self, name: str) -> str:
         return next(each for each in _numbered(name) if each not in self.taken)
@@ -156,14 +167,26 @@ class _Writer:
 
 @dataclass(frozen=True)
 class _Scan:
-    """The function of one layer, and the stack that is scanned with it."""
+    """The function of one layer."""
 
     definition: syntax.FunctionDef
-    held: syntax.Expr
 
-    def of(self, given: syntax.Expr) -> syntax.Expr:
-        """Its scan of values."""
-        return syntax.Call(syntax.Name(self.definition.name), (self.held, given))
+    def of(self, stack: LayerStack, given: syntax.Expr) -> syntax.Expr:
+        """The scan of values through a stack."""
+        return syntax.Call(syntax.Name(self.definition.name), (stack.run, given))
+
+
+def _part(held: syntax.Expr, first: int | None, last: int | None) -> syntax.Expr:
+    """``self.layers[:1]``: some layers of a list."""
+    lower, upper = (None if place is None else syntax.Const(place) for place in (first, last))
+    return syntax.Subscript(held, syntax.Slice(lower, upper))
+
+
+def _one_by_one(held: syntax.Expr, places: Sequence[int], given: syntax.Expr) -> syntax.Expr:
+    """``self.layers[1](self.layers[0](x))``."""
+    for place in places:
+        given = syntax.Call(syntax.Subscript(held, literal(place)), (given,))
+    return given
 
 
 def _numbered(name: str) -> Iterator[str]:
