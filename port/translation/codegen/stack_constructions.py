@@ -145,7 +145,7 @@ def _in_lines(lines: syntax.Lines, stack: LayerStack) -> syntax.Lines | None:
 
 
 def _within(lines: syntax.Lines, made: ast.expr) -> ast.expr:
-    """What a list, or a Sequential, is made of: ``blocks`` of ``nnx.Sequential(*blocks)``; what else there is, itself."""
+    """What a list or a Sequential is made of: ``blocks`` of ``nnx.Sequential(*blocks)``; what else there is, itself."""
     match made:
         case ast.Call(func=ast.Name(id=callee), args=[ast.Starred(value=items)], keywords=[]):
             is_list = dotted(_part(lines, callee)).endswith("nnx.Sequential")
