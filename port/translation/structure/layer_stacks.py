@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -56,12 +57,15 @@ def layer_stacks(program: Program) -> list[LayerStack]:
     """Lists of which a run may be a stack, two layers or more, and through which a call goes; the outermost first."""
     found = []
     for made in program.classes:
-        for held, is_sequential in dict.fromkeys(_gone_through(made.body)):
-            lists = _lists(program.tree, made.members, held, is_sequential=is_sequential)
-            runs = {_longest_run(program, each) for each in lists}
-            if len(runs) == 1 and (run := runs.pop()) is not None:
+        ways: dict[syntax.Expr, list[_Way]] = defaultdict(list)
+        for way in dict.fromkeys(_gone_through(made.body)):
+            ways[way.held].append(way)
+        for held, (way, *others) in ways.items():
+            lists = _lists(program.tree, made.members, held, is_sequential=way.is_called)
+            runs = {_longest_run(program, each, way.start) for each in lists}
+            if not others and len(runs) == 1 and (run := runs.pop()) is not None:
                 found.append(LayerStack(made.name, held, *run))
-    return list(dict.fromkeys(reversed(found)))
+    return list(reversed(found))
 
 
 def lists_of(program: Program, stacks: Collection[LayerStack]) -> list[LayerList]:
@@ -105,16 +109,35 @@ def _class_of_run(made: FoldedClass, stack: LayerStack, program: Program) -> str
     return "Any"
 
 
-def _gone_through(body: Body | None) -> Iterator[tuple[syntax.Expr, bool]]:
-    """What the code of a class goes through, or calls, of what it holds; and whether it calls it."""
+@dataclass(frozen=True)
+class _Way:
+    """How code goes through a list.
+
+    Attributes:
+        held: how it reads the list.
+        is_called: whether it calls it, as a Sequential.
+        start: the first layer that it goes through.
+    """
+
+    held: syntax.Expr
+    is_called: bool = False
+    start: int = 0
+
+
+def _gone_through(body: Body | None) -> Iterator[_Way]:
+    """How the code of a class goes through what it holds."""
     if body is None:
         return
     for node in syntax.walk(*body.statements, body.returns):
         match node:
             case syntax.For(_, held) if _is_held(held):
-                yield held, False
+                yield _Way(held)
+            case syntax.For(_, syntax.Subscript(held, syntax.Slice(syntax.Const(int(start)), None, None))) if _is_held(
+                held
+            ):
+                yield _Way(held, start=start)
             case syntax.Call(held, (_,), ()) if _is_held(held):
-                yield held, True
+                yield _Way(held, is_called=True)
 
 
 def _is_held(expression: syntax.Expr) -> bool:
@@ -142,16 +165,20 @@ def _items(tree: ModuleTree, held: LayerList) -> list[str]:
     return [f"{held.path}.{name}" for name in tree.modules[held.path]._modules]
 
 
-def _longest_run(program: Program, held: LayerList) -> tuple[int, int] | None:
-    """How many layers stand before the longest run of equal ones, and how many behind it; None where none is of two."""
+def _longest_run(program: Program, held: LayerList, start: int = 0) -> tuple[int, int] | None:
+    """How many layers stand before the longest run of equal ones, and how many behind it; None where none is of two.
+
+    Where code goes through the list from a layer on, those from there are the run.
+    """
     names = {path: made.name for made in program.classes for path in made.members}
     kinds = [_kind(names, path, program.tree) for path in _items(program.tree, held)]
-    best = range(0)
-    start = 0
-    for _, equal in groupby(kinds):
-        run = range(start, start + len(list(equal)))
-        best, start = max(best, run, key=len), run.stop
-    return None if len(best) < 2 else (best.start, held.count - best.stop)
+    best, begin = range(0), start
+    for _, equal in groupby(kinds[start:]):
+        run = range(begin, begin + len(list(equal)))
+        best, begin = max(best, run, key=len), run.stop
+    if len(best) < 2 or (start and len(best) < held.count - start):
+        return None
+    return best.start, held.count - best.stop
 
 
 def _kind(names: Mapping[str, str], path: str, tree: ModuleTree) -> Any:

@@ -82,7 +82,13 @@ class _Writer:
     def _statement(self, statement: syntax.Stmt, bound: set[str], after: set[str]) -> list[syntax.Stmt]:
         match statement:
             case syntax.For(syntax.Name(layer), held) if held in self.stacks:
-                return self._loop(statement, layer, bound, after)
+                return self._loop(statement, self.stacks[held], layer, bound, after)
+            case syntax.For(syntax.Name(layer), syntax.Subscript(held, syntax.Slice(syntax.Const(), None, None))) if (
+                held in self.stacks
+            ):
+                # It begins where the stack does: the layers before it are called by themselves.
+                *_, definition, rounds = self._loop(statement, self.stacks[held], layer, bound, after)
+                return [definition, rounds]
             case syntax.For():
                 again = after | live_in(statement.body)
                 return [replace(statement, body=tuple(self.block(statement.body, bound, again)))]
@@ -94,8 +100,10 @@ class _Writer:
                 return [statement]
         return self._calls(statement)
 
-    def _loop(self, loop: syntax.For, layer: str, bound: set[str], after: set[str]) -> list[syntax.Stmt]:
-        """A loop as a function and its scan."""
+    def _loop(
+        self, loop: syntax.For, stack: LayerStack, layer: str, bound: set[str], after: set[str]
+    ) -> list[syntax.Stmt]:
+        """A loop as a function and its scan, between loops through the layers that stay."""
         for node in syntax.walk(*loop.body):
             match node:
                 case syntax.Return() | syntax.Raise() | syntax.MethodDef():
@@ -117,7 +125,6 @@ class _Writer:
             body = (*inner, syntax.Return(last.value))
         else:
             body = (*inside, syntax.Return(_one_or_several(carried)))
-        stack = self.stacks[loop.iter]
         scan = self._scan(stack, layer, carried, body)
         rounds = syntax.Assign(_one_or_several(carried), scan.of(stack, _one_or_several(carried)))
         apart = (_part(stack.held, None, stack.before), _part(stack.held, stack.before + 1, None))

@@ -17,6 +17,7 @@ class Config:
     vocab: int = 11
     width: int = 8
     heads: int = 2
+    hidden: int = 12
     depth: int = 3
     dropout: float = 0.2
 
@@ -65,7 +66,7 @@ class GPT(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         x = self.transformer["wte"](ids)
-        for block in self.transformer["h"]:
+        for block in self.transformer["h"]:  # type: ignore[attr-defined]
             x = block(x)
         return self.head(self.transformer["ln_f"](x))
 
@@ -110,8 +111,8 @@ class LLaMABlock(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = RMSNorm(config.width), RMSNorm(config.width)
         self.attention = RotaryAttention(config)
-        self.gate, self.up = (nn.Linear(config.width, 12, bias=False) for _ in range(2))
-        self.down = nn.Linear(12, config.width, bias=False)
+        self.gate, self.up = (nn.Linear(config.width, config.hidden, bias=False) for _ in range(2))
+        self.down = nn.Linear(config.hidden, config.width, bias=False)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         x = x + self.attention(self.norm1(x), cos, sin)
@@ -121,6 +122,9 @@ class LLaMABlock(nn.Module):
 
 class LLaMA(nn.Module):
     """Its layers are given the tables of angles, which are no layer's."""
+
+    cos: Tensor
+    sin: Tensor
 
     def __init__(self, config: Config | None = None) -> None:
         super().__init__()

@@ -203,12 +203,12 @@ def test_the_mapping_stacks_and_takes_apart_bit_for_bit(name: str, tmp_path: Pat
     save_mapping(made.mapping, tmp_path / "mapping.toml")
     mapping = read_mapping(tmp_path / "mapping.toml")
     assert mapping == made.mapping
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for entry in mapping.entries:
         if entry.collection != "torch_only":
             arrays.update(zip(entry.targets, entry(gather(entry, state)), strict=True))
     assert arrays.keys() == made.values.keys()
-    back = {}
+    back: dict[str, np.ndarray] = {}
     for entry in mapping.entries:
         if entry.collection != "torch_only":
             back.update(zip(entry.sources, entry.inverse()(gather(entry.inverse(), arrays)), strict=True))
@@ -230,7 +230,7 @@ def test_an_optimizer_goes_along_and_back() -> None:
     moments = [each.mu for each in jax.tree.leaves(moved, is_leaf=is_adam) if is_adam(each)]
     found = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(moments)}
     (kernel,) = (leaf for path, leaf in found.items() if "gate" in path)
-    weight = module.layers[1].gate.weight
+    weight = module.get_parameter("layers.1.gate.weight")
     np.testing.assert_array_equal(kernel[1], optimizer.state[weight]["exp_avg"].T)
     other = torch.optim.AdamW(module.parameters(), lr=1e-2)
     port.load_optimizer(other, moved, mapping=made.mapping, model=module)
