@@ -38,7 +38,9 @@ def module_of(name: str, **options: Any) -> torch.nn.Module:
         torch.manual_seed(0)
         module: torch.nn.Module = NETS[name][0](**options)
         for buffer_name, buffer in module.named_buffers():
-            if buffer_name.endswith(("running_mean", "running_var")):
+            if buffer_name.endswith("running_mean"):
+                buffer.normal_(0, 0.1)
+            if buffer_name.endswith("running_var"):
                 buffer.uniform_(0.5, 1.5)
     return module
 
@@ -71,13 +73,14 @@ def test_both_sides_agree(name: str) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", ["GPT", "StochasticDepth", "ResNet", "LLaMA"])
+@pytest.mark.parametrize("name", ["GPT", "StochasticDepth", "ResNet", "Ends"])
 def test_layers_in_reversed_order_are_found(name: str) -> None:
     made = translated(name)
     turned = replace(made, source=made.source.replace("nnx.scan(in_axes", "nnx.scan(reverse=True, in_axes"))
     assert turned.source != made.source
     proof = proof_of(turned, name)
-    assert {row.what for row in proof.rows if not row.agrees} >= {"outputs in evaluation", "outputs in training"}
+    found = {row.what for row in proof.rows if not row.agrees}
+    assert found >= {f"{what} in {mode}" for what in ("outputs", "gradients") for mode in ("evaluation", "training")}
 
 
 _ALIKE = """
