@@ -21,7 +21,7 @@ from port.translation.programs import Programmed, RunsElsewhere, constructed_at,
 from port.translation.result import Translation
 from port.translation.source_difference import difference
 from port.translation.structure.kept_constructors import CannotKeep
-from port.translation.structure.layer_stacks import LayerStack
+from port.translation.structure.layer_stacks import CannotScan, LayerStack
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.remat import NO_REMAT, Remat
 from port.translation.verify import Proof, prove
@@ -83,7 +83,7 @@ class Elsewhere:
         if module is None:
             return made
         # Its numbers; the source is that of a new one, whatever precision this one is in.
-        given, _ = assembled(self._runs(model, module).programmed(self._fixed), stacks=self._stacks)
+        given = self._assembled(self._runs(model, module).programmed(self._fixed))
         return replace(made, values=given.values)
 
     @output_sizes_at_calls()
@@ -124,10 +124,16 @@ class Elsewhere:
 
     def _with_source(self, there: Programmed) -> Translation:
         """The model of other settings as the source of what was written makes it."""
-        made, _ = assembled(there, remat=self._remat, stacks=self._stacks)
+        made = self._assembled(there)
         known = zip(made.others, self._made.others, strict=True)
         others = tuple(replace(other, source=self._source, lengths=before.lengths) for other, before in known)
         return replace(made, source=self._source, lengths=self._made.lengths, others=others)
+
+    def _assembled(self, there: Programmed) -> Translation:
+        try:
+            return assembled(there, remat=self._remat, stacks=self._stacks)[0]
+        except CannotScan as error:
+            raise UsageError(f"at other settings the layers are no stack: {error}. Translate without scan") from None
 
     @cached_property
     def _source(self) -> str:

@@ -374,3 +374,17 @@ def test_policies_that_there_are_none_of() -> None:
         port.translate(GPT(), (ids(),), remat_policy="dots")
     with pytest.raises(UsageError, match="a remat policy is a name"):
         port.translate(GPT(), (ids(),), remat="GPTBlock", remat_policy=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["LLaMA", "StochasticDepth", "ResNet"])
+def test_half_precision_is_that_of_the_list(name: str) -> None:
+    call = nnx.jit(lambda model, *given: model(*given))
+    for options in ({"param_dtype": jnp.bfloat16}, {"dtype": jnp.bfloat16}):
+        for dtype in (jnp.float32, jnp.bfloat16):
+            given = [
+                jnp.asarray(each, dtype if each.dtype.kind == "f" else int)
+                for each in translated(name).to_flax(NETS[name][1])
+            ]
+            one, other = (call(translated(name, scan=scan).build(**options), *given) for scan in (False, True))
+            assert one.dtype == other.dtype, (options, dtype)
