@@ -15,6 +15,7 @@ import numpy as np
 
 from port.errors import UsageError
 from port.translation.ir.layout import Drawn, Layout
+from port.translation.verify.drawn_rounds import round_by_round
 
 if TYPE_CHECKING:
     from torch import nn
@@ -248,62 +249,10 @@ def jax_draws(seed: int, layouts: Sequence[Drawn]) -> Iterator[None]:
         for function in (uniform, normal, exponential, bernoulli, randint):
             patched.enter_context(patch.object(jax.random, function.__name__, function))
         if draws_something(layouts):
-            patched.enter_context(patch.object(nnx, "scan", partial(_round_by_round, numbers)))
+            patched.enter_context(patch.object(nnx, "scan", partial(round_by_round, numbers.rounds)))
         yield
 
 
 def draws_something(layouts: Iterable[Drawn]) -> bool:
     """Whether anything is drawn; a loop whose rounds draw nothing is no draw."""
     return any(isinstance(each, Layout) or (each is not None and draws_something(each)) for each in layouts)
-
-
-def _round_by_round(
-    numbers: _Numbers,
-    function: Callable[..., Any] | None = None,
-    *,
-    length: int | None = None,
-    reverse: bool = False,
-    in_axes: Any,
-    **axes: Any,
-) -> Callable[..., Any]:
-    """What `nnx.scan` does: through a stack of layers, or in rounds that take slices along the first axis."""
-    import jax
-    import jax.numpy as jnp
-
-    if in_axes[0] == 0:
-        layers = partial(_layer_by_layer, reverse=reverse)
-        return layers if function is None else layers(function)
-
-    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-        def run(module: Any, carry: Any, *whole: Any) -> Any:
-            count = length if length is not None else len(jax.tree.leaves(whole)[0])
-            given = [None] * count
-            places = reversed(range(count)) if reverse else range(count)
-            for _, place in zip(numbers.rounds(count), places, strict=True):
-                slices = jax.tree.map(lambda array, place=place: array[place], whole)
-                carry, given[place] = function(module, carry, *slices)
-            return carry, jax.tree.map(lambda *rounds: jnp.stack(rounds), *given)
-
-        return run
-
-    return decorated
-
-
-def _layer_by_layer(function: Callable[[Any, Any], Any], *, reverse: bool) -> Callable[[Any, Any], Any]:
-    """What `nnx.scan` does with a stack: each layer makes of a value the next one's, and keeps what it changes."""
-    import jax
-    import jax.numpy as jnp
-    from flax import nnx
-
-    def run(stack: Any, carry: Any) -> Any:
-        graph, state = nnx.split(stack)
-        count = len(jax.tree.leaves(state)[0])
-        left: list[Any] = [None] * count
-        for place in reversed(range(count)) if reverse else range(count):
-            layer = nnx.merge(graph, jax.tree.map(lambda array, place=place: array[place], state))
-            carry = function(layer, carry)
-            left[place] = nnx.state(layer)
-        nnx.update(stack, jax.tree.map(lambda *layers: jnp.stack(layers), *left))
-        return carry
-
-    return run

@@ -19,12 +19,11 @@ from port.parity.sides.run import Run
 from port.translation.frontend.input_lengths import Lengths
 from port.translation.frontend.precision import forward_error, twice
 from port.translation.verify.compare import compared, compared_gradients
-from port.translation.verify.draws import draws_something
 from port.translation.verify.explain import explanation_of
 from port.translation.verify.flax_run import flax_run
 from port.translation.verify.other_lengths import OriginalAndWritten, words
 from port.translation.verify.proof import Proof
-from port.translation.verify.shared_keys import shared_keys
+from port.translation.verify.shared_keys import shared_keys_of
 from port.translation.verify.smaller import smaller
 from port.translation.verify.unread import unread_and_felt
 from port.translation.verify.wording import (
@@ -129,7 +128,7 @@ class _Proving:
     def proof(self) -> Proof:
         """Run all of it."""
         sides, given = self.sides, (self.sides.args, self.sides.kwargs)
-        if alike := self.streams():
+        if alike := shared_keys_of(sides):
             return self.ended(alike)
         if (excess := self.beyond(given, gradients=True)) is not None:
             sizes = smaller(sides, lambda sizes: self.beyond(sides.given_at(sizes), gradients=True) is None)
@@ -155,20 +154,6 @@ class _Proving:
             if failed:
                 return self.ended(failed)
         return self.at_other_lengths()
-
-    def streams(self) -> str:
-        """What is wrong with the random streams of the written module; empty for nothing, or where it is not built."""
-        from flax import nnx
-
-        if not self.translation.stacked or not draws_something(self.translation.draws.get(True, ())):
-            return ""
-        try:
-            with cpu_precision(self.sides.precision == "float64" or self.translation.needs_x64):
-                return shared_keys(nnx.merge(*self.sides.written.parts(True)), self.translation.stacked)
-        except Exception as error:
-            if did_not_fit(error):
-                raise
-            return error_of(error)
 
     def beyond(self, given: Any, *, gradients: bool, parts: int = 1) -> Beyond | None:
         """Why both modes are not to be run on (args, kwargs); None if they are."""

@@ -7,6 +7,28 @@ from typing import Any
 
 import numpy as np
 
+from port.parity.sides.fitting import did_not_fit
+from port.parity.sides.precision import cpu_precision
+from port.translation.verify.draws import draws_something
+from port.translation.verify.other_lengths import OriginalAndWritten
+from port.translation.verify.wording import error_of
+
+
+def shared_keys_of(sides: OriginalAndWritten) -> str:
+    """What is wrong with the random streams of a written module's stacks; empty for nothing, and where none draws."""
+    from flax import nnx
+
+    written = sides.translation
+    if not written.stacked or not draws_something(written.draws.get(True, ())):
+        return ""
+    try:
+        with cpu_precision(sides.precision == "float64" or written.needs_x64):
+            return shared_keys(nnx.merge(*sides.written.parts(True)), written.stacked)
+    except Exception as error:  # the source's own
+        if did_not_fit(error):
+            raise
+        return error_of(error)
+
 
 def shared_keys(module: Any, stacks: Collection[str]) -> str:
     """What is wrong with the random streams of a Flax module's stacks; empty where each layer has its own.
