@@ -125,7 +125,8 @@ def _class(
     forward, methods = (None, {}) if made.body is None else split(made.body)
     call = None if forward is None else _method(made, FORWARD, forward, program, imports)
     if made.name in remat:
-        body += [imports.read(method) for method in checkpointed(call, remat[made.name], policy)]
+        methods_again = checkpointed(call, remat[made.name], policy, is_scanned=made.is_scanned)
+        body += [imports.read(method) for method in methods_again]
     elif call is not None:
         body.append(call)
     body += [_method(made, name, method, program, imports) for name, method in methods.items()]

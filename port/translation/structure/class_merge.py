@@ -54,6 +54,7 @@ class FoldedClass:
         is_frozen: whether it trains nothing, and its constructor says so.
         kept: its constructor, where that is written as the original's source has it.
         stacked: the lists of which its call goes through a stack.
+        is_scanned: whether all its instances are in stacks.
     """
 
     name: str
@@ -66,6 +67,7 @@ class FoldedClass:
     is_frozen: bool = False
     kept: KeptConstructor | None = None
     stacked: tuple[LayerStack, ...] = ()
+    is_scanned: bool = False
 
     def construction(self, path: str) -> syntax.Expr:
         """The call that makes an instance: every argument by its name."""

@@ -88,8 +88,18 @@ def with_stacks(program: Program, stacks: Collection[LayerStack]) -> Program:
     if not stacks:
         return program
     of = {name: tuple(each for each in stacks if each.owner == name) for name in {each.owner for each in stacks}}
-    classes = tuple(_with_stacks(made, of.get(made.name, ()), program) for made in program.classes)
+    runs = [(_items(program.tree, each), each.run) for each in lists_of(program, stacks)]
+    inside = [layers[number] for layers, run in runs for number in run]
+    classes = tuple(
+        replace(_with_stacks(made, of.get(made.name, ()), program), is_scanned=_are_inside(made.members, inside))
+        for made in program.classes
+    )
     return replace(program, classes=classes, also=tuple(with_stacks(other, stacks) for other in program.also))
+
+
+def _are_inside(members: Collection[str], layers: Collection[str]) -> bool:
+    """Whether instances are all layers of stacks, or in them."""
+    return bool(members) and all(any(f"{path}.".startswith(f"{layer}.") for layer in layers) for path in members)
 
 
 def _with_stacks(made: FoldedClass, stacks: tuple[LayerStack, ...], program: Program) -> FoldedClass:

@@ -92,16 +92,21 @@ def checkpointed_classes(program: Program, wanted: Sequence[str] | str) -> dict[
     return found
 
 
-def checkpointed(call: syntax.FunctionDef | None, numbers: Numbers, policy: str = "") -> list[syntax.FunctionDef]:
+def checkpointed(
+    call: syntax.FunctionDef | None, numbers: Numbers, policy: str = "", *, is_scanned: bool = False
+) -> list[syntax.FunctionDef]:
     """The methods of a class whose call is checkpointed.
 
     Args:
         call: its ``__call__``; None for a Sequential's, which it inherits.
         numbers: which of its arguments are no arrays.
         policy: a name of `POLICIES`.
+        is_scanned: whether it is called in scans alone, where JAX could take nothing from the forward pass instead of
+            computing it again.
     """
     places = tuple(numbers) if len(numbers) > 1 else "".join(map(str, numbers))
-    options = [f"static_argnums={places}"] if numbers else []
+    options = ["prevent_cse=False"] if is_scanned else []
+    options += [f"static_argnums={places}"] if numbers else []
     options += [f"policy=jax.checkpoint_policies.{POLICIES[policy]}"] if policy else []
     decorator = code(f"nnx.remat({', '.join(options)})" if options else "nnx.remat")
     call = call or _INHERITED

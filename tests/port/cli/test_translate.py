@@ -397,6 +397,9 @@ def test_layers_that_are_stacked(place: Path, tmp_path: Path, capsys: pytest.Cap
     why = "nothing is stacked: no list of equal layers is gone through in a loop"
     assert why in capsys.readouterr().out
     assert why in (tmp_path / "unlike" / "report.md").read_text("utf-8")
+    options = ("--input", "3,4", "--scan", "--static", "--json", "-o", str(tmp_path / "json"))
+    assert run("stacked_nets:Unlike", *options) == 0
+    assert any(why in remark for remark in json.loads(capsys.readouterr().out)["remarks"])
 
 
 def test_without_weights(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

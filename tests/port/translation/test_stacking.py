@@ -318,14 +318,20 @@ def test_a_model_without_numbers_has_stacks_too() -> None:
 @pytest.mark.parametrize("policy", [None, "nothing", "dots", "everything"])
 def test_layers_are_computed_again_inside_the_scan(policy: str | None) -> None:
     made = translated("StochasticDepth", remat="DepthBlock", policy=policy)
-    said = "" if policy is None else f"(policy=jax.checkpoint_policies.{policy}_saveable)"
-    assert f"    @nnx.remat{said}\n    def __call__(self, x: jax.Array" in made.source
+    said = "" if policy is None else f", policy=jax.checkpoint_policies.{policy}_saveable"
+    # In a scan there is nothing that could be taken from the forward pass.
+    assert f"    @nnx.remat(prevent_cse=False{said})\n    def __call__(self, x: jax.Array" in made.source
     graph, state = nnx.split(made.build())
     program = jax.make_jaxpr(lambda state: nnx.merge(graph, state, copy=True)(floats(3, 5, 6).numpy()))(state)
     (scan,) = (each for each in equations(program.jaxpr) if each.primitive.name == "scan")
     again = [each for each in equations(scan.params["jaxpr"].jaxpr) if "policy" in each.params]
     assert len(again) == 1
     assert (again[0].params["policy"] is None) is (policy is None)
+
+
+@pytest.mark.sweep
+def test_what_is_called_outside_a_scan_too_is_kept_from_the_forward_pass() -> None:
+    assert "    @nnx.remat\n    def __call__" in translated("ResNet", remat="Residual").source
 
 
 @pytest.mark.sweep
