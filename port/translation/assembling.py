@@ -38,7 +38,7 @@ from port.translation.programs import Programmed
 from port.translation.result import Translation
 from port.translation.structure.cases import constants_of
 from port.translation.structure.held_tensors import of_all_cases
-from port.translation.structure.layer_stacks import LayerList, LayerStack, lists_of, with_stacks
+from port.translation.structure.layer_stacks import LayerList, LayerStack, lists_of, stack_paths, with_stacks
 from port.translation.structure.program import Program
 from port.translation.structure.remat import NO_REMAT, Remat, checkpointed_classes
 from port.weights.torch_arrays import as_numpy
@@ -98,7 +98,7 @@ def assembled(
         lengths=_lengths(captured),
         draws=_draws(captured),
         checkpointed=tuple(checkpointed),
-        stacked=tuple(each.stack for each in lists),
+        stacked=stack_paths(lists),
         own_gradients=tuple(dict.fromkeys(name for run in every for name in run.graph.own_gradients)),
         notes=notes,
         unwritten=tuple(dict.fromkeys(item for run in every for item in run.unwritten)),

@@ -43,7 +43,7 @@ def stacked_arrays(values: Named[str, np.ndarray], lists: Sequence[LayerList]) -
     for held in lists:
         groups: dict[str, dict[int, np.ndarray]] = defaultdict(dict)
         for path in list(made):
-            match _in_layer(path, held):
+            match held.inside(path):
                 case int(place), rest if place in held.run:
                     groups[rest][place] = made.pop(path)
                 case int(place), rest:
@@ -57,7 +57,7 @@ def _with_stack(entries: Sequence[Entry], held: LayerList) -> list[Entry]:
     groups: dict[tuple[str, ...], dict[int, Entry]] = defaultdict(dict)
     rests: dict[int, tuple[str, ...]] = {}
     for number, entry in enumerate(entries):
-        found = [] if entry.collection == TORCH_ONLY else [_in_layer(target, held) for target in entry.targets]
+        found = [] if entry.collection == TORCH_ONLY else [held.inside(target) for target in entry.targets]
         places = {each[0] if each is not None and each[0] in held.run else None for each in found}
         if not found or places == {None}:
             continue
@@ -81,15 +81,9 @@ def _renamed(entry: Entry, held: LayerList) -> Entry:
     """An entry of layers that are none of a stack: they have other numbers beside it."""
     if entry.collection == TORCH_ONLY:
         return entry
-    found = [(target, _in_layer(target, held)) for target in entry.targets]
+    found = [(target, held.inside(target)) for target in entry.targets]
     targets = [target if each is None else f"{held.path_of(each[0])}.{each[1]}" for target, each in found]
     return replace(entry, targets=tuple(targets))
-
-
-def _in_layer(path: str, held: LayerList) -> tuple[int, str] | None:
-    """The number of the layer of a list that a path is beneath, and the rest of it."""
-    number, _, rest = path.removeprefix(f"{held.item}.").partition(".")
-    return (int(number), rest) if path.startswith(f"{held.item}.") and number.isdigit() and rest else None
 
 
 def _stacked(rest: tuple[str, ...], layers: Named[int, Entry], held: LayerList) -> Entry:

@@ -49,8 +49,15 @@ class LayerList:
         return range(self.before, self.count - self.after)
 
     def path_of(self, number: int) -> str:
-        """Flax's dotted path of a layer that is none of the run."""
+        """Flax's dotted path of a layer: the stack's for those of the run."""
+        if number in self.run:
+            return self.stack
         return f"{self.beneath}.{number if number < self.before else number - len(self.run) + 1}"
+
+    def inside(self, path: str) -> tuple[int, str] | None:
+        """The number of the layer that one of Flax's paths is beneath, and the rest of it; None outside the list."""
+        number, _, rest = path.removeprefix(f"{self.item}.").partition(".")
+        return (int(number), rest) if path.startswith(f"{self.item}.") and number.isdigit() and rest else None
 
 
 def layer_stacks(program: Program) -> list[LayerStack]:
@@ -77,6 +84,18 @@ def lists_of(program: Program, stacks: Collection[LayerStack]) -> list[LayerList
             for each in _lists(program.tree, members, stack.held, is_sequential=is_sequential):
                 found[each.path] = replace(each, before=stack.before, after=stack.after)
     return sorted(found.values(), key=lambda each: -each.item.count("."))
+
+
+def stack_paths(lists: Collection[LayerList]) -> tuple[str, ...]:
+    """Flax's paths of the stacks of a model's lists, those inside others first."""
+    found: dict[str, None] = {}
+    for held in lists:
+        path = held.stack
+        for around in lists:
+            if (place := around.inside(path)) is not None:
+                path = f"{around.path_of(place[0])}.{place[1]}"
+        found[path] = None
+    return tuple(found)
 
 
 def with_stacks(program: Program, stacks: Collection[LayerStack]) -> Program:
@@ -202,4 +221,4 @@ def _kind(names: Mapping[str, str], path: str, tree: ModuleTree) -> Any:
     return inside, dropping, [(name, tuple(tensor.shape)) for name, tensor in held]
 
 
-__all__ = ["CannotScan", "LayerList", "LayerStack", "layer_stacks", "lists_of", "with_stacks"]
+__all__ = ["CannotScan", "LayerList", "LayerStack", "layer_stacks", "lists_of", "stack_paths", "with_stacks"]

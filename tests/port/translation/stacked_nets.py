@@ -267,6 +267,31 @@ class Two(nn.Module):
         return total + x
 
 
+class Stage(nn.Module):
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([DepthBlock(width, 0.1, i) for i in range(depth)])
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+
+class Stages(nn.Module):
+    """Stacks in a stack, whose rounds read what is no round's."""
+
+    def __init__(self, width: int = 4, depth: int = 3) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList([Stage(width, depth) for _ in range(2)])
+
+    def forward(self, x: Tensor, scale: Tensor) -> Tensor:
+        for stage in self.stages:
+            x = stage(x) * scale
+        return x
+
+
 # %% Lists that are no stack
 
 
@@ -350,6 +375,7 @@ NETS: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "Ends": (Ends, (floats(3, 4),), ("layers.1",)),
     "StochasticDepth": (StochasticDepth, (floats(3, 5, 6),), ("blocks",)),
     "Windows": (Windows, (floats(2, 5, 4),), ("layers",)),
+    "Stages": (Stages, (floats(2, 3, 4), floats(4, seed=1)), ("stages.blocks", "stages")),
     "Two": (Two, (floats(3, 4), floats(3, 4, seed=1)), ("layers",)),
 }
 """Name → the class, what it is called with, and Flax's paths of its stacks."""
