@@ -61,6 +61,11 @@ class Arguments:
     """fix all lengths of the inputs at the example's; otherwise those stay free that the original takes others for"""
     remat: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="CLASS")] = ()
     """a class of the model's whose activations are computed again in the backward pass (nnx.remat); once for each"""
+    remat_policy: Annotated[str | None, arg(metavar="NAME")] = None
+    """what of these is kept all the same: nothing, dots, dots_with_no_batch_dims or everything, as jax has them"""
+    scan: bool = False
+    """stack lists of equal layers: one layer whose parameters have a first axis that counts them, called by nnx.scan,
+    so that neither source nor time to compile grow with depth; the mapping stacks the checkpoint's tensors"""
     standalone: bool = False
     """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
     package: bool = False
@@ -107,6 +112,8 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("say what the model takes: --input 1,3,224,224 for each tensor, or --inputs module:function")
     if given.at and given.dry_run:
         raise UsageError("--at compares at other arguments, and --dry-run compares nothing: give one of them")
+    if given.scan and given.dry_run:
+        raise UsageError("--dry-run writes nothing: leave --scan away")
     if given.package and given.dry_run:
         raise UsageError("--dry-run writes nothing: leave --package away")
     if given.package and given.out is None:
@@ -181,6 +188,8 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
 
     options: dict[str, Any] = {"static": given.static, "remat": given.remat, "standalone": given.standalone}
     options |= {
+        "remat_policy": given.remat_policy,
+        "scan": given.scan,
         "package": given.package,
         "time_limit": given.time_limit,
         "sizes_limit": given.sizes_limit,

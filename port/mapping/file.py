@@ -14,13 +14,14 @@ from uuid import uuid4
 
 from port.errors import BrokenWeights, UsageError, WeightsMismatch
 from port.mapping.entry import Entry
+from port.mapping.gathered import Gathered, gathered
 from port.mapping.mapping import Mapping, patterns_of
 from port.mapping.patterns import MOST, Numbers, PatternRow, unrolled
 from port.mapping.rules import Rules, kept_from, names_from, rules_from
 from port.moves.move import Shapes
 from port.moves.spec import moves_from, spec_of
 
-KEYS = ("source", "target", "each", "moves", "collection", "shapes", "optional")
+KEYS = ("source", "target", "each", "over", "moves", "collection", "shapes", "optional")
 """What an entry may say, in the order in which it is written."""
 
 
@@ -28,7 +29,9 @@ def save_mapping(mapping: Mapping, path: Path | str) -> None:
     """Write a mapping, each entry a table; whole or not at all. `read_mapping` reads it back as it was.
 
     Entries that repeat by an index are one table, ``source = "blocks.{i}.fc.weight"`` with ``each = { i = 12 }`` for
-    the numbers 0 to 11, or the numbers themselves, ``each = { i = [0, 2, 4] }``.
+    the numbers 0 to 11, or the numbers themselves, ``each = { i = [0, 2, 4] }``. One entry with a source for each of
+    these numbers, as a stack of layers has them, says ``over = { i = 12 }``, and the shapes of one round where all have
+    the same.
 
     Raises:
         BrokenWeights: the file cannot be written there.
@@ -119,15 +122,22 @@ def _of_row(row: PatternRow[tuple[int, Entry]]) -> Entry:
 
 
 def _table(entry: Entry, each: Arrays[str, Numbers]) -> dict[str, Any]:
-    table: dict[str, Any] = {"source": _short(entry.sources), "target": _short(entry.targets)}
+    rounds = gathered(entry.sources, each)
+    sources = entry.sources if rounds is None else rounds.names
+    table: dict[str, Any] = {"source": _short(sources), "target": _short(entry.targets)}
     if each:
         table["each"] = {letter: _counted(numbers) for letter, numbers in each.items()}
+    if rounds is not None:
+        table["over"] = {rounds.letter: _counted(rounds.numbers)}
     if entry.moves:
         table["moves"] = [spec_of(move) for move in entry.moves]
     if entry.collection != "params":
         table["collection"] = entry.collection
     if entry.shapes is not None:
-        table["shapes"] = [list(shape) for shape in entry.shapes]
+        shapes = entry.shapes
+        if rounds is not None and shapes == shapes[: len(rounds.names)] * len(rounds.numbers):
+            shapes = shapes[: len(rounds.names)]
+        table["shapes"] = [list(shape) for shape in shapes]
     if entry.optional:
         table["optional"] = True
     return table
@@ -170,7 +180,13 @@ def _row(table: Any, where: str) -> PatternRow[tuple[int, Entry]]:
         collection, optional = table.get("collection", "params"), table.get("optional", False)
         if not isinstance(collection, str) or not isinstance(optional, bool):
             raise ValueError("collection is a name, optional is true or false")
-        shapes = _shapes(table["shapes"], len(sources)) if "shapes" in table else None
+        told = table.get("shapes")
+        if "over" in table:
+            count = len(sources)
+            sources = _over(table["over"], sources)
+            if isinstance(told, list) and len(told) == count:
+                told = told * (len(sources) // count)
+        shapes = None if told is None else _shapes(told, len(sources))
         entry = Entry(sources, targets, moves_from(table.get("moves", []), shapes), collection, shapes, optional)
         if shapes is not None:
             entry.target_shapes()
@@ -179,6 +195,17 @@ def _row(table: Any, where: str) -> PatternRow[tuple[int, Entry]]:
         raise UsageError(f"{where}: {error.args[0]} is missing") from error
     except (ValueError, WeightsMismatch) as error:
         raise UsageError(f"{where}: {error}") from error
+
+
+def _over(told: Any, sources: tuple[str, ...]) -> tuple[str, ...]:
+    """The sources for each number of an index."""
+    counted = _each(told)
+    if len(counted) != 1:
+        raise ValueError(f"over is one letter of the sources' names and what it counts, {{ i = 12 }}; got {told!r}")
+    ((letter, numbers),) = counted.items()
+    if not all(f"{{{letter}}}" in source for source in sources):
+        raise ValueError(f"over: {{{letter}}} stands not in each of its sources, {', '.join(sources)}")
+    return Gathered(sources, letter, numbers).all_names
 
 
 def _each(told: Any) -> dict[str, Numbers]:

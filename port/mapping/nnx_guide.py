@@ -33,7 +33,9 @@ def weights_filter() -> Any:
     """Which of a module's variables are weights: random streams, caches and what is noted on the way are not."""
     from flax import nnx
 
-    return nnx.Not(nnx.Any(nnx.RngState, nnx.Cache, nnx.Intermediate, nnx.Perturbation))
+    from port.nn.per_layer import PerLayer
+
+    return nnx.Not(nnx.Any(nnx.RngState, nnx.Cache, nnx.Intermediate, nnx.Perturbation, PerLayer))
 
 
 def dotted(path: tuple[Any, ...]) -> str:

@@ -19,6 +19,7 @@ from port.nn.lora import LoRA
 from port.nn.named_children import named_children
 from port.nn.norm import BatchNorm
 from port.nn.orthogonal import Orthogonal
+from port.nn.per_layer import PerLayer
 from port.nn.prelu import PReLU
 from port.nn.recurrent import GRU, LSTM, RNN
 from port.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
@@ -28,6 +29,7 @@ from port.nn.saved_weights import load_weights
 from port.nn.shared_dropout import DropoutMasks, SharedDropout
 from port.nn.shared_stream import shared_masks
 from port.nn.spectral_norm import SpectralNorm
+from port.nn.stacked import partly_stacked, stacked
 from port.nn.stochastic_depth import StochasticDepth
 from port.nn.tables import Tables
 from port.nn.torch_linspace import torch_linspace
@@ -62,6 +64,7 @@ __all__ = [
     "MultiheadAttention",
     "Orthogonal",
     "PReLU",
+    "PerLayer",
     "RMSNorm",
     "RNNCell",
     "RReLU",
@@ -80,10 +83,12 @@ __all__ = [
     "load_weights",
     "mapped",
     "named_children",
+    "partly_stacked",
     "patched",
     "redrawn",
     "saved_arguments",
     "shared_masks",
+    "stacked",
     "torch_bias",
     "torch_kernel",
     "torch_linspace",

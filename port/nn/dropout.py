@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from port.errors import UsageError
+from port.nn.per_layer import PerLayer
 from port.nn.random_stream import Stream, draw_key, own_stream
 
 _DROPPED = -1.7580993408473766
@@ -61,9 +62,12 @@ class Dropping(nnx.Module):
 
     def __call__(self, input: jax.Array, *, deterministic: bool | None = None, rngs: Stream = None) -> jax.Array:
         """``rngs`` may also be a key; what is given here goes before what the layer was built with."""
-        if self.rate == 0 or (self.deterministic if deterministic is None else deterministic):
+        if self.deterministic if deterministic is None else deterministic:
             return input
-        if self.rate == 1:
+        is_one = not isinstance(self.rate, PerLayer)  # in a stack none drops nothing, or all
+        if is_one and self.rate == 0:
+            return input
+        if is_one and self.rate == 1:
             return jnp.zeros_like(input)
         key = draw_key(rngs, self.rngs, self.rng_collection, type(self).__name__)
         return self._masked(input, jax.random.bernoulli(key, 1 - self.rate, self._mask_shape(input)))

@@ -9,13 +9,14 @@ from flax import nnx
 
 from port.errors import WeightsMismatch
 from port.nn.buffer import Buffer
+from port.nn.per_layer import PerLayer
 
 _TOLD = 5
 """Variables that a message names."""
 
 
 def load_weights(model: nnx.Module, path: str | Path) -> None:
-    """Fill all variables of a model but its random streams.
+    """Fill all variables of a model but its random streams, and the numbers that its layers differ by.
 
     Args:
         model: stays as it is if something does not fit.
@@ -29,7 +30,7 @@ def load_weights(model: nnx.Module, path: str | Path) -> None:
     from safetensors.numpy import load_file
 
     arrays = load_file(path)
-    flat = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.RngState)))
+    flat = nnx.to_flat_state(nnx.state(model, nnx.Not(nnx.Any(nnx.RngState, PerLayer))))
     variables = {".".join(map(str, place)): (place, variable) for place, variable in flat}
     if not arrays.keys() & variables.keys():
         arrays = {name.partition(".")[2]: array for name, array in arrays.items()}

@@ -127,6 +127,7 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
     moved = translation.package.remarks if translation.package is not None else ()
     reasons = [row.unjudged for row in proof.rows if row.unjudged]
     untaken = [f"not translated: {line}" for line in translation.untaken]
+    kept = [*translation.apart, *translation.settings.lines]
     return _result(
         "translate",
         proof.status,
@@ -136,7 +137,7 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
         first=_parted(proof.explanation.partings),
         causes=[asdict(cause) for cause in proof.explanation.causes],
         files=written,
-        remarks=[*unwritten, *reasons, *proof.remarks, *translation.settings.lines, *untaken, *moved],
+        remarks=[*unwritten, *reasons, *proof.remarks, *kept, *untaken, *moved],
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from port.mapping import TORCH_ONLY, Entry
+from port.mapping.gathered import gathered
 from port.mapping.patterns import PatternRow, counts, rolled
+from port.moves import EachBranch, Move, Stack
 from port.pairs.notes import note
 from port.report.frozen import frozen_count, frozen_places
 from port.report.original_places import nearest, place_of
@@ -62,6 +64,8 @@ def translation_report(
             all_frozen=not translation.trained,
             hidden=translation.hidden,
             checkpointed=[f"`{name}`" for name in translation.checkpointed],
+            stacked=[f"`{path}`" for path in translation.stacked],
+            apart=translation.apart,
             standalone=translation.standalone,
             lengths=_lengths(translation, names),
             arguments=translation.settings.lines,
@@ -108,13 +112,19 @@ def _made(translation: Translation) -> _Made:
 def _modules(translation: Translation, root: Any) -> list[dict[str, Any]]:
     twins = _flax_classes(translation)
     rows: dict[tuple[str, str], list[Entry]] = {}
+    firsts: dict[str, str] = {}  # of the modules that a path stands for
     for entry in translation.mapping.entries:
         if entry.collection != TORCH_ONLY:
-            key = (entry.sources[0].rpartition(".")[0], entry.targets[0].rpartition(".")[0])
-            rows.setdefault(key, []).append(entry)
+            short = _of_all_layers(entry)
+            key = (short.sources[0].rpartition(".")[0], short.targets[0].rpartition(".")[0])
+            firsts.setdefault(key[0], entry.sources[0].rpartition(".")[0])
+            rows.setdefault(key, []).append(short)
     parts = dict(root.named_modules(remove_duplicate=False))
     told = [
-        PatternRow((path, target), (_class(parts.get(path)), twins.get(target, ""), "; ".join(map(_moved, entries))))
+        PatternRow(
+            (path, target),
+            (_class(parts.get(firsts[path])), twins.get(target, ""), "; ".join(map(_moved, entries))),
+        )
         for (path, target), entries in rows.items()
     ]
     return [
@@ -127,6 +137,19 @@ def _modules(translation: Translation, root: Any) -> list[dict[str, Any]]:
         }
         for row in rolled(told)
     ]
+
+
+def _of_all_layers(entry: Entry) -> Entry:
+    """An entry of a stack with the names of one layer: ``layers.*.weight``."""
+    rounds = gathered(entry.sources)
+    if rounds is None or not any(isinstance(node, Stack) for move in entry.moves for node in _all_moves(move)):
+        return entry
+    return replace(entry, sources=tuple(name.replace(f"{{{rounds.letter}}}", "*") for name in rounds.names))
+
+
+def _all_moves(move: Move) -> list[Move]:
+    inside = [each for branch in move.branches for each in branch.moves] if isinstance(move, EachBranch) else []
+    return [move, *(each for inner in inside for each in _all_moves(inner))]
 
 
 def _flax_classes(translation: Translation) -> dict[str, str]:

@@ -69,6 +69,8 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
         say(f"  compared at {_shown(proof.lengths, console)}")
     for line in translation.settings.lines:
         say(f"  {_shown(line, console)}")
+    for line in translation.apart:
+        say(f"  {_shown(line, console)}")
     for line in translation.untaken:
         say(f"  not translated: {_shown(line, console)}")
     if translation.unwritten:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from port.mapping import FROZEN, TORCH_ONLY, Mapping
 from port.mapping.entry import gather
 from port.translation.artifact.calling_convention import Boundary, outputs_of
+from port.translation.artifact.stacked_mapping import stacked_arrays, stacked_mapping
 from port.translation.artifact.weight_map import mapping_of
 from port.translation.both_modes import BothRuns, Runs
 from port.translation.codegen.constructors import given_arguments
@@ -37,25 +38,36 @@ from port.translation.programs import Programmed
 from port.translation.result import Translation
 from port.translation.structure.cases import constants_of
 from port.translation.structure.held_tensors import of_all_cases
+from port.translation.structure.layer_stacks import LayerList, LayerStack, lists_of, stack_paths, with_stacks
 from port.translation.structure.program import Program
-from port.translation.structure.remat import checkpointed_classes
+from port.translation.structure.remat import NO_REMAT, Remat, checkpointed_classes
 from port.weights.torch_arrays import as_numpy
 
 
 def assembled(
-    said: Programmed, *, name: str | None = None, remat: Sequence[str] | str = ()
+    said: Programmed,
+    *,
+    name: str | None = None,
+    remat: Remat = NO_REMAT,
+    stacks: Collection[LayerStack] = (),
 ) -> tuple[Translation, Callable[..., str]]:
     """A translation whose source checks none of its inputs, and what writes the source with ``checks``.
 
     Args:
         said: the model.
         name: of the file that the source is for; by default the class's, in lower case.
-        remat: names of the original's classes whose activations are computed again.
+        remat: whose activations are computed again.
+        stacks: the lists of layers that are one stack each, which the source scans.
+
+    Raises:
+        CannotScan: one of them that cannot be; says why.
     """
-    captured, program, initial = said.captured, said.program, said.initial
+    captured, initial = said.captured, said.initial
+    lists = lists_of(said.program, stacks)
+    program = with_stacks(said.program, stacks)
     cases = [case.runs for case in said.cases]
     file = name or _file_name(captured)
-    checkpointed = checkpointed_classes(program, remat)
+    checkpointed = checkpointed_classes(program, remat.classes)
     source = partial(
         render,
         program,
@@ -64,9 +76,10 @@ def assembled(
         tables=f"{file}.tables.safetensors",
         doubled=captured.doubled,
         remat=checkpointed,
+        policy=remat.policy,
     )
     root, every = program.classes[-1], list(of_all_cases(cases).values())
-    weights = _weights(every, program)
+    weights = _weights(every, program, lists)
     noted = dict.fromkeys(note for run in every for note in run.notes)
     notes = {note: _places(every, note) for note in noted}
     if any(entry.collection == FROZEN for entry in weights.mapping.entries):
@@ -85,6 +98,7 @@ def assembled(
         lengths=_lengths(captured),
         draws=_draws(captured),
         checkpointed=tuple(checkpointed),
+        stacked=stack_paths(lists),
         own_gradients=tuple(dict.fromkeys(name for run in every for name in run.graph.own_gradients)),
         notes=notes,
         unwritten=tuple(dict.fromkeys(item for run in every for item in run.unwritten)),
@@ -204,12 +218,14 @@ class _Weights:
     hidden: tuple[str, ...]
 
 
-def _weights(runs: Sequence[LoweredGraph], program: Program) -> _Weights:
-    """The original's tensors in the written module."""
+def _weights(runs: Sequence[LoweredGraph], program: Program, lists: Sequence[LayerList]) -> _Weights:
+    """The original's tensors in the written module, of whose lists some are stacks."""
     tree = program.tree
     mapping, hidden = mapping_of(runs, program)
+    mapping = stacked_mapping(mapping, lists)
     if is_on_meta(tree.root):
-        return _Weights(mapping, {}, tuple(hidden.values()))
+        paths = stacked_arrays(dict.fromkeys(hidden.values(), np.zeros(())), lists)
+        return _Weights(mapping, {}, tuple(paths))
     state = {key: as_numpy(tensor) for key, tensor in tree.root.state_dict().items() if hasattr(tensor, "shape")}
     values: dict[str, np.ndarray] = {}
     for entry in mapping.entries:
@@ -217,10 +233,12 @@ def _weights(runs: Sequence[LoweredGraph], program: Program) -> _Weights:
             values.update(zip(entry.targets, entry(gather(entry, state)), strict=True))
     layouts = {name: run.layouts[value] for run in runs for value, name in run.graph.held.items()}
     buffers = dict(tree.root.named_buffers())
+    arrays = {}
     for key, path in hidden.items():
         array = as_numpy(buffers[key])
-        values[path] = np.transpose(array, layouts.get(key, torchs(array.ndim)).order)
-    return _Weights(mapping, values, tuple(hidden.values()))
+        arrays[path] = np.transpose(array, layouts.get(key, torchs(array.ndim)).order)
+    arrays = stacked_arrays(arrays, lists)
+    return _Weights(mapping, {**values, **arrays}, tuple(arrays))
 
 
 def without_prefix(mapping: Mapping, prefix: str) -> Mapping:

@@ -21,7 +21,9 @@ from port.translation.programs import Programmed, RunsElsewhere, constructed_at,
 from port.translation.result import Translation
 from port.translation.source_difference import difference
 from port.translation.structure.kept_constructors import CannotKeep
+from port.translation.structure.layer_stacks import CannotScan, LayerStack
 from port.translation.structure.own_arguments import OwnArgument
+from port.translation.structure.remat import NO_REMAT, Remat
 from port.translation.verify import Proof, prove
 from port.translation.verify.other_lengths import OriginalAndWritten
 from port.translation.verify.settle_lengths import tried_lengths
@@ -36,8 +38,9 @@ class Elsewhere:
         model: the original's construction; None where it cannot be constructed anew.
         fixed: arguments of constructors that are written as their values.
         made: what was written.
-        remat: names of the original's classes whose activations are computed again.
+        remat: whose activations are computed again.
         asked: what somebody asked for.
+        stacks: the lists of layers that are one stack each.
     """
 
     def __init__(
@@ -46,9 +49,11 @@ class Elsewhere:
         model: Sized | None,
         fixed: frozenset[OwnArgument],
         made: Translation,
-        remat: Sequence[str] | str = (),
+        remat: Remat = NO_REMAT,
         asked: Sequence[Asked] = (),
+        stacks: Sequence[LayerStack] = (),
     ) -> None:
+        self._stacks = stacks
         self._asked = {id(each.construct): each for each in asked}
         self._base, self._model, self._fixed, self._made, self._remat = base, model, fixed, made, remat
 
@@ -80,7 +85,7 @@ class Elsewhere:
         if module is None:
             return made
         # Its numbers; the source is that of a new one, whatever precision this one is in.
-        given, _ = assembled(self._runs(model, module).programmed(self._fixed))
+        given = self._assembled(self._runs(model, module).programmed(self._fixed))
         return replace(made, values=given.values)
 
     @output_sizes_at_calls()
@@ -121,15 +126,21 @@ class Elsewhere:
 
     def _with_source(self, there: Programmed) -> Translation:
         """The model of other settings as the source of what was written makes it."""
-        made, _ = assembled(there, remat=self._remat)
+        made = self._assembled(there)
         known = zip(made.others, self._made.others, strict=True)
         others = tuple(replace(other, source=self._source, lengths=before.lengths) for other, before in known)
         return replace(made, source=self._source, lengths=self._made.lengths, others=others)
 
+    def _assembled(self, there: Programmed) -> Translation:
+        try:
+            return assembled(there, remat=self._remat, stacks=self._stacks)[0]
+        except CannotScan as error:
+            raise UsageError(f"at other settings the layers are no stack: {error}. Translate without scan") from None
+
     @cached_property
     def _source(self) -> str:
         """What was written, without checks of its inputs."""
-        return assembled(self._base, remat=self._remat)[1]()
+        return assembled(self._base, remat=self._remat, stacks=self._stacks)[1]()
 
     def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
         """Both sides compared at other settings.

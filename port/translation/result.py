@@ -43,6 +43,7 @@ class Translation(WrittenModule):
         without_start: names of parameters and buffers whose initial values are not known → why; a new module raises.
         copied_starts: names of those that the original starts as copies → of which; here each draws its own.
         untaken: what no example call shows, with its place in the original: it was not translated, and raises.
+        apart: which lists of layers are no stacks, though that was asked for, and why: a sentence each.
         standalone: whether the source imports nothing of ``port``'s.
         originals: the name of each written definition → what of the original's it was made from.
         settings: of the original's constructor: which other values the source takes, and which it does not.
@@ -56,6 +57,7 @@ class Translation(WrittenModule):
     without_start: dict[str, str] = field(default_factory=dict)
     copied_starts: dict[str, str] = field(default_factory=dict)
     untaken: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
     standalone: bool = False
     originals: dict[str, OriginalDefinition] = field(default_factory=dict)
     settings: OtherSettings = field(default_factory=OtherSettings)

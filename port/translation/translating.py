@@ -22,6 +22,7 @@ from port.translation.frontend.single_layer import as_root
 from port.translation.other_settings import OtherModel
 from port.translation.result import Translation
 from port.translation.structure.init_inference import ConstructFails, Seen, watched
+from port.translation.structure.remat import remat_of
 from port.translation.wanted import CapturedModel, Wanted
 from port.translation.writing import written
 
@@ -42,6 +43,8 @@ def translate(
     check: bool = True,
     construct: Callable[[], torch.nn.Module] | None = None,
     remat: Sequence[str] | str = (),
+    remat_policy: str | None = None,
+    scan: bool = False,
     standalone: bool = False,
     package: bool = False,
     at: OtherModel | Sequence[OtherModel] = (),
@@ -72,6 +75,11 @@ def translate(
             constructors are borne out. Without it constructors take none, but where instances of a class differ.
         remat: names of the original's classes whose activations are computed again in the backward pass
             (``nnx.remat``, gradient checkpointing): less memory for one more forward pass of them.
+        remat_policy: what of these is kept all the same: ``"nothing"``, ``"dots"``, ``"dots_with_no_batch_dims"`` or
+            ``"everything"``, as in `jax.checkpoint_policies`; by default nothing.
+        scan: whether lists of equal layers are one stack each, whose parameters have a first axis that counts the
+            layers, called by ``nnx.scan``: neither source nor time to compile grow with depth. Layers may differ by
+            numbers; what cannot be a stack stays a list, and ``translation.apart`` says why.
         standalone: whether what the source takes from ``port`` is copied into it, so that it needs only JAX, Flax,
             safetensors and numpy.
         package: whether the source is a package as well, ``package.files``: a file for each file of the original's that
@@ -94,11 +102,12 @@ def translate(
     Raises:
         UsageError: no module, or inputs that it does not take; one whose copy computes something else, or that hides a
             method of ``torch.nn.Module``; in ``cases``, two that no argument tells apart; in ``remat``, no class that
-            is written; in ``at``, what the original refuses, or the source does not take.
+            is written; a ``remat_policy`` that there is none of; in ``at``, what the original refuses, or the source
+            does not take.
         NoPair: a module that torch.export cannot capture; one that computes with state that is neither a parameter nor
             a buffer, as layers in a plain list are; says where and what to do.
     """
-    time_limit = time_limit_of(time_limit)
+    time_limit, computed_again = time_limit_of(time_limit), remat_of(remat, remat_policy)
     calls = _calls(args, kwargs, cases)
     if len(calls) > 1 and hasattr(module, "forward"):
         check_objects(module, calls)
@@ -122,7 +131,8 @@ def translate(
     wanted = Wanted(
         name=name,
         check=check,
-        remat=remat,
+        remat=computed_again,
+        scan=scan,
         standalone=standalone,
         package=package,
         at=(at,) if isinstance(at, Mapping) or callable(at) else tuple(at),

@@ -10,6 +10,7 @@ from port.translation.both_modes import BothRuns
 from port.translation.frontend.construction import Construction
 from port.translation.other_settings import OtherModel
 from port.translation.structure.init_inference import Seen
+from port.translation.structure.remat import Remat
 
 if TYPE_CHECKING:
     import torch
@@ -43,13 +44,14 @@ class CapturedModel:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked of a translation: the arguments of `port.translate` by their names."""
+    """What is asked of a translation: the arguments of `port.translate` by their names; ``remat`` with its policy."""
 
     name: str | None
     check: bool
-    remat: Sequence[str] | str
+    remat: Remat
     standalone: bool
     package: bool
+    scan: bool
     at: Sequence[OtherModel]
     time_limit: float
     sizes_limit: float

@@ -31,6 +31,7 @@ from port.translation.programs import Programmed, programmed
 from port.translation.proved_around import proved_around
 from port.translation.proved_elsewhere import Elsewhere, joined, proved
 from port.translation.result import Translation
+from port.translation.stacking import NO_STACKS, Stacking, stacking_of
 from port.translation.structure.case_merge import Indistinct, merged_cases
 from port.translation.structure.cases import CaseBody
 from port.translation.structure.entangled import Entangled
@@ -68,9 +69,7 @@ def written(
     with _told_apart(root):
         borne, model, kept, asked = held_arguments(original, wanted, keeps=keeps, wrong=wrong or {})
         settles = check and not without_weights
-        said, made, source = _said(
-            original, borne.fixed, kept=kept, asked=asked, name=wanted.name, remat=remat, settles=settles
-        )
+        said, made, source, stacking = _said(original, wanted, borne.fixed, kept=kept, asked=asked, settles=settles)
     if without_weights:
         check_all_found(root, made.without_start)
     given = [(case.args, case.kwargs) for case in said.cases]
@@ -86,7 +85,7 @@ def written(
     made = replace(made, others=tuple(others))
     if not check or made.unwritten:
         return made, kept is not None
-    elsewhere = Elsewhere(said, model, borne.fixed, made, remat, asked)
+    elsewhere = Elsewhere(said, model, borne.fixed, made, remat, asked, stacking.stacks)
     there = [elsewhere.model(each) for each in wanted.at]  # refused before all else
     if without_weights:
         proof = Proof((), unjudged=WITHOUT_WEIGHTS)
@@ -133,23 +132,23 @@ def _told_apart(root: Any) -> Iterator[None]:
 
 def _said(
     original: CapturedModel,
+    wanted: Wanted,
     fixed: frozenset[OwnArgument],
     *,
     kept: ConstructionCalls | None,
     asked: Sequence[Asked],
-    name: str | None,
-    remat: Sequence[str] | str,
     settles: bool,
-) -> tuple[Programmed, Translation, Callable[..., str]]:
-    """The program, its translation and what writes its source, with as many free lengths as hold."""
-    captured, run = original.captured, original.run
+) -> tuple[Programmed, Translation, Callable[..., str], Stacking]:
+    """The program, its translation, what writes its source, and what is stacked; with as many free lengths as hold."""
+    captured, run, remat = original.captured, original.run, wanted.remat
     while True:
         said = programmed(captured, run, original.seen, original.construction, fixed, remat=bool(remat), kept=kept)
         said = with_asked(said, asked, fixed)
-        made, source = assembled(said, name=name, remat=remat)
+        stacking = stacking_of(said, remat) if wanted.scan else NO_STACKS
+        made, source = assembled(said, name=wanted.name, remat=remat, stacks=stacking.stacks)
         made, fewer = _settle_all_lengths(said, made, run, check=settles)
         if fewer is None:
-            return said, made, source
+            return said, replace(made, apart=stacking.apart), source, stacking
         captured = fewer
 
 

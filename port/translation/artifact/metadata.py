@@ -70,17 +70,27 @@ class Remembered:
         calls: the example calls.
         fingerprints: of the original's tensors, and by Flax's paths of what no state dict holds.
         hash: of the fingerprints.
+        checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
+        stacked: Flax's paths of the stacks of layers.
     """
 
     name: str
     calls: tuple[RememberedCall, ...]
     fingerprints: dict[str, str]
     hash: str
+    checkpointed: tuple[str, ...] = ()
+    stacked: tuple[str, ...] = ()
 
 
 def metadata_of(translation: WrittenModule) -> dict[str, str]:
     """The metadata of a translation's weights file: what it is of, and what its model is constructed with."""
-    told = {"class": translation.name, **_told(translation), "others": list(map(_told, translation.others))}
+    told = {
+        "class": translation.name,
+        "checkpointed": list(translation.checkpointed),
+        "stacked": list(translation.stacked),
+        **_told(translation),
+        "others": list(map(_told, translation.others)),
+    }
     record = ConversionRecord(translation.mapping, fingerprints(translation.mapping, translation.values))
     arguments = translation.said_arguments.metadata()
     return {"format": "flax", KEY: json.dumps(told, ensure_ascii=False), **arguments, **record.metadata()}
@@ -151,7 +161,9 @@ def remembered(path: Path, metadata: dict[str, str]) -> Remembered:
         if record is None:
             raise LookupError("it has no fingerprints")
         calls = tuple(map(_call, [told, *told["others"]]))
-        return Remembered(str(told["class"]), calls, record.fingerprints, record.hash)
+        # Files of before say neither.
+        checkpointed, stacked = (tuple(map(str, told.get(name, ()))) for name in ("checkpointed", "stacked"))
+        return Remembered(str(told["class"]), calls, record.fingerprints, record.hash, checkpointed, stacked)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise BrokenWeights(
             f"{path} does not say of which translation it is: it is not the file that port translate wrote, or was "

@@ -43,6 +43,7 @@ class WrittenModule:
         draws: by whether it is of training, the layouts of what is drawn at random, in order; those of a loop's round
             together.
         checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
+        stacked: Flax's paths of the lists of layers that are one stack each.
         own_gradients: what of ``torch.autograd`` has a backward pass that the source does not: ``Name (file:line)``.
         arguments: what the constructor is given to make this model, but for defaults: names → expressions.
         others: the same module as other example calls have it: what goes in and comes out, lengths, draws.
@@ -61,6 +62,7 @@ class WrittenModule:
     lengths: InputLengths = field(default_factory=lambda: InputLengths(()))
     draws: dict[bool, tuple[Drawn, ...]] = field(default_factory=dict)
     checkpointed: tuple[str, ...] = ()
+    stacked: tuple[str, ...] = ()
     own_gradients: tuple[str, ...] = ()
     arguments: dict[str, str] = field(default_factory=dict)
     others: tuple[WrittenModule, ...] = field(default=(), repr=False)
@@ -111,7 +113,7 @@ class WrittenModule:
 
         if not filled:
             return self.constructor(rngs=nnx.Rngs(seed), **options)
-        with self._filled_later():
+        with self.filled_later():
             return filling.filled(lambda: self.constructor(rngs=nnx.Rngs(seed), **options), self.values, self.name)
 
     def check_built(self) -> None:
@@ -127,10 +129,11 @@ class WrittenModule:
         shapes = {
             path: shape for entry in entries for path, shape in zip(entry.targets, entry.target_shapes(), strict=True)
         }
-        with self._filled_later():
+        with self.filled_later():
             filling.check_filled(lambda: self.constructor(rngs=nnx.Rngs(0)), shapes, self.name)
 
-    def _filled_later(self) -> AbstractContextManager[None]:
+    def filled_later(self) -> AbstractContextManager[None]:
+        """Within it, what a new module does not know the start of is left empty."""
         from port.nn import filled_later
 
         # A source that stands alone has its own.

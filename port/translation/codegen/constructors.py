@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from port.translation.codegen.imports import Imports
 from port.translation.codegen.shorter import runs_of, shortened_calls
+from port.translation.codegen.stack_constructions import with_stacks_kept, with_stacks_made
 from port.translation.ir import syntax
 from port.translation.ir.expr import code, dotted, names_in, worth
 from port.translation.structure.argument import Argument
@@ -26,7 +27,8 @@ def constructor(made: FoldedClass, program: Program, imports: Imports) -> list[s
     imports.line("import jax.numpy as jnp")
     if made.kept is None:
         return [_written(made, program, imports)]
-    return [imports.read(each) for each in (*made.kept.attributes, *map(shortened, made.kept.functions))]
+    functions = with_stacks_kept(made.kept.functions, made.stacked)
+    return [imports.read(each) for each in (*made.kept.attributes, *map(shortened, functions))]
 
 
 def base_of(made: FoldedClass) -> syntax.Expr:
@@ -60,9 +62,8 @@ def or_pass(statements: Sequence[syntax.Stmt]) -> tuple[syntax.Stmt, ...]:
 def _written(made: FoldedClass, program: Program, imports: Imports) -> syntax.FunctionDef:
     """A constructor that makes what a class holds."""
     names = {other.name: other for other in program.classes}
-    attributes = {
-        name: imports.read(shortened_calls(readable(value), names)) for name, value in made.attributes.items()
-    }
+    constructions, later = with_stacks_made(made.attributes, made.stacked)
+    attributes = {name: imports.read(shortened_calls(readable(value), names)) for name, value in constructions.items()}
     attributes = attributes if made.is_sequential else _read_again(attributes)
     statements: list[syntax.Stmt] = []
     if made.body is not None and made.body.modes:
@@ -77,6 +78,7 @@ def _written(made: FoldedClass, program: Program, imports: Imports) -> syntax.Fu
         statements.append(syntax.ExprStmt(call))
     else:
         statements += [own_attribute(name, value) for name, value in attributes.items()]
+    statements += map(imports.read, later)
     if made.is_frozen:
         statements.append(syntax.ExprStmt(imports.read(code("port.nn.frozen(self)"))))
     parameters = (

@@ -48,6 +48,7 @@ def render(
     tables: str = "",
     doubled: bool = False,
     remat: Mapping[str, Numbers] | None = None,
+    policy: str = "",
     checks: Sequence[syntax.Stmt] = (),
 ) -> str:
     """The source of a Flax NNX module.
@@ -59,11 +60,12 @@ def render(
         weights: name of the safetensors file that ``load`` reads; None for no ``load``.
         tables: name of the safetensors file of the tables that a new module starts with.
         remat: names of the classes whose calls are checkpointed, as `checkpointed_classes` gives them.
+        policy: what of theirs is kept.
         checks: statements at the head of the root's ``__call__``.
     """
     imports = imports_of(program, doubled=doubled)
     functions = [definition(made, imports) for part in program.parts for made in part.functions]
-    classes = [_class(made, part, imports, remat or {}) for made, part in program.written_classes]
+    classes = [_class(made, part, imports, remat or {}, policy) for made, part in program.written_classes]
     arguments = given_arguments(program, imports)
     root = program.classes[-1].name
     if checks:
@@ -86,6 +88,7 @@ def render(
         imports.own("Tables")
     if weights is not None:
         partly, takes = bool({"TABLES", "unknown_start"} & read), _takes_arguments(classes[-1])
+        takes |= any(made.stacked for made, _ in program.written_classes)
         text += "\n\n\n" + load_function(root, weights, arguments, imports, takes_arguments=takes, partly=partly)
     head = f'"""{title}"""\n\nfrom __future__ import annotations\n\n' + imports.text() + "\n\n"
     return formatted(head + text + "\n")
@@ -114,13 +117,16 @@ def formatted(text: str) -> str:
     return text
 
 
-def _class(made: FoldedClass, program: Program, imports: Imports, remat: Mapping[str, Numbers]) -> syntax.ClassDef:
+def _class(
+    made: FoldedClass, program: Program, imports: Imports, remat: Mapping[str, Numbers], policy: str
+) -> syntax.ClassDef:
     text = syntax.Docstring(docstring(made.original))
     body: list[syntax.Stmt] = [text, *constructor(made, program, imports)]
     forward, methods = (None, {}) if made.body is None else split(made.body)
     call = None if forward is None else _method(made, FORWARD, forward, program, imports)
     if made.name in remat:
-        body += [imports.read(method) for method in checkpointed(call, remat[made.name])]
+        methods_again = checkpointed(call, remat[made.name], policy, is_scanned=made.is_scanned)
+        body += [imports.read(method) for method in methods_again]
     elif call is not None:
         body.append(call)
     body += [_method(made, name, method, program, imports) for name, method in methods.items()]

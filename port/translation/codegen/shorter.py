@@ -49,7 +49,7 @@ def _own_call(node: syntax.Call, made: FoldedClass) -> syntax.Call:
 def repeated(node: syntax.Call) -> syntax.Call:
     """Equal children of a Sequential or a list as a comprehension: ``*[Block(64) for _ in range(36)]``."""
     match dotted(node.func), node.args:
-        case "nnx.List", (syntax.List(items), *_):
+        case "nnx.List" | "port.nn.stacked", (syntax.List(items), *_):
             runs = runs_of(items)
             if len(runs) == 1 and isinstance(runs[0], syntax.Starred):
                 return syntax.Call(node.func, (runs[0].value,))

@@ -13,6 +13,7 @@ from port.translation.structure.anti_unify import Differ, Holes, PartOfThem, num
 from port.translation.structure.argument import Argument
 from port.translation.structure.ctor_args import OPTIONS, by_name_alone, default_of, name_holes, parameters
 from port.translation.structure.kept_constructor import KeptConstructor
+from port.translation.structure.layer_stack import LayerStack
 from port.translation.structure.methods import is_conditional
 from port.translation.structure.sequential import IDENTITY
 from port.translation.structure.statement_merge import Conditions, merged_statements
@@ -52,6 +53,8 @@ class FoldedClass:
         is_sequential: whether it is a Sequential of its attributes.
         is_frozen: whether it trains nothing, and its constructor says so.
         kept: its constructor, where that is written as the original's source has it.
+        stacked: the lists of which its call goes through a stack.
+        is_scanned: whether all its instances are in stacks.
     """
 
     name: str
@@ -63,6 +66,8 @@ class FoldedClass:
     is_sequential: bool = False
     is_frozen: bool = False
     kept: KeptConstructor | None = None
+    stacked: tuple[LayerStack, ...] = ()
+    is_scanned: bool = False
 
     def construction(self, path: str) -> syntax.Expr:
         """The call that makes an instance: every argument by its name."""

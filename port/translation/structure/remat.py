@@ -3,13 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from port.errors import UnknownChoice, UsageError
+from port.errors import UnknownChoice, UsageError, described
 from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.structure.class_merge import FoldedClass
 from port.translation.structure.program import Program
+
+POLICIES = {
+    "nothing": "nothing_saveable",
+    "dots": "dots_saveable",
+    "dots_with_no_batch_dims": "dots_with_no_batch_dims_saveable",
+    "everything": "everything_saveable",
+}
+"""What the backward pass finds kept, by the short names of `jax.checkpoint_policies`; without one, nothing."""
+
+
+@dataclass(frozen=True)
+class Remat:
+    """Whose activations are computed again in the backward pass.
+
+    Attributes:
+        classes: names of the original's classes.
+        policy: which of theirs are kept: a name of `POLICIES`; empty for none.
+    """
+
+    classes: Sequence[str] | str = ()
+    policy: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.classes)
+
+
+NO_REMAT = Remat()
+
+
+def remat_of(classes: Sequence[str] | str, policy: str | None) -> Remat:
+    """What is computed again, as somebody asks for it.
+
+    Raises:
+        UsageError: a policy without classes, or no name.
+        UnknownChoice: a policy that there is none of.
+    """
+    if policy is None:
+        return Remat(classes)
+    if not isinstance(policy, str):
+        raise UsageError(f"a remat policy is a name, one of {', '.join(POLICIES)}; got {described(policy)}")
+    if policy not in POLICIES:
+        raise UnknownChoice("remat policy", policy, POLICIES)
+    if not classes:
+        raise UsageError(f"the remat policy {policy} is for classes whose activations are computed again: name them")
+    return Remat(classes, policy)
+
 
 Numbers = dict[int, str]
 """Of a call's arguments, those that are constants and no arrays: their places, ``self`` at 0 → annotations."""
@@ -46,15 +92,23 @@ def checkpointed_classes(program: Program, wanted: Sequence[str] | str) -> dict[
     return found
 
 
-def checkpointed(call: syntax.FunctionDef | None, numbers: Numbers) -> list[syntax.FunctionDef]:
+def checkpointed(
+    call: syntax.FunctionDef | None, numbers: Numbers, policy: str = "", *, is_scanned: bool = False
+) -> list[syntax.FunctionDef]:
     """The methods of a class whose call is checkpointed.
 
     Args:
         call: its ``__call__``; None for a Sequential's, which it inherits.
         numbers: which of its arguments are no arrays.
+        policy: a name of `POLICIES`.
+        is_scanned: whether it is called in scans alone, where JAX could take nothing from the forward pass instead of
+            computing it again.
     """
     places = tuple(numbers) if len(numbers) > 1 else "".join(map(str, numbers))
-    decorator = code(f"nnx.remat(static_argnums={places})" if numbers else "nnx.remat")
+    options = ["prevent_cse=False"] if is_scanned else []
+    options += [f"static_argnums={places}"] if numbers else []
+    options += [f"policy=jax.checkpoint_policies.{POLICIES[policy]}"] if policy else []
+    decorator = code(f"nnx.remat({', '.join(options)})" if options else "nnx.remat")
     call = call or _INHERITED
     parameters = tuple(
         replace(parameter, annotation=syntax.Name(numbers[place])) if place in numbers else parameter

@@ -15,6 +15,7 @@ import numpy as np
 
 from port.errors import UsageError
 from port.translation.ir.layout import Drawn, Layout
+from port.translation.verify.drawn_rounds import round_by_round
 
 if TYPE_CHECKING:
     from torch import nn
@@ -228,7 +229,8 @@ def jax_draws(seed: int, layouts: Sequence[Drawn]) -> Iterator[None]:
     def uniform(
         key: Any, shape: Any = (), dtype: Any = float, minval: Any = 0.0, maxval: Any = 1.0, **options: Any
     ) -> Any:
-        return (minval + numbers.next(tuple(shape), "uniform") * (maxval - minval)).astype(jnp.dtype(dtype))
+        drawn = minval + numbers.next(tuple(shape), "uniform") * (maxval - minval)
+        return jnp.asarray(drawn.astype(jnp.dtype(dtype)))  # numpy's own would not be compared with a variable
 
     def normal(key: Any, shape: Any = (), dtype: Any = float, **options: Any) -> Any:
         return jnp.asarray(numbers.next(tuple(shape), "normal"), dtype)
@@ -247,32 +249,10 @@ def jax_draws(seed: int, layouts: Sequence[Drawn]) -> Iterator[None]:
         for function in (uniform, normal, exponential, bernoulli, randint):
             patched.enter_context(patch.object(jax.random, function.__name__, function))
         if draws_something(layouts):
-            patched.enter_context(patch.object(nnx, "scan", partial(_round_by_round, numbers)))
+            patched.enter_context(patch.object(nnx, "scan", partial(round_by_round, numbers.rounds)))
         yield
 
 
 def draws_something(layouts: Iterable[Drawn]) -> bool:
     """Whether anything is drawn; a loop whose rounds draw nothing is no draw."""
     return any(isinstance(each, Layout) or (each is not None and draws_something(each)) for each in layouts)
-
-
-def _round_by_round(
-    numbers: _Numbers, *, length: int | None = None, reverse: bool = False, **axes: Any
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What `nnx.scan` does, for rounds that take slices along the first axis."""
-    import jax
-    import jax.numpy as jnp
-
-    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-        def run(module: Any, carry: Any, *whole: Any) -> Any:
-            count = length if length is not None else len(jax.tree.leaves(whole)[0])
-            given = [None] * count
-            places = reversed(range(count)) if reverse else range(count)
-            for _, place in zip(numbers.rounds(count), places, strict=True):
-                slices = jax.tree.map(lambda array, place=place: array[place], whole)
-                carry, given[place] = function(module, carry, *slices)
-            return carry, jax.tree.map(lambda *rounds: jnp.stack(rounds), *given)
-
-        return run
-
-    return decorated

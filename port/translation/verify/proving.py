@@ -23,6 +23,7 @@ from port.translation.verify.explain import explanation_of
 from port.translation.verify.flax_run import flax_run
 from port.translation.verify.other_lengths import OriginalAndWritten, words
 from port.translation.verify.proof import Proof
+from port.translation.verify.shared_keys import shared_keys_of
 from port.translation.verify.smaller import smaller
 from port.translation.verify.unread import unread_and_felt
 from port.translation.verify.wording import (
@@ -127,6 +128,8 @@ class _Proving:
     def proof(self) -> Proof:
         """Run all of it."""
         sides, given = self.sides, (self.sides.args, self.sides.kwargs)
+        if alike := shared_keys_of(sides):
+            return self.ended(alike)
         if (excess := self.beyond(given, gradients=True)) is not None:
             sizes = smaller(sides, lambda sizes: self.beyond(sides.given_at(sizes), gradients=True) is None)
             if sizes is not None:

@@ -97,6 +97,8 @@ def read_folder(source: Path, module: torch.nn.Module) -> WrittenModule:
             prefix=prefix_of(module),
             mixed=call.mixed,
             draws=call.draws,
+            checkpointed=told.checkpointed,
+            stacked=told.stacked,
             lengths=call.lengths,
             weights=weights,
             package=package,

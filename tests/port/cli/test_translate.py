@@ -23,6 +23,8 @@ from port.errors import WeightsMismatch
 # The proof filters an nnx.State with a method that flax is about to take away.
 pytestmark = pytest.mark.filterwarnings("ignore:`flax.nnx.State` will be deprecated:DeprecationWarning")
 
+STACKED_NETS = Path(__file__).parents[1] / "translation" / "stacked_nets.py"
+
 MODELS = '''
 """Models as a user has them."""
 
@@ -381,6 +383,25 @@ def test_checkpointed_and_standalone(place: Path, tmp_path: Path, capsys: pytest
     imported(folder / "test_net.py").test_it_is_the_same_model()
 
 
+@pytest.mark.sweep
+def test_layers_that_are_stacked(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "stacked_nets.py").write_text(STACKED_NETS.read_text("utf-8"), "utf-8")
+    folder = tmp_path / "ends"
+    assert run("stacked_nets:Ends", "--input", "3,4", "--scan", "--static", "-o", str(folder)) == 0
+    report = (folder / "report.md").read_text("utf-8")
+    assert "called by `nnx.scan`: `layers.1`\n" in report
+    assert "| `layers.*` | Linear | `layers.1` | Linear | weight → kernel [permute(1, 0), stack(3 on axis 0)]" in report
+    imported(folder / "test_ends.py").test_it_is_the_same_model()
+    capsys.readouterr()
+    assert run("stacked_nets:Unlike", "--input", "3,4", "--scan", "--static", "-o", str(tmp_path / "unlike")) == 0
+    why = "nothing is stacked: no list of equal layers is gone through in a loop"
+    assert why in capsys.readouterr().out
+    assert why in (tmp_path / "unlike" / "report.md").read_text("utf-8")
+    options = ("--input", "3,4", "--scan", "--static", "--json", "-o", str(tmp_path / "json"))
+    assert run("stacked_nets:Unlike", *options) == 0
+    assert any(why in remark for remark in json.loads(capsys.readouterr().out)["remarks"])
+
+
 def test_without_weights(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "large"
     assert run("translated_models:Net", "--meta", "--input", "2,2,3,3", "-o", str(folder)) == 4
@@ -455,6 +476,8 @@ REFUSED = {
         "what decides it is",
     ),
     "no class": ((NET, *SHAPE, "--remat", "Nett"), "unknown class to checkpoint 'Nett'; there are: Net"),
+    "no policy": ((NET, *SHAPE, "--remat", "Net", "--remat-policy", "dot"), "unknown remat policy 'dot'; there are:"),
+    "a policy for nothing": ((NET, *SHAPE, "--remat-policy", "dots"), "classes whose activations are computed again"),
     "a name taken": ((NET, *SHAPE, "--name", "json"), "would hide another module named json"),
     "no name of Python's": ((NET, *SHAPE, "--name", "my net"), "Python has no name 'my net'"),
 }

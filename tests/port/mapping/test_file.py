@@ -192,7 +192,7 @@ def test_tables_that_make_no_sense_are_refused_by_the_file_s_name(kind, tables, 
         ("[[entry]]\nsource = []\ntarget = 'b'", "entry 1: source and target are"),
         (
             "[[entry]]\nsource = 'a'\ntarget = 'b'\nmove = 1",
-            "entry 1: there is no move; there are source, target, each, moves",
+            "entry 1: there is no move; there are source, target, each, over, moves",
         ),
         ("[[entry]]\nsource = 'a'\ntarget = 'b'\nmoves = [{permut = [1, 0]}]", "entry 1: unknown move 'permut'"),
         ("[[entry]]\nsource = 'a'\ntarget = 'b'\nmoves = {permute = [1, 0]}", "entry 1: moves are a list"),

@@ -1,0 +1,233 @@
+"""Equal layers as one, whose arrays have a first axis that counts the layers: what `nnx.scan` goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import jax.numpy as jnp
+from flax import nnx
+
+from port.errors import UsageError
+from port.nn.dropout import Dropping
+from port.nn.layer_dropout import LayerDropout
+from port.nn.per_layer import PerLayer
+
+Layer = TypeVar("Layer", bound=nnx.Module)
+Path = tuple[Any, ...]
+_TOLD = 4
+"""Layers whose values a message tells."""
+
+
+def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
+    """Layers of one structure as one layer, each array with an axis more: its first counts the layers.
+
+    Numbers that they differ by become `PerLayer`. A random stream that they share becomes one for each of them.
+
+    Args:
+        layers: a list of them, an `nnx.List` or an `nnx.Sequential`; one or more.
+
+    Returns:
+        of their class. It is called under ``nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry)``.
+
+    Raises:
+        UsageError: no layers, some that share a variable, or differ by more than numbers; says where and by what.
+    """
+    given = _list_of(layers)
+    if not given:
+        raise UsageError("a stack needs a layer: there is none, and nothing says what one would be")
+    parts = [dict(_parts(layer)) for layer in given]
+    numbers = _numbers(parts)
+    states = [dict(nnx.to_flat_state(nnx.split(layer)[1])) for layer in given]
+    streams = _own_streams(parts)
+    made = {}
+    for path, variable in states[0].items():
+        if path in streams:
+            made[path] = variable.replace(streams[path])
+            continue
+        arrays = [state[path] for state in states]
+        values = [array.get_value() if isinstance(array, nnx.Variable) else array for array in arrays]
+        array = jnp.stack(values)
+        made[path] = variable.replace(array) if isinstance(variable, nnx.Variable) else array
+    stack = nnx.merge(nnx.graphdef(given[0]), nnx.from_flat_state(list(made.items())))
+    for place, values in numbers.items():
+        holder = _at(stack, place[:-1])
+        if isinstance(holder, nnx.Dropout | Dropping) and {0, 1} & {*values}:
+            raise _differ(f"{_said(place)} is {_listed(map(repr, values))}, and what drops nothing draws nothing")
+        setattr(holder, place[-1], nnx.data(PerLayer(jnp.asarray(values, _dtype(values, given[0])))))
+        if isinstance(holder, nnx.Dropout):
+            _set(stack, place[:-1], _layer_dropout(holder))
+    return cast("Layer", stack)
+
+
+def partly_stacked(
+    layers: Iterable[nnx.Module] | nnx.Sequential, *, before: int = 0, after: int = 0
+) -> nnx.List[nnx.Module]:
+    """A list of layers of which a run is one stack, as `stacked` makes it; the others stay as they are.
+
+    Args:
+        layers: a list of them, an `nnx.List` or an `nnx.Sequential`.
+        before: how many stand before the run.
+        after: how many stand behind it.
+
+    Raises:
+        UsageError: no layers in the run, or some that cannot be a stack.
+    """
+    given = _list_of(layers)
+    end = len(given) - after
+    return nnx.List([*given[:before], stacked(given[before:end]), *given[max(end, before) :]])
+
+
+def _list_of(layers: Iterable[Any] | nnx.Sequential) -> list[Any]:
+    return list(layers.layers if isinstance(layers, nnx.Sequential) else layers)
+
+
+def _parts(part: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """All that a layer is made of, by paths: modules, variables, and what is no array."""
+    yield path, part
+    match part:
+        case nnx.Variable():
+            return  # what else it knows is of its kind
+        case nnx.Pytree():
+            own = vars(part).items()
+            inside: dict[Any, Any] = {name: value for name, value in own if not name.startswith("_pytree__")}
+        case dict():
+            inside = part
+        case list() | tuple():
+            inside = dict(enumerate(part))
+        case _:
+            return
+    for name, value in inside.items():
+        yield from _parts(value, (*path, name))
+
+
+def _numbers(parts: Sequence[Mapping[Path, Any]]) -> dict[Path, list[Any]]:
+    """The numbers that layers differ by.
+
+    Raises:
+        UsageError: they differ by something else.
+    """
+    found: dict[Path, list[Any]] = {}
+    first = parts[0]
+    for number, other in enumerate(parts):
+        if lost := first.keys() ^ other.keys():
+            path = min(lost, key=str)
+            lacks = number if path in first else 0
+            raise _differ(f"layer {lacks} has no {_said(path)}, and layer {number - lacks} has")
+    for path, one in first.items():
+        values = [each[path] for each in parts]
+        if isinstance(one, nnx.Variable):
+            _check_variables(path, values)
+        elif isinstance(one, nnx.Pytree | dict | list | tuple) or _is_array(one):
+            kinds = [_kind(value) for value in values]
+            if len(set(kinds)) > 1:
+                raise _differ(f"{_said(path)} is {_listed(kinds)}")
+        elif not all(_alike(one, value) for value in values):
+            is_named = path and isinstance(path[-1], str)
+            if not is_named or not all(type(value) in (int, float) for value in values):
+                raise _differ(f"{_said(path)} is {_listed(map(repr, values))}")
+            found[path] = values
+    return found
+
+
+def _check_variables(path: Path, variables: Sequence[Any]) -> None:
+    kinds = [f"{type(variable).__name__} {_kind(variable)}" for variable in variables]
+    if len(set(kinds)) > 1:
+        raise _differ(f"{_said(path)} is {_listed(kinds)}")
+    is_shared = len({id(variable) for variable in variables}) < len(variables)
+    if is_shared and not isinstance(variables[0], nnx.RngState):
+        raise UsageError(
+            "a stack has each variable once a layer, and these layers share one: "
+            f"{_said(path)} is one of several layers'"
+        )
+
+
+def _own_streams(parts: Sequence[Mapping[Path, Any]]) -> dict[Path, Any]:
+    """The state of random streams that layers share, with a key for each layer."""
+    found: dict[Path, Any] = {}
+    for path, stream in parts[0].items():
+        if not isinstance(stream, nnx.RngStream):
+            continue
+        keys = {id(each[path].key) for each in parts}
+        if len(keys) < len(parts):
+            own = stream.split(len(parts))
+            found |= {(*path, "key"): own.key.get_value(), (*path, "count"): own.count.get_value()}
+    return found
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two constants do the same; functions are, whose code and whose enclosed values are."""
+    match one, other:
+        case partial(), partial():
+            return _alike(one.func, other.func) and _all_alike((one.args, one.keywords), (other.args, other.keywords))
+        case FunctionType(), FunctionType():
+            held = [[cell.cell_contents for cell in each.__closure__ or ()] for each in (one, other)]
+            return one.__code__ is other.__code__ and _all_alike((*held[0],), (*held[1],))
+        case (tuple() | list(), tuple() | list()) | (dict(), dict()):
+            return _all_alike(one, other)
+    return type(one) is type(other) and (one is other or bool(one == other))
+
+
+def _all_alike(one: Any, other: Any) -> bool:
+    if type(one) is not type(other) or len(one) != len(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_alike(value, other[name]) for name, value in one.items())
+    return all(map(_alike, one, other))
+
+
+def _dtype(values: Sequence[Any], layer: nnx.Module) -> Any:
+    """That of numbers among a layer's arrays: strong, it must not be wider than what the layer computes in."""
+    if all(type(value) is int for value in values):
+        return int
+    parts = [part for _, part in _parts(layer)]
+    computed = [getattr(part, "dtype", None) for part in parts if isinstance(part, nnx.Module)]
+    held = [part.dtype for part in parts if isinstance(part, nnx.Param)]
+    known = [dtype for dtype in [*computed, *held] if dtype is not None]
+    return next((dtype for dtype in known if jnp.issubdtype(dtype, jnp.floating)), float)
+
+
+def _layer_dropout(dropout: nnx.Dropout) -> LayerDropout:
+    """The same dropout, which reads its own rate in each layer."""
+    made = nnx.clone(dropout)
+    made.__class__ = LayerDropout
+    return cast("LayerDropout", made)
+
+
+def _set(node: Any, path: Path, part: Any) -> None:
+    """Put another part in the place of one."""
+    holder, name = _at(node, path[:-1]), path[-1]
+    if isinstance(holder, nnx.List) and str(name).isdigit():
+        holder[int(name)] = part
+    else:
+        setattr(holder, name, part)
+
+
+def _at(node: Any, path: Path) -> Any:
+    for name in path:
+        node = node[name] if isinstance(name, int) else getattr(node, name)
+    return node
+
+
+def _is_array(value: Any) -> bool:
+    # `nnx.Rngs` has an attribute of any name.
+    return not isinstance(value, nnx.Pytree) and hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def _kind(value: Any) -> str:
+    return f"{value.dtype}{list(value.shape)}" if _is_array(value) else type(value).__name__
+
+
+def _said(path: Path) -> str:
+    return ".".join(map(str, path)) or "the layer"
+
+
+def _listed(values: Iterable[str]) -> str:
+    told = list(values)
+    return ", ".join(told[:_TOLD]) + (", …" if len(told) > _TOLD else "")
+
+
+def _differ(what: str) -> UsageError:
+    return UsageError(f"layers are stacked that differ by numbers alone, and these differ by more: {what}")
