@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,7 +45,7 @@ class HubModel:
         Args:
             config: another one than the model's.
         """
-        module: torch.nn.Module = self.model_class(copy.deepcopy(self.config if config is None else config))
+        module: torch.nn.Module = self.model_class(_anew(self.config if config is None else config))
         return module.eval()
 
 
@@ -81,6 +80,14 @@ def hub_model(target: str, fields: Mapping[str, Any], *, trust_remote_code: bool
         _set_everywhere(model.config, name, value)
     with_grouped_experts(model.model_class, [model.config, *_nested(model.config)])
     return model
+
+
+def _anew(config: Any) -> Any:
+    """A configuration made once more from its fields: so a translation sees which number comes from which of them."""
+    made = type(config).from_dict(config.to_dict())
+    for one, its in zip((made, *_nested(made)), (config, *_nested(config)), strict=True):
+        one._experts_implementation = its._experts_implementation
+    return made
 
 
 def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool) -> HubModel:

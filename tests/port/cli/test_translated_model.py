@@ -50,7 +50,6 @@ def test_a_folder_is_proved_small_and_run_with_its_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import jax
-    import jax.numpy as jnp
     from flax import nnx
 
     import port
@@ -65,13 +64,15 @@ def test_a_folder_is_proved_small_and_run_with_its_weights(
     assert "config.num_hidden_layers = 2" in json.dumps(done)
     # The report's own lines, at the real size.
     snippet = (tmp_path / "ported" / "report.md").read_text().partition("```python\n")[2].partition("```")[0]
-    assert "LlamaForCausalLM(config=LlamaConfig(), rngs=nnx.Rngs(0))" in snippet
+    made = next(line for line in snippet.splitlines() if line.startswith("model = "))
+    assert made.startswith("model = LlamaForCausalLM(config=LlamaConfig(vocab_size=90, hidden_size=96,"), made
     monkeypatch.syspath_prepend(str(tmp_path / "ported"))
     written = importlib.import_module("llamaforcausallm")
     ids = torch.randint(3, 90, (2, 17))
     try:
         with jax.enable_x64(True):
-            ours = written.LlamaForCausalLM(written.LlamaConfig(), param_dtype=jnp.float64, rngs=nnx.Rngs(0))
+            names = {**vars(written), "nnx": nnx}
+            ours = eval(made.removeprefix("model = ").replace("rngs=", "param_dtype=jnp.float64, rngs="), names)
             port.load(ours, "llama", rename="ported/llamaforcausallm.mapping.toml")
             ours.eval()
             found: Any = ours(ids.numpy())["logits"]
