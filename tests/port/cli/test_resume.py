@@ -296,14 +296,16 @@ def test_killed_and_resumed(form, side, rank, step, whole, tmp_path):
 @pytest.mark.sweep
 @pytest.mark.parametrize("side", ["torch", "jax"])
 def test_a_part_of_a_sharded_checkpoint_that_is_missing_is_named(side, whole, tmp_path):
-    """One rank's file, and one of the files that JAX's process has written for its devices."""
+    """Rank 1's file, and the data that JAX's process 1 has written for its devices."""
     out = tmp_path / "cut short"
     shutil.copytree(whole("FSDP 2, 2 processes"), out)
     record = out / "float64" / f"{side}.jsonl"
     record.write_text("".join(record.read_text().splitlines(keepends=True)[:-1]))  # it has not come to its end
     checkpoint = record.with_suffix(".checkpoint") / "35"
-    parts = sorted(checkpoint.glob("__1_0.distcp") if side == "torch" else checkpoint.rglob("d/*"))
-    parts[-1].unlink()
+    parts = list(checkpoint.rglob("__1_0.distcp" if side == "torch" else "ocdbt.process_1/d/*"))
+    assert parts
+    for part in parts:
+        part.unlink()
     done = subprocess.run(
         (*PORT[:6], "--out", out, "--resume"), env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS
     )
