@@ -56,7 +56,8 @@ def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
         holder = _at(stack, place[:-1])
         if isinstance(holder, nnx.Dropout | Dropping) and {0, 1} & {*values}:
             raise _differ(f"{_said(place)} is {_listed(map(repr, values))}, and what drops nothing draws nothing")
-        setattr(holder, place[-1], nnx.data(PerLayer(jnp.asarray(values, _dtype(values, given[0])))))
+        own: PerLayer[Any] = PerLayer(jnp.asarray(values, _dtype(values, given[0])), numbers=tuple(values))
+        setattr(holder, place[-1], nnx.data(own))
         if isinstance(holder, nnx.Dropout):
             _set(stack, place[:-1], _layer_dropout(holder))
     return cast("Layer", stack)
@@ -136,6 +137,9 @@ def _check_variables(path: Path, variables: Sequence[Any]) -> None:
     kinds = [f"{type(variable).__name__} {_kind(variable)}" for variable in variables]
     if len(set(kinds)) > 1:
         raise _differ(f"{_said(path)} is {_listed(kinds)}")
+    numbers = {variable.numbers for variable in variables if isinstance(variable, PerLayer)}
+    if len(numbers) > 1:
+        raise _differ(f"{_said(path)} is {_listed(map(repr, sorted(numbers)))} in stacks of theirs")
     is_shared = len({id(variable) for variable in variables}) < len(variables)
     if is_shared and not isinstance(variables[0], nnx.RngState):
         raise UsageError(

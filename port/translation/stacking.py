@@ -45,13 +45,19 @@ def stacking_of(said: Programmed, remat: Remat) -> Stacking:
         return Stacking(apart=(f"nothing is stacked: {_NONE}",))
     if not _why_not(said, remat, found):
         return Stacking(tuple(found))
+    # Layers that drop nothing are often written as others are not: ``if self.rate == 0: return x``.
+    others = {(stack.owner, stack.held): stack for stack in layer_stacks(said.program, zeros_apart=True)}
     chosen: list[LayerStack] = []
     apart = []
     for stack in found:
-        if why := _why_not(said, remat, [*chosen, stack]):
-            apart.append(f"{stack} stays a list: {why}")
-        else:
+        why = _why_not(said, remat, [*chosen, stack])
+        other = others.get((stack.owner, stack.held), stack)
+        if not why:
             chosen.append(stack)
+        elif other != stack and not _why_not(said, remat, [*chosen, other]):
+            chosen.append(other)
+        else:
+            apart.append(f"{stack} stays a list: {why}")
     return Stacking(tuple(chosen), tuple(apart))
 
 

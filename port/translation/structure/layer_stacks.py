@@ -60,8 +60,13 @@ class LayerList:
         return (int(number), rest) if path.startswith(f"{self.item}.") and number.isdigit() and rest else None
 
 
-def layer_stacks(program: Program) -> list[LayerStack]:
-    """Lists of which a run may be a stack, two layers or more, and through which a call goes; the outermost first."""
+def layer_stacks(program: Program, *, zeros_apart: bool = False) -> list[LayerStack]:
+    """Lists of which a run may be a stack, two layers or more, and through which a call goes; the outermost first.
+
+    Args:
+        program: the model.
+        zeros_apart: whether layers with a number that is 0 are of another structure than those where it is not.
+    """
     found = []
     for made in program.classes:
         ways: dict[syntax.Expr, list[_Way]] = defaultdict(list)
@@ -69,7 +74,7 @@ def layer_stacks(program: Program) -> list[LayerStack]:
             ways[way.held].append(way)
         for held, (way, *others) in ways.items():
             lists = _lists(program.tree, made.members, held, is_sequential=way.is_called)
-            runs = {_longest_run(program, each, way.start) for each in lists}
+            runs = {_longest_run(program, each, way.start, zeros_apart=zeros_apart) for each in lists}
             if not others and len(runs) == 1 and (run := runs.pop()) is not None:
                 found.append(LayerStack(made.name, held, *run))
     return list(reversed(found))
@@ -194,13 +199,16 @@ def _items(tree: ModuleTree, held: LayerList) -> list[str]:
     return [f"{held.path}.{name}" for name in tree.modules[held.path]._modules]
 
 
-def _longest_run(program: Program, held: LayerList, start: int = 0) -> tuple[int, int] | None:
+def _longest_run(
+    program: Program, held: LayerList, start: int = 0, *, zeros_apart: bool = False
+) -> tuple[int, int] | None:
     """How many layers stand before the longest run of equal ones, and how many behind it; None where none is of two.
 
     Where code goes through the list from a layer on, those from there are the run.
     """
     names = {path: made.name for made in program.classes for path in made.members}
-    kinds = [_kind(names, path, program.tree) for path in _items(program.tree, held)]
+    items = _items(program.tree, held)
+    kinds = [(_kind(names, path, program.tree), zeros_apart and _zeros(path, program.tree)) for path in items]
     best, begin = range(0), start
     for _, equal in groupby(kinds[start:]):
         run = range(begin, begin + len(list(equal)))
@@ -219,6 +227,16 @@ def _kind(names: Mapping[str, str], path: str, tree: ModuleTree) -> Any:
     # One that drops nothing, or all, draws nothing.
     dropping = [getattr(tree.layers.get(there), "p", None) in (0, 1) for there in parts.values()]
     return inside, dropping, [(name, tuple(tensor.shape)) for name, tensor in held]
+
+
+def _zeros(path: str, tree: ModuleTree) -> list[tuple[str, bool]]:
+    """The numbers that the modules of a layer hold, and whether each is 0."""
+    return [
+        (f"{inside}.{name}", value == 0)
+        for inside, part in tree.modules[path].named_modules()
+        for name, value in vars(part).items()
+        if type(value) in (int, float)
+    ]
 
 
 __all__ = ["CannotScan", "LayerList", "LayerStack", "layer_stacks", "lists_of", "stack_paths", "with_stacks"]

@@ -16,8 +16,14 @@ class CannotScan(Exception):
     """A loop that is no scan; says why."""
 
 
+PER_LAYER = "PerLayer"  # of port.nn, as messages name it
+_OF_NUMBERS = ("ConcretizationTypeError", "TracerBoolConversionError", "TracerIntegerConversionError")
+
+
 def said_of(error: Exception) -> str:
     """What Flax or JAX raised when a scan was tried, in one line."""
+    if any(cls.__name__ in _OF_NUMBERS for cls in type(error).__mro__) or PER_LAYER in str(error):
+        return "its layers differ by a number that decides what they do: a condition, a length or a place needs it"
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 

@@ -97,6 +97,24 @@ def test_numbers_that_differ_are_the_layers_own_and_in_the_precision_of_the_laye
     assert stacked([half, other]).scale[...].dtype == jnp.bfloat16
 
 
+def test_a_comparison_that_is_alike_in_all_layers_is_a_condition() -> None:
+    stack: Any = stacked([Layer(nnx.Rngs(0), share=share) for share in (0.25, 0.5)])
+    found = {}
+
+    def step(layer: Any, x: jax.Array) -> jax.Array:
+        for text in ("> 0", ">= 0.25", "== 0", "!= 0", "< 0.5", "<= x"):
+            found[text] = eval(f"layer.share {text}", {"layer": layer, "x": x})
+        return x + (layer.share < 0.5)
+
+    scanned_by = nnx.scan(step, in_axes=(0, nnx.Carry), out_axes=nnx.Carry)
+    assert scanned_by(stack, jnp.zeros(())) == 1  # the first alone is below a half
+    assert [found[text] for text in ("> 0", ">= 0.25", "== 0", "!= 0")] == [True, True, False, True]
+    assert isinstance(found["< 0.5"], jax.Array) and isinstance(found["<= x"], jax.Array)
+    inner = [[Layer(nnx.Rngs(0), share=share) for share in shares] for shares in ((0.1, 0.2), (0.1, 0.3))]
+    with pytest.raises(UsageError, match=r"share is \(0.1, 0.2\), \(0.1, 0.3\) in stacks of theirs"):
+        stacked([stacked(layers) for layers in inner])
+
+
 def test_a_stack_is_made_of_shapes_too_and_of_one_layer() -> None:
     abstract = nnx.eval_shape(lambda: stacked(layers()))
     assert abstract.fc.kernel.shape == (4, 5, 5)

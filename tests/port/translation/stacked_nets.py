@@ -267,6 +267,42 @@ class Two(nn.Module):
         return total + x
 
 
+class EarlyPath(nn.Module):
+    """Stochastic depth, as timm has it: where nothing drops, nothing is drawn."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.rate == 0.0 or not self.training:
+            return x
+        kept = 1 - self.rate
+        return x * x.new_empty((x.shape[0], 1)).bernoulli_(kept) / kept
+
+
+class PathBlock(nn.Module):
+    def __init__(self, width: int, rate: float) -> None:
+        super().__init__()
+        self.fc, self.path = nn.Linear(width, width), EarlyPath(rate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.path(torch.tanh(self.fc(x)))
+
+
+class Paths(nn.Module):
+    """The first layer drops nothing, and does another thing than the rest."""
+
+    def __init__(self, width: int = 6, depth: int = 4) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([PathBlock(width, 0.2 * i) for i in range(depth)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
 class Stage(nn.Module):
     def __init__(self, width: int, depth: int) -> None:
         super().__init__()
@@ -374,6 +410,7 @@ NETS: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "ResNet": (ResNet, (floats(3, 2, 6, 5),), ("stage1", "stage2.1")),
     "Ends": (Ends, (floats(3, 4),), ("layers.1",)),
     "StochasticDepth": (StochasticDepth, (floats(3, 5, 6),), ("blocks",)),
+    "Paths": (Paths, (floats(5, 6),), ("blocks.1",)),
     "Windows": (Windows, (floats(2, 5, 4),), ("layers",)),
     "Stages": (Stages, (floats(2, 3, 4), floats(4, seed=1)), ("stages.blocks", "stages")),
     "Two": (Two, (floats(3, 4), floats(3, 4, seed=1)), ("layers",)),
@@ -384,6 +421,6 @@ NO_STACKS: dict[str, tuple[Any, str]] = {
     "Collecting": (Collecting, "does more than make values"),
     "Sharing": (Sharing, "nothing is stacked: no list of equal layers"),
     "Unlike": (Unlike, "nothing is stacked: no list of equal layers"),
-    "Roots": (Roots, "self.layers of Roots stays a list"),
+    "Roots": (Roots, "self.layers of Roots stays a list: its layers differ by a number that decides what they do"),
 }
 """Name → the class, called with ``floats(3, 4)``, and why its list is none."""
