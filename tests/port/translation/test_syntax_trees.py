@@ -16,6 +16,7 @@ COMPILED = {
 READERS = {
     "artifact/written_module.py": "of the classes of a written source",
     "codegen/packages/distributing.py": "of the definitions of a written source",
+    "codegen/stack_constructions.py": "of a constructor's lines as the original has them",
     **COMPILED,
     "frontend/source_locations.py": "of where an attribute is set",
     "structure/branches.py": "of the branches of the original's calls",
