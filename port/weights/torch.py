@@ -24,11 +24,15 @@ def arrays_of(module: torch.nn.Module | Mapping[str, torch.Tensor]) -> dict[str,
 def fill(module: torch.nn.Module, source: Source) -> None:
     """Put named tensors into the module, in place, each in the dtype that the module has there.
 
+    Of tied tensors one is enough, as files of the hub hold them.
+
     Raises:
         WeightsMismatch: missing, unexpected or mis-shaped keys: all of them in one message; nothing is filled.
     """
     own = {name: tensor for name, tensor in module.state_dict().items() if hasattr(tensor, "shape")}
     missing = {key for key in set(own) - set(source) if not key.endswith("num_batches_tracked")}  # as torch has it
+    tied = _other_names(module) if missing else {}
+    missing -= {key for key in missing if tied.get(key, set()) & set(source)}
     unexpected = set(source) - set(own)
     complaints = [f"missing: {key}{nearest(key, unexpected)}" for key in sorted(missing)]
     complaints += [f"unexpected: {key}{nearest(key, missing)}" for key in sorted(unexpected)]
@@ -41,6 +45,14 @@ def fill(module: torch.nn.Module, source: Source) -> None:
         raise WeightsMismatch("the weights do not fit the model:\n  " + "\n  ".join(complaints))
     state = {name: _laid_out(as_torch(source[name]), own.get(name)) for name in source}
     module.load_state_dict(with_versions(state, module), strict=False)
+
+
+def _other_names(module: torch.nn.Module) -> dict[str, set[str]]:
+    """Of each parameter that has several names the others, by each of them."""
+    names: dict[int, set[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), set()).add(name)
+    return {name: alike - {name} for alike in names.values() if len(alike) > 1 for name in alike}
 
 
 def _laid_out(tensor: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:

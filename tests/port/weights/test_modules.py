@@ -427,3 +427,22 @@ def test_a_sparse_buffer_is_dense_elsewhere_and_sparse_again_in_torch() -> None:
         fill(other, source)
     assert other.heads.layout is torch.sparse_coo
     assert torch.equal(other.heads.to_dense(), module.heads.to_dense()) and torch.equal(other.weight, module.weight)
+
+
+class Tied(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(5, 3)
+        self.head = torch.nn.Linear(3, 5, bias=False)
+        self.head.weight = self.table.weight
+
+
+def test_of_tied_tensors_a_file_needs_one() -> None:
+    """Files of the hub have no more."""
+    model, array = Tied(), np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    port.load(model, {"table.weight": array})
+    np.testing.assert_array_equal(model.head.weight.detach().numpy(), array)
+    assert model.head.weight is model.table.weight
+    model.head.weight = torch.nn.Parameter(torch.randn(5, 3))
+    with pytest.raises(WeightsMismatch, match=r"missing: head\.weight"):
+        port.load(model, {"table.weight": array})
