@@ -67,7 +67,7 @@ class TranslatedModel:
     construct: Callable[[], Any] | None
     original: Original
     called: str
-    at: Sequence[Any] = ()
+    at: Sequence[Callable[[], Any] | None] = ()
 
 
 def translated_model(what: WhatToTranslate) -> TranslatedModel:
@@ -80,8 +80,11 @@ def translated_model(what: WhatToTranslate) -> TranslatedModel:
 
     from port.translation.frontend.example_inputs import calls, drawn, inside
 
+    examples = [drawn(*what.input)] if what.input else []
+    if what.inputs is not None:
+        examples = calls(called(named(what.inputs, "--inputs", files=False), {}, what.inputs, "--inputs"))
     if is_hub_target(what.target, what.arguments):
-        model = _of_hub(what)
+        model = _of_hub(what, examples)
         examples = model.calls
     else:
         with torch.device("meta") if what.is_on_meta else nullcontext():
@@ -90,34 +93,30 @@ def translated_model(what: WhatToTranslate) -> TranslatedModel:
             module = module.to("meta")
         if what.weights is not None:
             load(module, what.weights)
-        model = TranslatedModel(
-            module, [], _construct(what), _original(what), what.target.rpartition(":")[2].rpartition(".")[2]
-        )
-        examples = [drawn(*what.input)] if what.inputs is None else []
-    if what.inputs is not None:
-        examples = calls(called(named(what.inputs, "--inputs", files=False), {}, what.inputs, "--inputs"))
+        name = what.target.rpartition(":")[2].rpartition(".")[2]
+        model = TranslatedModel(module, examples, _construct(what), _original(what), name)
     if what.is_on_meta:
         examples = [on_meta(*call) for call in examples]
     module, name = model.module, model.called
     if what.submodule is not None:
         caught = [inside(module, what.submodule, *call) for call in examples]
-        module, examples = caught[0][0], [call for _, *call in caught]
+        module, examples = caught[0][0], [(args, kwargs) for _, args, kwargs in caught]
         name = f"{name}_{what.submodule}"
-    return TranslatedModel(module, examples, _part_of(model.construct, what.submodule), model.original, name, model.at)
+    at = [_part_of(one, what.submodule) for one in model.at]
+    return TranslatedModel(module, examples, _part_of(model.construct, what.submodule), model.original, name, at)
 
 
-def _of_hub(what: WhatToTranslate) -> TranslatedModel:
+def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
     """A model of ``transformers`` on the meta device, proved at the smallest size that its configuration allows."""
     import torch
 
-    from port.translation.frontend.example_inputs import calls
     from port.translation.hub.small_config import small_config
 
     model = hub_model(what.target, what.arguments, trust_remote_code=what.trust_remote_code)
-    small = small_config(model) if what.inputs is None or not what.is_proved_at else None
+    small = small_config(model, given) if not (given and what.is_proved_at) else None
     with torch.device("meta"):
         module = model.build().to("meta")
-    examples = calls(list(small.calls)) if small is not None else []
+    examples = list(small.calls) if small is not None else given
     # What constructs it, and not its settings alone: those that only hold together are kept, too.
     at = [] if small is None or what.is_proved_at else [partial(model.build, small.config)]
     return TranslatedModel(module, examples, model.build, _original(what), model.name, at)

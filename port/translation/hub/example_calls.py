@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from port.errors import UsageError
+from port.translation.frontend.example_inputs import Given
 from port.translation.hub.hub_model import HubModel
 
 BATCH, TOKENS, ANSWERED = 2, 11, 7
@@ -23,7 +24,7 @@ MOST_PARAMETERS = 60_000_000
 Call = dict[str, torch.Tensor]
 
 
-def example_calls(model: HubModel, config: Any) -> list[Call]:
+def example_calls(model: HubModel, config: Any) -> list[Given]:
     """Example calls that a model takes: one, and for text another with a mask over padding.
 
     Args:
@@ -40,9 +41,9 @@ def example_calls(model: HubModel, config: Any) -> list[Call]:
     first = {name: drawn[name] for name in (main,) if name in drawn}
     why = ""
     for call in _more_and_more(first, drawn):
-        why = _refused(model, config, call)
+        why = refused(model, config, (), call)
         if not why:
-            return [call, *_with_mask(model, config, call, takes)]
+            return [((), one) for one in (call, *_with_mask(model, config, call, takes))]
     raise UsageError(
         f"{model.name} takes none of the inputs that its configuration says ({', '.join(drawn) or 'none'}): {why}. "
         "Give it some, by --inputs module:function"
@@ -96,18 +97,25 @@ def _with_mask(model: HubModel, config: Any, call: Call, takes: set[str]) -> lis
     mask = torch.ones(call["input_ids"].shape, dtype=torch.long)
     mask[0, TOKENS - 4 :] = 0
     masked = {**call, "attention_mask": mask}
-    return [] if _refused(model, config, masked) else [masked]
+    return [] if refused(model, config, (), masked) else [masked]
 
 
-def _refused(model: HubModel, config: Any, call: Call) -> str:
-    """What a model says of a call; empty where it takes it."""
+def refused(model: HubModel, config: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """What a model says of a call; empty where it takes it.
+
+    Args:
+        model: of ``transformers``.
+        config: with which it is built, if it is not too large for that.
+        args: of the call.
+        kwargs: those by name.
+    """
     try:
         with torch.device("meta"):
             count = sum(one.numel() for one in model.build(config).parameters())
         if count > MOST_PARAMETERS:
             return f"it has {count:,} parameters, too many to try what it takes"
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            model.build(config)(**call)
+            model.build(config)(*args, **kwargs)
     except Exception as error:
         return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     return ""

@@ -14,7 +14,8 @@ from math import gcd
 from typing import Any
 
 from port.errors import UsageError
-from port.translation.hub.example_calls import Call, example_calls
+from port.translation.frontend.example_inputs import Given
+from port.translation.hub.example_calls import example_calls, refused
 from port.translation.hub.hub_model import HubModel
 
 LAYERS = re.compile(r"num_(hidden_|decoder_|encoder_)?layers|n_layers?|(en|de)coder_layers")
@@ -48,14 +49,18 @@ class SmallConfig:
 
     config: Any
     settings: Mapping[str, Any]
-    calls: Sequence[Call]
+    calls: Sequence[Given]
 
 
-def small_config(model: HubModel) -> SmallConfig:
-    """Find it, by trying on the meta device what is constructed and takes a batch, the smallest first.
+def small_config(model: HubModel, given: Sequence[Given] = ()) -> SmallConfig:
+    """Find it, by trying what is constructed and takes a batch, the smallest first.
+
+    Args:
+        model: of ``transformers``.
+        given: example calls that it has to take; without any they are drawn.
 
     Raises:
-        UsageError: the model itself takes no inputs that its configuration says.
+        UsageError: no size takes them, or inputs that its configuration says; gives the model's own words.
     """
     fields = dict(_fields(model.config, ()))
     why: UsageError | None = None
@@ -67,13 +72,21 @@ def small_config(model: HubModel) -> SmallConfig:
                 owner = getattr(owner, name)
             setattr(owner, path[-1], value)
         try:
-            calls = example_calls(model, config)
+            calls = _taken(model, config, given) if given else example_calls(model, config)
         except UsageError as error:
-            why = error
+            why = why or error  # of the smallest: the largest may only be too large to try
             continue
         return SmallConfig(config, {".".join(path): value for path, value in settings.items()}, calls)
     assert why is not None
     raise why
+
+
+def _taken(model: HubModel, config: Any, given: Sequence[Given]) -> Sequence[Given]:
+    """The user's calls, if a model takes them all."""
+    for args, kwargs in given:
+        if why := refused(model, config, args, kwargs):
+            raise UsageError(f"{model.name} does not take the inputs that it is given: {why}")
+    return given
 
 
 def _fields(config: Any, path: Path) -> Iterator[tuple[Path, Any]]:

@@ -61,10 +61,10 @@ def test_the_smallest_that_its_own_divisibility_allows(name: str) -> None:
     model = hub_model(f"transformers:{name}", fields)
     small = small_config(model)
     assert settings.items() <= dict(small.settings).items(), small.settings
-    assert {key: tuple(value.shape) for key, value in small.calls[0].items()} == shapes
+    assert {key: tuple(value.shape) for key, value in small.calls[0][1].items()} == shapes
     # It is taken, and the model itself is as it was.
     with torch.no_grad():
-        model.build(small.config)(**small.calls[-1])
+        model.build(small.config)(**small.calls[-1][1])
     assert all(_value(model.config, path) != value for path, value in small.settings.items())
 
 
@@ -76,14 +76,22 @@ def _value(config: Any, path: str) -> Any:
 
 def test_text_is_masked_in_a_second_call() -> None:
     small = small_config(hub_model("transformers:BertModel", {"vocab_size": 900}))
-    first, second = small.calls
+    (_, first), (_, second) = small.calls
     assert second.keys() == {"input_ids", "attention_mask"} > first.keys()
     assert second["attention_mask"].sum(1).tolist() == [7, 11]
 
 
 def test_special_tokens_are_not_drawn() -> None:
-    (call, *_) = small_config(hub_model("transformers:OPTForCausalLM", {"vocab_size": 40})).calls
+    ((_, call), *_) = small_config(hub_model("transformers:OPTForCausalLM", {"vocab_size": 40})).calls
     assert call["input_ids"].min() > 2 and call["input_ids"].max() < 40
+
+
+def test_inputs_that_are_given_decide_what_fits() -> None:
+    model = hub_model("transformers:BertModel", {"vocab_size": 60})
+    given = ((torch.ones(3, 5, dtype=torch.long),), {"inputs_embeds": None})
+    assert small_config(model, [given]).calls == [given]
+    with pytest.raises(UsageError, match=r"does not take the inputs that it is given: .*index out of range"):
+        small_config(model, [((torch.full((3, 5), 60),), {})])
 
 
 class Strange(transformers.BertModel):  # type: ignore[misc]
