@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from port.cli.guarding import said_beforehand
 from port.cli.models import built_torch_model, called
 from port.named import named, spelled_arguments
 from port.translation.frontend.meta_device import on_meta
@@ -114,6 +115,9 @@ def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
 
     model = hub_model(what.target, what.arguments, trust_remote_code=what.trust_remote_code)
     small = small_config(model, given) if not (given and what.is_proved_at) else None
+    if small is not None and small.settings and not what.is_proved_at:
+        fields = ", ".join(f"{name} = {value}" for name, value in small.settings.items())
+        said_beforehand(f"{model.name} is proved at {fields}")
     with torch.device("meta"):
         module = model.build().to("meta")
     examples = list(small.calls) if small is not None else given

@@ -130,5 +130,10 @@ class OtherSettings:
 
 
 def said(settings: Settings) -> str:
-    """``dim = 24, heads = 4``."""
-    return ", ".join(f"{name} = {value}" for name, value in settings.items())
+    """``dim = 24, heads = 4``; of an object that says itself on several lines its class alone."""
+    return ", ".join(f"{name} = {_shown(value)}" for name, value in settings.items())
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return f"{type(value).__name__}(…)" if "\n" in text else text

@@ -46,25 +46,12 @@ def constructed_by(model: Sized, construct: Callable[[], Any]) -> Sized:
     if made is None:
         raise ValueError("constructed once more, it is another model")
     given = with_constructed_values(made.given, construct)
-    made = replace(made, given=given)
-    made = replace(made, moved=_moved(model, made))
+    changed = {name: value for name, value in given.items() if repr(value) != repr(model.given.get(name))}
+    made = replace(made, given=given, moved={(name,): value for name, value in changed.items()})
     if not (without_numbers := is_on_meta(module)):
         made = replace(made, calls=pytree.tree_map(_with_numbers, made.calls))
     run_once(made, without_numbers)
     return made
-
-
-def _moved(model: Sized, other: Sized) -> dict[Setting, Any]:
-    """What is another's: fields of a configuration by themselves, where they are all that it differs by."""
-    before = model.settings()
-    fields = {setting: value for setting, value in other.settings().items() if before.get(setting) != value}
-    found: dict[Setting, Any] = {}
-    for name, value in other.given.items():
-        if repr(value) == repr(model.given.get(name)):
-            continue
-        inner = {setting: moved for setting, moved in fields.items() if setting[0] == name}
-        found |= inner or {(name,): value}
-    return found
 
 
 def fitted(model: Sized, settings: Mapping[Setting, Any]) -> Sized:
