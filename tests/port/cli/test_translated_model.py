@@ -81,4 +81,5 @@ def test_a_folder_is_proved_small_and_run_with_its_weights(
         sys.modules.pop("llamaforcausallm")
     with torch.no_grad():
         expected = model(ids).logits.numpy()
-    assert np.abs(np.asarray(found) - expected).max() / np.abs(expected).max() < 1e-9
+    # Its norms and its rotation compute in float32, also in a float64 model, and JAX adds in another order there.
+    assert np.abs(np.asarray(found) - expected).max() / np.abs(expected).max() < 1e-6

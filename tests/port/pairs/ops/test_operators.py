@@ -285,4 +285,4 @@ def test_samples(pair: OperatorPair, samples: Any, gives_floats: Any, check: Any
             assert of_values <= VALUE, values
             assert of_gradients <= GRADIENT, values
             sampled = True
-    assert sampled or pair in [speaking_of(*case)[0] for case in CASES]
+    assert sampled or pair.says in {speaking_of(*case)[0].says for case in CASES}

@@ -49,7 +49,7 @@ class Scaled(nn.Module):
 
 MODELS = {
     "positions": (Positions(), torch.randint(0, 9, (2, 7)), "jnp.arange(tokens.shape[1])", "jnp.arange(7)"),
-    "pooling": (WholePool(), torch.randn(2, 3, 8, 10), "(x.shape[1], x.shape[2])", "(4, 5)"),
+    "pooling": (WholePool(), torch.randn(2, 3, 8, 10), "x.shape[1:3]", "(4, 5)"),
     "mean": (Scaled(), torch.randn(2, 5, 3), "/ x.shape[1]", "/ 5"),
 }
 
