@@ -78,6 +78,10 @@ CASES: tuple[tuple[str, Values], ...] = (
     ("torch.sum", {"input": whole(2, 3).int(), "dim": 0, "keepdim": True}),
     ("torch.chunk", {"input": x(6, 2), "chunks": 4, "dim": 0}),
     ("torch.atleast_3d", {"input": x(3, 2)}),
+    (
+        "torch.baddbmm",
+        {"input": x(2, 3, 5), "batch1": x(2, 3, 4), "batch2": x(2, 4, 5), "beta": 0, "alpha": 0.7},
+    ),
     ("torch.diagonal_scatter", {"input": x(2, 3, 4), "src": x(2, 3), "offset": 0, "dim1": 1, "dim2": 2}),
     ("torch.sort", {"input": NAN, "dim": 0, "descending": True}),
     ("torch.scatter", {"input": x(3, 4), "dim": 1, "index": whole(2, 0, 1)[:, None], "value": 1.5}),
