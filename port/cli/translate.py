@@ -196,6 +196,8 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
         "tell": said_beforehand,
         "at": [*(keywords(each, "--at") for each in given.at), *model.at],
     }
+    if model.proved_at:
+        said_beforehand(model.proved_at)
     done = _guarded(
         lambda: translate(model.module, cases=model.calls, name=name, construct=model.construct, **options),
         given.target,

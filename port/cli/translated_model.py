@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from port.cli.guarding import said_beforehand
 from port.cli.models import built_torch_model, called
 from port.named import named, spelled_arguments
 from port.translation.frontend.meta_device import on_meta
 from port.translation.hub.hub_model import hub_model
-from port.translation.hub.target import PREFIX, is_hub_target
+from port.translation.hub.target import is_hub_target
 from port.weights import load
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ class TranslatedModel:
         original: how it is built again.
         called: what the written file is called after.
         at: other settings at which it is proved, beside those that were said.
+        proved_at: a sentence about these; empty where there are none.
     """
 
     module: Any
@@ -69,6 +69,7 @@ class TranslatedModel:
     original: Original
     called: str
     at: Sequence[Callable[[], Any] | None] = ()
+    proved_at: str = ""
 
 
 def translated_model(what: WhatToTranslate) -> TranslatedModel:
@@ -104,7 +105,8 @@ def translated_model(what: WhatToTranslate) -> TranslatedModel:
         module, examples = caught[0][0], [(args, kwargs) for _, args, kwargs in caught]
         name = f"{name}_{what.submodule}"
     at = [_part_of(one, what.submodule) for one in model.at]
-    return TranslatedModel(module, examples, _part_of(model.construct, what.submodule), model.original, name, at)
+    construct = _part_of(model.construct, what.submodule)
+    return TranslatedModel(module, examples, construct, model.original, name, at, model.proved_at)
 
 
 def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
@@ -115,15 +117,15 @@ def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
 
     model = hub_model(what.target, what.arguments, trust_remote_code=what.trust_remote_code)
     small = small_config(model, given) if not (given and what.is_proved_at) else None
-    if small is not None and small.settings and not what.is_proved_at:
-        fields = ", ".join(f"{name} = {value}" for name, value in small.settings.items())
-        said_beforehand(f"{model.name} is proved at {fields}")
     with torch.device("meta"):
         module = model.build().to("meta")
     examples = list(small.calls) if small is not None else given
+    if small is None or what.is_proved_at:
+        return TranslatedModel(module, examples, model.build, _original(what), model.name)
+    fields = ", ".join(f"{name} = {value}" for name, value in small.settings.items())
     # What constructs it, and not its settings alone: those that only hold together are kept, too.
-    at = [] if small is None or what.is_proved_at else [partial(model.build, small.config)]
-    return TranslatedModel(module, examples, model.build, _original(what), model.name, at)
+    at, proved_at = [partial(model.build, small.config)], f"{model.name} is proved at {fields or 'its own size'}"
+    return TranslatedModel(module, examples, model.build, _original(what), model.name, at, proved_at)
 
 
 def _part_of(construct: Callable[[], Any] | None, path: str | None) -> Callable[[], Any] | None:
@@ -146,7 +148,7 @@ def _original(what: WhatToTranslate) -> Original:
 
     from port.translation.folder import Original
 
-    is_hub = what.target.startswith(PREFIX) and is_hub_target(what.target, what.arguments)
+    is_hub = is_hub_target(what.target, what.arguments)
     is_built = is_hub or not isinstance(named(what.target, "TARGET", files=False), torch.nn.Module)
     spelled = spelled_arguments(what.spelled, "--kwargs") if is_built else None
     return Original(what.target, spelled, tuple(what.input), what.inputs, what.submodule)

@@ -25,11 +25,11 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import side_by_side.pytorch.fsdp as lesson
 from side_by_side.pytorch.parallel import draw, loss_fn, make_mesh
+from tests.side_by_side.lesson_output import Printed, differences, output
 
 ROOT = Path(lesson.__file__).parents[1]
 REPLICAS = 2
 LIMIT = 1e-12
-Printed = dict[str, dict[str, np.ndarray]]
 
 
 def start(*command: str | Path) -> subprocess.Popen[str]:
@@ -41,12 +41,7 @@ def start(*command: str | Path) -> subprocess.Popen[str]:
 
 def printed(process: subprocess.Popen[str]) -> Printed:
     """title → name → numbers."""
-    try:
-        out, errors = process.communicate(timeout=300)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
-    assert process.returncode == 0, out + errors
+    out = output(process)
     found: Printed = {}
     for line in out.splitlines():
         if line.startswith("# "):
@@ -55,15 +50,6 @@ def printed(process: subprocess.Popen[str]) -> Printed:
             name, numbers = line.split(": ")
             results[name] = np.array(numbers.split(), dtype=float)
     return found
-
-
-def differences(a: Printed, b: Printed) -> dict[str, float]:
-    """The largest difference under each title."""
-    assert [(title, list(results)) for title, results in a.items()] == [(title, list(r)) for title, r in b.items()]
-    return {
-        title: max(np.abs(numbers - b[title][name]).max() for name, numbers in a[title].items())
-        for title, results in a.items()
-    }
 
 
 @pytest.fixture(scope="module")

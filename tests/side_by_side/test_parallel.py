@@ -16,11 +16,11 @@ import pytest
 import torch
 
 import side_by_side.pytorch.parallel as lesson
+from tests.side_by_side.lesson_output import Printed, differences, output
 
 ROOT = Path(lesson.__file__).parents[1]
 REPLICAS = 3  # with two, a ring is the same in both directions
 LIMIT = 1e-12
-Printed = dict[str, dict[str, np.ndarray]]
 
 
 def start(*command: str | Path) -> subprocess.Popen[str]:
@@ -37,16 +37,6 @@ def start(*command: str | Path) -> subprocess.Popen[str]:
     )
 
 
-def output(process: subprocess.Popen[str]) -> str:
-    try:
-        out, errors = process.communicate(timeout=300)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
-    assert process.returncode == 0, out + errors
-    return out
-
-
 def read(text: str) -> Printed:
     """title → name → numbers, without the drawing of the sharded array."""
     printed: Printed = {}
@@ -57,15 +47,6 @@ def read(text: str) -> Printed:
             name, numbers = line.split(": ")
             results[name] = np.array(numbers.split(), dtype=float)
     return printed
-
-
-def differences(a: Printed, b: Printed) -> dict[str, float]:
-    """The largest difference under each title."""
-    assert [(title, list(results)) for title, results in a.items()] == [(title, list(r)) for title, r in b.items()]
-    return {
-        title: max(np.abs(numbers - b[title][name]).max() for name, numbers in a[title].items())
-        for title, results in a.items()
-    }
 
 
 def stacked(results: dict[str, np.ndarray], name: str, replicas: int = REPLICAS) -> np.ndarray:

@@ -92,13 +92,19 @@ class _Deciding(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         """One within an expression."""
         is_decided, holds_there = self._decided(node.test)
-        node = node if not is_decided else node.body if holds_there else node.orelse  # type: ignore[assignment]
-        return self.generic_visit(node) if isinstance(node, ast.IfExp) else self.visit(node)
+        if not is_decided:
+            return self.generic_visit(node)
+        kept: ast.AST = self.visit(node.body if holds_there else node.orelse)
+        return kept
 
-    def visit_For(self, node: ast.For) -> ast.AST:
-        """A loop."""
-        node.body = self.block(node.body, is_run=False)
+    def visit_For(self, node: ast.For | ast.While | ast.Try) -> ast.AST:
+        """What may not be run, or not to its end: nothing that is set there decides."""
+        self._is_run.append(False)
+        self.generic_visit(node)
+        self._is_run.pop()
         return node
+
+    visit_While = visit_Try = visit_For
 
     def visit_With(self, node: ast.With) -> ast.AST:
         """A guard."""

@@ -154,7 +154,7 @@ def _of_class(name: str, fields: Mapping[str, Any]) -> HubModel:
     config_class = getattr(found, "config_class", None)
     if not isinstance(found, type) or not isinstance(config_class, type):
         raise UsageError(
-            f"transformers.{name} is no class of a model: BertModel is one, AutoModelForCausalLM, a folder"
+            f"transformers.{name} is no class of a model; name one, as BertModel or AutoModelForCausalLM, or a folder"
         )
     config = config_class()
     _set(config, fields, config_class.__name__)

@@ -20,14 +20,12 @@ from port.errors import UsageError, WeightsMismatch
 from port.nn import LoRA
 from port.weights.lora_places import lora_places
 from port.weights.nnx_variables import variables_of
-from tests.port.conftest import jit
 from tests.port.weights import some_adapter
+from tests.port.weights.factor_gradients import IDS, computed
 from tests.port.weights.some_adapter import FACTORS, Net, arrays_of, changed
 
 with suppress(RuntimeError):  # jax has been used: then it has them already
     jax.config.update("jax_num_cpu_devices", 4)
-
-IDS = np.array([[1, 10, 0, 4], [3, 3, 7, 9]])
 
 
 @pytest.fixture
@@ -37,14 +35,6 @@ def files(tmp_path, float64):
 
 def net(**given):
     return Net(rngs=nnx.Rngs(0), param_dtype=jnp.float64, **given)
-
-
-@jit
-def computed(graph, state):
-    """The outputs, and the gradients of the factors alone."""
-    model = nnx.merge(graph, state)
-    gradients = nnx.grad(lambda m: jnp.square(m(IDS)).sum(), argnums=nnx.DiffState(0, nnx.LoRAParam))(model)
-    return model(IDS), gradients
 
 
 def compared(module, model):

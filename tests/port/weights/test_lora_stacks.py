@@ -23,12 +23,12 @@ from port.errors import WeightsMismatch
 from port.mapping import between, save_mapping
 from tests.port.conftest import jit
 from tests.port.weights import some_adapter
+from tests.port.weights.factor_gradients import IDS, computed
 from tests.port.weights.some_adapter import Adapted, Block, Torch, arrays_of, changed
 
 with suppress(RuntimeError):  # jax has been used: then it has them already
     jax.config.update("jax_num_cpu_devices", 4)
 
-IDS = np.array([[1, 10, 0, 4], [3, 3, 7, 9]])
 RENAME = {r"blocks\.\d+\.": "blocks."}
 ALIKE: dict[str, Any] = {"rank_pattern": {}}
 
@@ -61,14 +61,6 @@ def loaded(base, adapter, **where):
     model = nnx.eval_shape(lambda: Stacked(rngs=nnx.Rngs(0), param_dtype=jnp.float64))
     port.load(model, base, adapter=adapter, merge=False, rename=RENAME, **where)
     return model
-
-
-@jit
-def computed(graph, state):
-    """The outputs, and the gradients of the factors alone."""
-    model = nnx.merge(graph, state)
-    gradients = nnx.grad(lambda m: jnp.square(m(IDS)).sum(), argnums=nnx.DiffState(0, nnx.LoRAParam))(model)
-    return model(IDS), gradients
 
 
 def compared(module, model):

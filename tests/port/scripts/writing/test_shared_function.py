@@ -99,3 +99,11 @@ def test_the_call_that_is_given_a_loader(loader: str, line: int, tmp_path: Path)
     where = {"file": str(file), "line": 3, "function": "run", "text": "for batch in loader"}
     found = calling_line(ast.parse(CALLS), where, loader)
     assert (found["line"], found["function"]) == (line, "run" if line == 3 else "main")
+
+
+def test_a_variable_that_a_loop_may_never_set_decides_nothing() -> None:
+    (function,) = ast.parse(
+        "def f(x):\n    while x:\n        if True:\n            y = False\n    if y:\n        g()"
+    ).body
+    assert isinstance(function, ast.FunctionDef)
+    assert ast.unparse(specialized(function, {})).endswith("if y:\n        g()")
