@@ -71,7 +71,7 @@ def compare(
     return Verdict(
         status=status,
         precision=judged_as,
-        sentence=sentence_of(status, a, b, findings, steps, judged_as, judged_until) + begins,
+        sentence=sentence_of(status, a, b, findings, steps, evaluations, judged_as, judged_until) + begins,
         findings=findings,
         steps=steps,
         evaluations=evaluations,

@@ -22,6 +22,7 @@ def sentence_of(
     b: Record,
     findings: list[RecordFinding],
     steps: Differences,
+    evaluations: Differences,
     precision: str,
     judged_until: int | None,
 ) -> str:
@@ -34,7 +35,7 @@ def sentence_of(
     if status is Status.CANNOT_JUDGE:
         return (
             f"{names} agree in {precision} up to step {judged_until} and cannot be judged beyond it: "
-            f"training makes rounding large, and {_measured(a, b, steps)}."
+            f"training makes rounding large, and {_measured(a, b, steps, evaluations)}."
         )
     if value == 0 and precision != "float64":
         return f"{names} have the same losses to the last bit, over {len(steps.steps)} steps in {precision}."
@@ -47,16 +48,17 @@ def sentence_of(
     return f"{names} agree over {len(steps.steps)} steps in {precision}: {furthest}."
 
 
-def _measured(a: Record, b: Record, steps: Differences) -> str:
-    """What controls say of steps that cannot be judged."""
+def _measured(a: Record, b: Record, steps: Differences, evaluations: Differences) -> str:
+    """What controls say of steps, or of evaluations alone, that cannot be judged."""
     if not steps.controls:
         return "there is no control to measure that by"
     name = names_of(a, b)[0]
-    _, value = steps.largest() or (0, 0.0)
-    strayed = max(map(max, steps.controls))
+    differences, where = (steps, "") if steps.unjudged else (evaluations, " in evaluation")
+    _, value = differences.largest() or (0, 0.0)
+    strayed = max(map(max, differences.controls))
     return (
-        f"{name} strays from itself as well, by up to {strayed:.2e} where its initial weights are moved in their last "
-        f"places; the two are {value:.2e} apart there"
+        f"{name} strays from itself as well{where}, by up to {strayed:.2e} where its initial weights are moved in "
+        f"their last places; the two are {value:.2e} apart there"
     )
 
 

@@ -35,6 +35,7 @@ from port.scripts.recording.drawing_lines import DrawingLines
 from port.scripts.recording.evaluated import Evaluated, NumbersOfScript
 from port.scripts.recording.in_float64 import InFloat64, in_float64
 from port.scripts.recording.recorded_ranks import RecordedRanks
+from port.scripts.recording.same_shapes import check_shapes
 from port.scripts.refusals import refuse
 from port.scripts.trained_modules import FILE, together, torch_loss
 from port.scripts.watched_original import LinesOfLoop, WatchedOriginal
@@ -203,6 +204,7 @@ class OriginalRun:
                 f"{self._written} was written of a script whose {', '.join(names)} it takes, and this one has no "
                 f"{', '.join(missing)} where it is trained: write the folder again, by port script"
             )
+        check_shapes(self._written, {name: roots[name] for name in names})
         with session.journal.unwritten():  # what is made here is no model of the script's
             module = self._joined({name: roots[name] for name in names})
             averaged = {name: _inside(roots[averages.get(name, name)]) for name in names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
@@ -98,7 +98,9 @@ class Copies:
         optimizers: likewise.
         schedulers: likewise.
         planned: how many losses the script will compute in all; None where that is not known.
-        constructors: what constructs each model once more, by its name.
+        constructors: what constructs each model once more, by its name; with other arguments, if it is given some.
+        arguments: what each was constructed with.
+        written: how often each of its parameters had been written to, as torch counts it.
         given: what each scheduler was constructed with behind its optimizer, by its name.
     """
 
@@ -106,7 +108,9 @@ class Copies:
     optimizers: dict[str, Optimizer]
     schedulers: dict[str, Any]
     planned: int | None = None
-    constructors: Mapping[str, Callable[[], nn.Module]] = field(default_factory=dict)
+    constructors: Mapping[str, Callable[..., nn.Module]] = field(default_factory=dict)
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    written: Mapping[str, Sequence[int]] = field(default_factory=dict)
     given: Mapping[str, tuple[tuple[Any, ...], dict[str, Any]] | None] = field(default_factory=dict)
 
 
@@ -244,6 +248,8 @@ class Capture:
         with self._session.journal.unwritten():  # copies are no models of the script's
             copies = copied(Copies(models, optimizers, schedulers))
         copies.constructors = {name: self._constructions.constructor_of(model) for name, model in models.items()}
+        copies.arguments = {name: self._constructions.arguments_of(model) for name, model in models.items()}
+        copies.written = {name: [one._version for one in model.parameters()] for name, model in models.items()}
         copies.given = {name: self._updates.given_to(one) for name, one in schedulers.items()}
         return copies
 

@@ -18,7 +18,7 @@ def main() -> None:
     dtype = "float64" if args.jax_float64 else "float32"
     loaders, plan = data(args)
     run = recorded_run(args)
-    model = load(param_dtype=dtype)
+    model = $first_model
     if run:
         run.begin(model)
     graphdef, state = create(model)

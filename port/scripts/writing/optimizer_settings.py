@@ -7,12 +7,12 @@ import inspect
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch.optim import Optimizer
 
 from port.scripts.events import Event
+from port.scripts.writing.constructor_call import arguments_by_name, constructor_call
 from port.scripts.writing.held_numbers import Held, HeldByConstruction, Holder, RateOfGroup
 
 EPOCHS = ("epochs", "steps_per_epoch")
@@ -52,12 +52,12 @@ def settings_of_optimizer(
         schedulers: copies.
         constructed: what each of these was constructed with behind its optimizer.
     """
-    found = _call(type(optimizer), event)
+    found = constructor_call(type(optimizer), event)
     if found is None:
         return
     tree, call = found
     groups = optimizer.param_groups
-    arguments = dict(_arguments(type(optimizer), call))
+    arguments = dict(arguments_by_name(type(optimizer), call))
     own = _groups_given(arguments.pop("params", None), tree)
     if own is not None and len(own) != len(groups):
         return
@@ -82,8 +82,8 @@ def settings_of_scheduler(scheduler: Any, event: Event, arguments: Arguments | N
         arguments: what it was constructed with behind its optimizer: with another number it is constructed once more,
             but for one that is made of others. Without them it is a number that it holds under its own name.
     """
-    found = _call(type(scheduler), event)
-    nodes = dict(_arguments(type(scheduler), found[1])) if found is not None else {}
+    found = constructor_call(type(scheduler), event)
+    nodes = dict(arguments_by_name(type(scheduler), found[1])) if found is not None else {}
     given = _bound(scheduler, arguments) if arguments is not None else {}
     if nodes.keys() >= {*EPOCHS} and given.keys() >= {*EPOCHS}:
         epochs, steps = (nodes.pop(name) for name in EPOCHS)
@@ -133,31 +133,6 @@ def _settings(
         held += [Held(one, "initial_lr") for one in containers if "initial_lr" in one]
         held += [Held(one.base_lrs, number) for one in schedulers if hasattr(one, "base_lrs") for number in places]
     yield Setting(name, node, tuple(held))
-
-
-def _call(cls: type, event: Event) -> tuple[ast.Module, ast.Call] | None:
-    """The call that constructed it, in the script's source."""
-    where = (event["constructed"] or {}).get("where")
-    if where is None:
-        return None
-    tree = ast.parse(Path(where["file"]).read_text("utf-8"))
-    calls = [
-        one
-        for one in ast.walk(tree)
-        if isinstance(one, ast.Call)
-        and one.lineno <= where["line"] <= (one.end_lineno or one.lineno)
-        and ast.unparse(one.func).rpartition(".")[2] == cls.__name__
-    ]
-    return (tree, calls[0]) if len(calls) == 1 else None
-
-
-def _arguments(cls: type, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-    """What a constructor is called with, by the names of its parameters."""
-    names = list(inspect.signature(cls).parameters)
-    if any(isinstance(one, ast.Starred) for one in call.args):
-        return
-    yield from zip(names, call.args, strict=False)
-    yield from ((word.arg, word.value) for word in call.keywords if word.arg is not None)
 
 
 def _groups_given(node: ast.expr | None, tree: ast.Module) -> list[dict[str, ast.expr]] | None:

@@ -46,6 +46,11 @@ class OptionExpression:
     loaders: frozenset[str]
     places: frozenset[Position]
 
+    def at(self, options: Mapping[str, Any]) -> int | float:
+        """Its value with other options, where it takes no length of a loader."""
+        value: int | float = _value(self.expression, options, {})
+        return value
+
     def said(self, loaders: Mapping[str, str]) -> str:
         """It as a written trainer has it, which calls the options ``args``.
 

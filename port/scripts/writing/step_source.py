@@ -12,6 +12,7 @@ from port.scripts.writing.averaging import WeightAverage
 from port.scripts.writing.free_numbers import FreeNumber
 from port.scripts.writing.option_expressions import OptionExpression
 from port.scripts.writing.plateau import options_of
+from port.scripts.writing.shaping import Shaping
 
 MODULE = Template('''\
 """One update of $script in JAX: a batch's loss, its gradients, and the optimizer's step.
@@ -136,6 +137,7 @@ class StepFacts:
         closure: whether the optimizer evaluates the loss by itself, several times an update.
         evaluates: parts of the model, ``model.teacher``, that are in evaluation mode while it is trained.
         plateau: the line that steps ReduceLROnPlateau; None where the script has none.
+        shaping: of the model, by options of the script's; None where none shapes it, or it has to stay as it is.
     """
 
     script: str
@@ -154,6 +156,7 @@ class StepFacts:
     closure: bool = False
     evaluates: Sequence[str] = ()
     plateau: str | None = None
+    shaping: Shaping | None = None
 
 
 def step_source(facts: StepFacts) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from port.scripts.writing.own_evaluation import OwnEvaluation
 from port.scripts.writing.own_telling import OwnTelling
+from port.scripts.writing.shaping import Shaping
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class TrainerFacts:
         orders: of the inputs' axes in JAX.
         flags: of the original, which are not ours.
         written_for: the options that keep their values.
+        shaping: of the model, by the options that are free; None where none shapes it.
         epoch: the variable that counts epochs.
         every: between two lines about the loss.
         evaluation: the original's line that evaluates; None where there is no evaluation.
@@ -91,5 +93,6 @@ class TrainerFacts:
     tells_epoch: bool = False
     ranks: int = 1
     numbers: str = ""
+    shaping: Shaping | None = None
     in_steps: bool = False
     parts_of_loss: int = 1

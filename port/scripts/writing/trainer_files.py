@@ -46,6 +46,8 @@ def facts_of(
         if file == loop.file and expression.loaders <= loaders.keys()
         for place in expression.places
     } | (telling.attributes if telling is not None else set())
+    if step.shaping is not None:
+        loop.covered |= step.shaping.covered(loop.file)
     written_for = values_kept(loop, observation)
     return TrainerFacts(
         script=step.script,
@@ -62,6 +64,7 @@ def facts_of(
         hyperparameters={
             one.name: one.expression.said(loaders) for one in numbers if not one.expression.options & written_for.keys()
         },
+        shaping=step.shaping.without(written_for) if step.shaping is not None else None,
         telling=telling,
         drops=step.drops,
         draws_in_evaluation=step.draws_in_evaluation,

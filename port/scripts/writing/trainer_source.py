@@ -12,6 +12,7 @@ from port.scripts.writing.loop_lines import part_of_batch
 from port.scripts.writing.main_of_steps import MAIN as STEPS
 from port.scripts.writing.main_of_steps import SAVED_EVERY, steps_pieces
 from port.scripts.writing.own_pieces import own_pieces
+from port.scripts.writing.shaped_model import shaped_model
 from port.scripts.writing.trainer_facts import TrainerFacts
 
 TEXT = Template('''\
@@ -35,10 +36,10 @@ import orbax.checkpoint as ocp
 import torch
 from flax import nnx
 $meshes$shared
-${beside}${evaluating}from original import $original$late
+${beside}${evaluating}${classes}from original import $original$late
 ${samples}from train_step import ${models}State, ${plateau}create, load, train_step$late
 
-${written_for}${first}CHECKPOINTS = Path(__file__).with_name("checkpoints")
+${written_for}${first_shape}${first}CHECKPOINTS = Path(__file__).with_name("checkpoints")
 $saved
 
 def arguments() -> argparse.Namespace:
@@ -51,7 +52,7 @@ def arguments() -> argparse.Namespace:
     own.add_argument("$updates", dest="jax_updates", type=int, metavar="N", help="of a recorded run: it ends there")
     own.add_argument("$float64", dest="jax_float64", action="store_true", help="weights and inputs in float64")
 $parsed
-
+${constructing}
 def arrays(batch: Any, dtype: Any) -> tuple[np.ndarray, ...]:
     """A batch as train_step takes it$layout."""
     given = ($given)
@@ -80,7 +81,7 @@ def main() -> None:
 $forks    loaders, epochs$made = data(args)
     training = loaders["training"]
 $length    run = recorded_run(args)
-    model = load(param_dtype=dtype)
+    model = $first_model
     if run:
         run.begin($begun)
     graphdef, state = create(model)
@@ -205,6 +206,7 @@ def trainer_source(facts: TrainerFacts) -> str:
         **kept_options(facts),
         layout=", channels last" if moved else "",
         given="".join(f"{one}, " for one in given),
+        **shaped_model(facts),
         evaluate=evaluate,
         evaluated=evaluated,
         at_end=at_end,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -54,6 +55,7 @@ from port.scripts.writing.replaying import (
     put_into_float64,
     switch_dropout_off,
 )
+from port.scripts.writing.shaping import shaping_of
 from port.scripts.writing.standalone import make_standalone, no_change
 from port.scripts.writing.states import with_states
 from port.scripts.writing.step_proof import StepProof
@@ -199,8 +201,11 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
             "a closure is evaluated several times an update, and each time its model draws another dropout"
         )
     batches = [[all_doubled(given[id(path)]) for path in one] for one in updates]
-    put_into_float64([module], [optimizer])
     watched.finish(folder)
+    if not source.states and not evaluating:
+        shaping = shaping_of(observation, copies, source.modules, translation, construct, folder)
+        facts = replace(facts, shaping=shaping)
+    put_into_float64([module], [optimizer])
     goes_on = [one[0].goes_on for one in updates]
     with default_dtype("float64"):
         layouts = translation.draws.get(True, ()) if draws_besides_dropout(module, batches[0][0]) else None
@@ -263,12 +268,20 @@ def _trainer(watched: WatchedScript, written: _Written) -> tuple[str, list[str]]
     return trainer_or_reason(write, watched.observation)
 
 
-def _module(source: LossSource, copies: Copies, file: Path) -> tuple[torch.nn.Module, Callable[[], torch.nn.Module]]:
-    """The torch module from a batch to its loss, with copies of the script's models in it; and what constructs it."""
+def _module(source: LossSource, copies: Copies, file: Path) -> tuple[torch.nn.Module, Callable[..., torch.nn.Module]]:
+    """The torch module from a batch to its loss, with copies of the script's models in it; and what constructs it.
+
+    That may be given arguments of the models' constructors, by the models' names.
+    """
     file.write_text(source.text, "utf-8")
     cls: type[torch.nn.Module] = getattr(torch_loss(file), CLASS)
     module = cls(*(copies.models[name] for name in source.modules))
-    return module, lambda: cls(*(copies.constructors[name]() for name in source.modules))
+
+    def construct(other: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> torch.nn.Module:
+        made: torch.nn.Module = cls(*(copies.constructors[name](**other.get(name, {})) for name in source.modules))
+        return made
+
+    return module, construct
 
 
 def _updates(paths: Sequence[LossPath], *, closure: bool) -> list[list[LossPath]]:

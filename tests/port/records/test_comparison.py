@@ -586,6 +586,16 @@ class TestProofBesideControls:
         assert "agree in float64 up to step 4 and cannot be judged beyond it" in verdict.sentence
         assert "torch strays from itself as well" in verdict.sentence
 
+    def test_where_evaluations_alone_are_not_judged_theirs_is_said(self) -> None:
+        numbers = dict(enumerate(self.GROWING))
+        a, b = both([1.0] * LONG, [1.0] * LONG, evaluations=[1.0] * LONG)
+        b = replace(b, evaluations=lines(numbers))
+        control = record([1.0] * LONG, evaluations=numbers)
+        verdict = compare(a, b, controls=[control])
+        assert verdict.status is Status.CANNOT_JUDGE
+        strayed = max(abs(loss - 1.0) / max(loss, 1.0) for loss in self.GROWING)
+        assert f"strays from itself as well in evaluation, by up to {strayed:.2e}" in verdict.sentence
+
     def test_who_strays_earlier_differs(self) -> None:
         further = [1.0 + 2 * CONTROL_FACTOR * (loss - 1.0) for loss in self.GROWING]
         verdict = self.judged(further, self.GROWING)
