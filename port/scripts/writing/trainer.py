@@ -18,6 +18,7 @@ from port.scripts.ranks import ProcessRank
 from port.scripts.watched_original import WatchedOriginal
 from port.scripts.wording import place_of
 from port.scripts.writing.evaluation_loader import evaluation_of, loader_of
+from port.scripts.writing.loader_workers import preloaded
 from port.scripts.writing.loop import EpochLoop, loop_of
 from port.scripts.writing.loop_lines import inputs_function
 from port.scripts.writing.loss_source import LossSource
@@ -207,7 +208,7 @@ def _write(
         observation.evaluation[0]["where"] if evaluation is not None else None,
         parts=parts,
         batches=batches,
-        forks=any(one["workers"] for one in observation.loaders),
+        preloaded=preloaded(loop, observation),
         microbatches=step.microbatches,
         evaluates_average=is_average,
         in_turn=turns is not None,

@@ -33,7 +33,7 @@ class TrainerFacts:
         evaluates_at_end: whether it evaluates once, behind all epochs.
         batches: an epoch's updates, where a schedule counts them.
         hyperparameters: numbers of the optimizer that train_step takes, each with the expression that gives it.
-        forks: whether the loaders have workers.
+        preloaded: the modules that a fork server imports for the loaders' workers; none where they have no workers.
         microbatches: of an update.
         drops: whether train_step may be given the key of its dropout.
         data: the function's name in original.py that makes the data.
@@ -73,7 +73,7 @@ class TrainerFacts:
     evaluates_if: str = ""
     batches: int | None = None
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
-    forks: bool = False
+    preloaded: tuple[str, ...] = ()
     microbatches: int = 1
     drops: bool = False
     data: str = "data"

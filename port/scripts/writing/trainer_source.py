@@ -8,6 +8,7 @@ from textwrap import indent
 
 from port.scripts.writing.evaluation_source import evaluated_source, evaluation_source
 from port.scripts.writing.kept_options import kept_options
+from port.scripts.writing.loader_workers import workers_pieces
 from port.scripts.writing.loop_lines import part_of_batch
 from port.scripts.writing.main_of_steps import MAIN as STEPS
 from port.scripts.writing.main_of_steps import SAVED_EVERY, steps_pieces
@@ -165,9 +166,6 @@ IN_TURN = """\
         models = Models(model)
         nnx.update(models, state.params, state.rest)
         run.end(models)"""
-FORKS = """\
-    multiprocessing.set_start_method("spawn")  # of the loaders' workers: a fork would lose JAX's threads
-"""
 WHOLE = Template("""\
     if len(training) % $count:
         sys.exit(f"an update is of $count batches, and {len(training)} in an epoch leave some over")
@@ -242,8 +240,7 @@ def trainer_source(facts: TrainerFacts) -> str:
         else "",
         length=length + (WHOLE.substitute(count=count) if several else ""),
         options="".join(f", {one}" for one in options),
-        forks=FORKS if facts.forks else "",
-        multiprocessing="import multiprocessing\n" if facts.forks else "",
+        **workers_pieces(facts.preloaded),
         shared="from port.nn import shared_masks\n" if facts.draws_in_evaluation and evaluate else "",
         **own_pieces(facts),
         epoch=facts.epoch,
