@@ -27,7 +27,7 @@ class Evaluated:
         self._module, self._drawing = module, drawing
         self._number = 0
         self._waiting: deque[Sequence[torch.Tensor]] = deque()  # a loader may be asked for one ahead
-        self._is_whole = False  # its pass has given all its batches
+        self._is_over = False  # its pass has given all its batches
         self._total, self._count = 0.0, 0
         self._device = next(module.parameters()).device
 
@@ -35,12 +35,8 @@ class Evaluated:
         """The script has a batch of its evaluation, and has not called its model with it yet."""
         self._waiting.append([one.to(self._device) for one in inputs])
 
-    def take(self) -> bool:
-        """It calls its model now: so the model is in the mode in which it evaluates it.
-
-        Returns:
-            Whether that was the last batch of its pass.
-        """
+    def take(self) -> None:
+        """It calls its model now: so the model is in the mode in which it evaluates it."""
         if self._waiting:
             inputs = self._waiting.popleft()
             with torch.no_grad(), _unchanged(self._module), self._drawing(self._number):
@@ -48,17 +44,20 @@ class Evaluated:
             self._total += loss * len(inputs[0])
             self._count += len(inputs[0])
             self._number += 1
-        return self._is_whole and not self._waiting
 
-    def pass_ended(self) -> bool:
-        """There are no more batches; gives whether the model was called with all of them."""
-        self._is_whole = True
-        return not self._waiting
+    @property
+    def is_whole(self) -> bool:
+        """Whether its pass is over, and the model was called with all of its batches."""
+        return self._is_over and not self._waiting
+
+    def pass_ended(self) -> None:
+        """There are no more batches."""
+        self._is_over = True
 
     def end(self) -> float | None:
         """The mean, and nothing is known any more; None where no batch was evaluated."""
         mean = self._total / self._count if self._count else None
-        self._total, self._count, self._number, self._is_whole = 0.0, 0, 0, False
+        self._total, self._count, self._number, self._is_over = 0.0, 0, 0, False
         self._waiting.clear()
         return mean
 
@@ -74,32 +73,31 @@ class NumbersOfScript:
         self._numbers = numbers
         self._sums = EvaluationSums(numbers)
         self._begun = 0
-        self._is_whole = False
+        self._is_over = False
 
     def begin(self) -> None:
         """The script has a batch."""
         self._begun += 1
 
-    def see(self, value: Any, where: Mapping[str, Any] | None) -> bool:
-        """The script has taken a number out of a tensor; gives whether it was the last of its pass."""
+    def see(self, value: Any, where: Mapping[str, Any] | None) -> None:
+        """The script has taken a number out of a tensor."""
         for place, one in enumerate(self._numbers):
             if where is not None and (where["line"], where["text"]) == (one["line"], one["text"]):
                 self._sums.add(place, value)
-        return self._is_whole and self._has_all
 
     @property
-    def _has_all(self) -> bool:
-        return self._sums.count == self._begun * len(self._numbers)
+    def is_whole(self) -> bool:
+        """Whether its pass is over, and the numbers of all of its batches were seen."""
+        return self._is_over and self._sums.count == self._begun * len(self._numbers)
 
-    def pass_ended(self) -> bool:
-        """There are no more batches; gives whether the numbers of all of them were seen."""
-        self._is_whole = True
-        return self._has_all
+    def pass_ended(self) -> None:
+        """There are no more batches."""
+        self._is_over = True
 
     def end(self) -> dict[str, float] | None:
         """What a record says, and nothing is known any more; None where no batch was evaluated."""
         found = self._sums.said()
-        self._sums, self._begun, self._is_whole = EvaluationSums(self._numbers), 0, False
+        self._sums, self._begun, self._is_over = EvaluationSums(self._numbers), 0, False
         return found
 
 

@@ -20,18 +20,29 @@ class EvaluationSums:
         self._numbers = numbers
         self._totals = [0.0] * len(numbers)
         self.count = 0
+        self._loss, self._examples = 0.0, 0
 
     def add(self, place: int, value: Any) -> None:
         """One number of a batch."""
         self._totals[place] += float(value)
         self.count += 1
 
+    def add_loss(self, value: float, examples: int) -> None:
+        """The mean loss of a batch, where none of the numbers is a loss."""
+        self._loss += value * examples
+        self._examples += examples
+
     def said(self) -> dict[str, float] | None:
-        """What a record says: ``loss`` is the judged number's mean over the batches; None where there were none."""
+        """What a record says; None where there were no batches.
+
+        ``loss`` is the judged number's mean over the batches, or that of the losses over their examples.
+        """
         batches = self.count // len(self._numbers)
         if not batches:
             return None
         sums = zip(self._numbers, self._totals, strict=True)
         found = {str(one["name"]): total / batches for one, total in sums if not one["judged"]}
-        (judged,) = [total for one, total in zip(self._numbers, self._totals, strict=True) if one["judged"]]
-        return {**found, "loss": judged / batches}
+        if self._examples:
+            return {**found, "loss": self._loss / self._examples}
+        judged = [total for one, total in zip(self._numbers, self._totals, strict=True) if one["judged"]]
+        return {**found, "loss": judged[0] / batches} if judged else found

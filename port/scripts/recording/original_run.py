@@ -32,7 +32,8 @@ from port.scripts.observing.watching import EndsEarly, own_folder, run_observed
 from port.scripts.own_draws import DROPOUT_SEED, EVALUATION_SEED, OwnDraws, draws_of_update
 from port.scripts.ranks import ProcessRank
 from port.scripts.recording.drawing_lines import DrawingLines
-from port.scripts.recording.evaluated import Evaluated, NumbersOfScript
+from port.scripts.recording.evaluated import Evaluated
+from port.scripts.recording.evaluation_of_run import EvaluationOfRun
 from port.scripts.recording.in_float64 import InFloat64, in_float64
 from port.scripts.recording.recorded_ranks import RecordedRanks
 from port.scripts.recording.same_shapes import check_shapes
@@ -95,7 +96,6 @@ class OriginalRun:
         self._double = InFloat64()
         self._module: torch.nn.Module | None = None
         self._recorder: Recorder | None = None
-        self._evaluated: Evaluated | None = None
         self._losses: list[torch.Tensor] = []  # since the last update
         self._rates: list[float] = []
         self._step = 0
@@ -103,7 +103,7 @@ class OriginalRun:
         self._trains_on_all = not original.training and not original.calls  # its data, in each update
         self._is_trained_on = self._trains_on_all  # the last batch
         self._found = FoundByScript(original.calls) if original.calls else None
-        self._numbers = NumbersOfScript(original.numbers) if original.numbers else None
+        self._evaluation = EvaluationOfRun(original.numbers, lambda batch: _parts(batch, original.parts))
         self._evaluated_at = 0  # the update behind which it last was
         self._drawing_lines: DrawingLines | None = None
         if original.loop is not None:
@@ -129,16 +129,14 @@ class OriginalRun:
     def _at_batch(self, name: str, batch: Any) -> Any:
         self._dropout.pause()
         self._is_trained_on = self._trains_on_all or name == self._original.training
-        if (self._evaluated or self._numbers) is not None and name != self._original.evaluation:
+        if self._evaluation.is_kept and name != self._original.evaluation:
             self._end_evaluation()  # it left its pass early
         if self._is_trained_on and self._step == self._steps:
             self._session.end("seen")
         if self._is_float64:
             batch = pytree.tree_map_only(torch.Tensor, in_float64, batch)
-        if name == self._original.evaluation and self._evaluated is not None:
-            self._evaluated.wait(_parts(batch, self._original.parts))
-        elif name == self._original.evaluation and self._numbers is not None and self._recorder is not None:
-            self._numbers.begin()
+        if name == self._original.evaluation and self._recorder is not None:
+            self._evaluation.wait(batch)
         if self._is_trained_on:
             self._dropout.begin(self._key(), part=self._ranks.part_of(batch))
         if self._is_trained_on and self._original.makes_inputs:
@@ -160,8 +158,9 @@ class OriginalRun:
         if self._module is not None and self._is_trained_on and self._dropout.is_missing and _trains(module):
             # Its batch was asked for ahead, before the update before it.
             self._dropout.begin(self._key(), part=self._ranks.part)
-        if self._evaluated is not None and self._step and not _trains(module):
-            self._end_evaluation(is_whole=self._evaluated.take())
+        if self._evaluation.loss is not None and self._step and not _trains(module):
+            self._evaluation.loss.take()
+            self._end_if_whole()
 
     def _before_drawing(self) -> None:
         """A loop over steps is about to draw a batch: in the run's precision, and by none of the dropout's draws."""
@@ -217,9 +216,10 @@ class OriginalRun:
         self._module = module
         precision = "float64" if self._is_float64 else "float32"
         self._recorder = Recorder(total_steps=self._steps, precision=precision)
-        has_loss = self._original.evaluation is not None and self._found is None and self._numbers is None
+        judges = any(one["judged"] for one in self._original.numbers)
+        has_loss = self._original.evaluation is not None and self._found is None and not judges
         if has_loss and self._ranks.this.is_first:
-            self._evaluated = Evaluated(evaluated, self._drawing)
+            self._evaluation.loss = Evaluated(evaluated, self._drawing)
         self._dropout.begin(self._key(), part=self._ranks.part)
 
     def _joined(self, models: dict[str, torch.nn.Module]) -> torch.nn.Module:
@@ -259,20 +259,19 @@ class OriginalRun:
             self._end_evaluation()  # another one begins; of a loader, its pass says so
         elif kind == "pass" and details["name"] == self._original.evaluation:
             self._end_evaluation()  # the one before left some of its batches
-        elif kind == "pass ended" and details["name"] == self._original.evaluation and self._evaluated is not None:
-            self._end_evaluation(is_whole=self._evaluated.pass_ended())
-        elif kind == "pass ended" and details["name"] == self._original.evaluation and self._numbers is not None:
-            self._end_evaluation(is_whole=self._numbers.pass_ended())
+        elif kind == "pass ended" and details["name"] == self._original.evaluation:
+            self._evaluation.pass_ended()
+            self._end_if_whole()
 
     def _at_sum(self, calls: Sequence[Computation], told: Any, value: Any, where: dict[str, Any]) -> None:
         self._see_number(value, where)
 
     def _see_number(self, value: Any, where: dict[str, Any] | None) -> None:
         """A number of an evaluation's batch; one function may train and evaluate."""
-        if self._numbers is None or self._recorder is None or self._is_trained_on:
-            return
-        if self._numbers.see(value, where):
-            self._end_evaluation()
+        numbers = self._evaluation.numbers
+        if numbers is not None and self._recorder is not None and not self._is_trained_on:
+            numbers.see(value, where)
+            self._end_if_whole()
 
     def _record(self) -> None:
         """An update is whole."""
@@ -286,13 +285,16 @@ class OriginalRun:
             if self._trains_on_all:
                 self._begin_update()
 
-    def _end_evaluation(self, *, is_whole: bool = True) -> None:
-        if not is_whole:
-            return  # a batch that was asked for ahead is still to be evaluated
-        numbers = self._numbers.end() if self._numbers is not None else None
-        found = self._evaluated if self._found is None else self._found
-        loss = found.end() if found is not None else None
-        numbers = {"loss": loss} if numbers is None and loss is not None else numbers
+    def _end_if_whole(self) -> None:
+        """Unless a batch that was asked for ahead is still to be evaluated."""
+        if self._evaluation.is_whole:
+            self._end_evaluation()
+
+    def _end_evaluation(self) -> None:
+        numbers = self._evaluation.end()
+        if self._found is not None:
+            loss = self._found.end()
+            numbers = {"loss": loss} if loss is not None else None
         if numbers is None or self._recorder is None or self._original.evaluation is None or not self._step:
             return
         if self._found is None or self._step > self._evaluated_at:  # behind all training there may be one more

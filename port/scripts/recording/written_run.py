@@ -156,15 +156,28 @@ class RecordedRun:
             self._evaluated_at = step - 1
 
     def evaluating(
-        self, loader: Any, measure: Callable[[Any], Sequence[Any]], step: int
+        self,
+        loader: Any,
+        measure: Callable[[Any], Sequence[Any]],
+        step: int,
+        loss: Callable[[Any], tuple[float, int]] | None = None,
     ) -> tuple[DrawnLoader, Callable[[Any], Sequence[Any]]]:
-        """The loader of an evaluation with the original's draws, and what measures a batch and keeps its numbers."""
+        """The loader of an evaluation with the original's draws, and what measures a batch and keeps its numbers.
+
+        Args:
+            loader: of the evaluation.
+            measure: gives the numbers of a batch.
+            step: how many updates were made.
+            loss: gives a batch's loss and its examples, where none of the numbers is a loss.
+        """
         sums = self._sums = EvaluationSums(WatchedOriginal.read(self._mapping.parent).numbers)
 
         def measured(batch: Any) -> Sequence[Any]:
             numbers = measure(batch)
             for place, one in enumerate(numbers):
                 sums.add(place, one)
+            if loss is not None:
+                sums.add_loss(*loss(batch))
             return numbers
 
         return DrawnLoader(loader, lambda: self.drawn(loader, step)), measured

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from port.errors import UsageError
@@ -83,9 +83,12 @@ class _Replaced(ast.NodeTransformer):
         return super().generic_visit(node)
 
 
-def needed_inside(block: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """A loop's statements without the plain assignments that nobody reads, and without moves to a device."""
-    kept = [_OnTheHost().visit(one) for one in block]
+def needed_inside(block: Sequence[ast.stmt], after: Sequence[ast.stmt], models: Collection[str] = ()) -> list[ast.stmt]:
+    """A loop's statements without the plain assignments that nobody reads, and without moves to a device.
+
+    A call of one of the models whose result is not even kept is left out, too.
+    """
+    kept = [_OnTheHost().visit(one) for one in block if not _calls_one_of(models, one)]
     behind = {name for one in after for name in loaded(one)}
     while True:
         left = [one for place, one in enumerate(kept) if not _is_idle(one, [*kept[:place], *kept[place + 1 :]], behind)]
@@ -107,6 +110,13 @@ class _OnTheHost(ast.NodeTransformer):
             case ast.Call(ast.Attribute(value, "to"), [ast.Attribute(ast.Name(name)), *_]) if name != "torch":
                 return value
         return node
+
+
+def _calls_one_of(models: Collection[str], statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(ast.Call(ast.Name(name))):
+            return name in models
+    return False
 
 
 def _is_idle(statement: ast.stmt, others: Sequence[ast.stmt], behind: set[str]) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from string import Template
 from textwrap import indent
+from typing import Any
 
 from port.scripts.own_draws import EVALUATION_SEED
 from port.scripts.writing.own_evaluation import OwnEvaluation
 from port.scripts.writing.trainer_facts import TrainerFacts
 
-EVALUATE = Template('''
+LOSS = Template('''
 
 @partial(jax.jit, static_argnums=0)
 def evaluation_loss(graphdef: Any, state: State, ${key}$parameters) -> $gives:
@@ -18,7 +19,8 @@ def evaluation_loss(graphdef: Any, state: State, ${key}$parameters) -> $gives:
     model.eval()
 $call
 
-
+''')
+EVALUATE = Template('''
 def evaluate(graphdef: Any, state: State, loader: Any, dtype: Any$and_key) -> float:
     """The mean over the examples of a loader.
 
@@ -58,10 +60,17 @@ def measured(graphdef: Any, state: State, dtype: Any, batch: Any) -> tuple[jax.A
     return numbers_of(graphdef, state, *arrays(batch, dtype))
 
 '''
+COUNTED = '''
+def loss_of_batch(graphdef: Any, state: State, dtype: Any, batch: Any) -> tuple[float, int]:
+    """The loss of an evaluation's batch, which a recorded run is judged by; and of how many examples it is the mean."""
+    given = arrays(batch, dtype)
+    return float(evaluation_loss(graphdef, state, *given)), len(given[0])
+
+'''
 OWN_EVALUATED = Template("""\
 held_out, measure = loaders["evaluation"], partial(measured, graphdef, state, dtype)
 if run:
-    held_out, measure = run.evaluating(held_out, measure, step)
+    held_out, measure = run.evaluating(held_out, measure, step$loss)
 $evaluate
 if run:
     run.evaluated(step)
@@ -72,7 +81,7 @@ def evaluation_source(facts: TrainerFacts) -> str:
     """The functions that evaluate; empty where there is no evaluation."""
     if facts.evaluation is None:
         return ""
-    if facts.own_evaluation is not None:
+    if facts.own_evaluation is not None and facts.own_evaluation.judged is not None:
         return MEASURED
     parameters = ", ".join(f"{name}: jax.Array" for name in [*facts.parts, *facts.states])
     params = "average.average" if facts.evaluates_average else "params"
@@ -82,7 +91,7 @@ def evaluation_source(facts: TrainerFacts) -> str:
         call = f"{facts.parts_of_loss} * {call}"
     if draws:
         call = f"with shared_masks(model, key):\n        return {call}"
-    return EVALUATE.substitute(
+    pieces: dict[str, Any] = dict(
         _DRAWN if draws else dict.fromkeys(_DRAWN, "") | {"numbered": "loader"},
         parameters=parameters,
         call=f"    {call}" if draws else f"    return {call}",
@@ -93,6 +102,9 @@ def evaluation_source(facts: TrainerFacts) -> str:
         gives="tuple[jax.Array, ...]" if facts.states else "jax.Array",
         params=params,
     )
+    if facts.own_evaluation is not None:
+        return LOSS.substitute(pieces) + COUNTED + MEASURED
+    return LOSS.substitute(pieces) + EVALUATE.substitute(pieces)
 
 
 def evaluated_source(facts: TrainerFacts) -> tuple[str, str]:
@@ -103,7 +115,9 @@ def evaluated_source(facts: TrainerFacts) -> tuple[str, str]:
     if facts.evaluation is not None:
         evaluated = EVALUATED.substitute(epoch=facts.epoch, key=key, plateau=plateau)
     if facts.own_evaluation is not None:
-        evaluated = OWN_EVALUATED.substitute(evaluate=_own_call(facts.own_evaluation, facts))
+        counts = facts.own_evaluation.judged is None
+        loss = ", partial(loss_of_batch, graphdef, state, dtype)" if counts else ""
+        evaluated = OWN_EVALUATED.substitute(evaluate=_own_call(facts.own_evaluation, facts), loss=loss)
     if facts.evaluates_if and evaluated:
         evaluated = f"if {facts.evaluates_if}:\n{indent(evaluated, ' ' * 4)}"
     if facts.evaluates_at_end and evaluated:

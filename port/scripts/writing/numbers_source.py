@@ -261,3 +261,15 @@ def check_numbers(
     for one, value in zip(batch.taken, found, strict=True):
         if not is_replayed(value, one.value):
             raise UsageError(f"a number that was {one.value:.6g} at {place_of(one.where)} is {value:.6g} when repeated")
+
+
+def follow_weights(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> list[bool]:
+    """Of each number, whether it changes with the weights steadily, as a loss does; a count does not.
+
+    Where rounding moves a count, it moves it by a whole example: no tolerance judges that.
+    """
+    module = copy.deepcopy(module).eval()
+    for one in module.parameters():
+        one.requires_grad_(one.is_floating_point())
+    with torch.enable_grad():
+        return [one.requires_grad for one in module(*inputs.values())]

@@ -10,7 +10,7 @@ import ast
 import builtins
 import copy
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from port.errors import UsageError
@@ -53,6 +53,7 @@ class OwnEvaluation:
         names: of the numbers that are taken of a batch, as a record has them.
         lines: of the script that are taken over.
         shown: what the caller calls what it returns; None where it returns nothing.
+        judged: which of its numbers is a loss; None where all only count, as an accuracy does.
         where: the script's line.
     """
 
@@ -64,10 +65,17 @@ class OwnEvaluation:
     lines: frozenset[int]
     shown: str | None
     where: str
+    judged: int | None = None
 
 
 def own_evaluation(
-    tree: ast.Module, begun: Event, taken: Sequence[TakenNumber], loader: str, options: str | None, epoch: str
+    tree: ast.Module,
+    begun: Event,
+    taken: Sequence[TakenNumber],
+    loader: str,
+    options: str | None,
+    epoch: str,
+    models: Collection[str] = (),
 ) -> OwnEvaluation:
     """Read it in the script's source.
 
@@ -78,6 +86,7 @@ def own_evaluation(
         loader: the script's name for the evaluation's loader, where its epochs begin.
         options: the variable that holds the script's options, where there are any.
         epoch: the variable that counts its epochs.
+        models: its models and losses.
 
     Raises:
         UsageError: it is not plain; says the line.
@@ -98,7 +107,7 @@ def own_evaluation(
     known = {epoch: "epoch", **({options: "args"} if options else {})}
     sums = sums_of(loop, taken)
     behind = with_sums([one for one in block[place + 1 :] if not switches(one)], sums)
-    inside = needed_inside(with_numbers(without_guards(loop.body), taken, begun), behind)
+    inside = needed_inside(with_numbers(without_guards(loop.body), taken, begun), behind, models)
     names = number_names(inside, len(taken))
     loop = copy.deepcopy(loop)
     loop.body = [*ast.parse(f"numbers = measure({ast.unparse(batch)})").body, *inside]

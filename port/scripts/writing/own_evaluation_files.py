@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,14 @@ from port.scripts.writing.evaluated_numbers import EvaluatedNumbers
 from port.scripts.writing.loop import EpochLoop
 from port.scripts.writing.loss_source import LossSource
 from port.scripts.writing.lower_precision import precision_of
-from port.scripts.writing.numbers_source import FILE, WRITTEN, check_numbers, evaluation_file, numbers_module
+from port.scripts.writing.numbers_source import (
+    FILE,
+    WRITTEN,
+    check_numbers,
+    evaluation_file,
+    follow_weights,
+    numbers_module,
+)
 from port.scripts.writing.own_evaluation import OwnEvaluation, own_evaluation
 
 
@@ -56,12 +63,13 @@ class EvaluationWriter:
         batches = self.seen.batches
         if not batches or not batches[0].taken or any(len(one.taken) != len(batches[0].taken) for one in batches):
             raise UsageError("it takes no numbers out of torch batch by batch")
-        if not any(isinstance(one.value, float) for one in batches[0].taken):
-            raise UsageError("none of its numbers is a loss")
         begun = next(event["where"] for event in self.observation.evaluation if event["event"] == "batch")
         loader = loop.loaders["evaluation"]
-        evaluation = own_evaluation(loop.tree, begun, batches[0].taken, loader, loop.taken.options, epoch)
+        evaluation = own_evaluation(
+            loop.tree, begun, batches[0].taken, loader, loop.taken.options, epoch, self.copies.models
+        )
         module, construct, inputs = numbers_module(self.seen, self.source, self.copies, self.script, self.folder / FILE)
+        judged = next((place for place, has in enumerate(follow_weights(module, inputs)) if has), None)
         written = self.folder / WRITTEN
         try:
             if precision_of(self.observation) is None:
@@ -75,13 +83,12 @@ class EvaluationWriter:
         except BaseException:
             (self.folder / FILE).unlink()
             raise
-        return evaluation
+        return replace(evaluation, judged=judged)
 
     def numbers(self, evaluation: OwnEvaluation) -> tuple[dict[str, Any], ...]:
-        """The numbers as `WatchedOriginal` has them; the first that is a loss is judged."""
+        """The numbers as `WatchedOriginal` has them."""
         taken = self.seen.batches[0].taken
-        judged = next(place for place, one in enumerate(taken) if isinstance(one.value, float))
         return tuple(
-            {"name": name, "line": one.where["line"], "text": one.where["text"], "judged": place == judged}
+            {"name": name, "line": one.where["line"], "text": one.where["text"], "judged": place == evaluation.judged}
             for place, (name, one) in enumerate(zip(evaluation.names, taken, strict=True))
         )

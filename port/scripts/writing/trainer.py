@@ -18,6 +18,7 @@ from port.scripts.ranks import ProcessRank
 from port.scripts.watched_original import WatchedOriginal
 from port.scripts.wording import place_of
 from port.scripts.writing.evaluation_loader import evaluation_of, loader_of
+from port.scripts.writing.lengths_seen import remarks_on_lengths
 from port.scripts.writing.loader_workers import preloaded
 from port.scripts.writing.loop import EpochLoop, loop_of
 from port.scripts.writing.loop_lines import inputs_function
@@ -252,6 +253,7 @@ def _write(
     watched.write(folder)
     taken = {*(own.lines if own is not None else ()), *(telling.lines if telling is not None else ())}
     tells = telling is not None and telling.tells
+    remarks += remarks_on_lengths(observed)
     return [*remarks, *remarks_of(loop, facts.written_for, observation, taken, tells=tells)]
 
 

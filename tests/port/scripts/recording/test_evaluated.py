@@ -32,12 +32,17 @@ def test_a_batch_is_evaluated_when_the_model_is_called(ahead: int) -> None:
         evaluated.wait([batch])
     for number in range(len(batches)):
         following = next(given, None)
-        assert following is not None or not evaluated.pass_ended()
+        if following is None:
+            evaluated.pass_ended()
+            assert not evaluated.is_whole
         if following is not None:
             evaluated.wait([following])
-        assert evaluated.take() == (ahead == 1 and number == 2)
-        assert ahead or not evaluated.take()  # called once more with the same batch
-    assert evaluated.pass_ended()
+        evaluated.take()
+        assert evaluated.is_whole == (ahead == 1 and number == 2)
+        if not ahead:
+            evaluated.take()  # called once more with the same batch
+    evaluated.pass_ended()
+    assert evaluated.is_whole
     assert evaluated.end() == pytest.approx((3 * 3 + 3 * 3 + 2 * 2) / 8) and evaluated.end() is None
 
 

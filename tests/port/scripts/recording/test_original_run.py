@@ -393,6 +393,7 @@ OWN = {
     "mixed images": ("mixed_up.py", "none", ("train.py", "", "")),
     "mixed otherwise": ("mixed_up.py", "fault", ("original.py", "np.random.beta(alpha", "np.random.beta(2 * alpha")),
     "bags of words": ("bagged.py", "none", ("train.py", "", "")),
+    "bags of words, some not evaluated": ("bagged.py", "fault", ("original.py", "samples[48:]", "samples[50:]")),
     "bags that begin elsewhere": ("bagged.py", "fault", ("original.py", "offsets[:-1]", "offsets[1:]")),
     "segmented images": ("segmented.py", "none", ("train.py", "", "")),
     "a batch's dice": ("segmented.py", "fault", ("model.py", "+ 1.0", "+ 1.001")),

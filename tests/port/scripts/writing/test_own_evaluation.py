@@ -62,7 +62,8 @@ def read(folder: Path, source: str, line: str, *taken: str, function: str = "<mo
         return {"file": str(file), "line": number, "function": function, "text": text}
 
     numbers = [TakenNumber(at(text), 0.5, call) for call, text in enumerate(taken)]
-    return own_evaluation(ast.parse(source), at(line), numbers, "test_loader", "args", "epoch")
+    models = {"model", "criterion"}
+    return own_evaluation(ast.parse(source), at(line), numbers, "test_loader", "args", "epoch", models)
 
 
 def written(evaluation: OwnEvaluation) -> str:
@@ -87,6 +88,16 @@ return (total / seen, right / seen)"""
     )
     assert [ast.unparse(one) for one in found.imports] == ["import math", "LIMIT = 3"]
     assert (found.loader, found.shown, found.names) == ("loader", "test_loss, test_accuracy", ("total", "right"))
+
+
+def test_a_loss_that_nobody_keeps_is_left_out(tmp_path: Path) -> None:
+    source = FUNCTION.replace(
+        "loss = criterion(logits, labels)\n            total += loss.item()",
+        "criterion(logits, labels)\n            total += 1",
+    )
+    taken = "(logits.argmax(1) == labels).sum().item()"
+    found = read(tmp_path, source, "for images, labels in loader", taken, function="evaluate")
+    assert "criterion" not in written(found) and "right += numbers[0].item()" in written(found)
 
 
 def test_one_that_stands_among_others_gives_its_sums(tmp_path: Path) -> None:
