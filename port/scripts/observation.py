@@ -76,6 +76,16 @@ class Observation:
             ),
         )
 
+    def trained_on(self) -> Event | None:
+        """Where the first batch is given that is trained on: a script may look at one before, to show its shape."""
+        last = None
+        for event in (event for step in self.steps for event in step):
+            if event["event"] == "batch":
+                last = event["where"]
+            elif event["event"] == "backward" and last is not None:
+                break
+        return last
+
     @classmethod
     def read(cls, folder: Path) -> Observation:
         """The one that was written into a folder.

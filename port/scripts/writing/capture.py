@@ -73,6 +73,7 @@ class LossPath:
         calls: by which the loss came about; in their arguments a `PathTensor` stands for each tensor.
         value: the loss.
         reached: the parameters that it gives a gradient, by their names.
+        output: which output of the last call is the loss; None of a call with one.
         states: what it leaves for the next step: name → the call that gives it, and which of its outputs.
         goes_on: whether it takes what the path before it has left; where not, its states begin anew.
         numbers: the number of a call → what the numbers among its arguments are called in its line.
@@ -83,6 +84,7 @@ class LossPath:
     calls: list[Computation]
     value: float
     reached: frozenset[str] = frozenset()
+    output: str | None = None
     states: dict[str, tuple[int, str]] = field(default_factory=dict)
     goes_on: bool = False
     numbers: dict[int, Expressions] = field(default_factory=dict)
@@ -220,7 +222,8 @@ class Capture:
             one.live = mapped(call.live, lambda source: _given(source, frames, by_number))
             kept.append(one)
         reached = frozenset(parameters_reached(loss, self._session.models))
-        path = LossPath(self._session.iteration, kept, float(loss.detach()), reached)
+        output = self._session.computations.source_of(loss).told.get("output")
+        path = LossPath(self._session.iteration, kept, float(loss.detach()), reached, output)
         with self._session.inside():
             path.numbers = {call.number: found for call in calls if (found := expressions_of(call, frames))}
         path.lengths = dict(self._lengths_of(calls, frames))

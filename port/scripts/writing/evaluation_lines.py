@@ -141,6 +141,14 @@ def set_first(loop: ast.For) -> set[str]:
     return found
 
 
+def read_behind(block: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """A function's statements behind a loop without the last plain assignments, which nothing reads."""
+    kept = list(block)
+    while kept and isinstance(kept[-1], ast.Assign | ast.AnnAssign):
+        del kept[-1]
+    return kept
+
+
 def needed_before(block: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
     """The statements of a block that give names which are needed behind it; the last that gives one is enough."""
     found = []

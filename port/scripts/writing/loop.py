@@ -136,7 +136,7 @@ def loop_of(
     Raises:
         UsageError: it is not plain; with the line, and what to write.
     """
-    begun = next((e["where"] for step in observation.steps for e in step if e["event"] == "batch"), None)
+    begun = observation.trained_on()
     made = (training["constructed"] or {}).get("where") or begun
     if begun is None or made is None:
         raise UsageError("the batches come from no line of the script's own: call train_step with arrays of yours")

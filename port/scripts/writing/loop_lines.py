@@ -45,7 +45,8 @@ def loop_lines(
     Raises:
         UsageError: they cannot be taken by themselves; says the line.
     """
-    begun = next(e["where"] for step in observation.steps for e in step if e["event"] == "batch")
+    begun = observation.trained_on()
+    assert begun is not None
     tree = ast.parse(Path(begun["file"]).read_text("utf-8"))
     loop = loop_over_batches(tree, begun["line"])
     if loop is None:

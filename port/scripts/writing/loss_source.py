@@ -92,11 +92,21 @@ def loss_source(path: LossPath, script: str, varying: Varying = frozenset(), sai
             "",
             f"    def forward(self, {', '.join(inputs)}):",
             *[f"        {line}" for line in lines],
-            f"        return {', '.join([writer.name(writer.calls[-1].number), *left])}",
+            f"        return {', '.join([writer.part(writer.calls[-1].number, _output(path)), *left])}",
             "",
         ]
     )
     return LossSource(text, inputs, modules, tuple(writer.told.get(name, {}) for name in inputs), tuple(path.states))
+
+
+def _output(path: LossPath) -> str | None:
+    """Which output of the last call that is written is the loss, as in ``logits, loss = model(x, y)``."""
+    output = path.output
+    for call in reversed(path.calls):
+        if call.name not in MOVES:
+            break
+        output = next((given.told.get("output") for given in given_in(call.live)), None)
+    return output
 
 
 def inputs_of(path: LossPath, varying: Varying = frozenset(), said: Said = NOTHING) -> dict[str, torch.Tensor]:

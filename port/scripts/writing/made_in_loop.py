@@ -31,7 +31,7 @@ def made_in_loop(
     Raises:
         UsageError: they cannot be taken by themselves; says the line.
     """
-    begun = next((e["where"] for step in observation.steps for e in step if e["event"] == "batch"), None)
+    begun = observation.trained_on()
     if step.takes_rate:
         if made or begun is None:
             raise UsageError("the script sets the learning rate by hand: compute it before each call of train_step")

@@ -24,6 +24,7 @@ from port.scripts.writing.evaluation_lines import (
     needed_before,
     needed_inside,
     number_names,
+    read_behind,
     set_first,
     switches,
     targets,
@@ -32,6 +33,7 @@ from port.scripts.writing.evaluation_lines import (
 )
 from port.scripts.writing.loop import loop_over_batches
 from port.scripts.writing.own_calls import Function, is_call_of
+from port.scripts.writing.saved_in_evaluation import without_saves
 from port.scripts.writing.shared_function import calls_given, specialized
 from port.scripts.writing.sums_on_device import sums_of, with_sums
 from port.scripts.writing.taken_statements import called_name, calls_in, names_set
@@ -106,7 +108,9 @@ def own_evaluation(
     batch, loader = batch_of(loop, begun)
     known = {epoch: "epoch", **({options: "args"} if options else {})}
     sums = sums_of(loop, taken)
-    behind = with_sums([one for one in block[place + 1 :] if not switches(one)], sums)
+    behind = without_saves(block[place + 1 :])
+    behind = with_sums([one for one in behind if not switches(one)], sums)
+    behind = read_behind(behind) if call is not None else behind
     inside = needed_inside(with_numbers(without_guards(loop.body), taken, begun), behind, models)
     names = number_names(inside, len(taken))
     loop = copy.deepcopy(loop)

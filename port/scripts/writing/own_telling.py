@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from port.scripts.events import Event
-from port.scripts.writing.evaluation_lines import arguments_of, loaded, without_guards
+from port.scripts.writing.evaluation_lines import arguments_of, without_guards
 from port.scripts.writing.own_calls import Function, is_call_of
 from port.scripts.writing.taken_statements import names_set, runs
-from port.scripts.writing.told_statements import WrittenNames, is_first_value, jumps_in, prints_in, reduced, written
+from port.scripts.writing.told_statements import WrittenNames, jumps_in, prints_in, reads_of, reduced, written
 
 PHASES = ("begun", "first", "each", "before", "after")
 """Before a pass, before each update, behind it, behind the pass, behind the evaluation."""
@@ -186,7 +186,7 @@ class _Reader:
                 self._known |= {name: name for name in self._evaluation.names}
             elif called is not None:
                 self._read_function(one, *called)
-            elif self._phase != "begun" or is_first_value(one):
+            else:
                 self._take(one)
 
     def _read_batches(self) -> None:
@@ -240,7 +240,13 @@ class _Reader:
     def _take(self, statement: ast.stmt) -> None:
         """Keep a sum, or what is printed."""
         is_sum = isinstance(statement, ast.Assign | ast.AugAssign)
-        self._keep(statement if is_sum else reduced(statement, ast.Expr))
+        kept = statement if is_sum else reduced(statement, ast.Expr)
+        if not self._keep(kept):
+            self._forget(names_set(statement))
+
+    def _forget(self, names: Collection[str]) -> None:
+        """What is set in a statement that is not taken over is not known any more."""
+        self._known = {name: one for name, one in self._known.items() if name not in names}
 
     def _keep(
         self, statement: ast.stmt | None, *, known: Mapping[str, str] | None = None, phase: str | None = None
@@ -251,11 +257,12 @@ class _Reader:
         sets = set(names_set(statement))
         known = dict(self._known if known is None else known)
         said = {name: f"{name}_so_far" if name in self._names.reserved else name for name in sets}
-        reads = loaded(statement) - set(vars(builtins))
+        reads = reads_of(statement) - set(vars(builtins))
         text = written(statement, known | said, self._names)
         if text is None or reads - known.keys() - {self._names.loss} - self._names.batch.keys():
-            self._known = {name: one for name, one in self._known.items() if name not in sets}
+            self._forget(sets)
             return False
         self.found.append(_Taken(phase or self._phase, statement, text, sets, reads))
-        self._known |= said
+        # What is set under a condition may not be set.
+        self._known |= {name: one for name, one in said.items() if name in known or not isinstance(statement, ast.If)}
         return True

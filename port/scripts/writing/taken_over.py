@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from port.errors import UsageError
+from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.wording import place_of
 from port.scripts.writing.loop import EpochLoop
 from port.scripts.writing.main_of_steps import SAVED_EVERY
+from port.scripts.writing.own_calls import Function
 
 OWN_NAMES = {
     *("args", "arrays", "batch", "batch_number", "data", "done", "dtype", "epochs", "evaluate", "graphdef", "jax"),
@@ -85,7 +87,13 @@ def remarks_of(
         found.append(f"{loop.file.name}:{jump.lineno} has a {word} among the batches: train.py takes every batch")
     for event in observation.saved:
         found.append(f"{place_of(event['where'])} saves: train.py keeps its State by Orbax, {often}")
+    before = [event for event in observation.printed if _is_before(loop, event["where"])]
+    if before:
+        lines = ", ".join(str(event["where"]["line"]) for event in before)
+        found.append(f"{loop.file.name}:{lines}: what is printed before the training is left out")
     for event in observation.printed:
+        if event in before:
+            continue
         if event["where"] and event["where"]["line"] in taken and Path(event["where"]["file"]) == loop.file:
             continue
         instead = "not taken over" if tells else f"train.py prints the loss every {interval(loop)} updates"
@@ -100,3 +108,12 @@ def remarks_of(
             "and its dropout: the order is another one than the original's"
         )
     return found
+
+
+def _is_before(loop: EpochLoop, where: Event | None) -> bool:
+    """Whether a line stands before the loop over the epochs, in the same block of lines or at the script's top."""
+    if where is None or loop.statement is None or Path(where["file"]) != loop.file:
+        return False
+    functions = [one for one in ast.walk(loop.tree) if isinstance(one, Function)]
+    around = [one.name for one in functions if any(inner is loop.statement for inner in ast.walk(one))]
+    return where["function"] in {"<module>", *around} and where["line"] < loop.statement.lineno

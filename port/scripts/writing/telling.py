@@ -39,8 +39,8 @@ def telling_of(
         epoch: what counts the epochs in train.py.
         own_evaluation: the script's, where it is taken over.
     """
-    begun = next(e["where"] for step in observation.steps for e in step if e["event"] == "batch")
-    batches = loop_over_batches(loop.tree, begun["line"])
+    begun = observation.trained_on()
+    batches = loop_over_batches(loop.tree, begun["line"]) if begun is not None else None
     loss = _loss_name(observation)
     if batches is None or loop.statement is None or loss is None:
         return None

@@ -7,7 +7,8 @@ import copy
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from port.scripts.writing.taken_statements import called_name
+from port.scripts.writing.evaluation_lines import loaded
+from port.scripts.writing.taken_statements import called_name, names_set
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,35 @@ def reduced(statement: ast.stmt, *kinds: type[ast.stmt]) -> ast.stmt | None:
 
     Args:
         statement: of a script.
-        kinds: ``Expr`` is what prints; ``Break`` and ``Continue``.
+        kinds: ``Expr`` is what prints, with what it sets for that; ``Break`` and ``Continue``.
     """
     match statement:
         case ast.If(test, body, []):
-            kept = [inner for one in body if (inner := reduced(one, *kinds)) is not None]
-            return ast.copy_location(ast.If(test, kept, []), statement) if kept else None
+            kept = [inner for one in body if (inner := _within(one, *kinds)) is not None]
+            tells = any(not isinstance(one, ast.Assign | ast.AugAssign) for one in kept)
+            return ast.copy_location(ast.If(test, kept, []), statement) if tells else None
         case ast.Expr(value):
             is_kept = isinstance(value, ast.Call) and _is_print(value)
             return statement if is_kept and ast.Expr in kinds else None
     return statement if isinstance(statement, kinds) else None
+
+
+def _within(statement: ast.stmt, *kinds: type[ast.stmt]) -> ast.stmt | None:
+    """A statement under a condition: what is set for what is printed, ``loss, seen = loss.item(), n * len(x)``."""
+    if ast.Expr in kinds and isinstance(statement, ast.Assign | ast.AugAssign):
+        return statement
+    return reduced(statement, *kinds)
+
+
+def reads_of(statement: ast.stmt) -> set[str]:
+    """The names that a statement reads; of one with a block, those that it has not set itself before."""
+    if not isinstance(statement, ast.If):
+        return loaded(statement)
+    found, own = loaded(ast.copy_location(ast.Expr(statement.test), statement)), set[str]()
+    for one in statement.body:
+        found |= reads_of(one) - own
+        own |= set(names_set(one)) if isinstance(one, ast.Assign) else set()
+    return found
 
 
 def prints_in(statement: ast.stmt) -> bool:
@@ -52,14 +72,6 @@ def prints_in(statement: ast.stmt) -> bool:
 def jumps_in(statement: ast.stmt) -> bool:
     """Whether it leaves the loop, or a round of it."""
     return any(isinstance(one, ast.Break | ast.Continue) for one in ast.walk(statement))
-
-
-def is_first_value(statement: ast.stmt) -> bool:
-    """``total = 0.0``"""
-    if not isinstance(statement, ast.Assign):
-        return False
-    values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
-    return all(isinstance(one, ast.Constant) and isinstance(one.value, int | float) for one in values)
 
 
 def written(statement: ast.stmt, known: Mapping[str, str], names: WrittenNames) -> str | None:

@@ -409,6 +409,12 @@ OWN = {
     "a pass that is left early": ("left_early.py", "none", ("train.py", "", "")),
     "and left later": ("left_early.py", "fault", ("train.py", ">= args.limit", "> args.limit")),
     "and other batches left out": ("left_early.py", "fault", ("train.py", "args.skip - 1", "args.skip - 2")),
+    "a batch that is looked at": ("looked_at.py", "none", ("train.py", "", "")),
+    "and the wrong ones evaluated": ("looked_at.py", "fault", ("train.py", 'loaders["evaluation"], p', "training, p")),
+    "the best weights kept": ("best_kept.py", "none", ("train.py", "", "")),
+    "and decayed otherwise": ("best_kept.py", "fault", ("train_step.py", "weights(0.0005", "weights(0.0006")),
+    "a loss that the model returns": ("returned.py", "none", ("train.py", "", "")),
+    "and of other words": ("returned.py", "fault", ("original.py", "batch_size=6, shuffle", "batch_size=5, shuffle")),
     "labels not smoothed": ("mixed_up.py", "fault", ("model.py", "label_smoothing=0.1", "label_smoothing=0.0")),
 }
 """A script, and whether the change in what was written of it is a fault."""

@@ -1,0 +1,24 @@
+"""An evaluation's statements without what it saves: a written trainer keeps its state by Orbax."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from port.scripts.writing.taken_statements import called_name, calls_in
+
+SAVES = ("save", "save_file", "save_model", "save_pretrained", "state_dict", "makedirs", "mkdir")
+
+
+def without_saves(block: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a block but for those that save weights, under a condition or not.
+
+    What is decided there, the best accuracy so far, goes with it.
+    """
+    return [one for one in block if not isinstance(one, ast.Global) and not _saves(one)]
+
+
+def _saves(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.If | ast.Expr | ast.Assign | ast.With):
+        return False
+    return any(called_name(call) in SAVES for call in calls_in(statement))
