@@ -19,9 +19,7 @@ from port.random.dropout_of_run import DropoutOfRun
 from port.random.threefry import fold_in
 from port.records import Recorder
 from port.records.recorder import RECORD_VARIABLE
-from port.scripts.events import read_events
 from port.scripts.found_by_script import FoundByScript
-from port.scripts.observation import Observation
 from port.scripts.observing.described import tensors_in
 from port.scripts.observing.graph import Computation
 from port.scripts.observing.known_models import unwrapped
@@ -37,7 +35,7 @@ from port.scripts.recording.evaluation_of_run import EvaluationOfRun
 from port.scripts.recording.in_float64 import InFloat64, in_float64
 from port.scripts.recording.recorded_ranks import RecordedRanks
 from port.scripts.recording.same_shapes import check_shapes
-from port.scripts.refusals import refuse
+from port.scripts.recording.untrained import why_untrained
 from port.scripts.trained_modules import FILE, together, torch_loss
 from port.scripts.watched_original import LinesOfLoop, WatchedOriginal
 from port.translation import draw_layouts
@@ -303,26 +301,11 @@ class OriginalRun:
 
     def _end(self) -> None:
         if self._recorder is None or self._module is None or not self._step:
-            _leave(self._never_trained())
+            _leave(why_untrained(self._session.folder, self._original, self._written))
         else:
             self._end_evaluation()
             self._recorder.close()
             save_final_weights(self._module)
-
-    def _never_trained(self) -> UsageError:
-        """Why nothing was recorded, in the words of an observation."""
-        events = read_events(self._session.folder / "events.jsonl")
-        try:
-            refuse(events, Observation.of(events, {}))
-        except UsageError as error:
-            return error
-        name = self._original.training
-        made = "tensors that it makes before its loop" if self._trains_on_all else "batches that it makes itself"
-        what = f"batches of the loader {name}" if name else made
-        return UsageError(
-            f"the script trains, and not on {what}, for which {self._written} was written: write it again, by port "
-            "script"
-        )
 
 
 def _inside(model: Any) -> Any:

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
+from port.errors import UsageError
 from port.scripts.events import Event
+from port.scripts.observation import Observation
+from port.scripts.wording import place_of
 
 
 @dataclass(frozen=True)
@@ -39,3 +42,25 @@ def clipping_of(event: Event, parameters: Sequence[Tensor]) -> Clipping:
     norm_type = float(given[1]) if len(given) > 1 and isinstance(given[1], int | float) else 2.0
     options = {"clip_norm": given[0], **({} if norm_type == 2.0 else {"norm_type": norm_type})}
     return Clipping(options, partial(clip_grad_norm_, parameters, given[0], norm_type))
+
+
+def clipping_of_update(observation: Observation, module: nn.Module) -> Clipping:
+    """How an update's gradients are clipped.
+
+    Args:
+        observation: of the script.
+        module: from a batch to its loss.
+
+    Raises:
+        UsageError: gradients are clipped twice, or of a part of the model.
+    """
+    clips = [event for event in observation.steps[0] if event["event"] == "clip"]
+    if not clips:
+        return Clipping()
+    if len(clips) > 1:
+        raise UsageError(f"gradients are clipped {len(clips)} times in an update, at {place_of(clips[1]['where'])}")
+    (event,) = clips
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    if event["count"] < len(trained):
+        raise UsageError(f"{place_of(event['where'])} clips a part of the gradients: optax.masked around the clipping")
+    return clipping_of(event, trained)

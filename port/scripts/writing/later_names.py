@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from port.scripts.writing.capture import LossPath
-from port.scripts.writing.loss_source import NOTHING, LossSource, PathWriter, Said, Varying
+from port.scripts.writing.loss_source import LossSource
+from port.scripts.writing.path_writer import NOTHING, PathWriter, Said, Varying
 
 
 def with_later_names(

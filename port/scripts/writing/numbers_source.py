@@ -16,8 +16,9 @@ from port.scripts.trained_modules import torch_loss
 from port.scripts.wording import place_of
 from port.scripts.writing.capture import Copies, LossPath
 from port.scripts.writing.evaluated_numbers import EvaluatedBatch, EvaluatedNumbers
-from port.scripts.writing.loss_source import LossSource, PathWriter, varying_numbers
+from port.scripts.writing.loss_source import LossSource, varying_numbers
 from port.scripts.writing.own_evaluation import OwnEvaluation
+from port.scripts.writing.path_writer import PathWriter
 from port.scripts.writing.replaying import is_replayed
 
 CLASS, FILE, WRITTEN = "FromBatchToNumbers", "torch_evaluation.py", "evaluation.py"

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from port.errors import PortError, UsageError
-from port.scripts.events import Event
 from port.scripts.observation import Observation
 from port.scripts.observing.graph import Computation
 from port.scripts.ranks import ProcessRank
 from port.scripts.watched_original import WatchedOriginal
 from port.scripts.wording import place_of
 from port.scripts.writing.evaluation_loader import evaluation_of, loader_of
+from port.scripts.writing.inputs_of_batch import check_microbatches, parts_of_batch
 from port.scripts.writing.lengths_seen import remarks_on_lengths
 from port.scripts.writing.loader_workers import preloaded
 from port.scripts.writing.loop import EpochLoop, loop_of
@@ -163,7 +163,7 @@ def _write(
             if not is_plain:
                 raise
         return by_steps(with_models=with_models)
-    parts, made = ({}, {}) if is_whole else _parts(source, observation, calls)
+    parts, made = ({}, {}) if is_whole else parts_of_batch(source, observation, calls)
     training = loader_of(observation, next((told["batch"] for told in source.told if "batch" in told), ""))
     if (made or is_whole) and step.microbatches > 1:
         what = ", ".join(made or source.inputs)
@@ -171,7 +171,7 @@ def _write(
             f"an update takes several gradients, each with another {what}: write the loop around train_step"
         )
     if not is_whole:
-        _check_microbatches(training, step.microbatches)
+        check_microbatches(training, step.microbatches)
     lines, numbers = made_in_loop(observation, source, step, parts, made)
     needs = (lines.needs if lines else frozenset()) | (numbers.needed if numbers else frozenset())
     evaluation, is_average, remarks = evaluation_of(observation, source, step.average, has_more=bool(made or turns))
@@ -272,59 +272,6 @@ def _own_evaluation(
     return None, [*remarks, f"the evaluation is not the script's own lines: {why}"]
 
 
-def _parts(
-    source: LossSource, observation: Observation, calls: Mapping[int, Computation]
-) -> tuple[dict[str, str], dict[str, Event]]:
-    """Where in a batch each input of train_step is; and the calls that make the others, in the order of the script."""
-    parts: dict[str, str] = {}
-    made: dict[str, Event] = {}
-    for name, told in zip(source.inputs, source.told, strict=True):
-        call = calls.get(told.get("call", -1))
-        said = str(told.get("expression"))
-        if told.get("number") and told["expression"] is not None:
-            made[name] = {"expression": said, "where": None, "number": 0}
-        elif call is not None and said.isidentifier() and "batch" not in told:
-            made[name] = {"expression": said, "where": call.where, "number": call.number}
-        elif "batch" in told:
-            parts[name] = told["part"]
-        elif call is not None and call.where is not None and "output" not in told:
-            made[name] = {"where": call.where, "number": call.number}
-        else:
-            raise UsageError(_not_of_a_batch(name, observation))
-    if not parts:
-        raise UsageError(_not_of_a_batch(next(iter(made)), observation))
-    if len({told["batch"] for told in source.told if "batch" in told}) > 1:
-        raise UsageError("an update takes batches of several loaders: write the loop over both")
-    return parts, dict(sorted(made.items(), key=lambda item: int(item[1]["number"])))
-
-
-def _not_of_a_batch(name: str, observation: Observation) -> str:
-    begun = place_of(observation.steps[0][0]["where"])
-    return (
-        f"{name}, which train_step is given, is no part of a DataLoader's batch but made in the loop (that begins at "
-        f"{begun}): write its making, and call train_step with arrays"
-    )
-
-
 def _in_float64_alone(observation: Observation, given: Mapping[str, torch.Tensor]) -> bool:
     """Whether both sides are compared in float64 alone: the original computes under autocast, or in float64 itself."""
     return precision_of(observation) is not None or any(one.dtype == torch.float64 for one in given.values())
-
-
-def _check_microbatches(training: Event, count: int) -> None:
-    """Whether every update is of whole microbatches, all of one size.
-
-    Raises:
-        UsageError: some are left over at an epoch's end.
-    """
-    if count == 1:
-        return
-    batches, examples, size = training["batches"], training["length"], training["batch_size"]
-    is_whole = training["drop_last"] or (examples is not None and size and examples % size == 0)
-    if not batches or batches % count or not is_whole:
-        raise UsageError(
-            f"an update is of {count} batches of {training['name']}, which has {batches} in an epoch"
-            f"{'' if is_whole else ', the last of them smaller'}: what is left over at its end goes into the next "
-            "epoch's gradients, or is lost. Drop it (drop_last=True, a length that divides), or write the loop around "
-            "train_step"
-        )

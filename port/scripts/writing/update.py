@@ -23,7 +23,7 @@ from port.scripts.trained_modules import FILE, torch_loss
 from port.scripts.wording import place_of
 from port.scripts.writing.averaging import average_of
 from port.scripts.writing.capture import Capture, Copies, LossPath, given_in
-from port.scripts.writing.clipping import Clipping, clipping_of
+from port.scripts.writing.clipping import clipping_of_update
 from port.scripts.writing.followed import followed
 from port.scripts.writing.free_numbers import FreeNumbers, free_numbers
 from port.scripts.writing.in_evaluation import in_evaluation
@@ -154,7 +154,7 @@ def _written(watched: WatchedScript, paths: Sequence[LossPath]) -> tuple[StepPro
         raise UsageError(f"the model has what no pair speaks of: {', '.join(map(str, translation.unwritten))}")
     write_folder(translation, folder, name="model")
     (folder / FILE).write_text((folder.parent / FILE).read_text("utf-8"), "utf-8")
-    clipping = _clipping(observation, module)
+    clipping = clipping_of_update(observation, module)
     schedulers = schedulers_of(observation, copies)
     rates = rates_of(observation) if rate_is_given(observation) else []
     for group in optimizer.param_groups if rates else ():
@@ -291,21 +291,3 @@ def _updates(paths: Sequence[LossPath], *, closure: bool) -> list[list[LossPath]
         by_iteration.setdefault(path.iteration, []).append(path)
     updates = [one[:1] if closure else one for one in by_iteration.values()]
     return [one for one in updates if len(one) == len(updates[0])]
-
-
-def _clipping(observation: Observation, module: torch.nn.Module) -> Clipping:
-    """How an update's gradients are clipped.
-
-    Raises:
-        UsageError: gradients are clipped twice, or of a part of the model.
-    """
-    clips = [event for event in observation.steps[0] if event["event"] == "clip"]
-    if not clips:
-        return Clipping()
-    if len(clips) > 1:
-        raise UsageError(f"gradients are clipped {len(clips)} times in an update, at {place_of(clips[1]['where'])}")
-    (event,) = clips
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    if event["count"] < len(trained):
-        raise UsageError(f"{place_of(event['where'])} clips a part of the gradients: optax.masked around the clipping")
-    return clipping_of(event, trained)

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from port.scripts.writing.loss_source import PathWriter, Varying, varying_numbers
+from port.scripts.writing.loss_source import varying_numbers
+from port.scripts.writing.path_writer import PathWriter, Varying
 from port.scripts.writing.turns.order import Turn
 from port.scripts.writing.turns.paths import CarriedTensor, TurnPath
 

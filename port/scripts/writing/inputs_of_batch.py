@@ -1,0 +1,69 @@
+"""Where in a loader's batch each input of train_step is, and which are made of it by the script's own lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from port.errors import UsageError
+from port.scripts.events import Event
+from port.scripts.observation import Observation
+from port.scripts.observing.graph import Computation
+from port.scripts.wording import place_of
+from port.scripts.writing.loss_source import LossSource
+
+
+def parts_of_batch(
+    source: LossSource, observation: Observation, calls: Mapping[int, Computation]
+) -> tuple[dict[str, str], dict[str, Event]]:
+    """Where in a batch each input of train_step is; and the calls that make the others, in the order of the script.
+
+    Raises:
+        UsageError: one is made otherwise, or of another loader's batch; says what to write.
+    """
+    parts: dict[str, str] = {}
+    made: dict[str, Event] = {}
+    for name, told in zip(source.inputs, source.told, strict=True):
+        call = calls.get(told.get("call", -1))
+        said = str(told.get("expression"))
+        if told.get("number") and told["expression"] is not None:
+            made[name] = {"expression": said, "where": None, "number": 0}
+        elif call is not None and said.isidentifier() and "batch" not in told:
+            made[name] = {"expression": said, "where": call.where, "number": call.number}
+        elif "batch" in told:
+            parts[name] = told["part"]
+        elif call is not None and call.where is not None and "output" not in told:
+            made[name] = {"where": call.where, "number": call.number}
+        else:
+            raise UsageError(_not_of_a_batch(name, observation))
+    if not parts:
+        raise UsageError(_not_of_a_batch(next(iter(made)), observation))
+    if len({told["batch"] for told in source.told if "batch" in told}) > 1:
+        raise UsageError("an update takes batches of several loaders: write the loop over both")
+    return parts, dict(sorted(made.items(), key=lambda item: int(item[1]["number"])))
+
+
+def _not_of_a_batch(name: str, observation: Observation) -> str:
+    begun = place_of(observation.steps[0][0]["where"])
+    return (
+        f"{name}, which train_step is given, is no part of a DataLoader's batch but made in the loop (that begins at "
+        f"{begun}): write its making, and call train_step with arrays"
+    )
+
+
+def check_microbatches(training: Event, count: int) -> None:
+    """See that every update is of whole microbatches, all of one size.
+
+    Raises:
+        UsageError: some are left over at an epoch's end.
+    """
+    if count == 1:
+        return
+    batches, examples, size = training["batches"], training["length"], training["batch_size"]
+    is_whole = training["drop_last"] or (examples is not None and size and examples % size == 0)
+    if not batches or batches % count or not is_whole:
+        raise UsageError(
+            f"an update is of {count} batches of {training['name']}, which has {batches} in an epoch"
+            f"{'' if is_whole else ', the last of them smaller'}: what is left over at its end goes into the next "
+            "epoch's gradients, or is lost. Drop it (drop_last=True, a length that divides), or write the loop around "
+            "train_step"
+        )

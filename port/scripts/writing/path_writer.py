@@ -1,0 +1,217 @@
+"""The calls of a path as statements of a torch module, under the script's own names."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from port.errors import UsageError
+from port.scripts.observing.graph import Computation
+from port.scripts.wording import place_of
+from port.scripts.writing.capture import FilledTensor, LossPath, PathTensor, given_in
+from port.scripts.writing.followed import needed_calls, outside
+from port.scripts.writing.number_names import tensor_of_length
+from port.scripts.writing.said_in_source import attribute, defaults_of, index_of, part_of, said_number, target_of
+
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "__pow__": "**"}
+REFLECTED = {"__rsub__": "-", "__rtruediv__": "/", "__rdiv__": "/", "__rpow__": "**"}
+MOVES = {"torch.Tensor.to", "torch.Tensor.cuda", "torch.Tensor.cpu", "torch.amp.GradScaler.scale"}
+"""Calls that only take a batch to its device, or scale a loss for its gradients' sake, are left out."""
+
+RESERVED = {
+    *("self", "F", "nn", "torch", "graphdef", "graphdefs", "masks", "model", "params", "rest", "state", "jax", "optax"),
+    *("evaluated", "gradients", "joined", "moved", "only", "opt_state", "trained", "updates"),
+}
+"""Names that the module, or train_step around it, has for something else."""
+
+Varying = frozenset[tuple[int, int]]
+Said = Mapping[tuple[int, int], str]
+NOTHING: Said = {}
+
+
+class PathWriter:
+    """Names for what the calls of a path give and are given.
+
+    Attributes:
+        calls: those that are written, in their order.
+        inputs: name → value.
+        told: name → where it is from.
+        modules: names of the script's modules.
+
+    Args:
+        path: of a loss.
+        varying: numbers that are inputs.
+        ends: the numbers of the calls whose results are wanted; the last one's, if not given.
+        said: what the script calls these numbers, by their places.
+        trains: whether gradients go through all but what the script computes without them.
+    """
+
+    def __init__(
+        self,
+        path: LossPath,
+        varying: Varying,
+        ends: Sequence[int] = (),
+        said: Said = NOTHING,
+        *,
+        trains: bool = True,
+    ) -> None:
+        self._varying, self._trains = varying, trains
+        self._said = said
+        self._numbers, self._lengths = path.numbers, path.lengths
+        self._states = tuple(path.states)
+        self._places = {call.number: place for place, call in enumerate(path.calls)}
+        self._count = 0  # numbers among the arguments of the call that is being written
+        self._all = {call.number: call for call in path.calls}
+        needed = needed_calls(path.calls, outside(path.calls, path.lengths), ends)
+        self.calls = [call for call in path.calls if call.number in needed and call.name not in MOVES]
+        self.inputs: dict[str, torch.Tensor] = {}
+        self.told: dict[str, dict[str, Any]] = {}
+        self.modules: list[str] = []
+        self._names: dict[int, str] = {}
+        self._input_names: dict[Any, str] = {}
+
+    def statements(self) -> list[str]:
+        """All of them, in their order; numbers, and then what is carried over, stand last among the inputs."""
+        written = [self.statement(call) for call in self.calls]
+        others = [name for name in self.inputs if name not in self._states]
+        others.sort(key=lambda name: bool(self.told[name].get("number")))
+        self.inputs = {name: self.inputs[name] for name in [*others, *self._states]}
+        return written
+
+    def statement(self, call: Computation) -> str:
+        """``output = self.model(data)``"""
+        self._count = 0
+        written = self._expression(call)
+        self._names[call.number] = self._free(target_of(call) or f"x{len(self._names) + 1}")
+        return f"{self._names[call.number]} = {written}"
+
+    def name(self, number: int) -> str:
+        """The variable that holds what a call gave."""
+        return self._names[number]
+
+    def part(self, number: int, path: str | None) -> str:
+        """A part of what a call gave."""
+        return part_of(self._names[number], path)
+
+    def _expression(self, call: Computation) -> str:
+        positional, named = call.live if call.live is not None else ((), {})
+        given = [self._value(one, call) for one in positional]
+        defaults = defaults_of(call.name)
+        written = {key: self._value(one, call) for key, one in named.items()}  # all are counted
+        written = {key: said for key, said in written.items() if not isinstance(named[key], torch.device)}
+        options = [f"{key}={said}" for key, said in written.items() if key not in defaults or said != defaults[key]]
+        method = call.name.rpartition(".")[2]
+        if call.kind == "module":
+            root, *rest = call.name.split(".")
+            if root not in self.modules:
+                self.modules.append(root)
+            written_call = f"{attribute(['self', root, *rest])}({', '.join([*given, *options])})"
+            is_cut = self._trains and call.more.get("has_parameters") and not call.more.get("grad")
+            return f"{written_call}.detach()" if is_cut else written_call
+        if method in INFIX and len(given) == 2 and not options:
+            return f"{given[0]} {INFIX[method]} {given[1]}"
+        if method in REFLECTED and len(given) == 2:
+            return f"{given[1]} {REFLECTED[method]} {given[0]}"
+        if method == "neg":
+            return f"-{given[0]}"
+        if method == "__getitem__":
+            return f"{given[0]}[{index_of(given[1], list(positional)[1])}]"
+        if call.name.startswith("torch.Tensor."):
+            return f"{given[0]}.{method}({', '.join([*given[1:], *options])})"
+        if not call.name.startswith("torch."):
+            raise UsageError(
+                f"{place_of(call.where)}: {call.name} is a function of the script's own, and is not written"
+            )
+        function = call.name.replace("torch.nn.functional.", "F.")
+        return f"{function}({', '.join([*given, *options])})"
+
+    def _value(self, value: Any, call: Computation) -> str:
+        if isinstance(value, PathTensor):
+            return self._tensor(value)
+        if isinstance(value, FilledTensor):
+            return f"torch.full_like({self._tensor(value.like)}, {said_number(value.value)})"
+        if isinstance(value, list | tuple):
+            inside = ", ".join(self._value(one, call) for one in value)
+            return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if len(value) == 1 else ''})"
+        if isinstance(value, slice):
+            parts = ["" if one is None else self._value(one, call) for one in (value.start, value.stop)]
+            return ":".join(parts if value.step is None else [*parts, self._value(value.step, call)])
+        if value is Ellipsis:
+            return "..."
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            self._count += 1
+            if (length := self._length(call, self._count - 1)) is not None:
+                return length
+            if (self._places[call.number], self._count - 1) in self._varying:
+                said = self._said.get((self._places[call.number], self._count - 1))
+                name = self._free(said if said is not None and said.isidentifier() else "number")
+                self.inputs[name] = torch.tensor(float(value))
+                self.told[name] = {"number": True, "expression": said}
+                return name
+            return said_number(value)
+        if isinstance(value, dict):
+            return f"{{{', '.join(f'{key!r}: {self._value(one, call)}' for key, one in value.items())}}}"
+        if value is None or isinstance(value, bool | str | torch.dtype):
+            return repr(value)
+        if isinstance(value, torch.device):
+            return repr(str(value))
+        raise UsageError(
+            f"{place_of(call.where)}: an argument of {call.name} is {type(value).__name__}, and no source says it"
+        )
+
+    def _length(self, call: Computation, place: int) -> str | None:
+        """A number that the script's line reads off a tensor: of another batch it is another one."""
+        known = {*self._names.values(), *self.inputs}
+        texts = self._numbers.get(call.number, {}).get(place, frozenset())
+        said = min((text for text in texts if tensor_of_length(text) in known), key=len, default=None)
+        axis = self._lengths.get(call.number, {}).get(place)
+        tensor = self._before_moves(axis.tensor) if axis is not None else None
+        is_known = tensor is not None and (tensor.call in self._names or _key(tensor) in self._input_names)
+        return f"{self._tensor(axis.tensor)}.size({axis.number})" if said is None and axis and is_known else said
+
+    def _tensor(self, given: PathTensor) -> str:
+        if "parameter" in given.told:
+            root, *rest = given.told["parameter"].split(".")
+            if root not in self.modules:
+                self.modules.append(root)
+            return attribute(["self", root, *rest])
+        given = self._before_moves(given)
+        if given.call is not None and given.call in self._names:
+            return part_of(self._names[given.call], given.told.get("output"))
+        return self._input(given)
+
+    def _before_moves(self, given: PathTensor) -> PathTensor:
+        """A tensor as it was before it was moved to a device."""
+        while given.call is not None and (call := self._all.get(given.call)) is not None and call.name in MOVES:
+            (given,) = given_in(call.live)[:1]
+        return given
+
+    def _input(self, given: PathTensor) -> str:
+        key = _key(given)
+        if given.told.get("state") in self._states:
+            assert given.value is not None
+            self.inputs[given.told["state"]], self.told[given.told["state"]] = given.value, given.told
+            return str(given.told["state"])
+        if key not in self._input_names:
+            name = given.variable or given.told.get("variable") or given.told.get("part") or ""
+            kind = "batch" if "batch" in given.told else "given"
+            self._input_names[key] = self._free(name if name.isidentifier() else f"{kind}_{len(self.inputs)}")
+            assert given.value is not None
+            self.inputs[self._input_names[key]] = given.value
+            self.told[self._input_names[key]] = {**given.told, "expression": given.expression}
+        return self._input_names[key]
+
+    def _free(self, name: str) -> str:
+        taken = {*self._names.values(), *self.inputs, *self._states, *RESERVED}
+        candidate, number = name, 2
+        while candidate in taken or keyword.iskeyword(candidate):
+            candidate, number = f"{name}_{number}", number + 1
+        return candidate
+
+
+def _key(given: PathTensor) -> tuple[Any, ...]:
+    """What an input is known by."""
+    return given.call, given.told.get("output"), given.told.get("batch"), given.told.get("part"), given.variable
