@@ -15,7 +15,7 @@ from port.nn.initializers import mapped, patched, redrawn, torch_bias, torch_ker
 from port.nn.instance_norm import InstanceNorm
 from port.nn.layer_norm import LayerNorm, RMSNorm
 from port.nn.linear_cross_entropy import LinearCrossEntropyLoss
-from port.nn.logical_axes import divided, logical_axes, rules_on
+from port.nn.logical_axes import divided, gathered, logical_axes, rules_on
 from port.nn.lora import LoRA
 from port.nn.named_children import named_children
 from port.nn.norm import BatchNorm
@@ -83,6 +83,7 @@ __all__ = [
     "divided",
     "filled_later",
     "frozen",
+    "gathered",
     "load_on_mesh",
     "load_weights",
     "logical_axes",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import flax.core.spmd
 import jax
@@ -14,6 +14,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from port.errors import UnknownChoice, UsageError, WeightsMismatch
 
+Layer = TypeVar("Layer", bound=nnx.Module)
+BATCH = "batch"
 Rules = Mapping[str, str | tuple[str, ...] | None]
 """Logical name → the axis of the mesh that an axis of this name is divided along, or several, or none."""
 MOST_DIVISORS = 12
@@ -34,10 +36,28 @@ def logical_axes(*names: str | None) -> dict[str, Any]:
 
 def divided(x: jax.Array, *names: str | None) -> jax.Array:
     """Activations that lie on the mesh as the names of their axes say, under `rules_on`; elsewhere, as they are."""
-    rules = flax.core.spmd.get_logical_axis_rules()
-    if not rules or jax.sharding.get_abstract_mesh().empty:
-        return x
-    return jax.lax.with_sharding_constraint(x, partition_spec(names, dict(rules)))
+    rules = _current_rules()
+    return x if rules is None else _lying(x, partition_spec(names, rules))
+
+
+def gathered(layer: Layer) -> Layer:
+    """A layer whose parameters are whole along the axes of the mesh that divide the batch, under `rules_on`.
+
+    A table is looked up in so: a compiler that looks rows up in a table of which each device has some columns would
+    rather send the rows about. Elsewhere, the layer.
+    """
+    rules = _current_rules()
+    if rules is None:
+        return layer
+    others = {name: tuple(axis for axis in axes if axis not in rules.get(BATCH, ())) for name, axes in rules.items()}
+    graph, state = nnx.split(layer)
+    made = [
+        (path, variable.replace(_lying(variable.get_value(), partition_spec(names, others))))
+        if (names := names_of(variable))
+        else (path, variable)
+        for path, variable in nnx.to_flat_state(state)
+    ]
+    return nnx.merge(graph, nnx.from_flat_state(made))
 
 
 @contextmanager
@@ -86,14 +106,15 @@ def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple
     known = dict.fromkeys(axis for axes in rules.values() for axis in axes)
     if idle := [axis for axis in mesh.shape if axis not in known]:
         raise UsageError(
-            f"no rule divides anything along {', '.join(idle)} of the mesh: rules name {', '.join(known) or 'no axis'}. "
-            f"Name the mesh's axes so, or give a rule: rules={{{next(iter(own), 'embed')!r}: {idle[0]!r}}}"
+            f"no rule divides anything along {', '.join(idle)} of the mesh: rules name "
+            f"{', '.join(known) or 'no axis'}. Name the mesh's axes so, or give a rule: "
+            f"rules={{{next(iter(own), 'embed')!r}: {idle[0]!r}}}"
         )
     return {name: tuple(axis for axis in axes if axis in mesh.shape) for name, axes in rules.items()}
 
 
 def partition_spec(names: Iterable[str | None], rules: Mapping[str, tuple[str, ...]]) -> PartitionSpec:
-    """How an array lies on a mesh whose axes have names. An axis of the mesh divides one axis: the first that is to be."""
+    """How an array lies on a mesh whose axes have names. An axis of the mesh divides the first that it may."""
     used: set[str] = set()
     spec: list[Any] = []
     for name in names:
@@ -143,6 +164,20 @@ def undivided(
             + (f", and {count} divide {' and '.join(others)}" if others else f", and no other axis is by {count}")
         )
     return said
+
+
+def _lying(x: jax.Array, spec: PartitionSpec) -> jax.Array:
+    # Outside of what is traced, the mesh of the context has to be said with its devices.
+    sharding = spec if isinstance(x, jax.core.Tracer) else NamedSharding(jax.sharding.get_mesh(), spec)
+    return jax.lax.with_sharding_constraint(x, sharding)
+
+
+def _current_rules() -> dict[str, tuple[str, ...]] | None:
+    """Those of `rules_on`; None where no mesh is set, or no rules."""
+    rules = flax.core.spmd.get_logical_axis_rules()
+    if not rules or jax.sharding.get_abstract_mesh().empty:
+        return None
+    return {name: _tuple(axes) for name, axes in rules}
 
 
 def _tuple(axes: Any) -> tuple[str, ...]:

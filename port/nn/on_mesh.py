@@ -53,7 +53,9 @@ def on_mesh(
     variables = {".".join(map(str, path)): (path, variable) for path, variable in nnx.to_flat_state(state)}
     chosen = chosen_rules(rules, given, mesh)
     shardings = shardings_by_rules({path: variable for path, (_, variable) in variables.items()}, mesh, chosen)
-    own = [path for path, (_, variable) in variables.items() if path in found and not isinstance(variable, nnx.RngState)]
+    own = [
+        path for path, (_, variable) in variables.items() if path in found and not isinstance(variable, nnx.RngState)
+    ]
     wrong = [
         f"{path} has the shape {found[path][0]}, and {tuple(variables[path][1].shape)} in the model"
         for path in own
@@ -66,9 +68,7 @@ def on_mesh(
     rest = [path for path in variables if path not in arrays]
     if rest:
         with filled_later() if found else nullcontext():
-            arrays |= jax.jit(
-                lambda: _drawn(construct, rest), out_shardings={path: shardings[path] for path in rest}
-            )()
+            arrays |= jax.jit(lambda: _drawn(construct, rest), out_shardings={path: shardings[path] for path in rest})()
     made = [(path, variable.replace(arrays[name])) for name, (path, variable) in variables.items()]
     return nnx.merge(graph, nnx.from_flat_state(made))
 
@@ -100,7 +100,9 @@ def load_on_mesh(
             names = {name.partition(".")[2]: name for name in names}
             variables = {name: one for name, one in variables.items() if name in names or not isinstance(one, Buffer)}
         if lost := [name for name in variables if name not in names]:
-            raise WeightsMismatch(f"{path} does not hold the weights of this model: {', '.join(lost[:_TOLD])} not in it")
+            raise WeightsMismatch(
+                f"{path} does not hold the weights of this model: {', '.join(lost[:_TOLD])} not in it"
+            )
         slices = {name: file.get_slice(names[name]) for name in variables}
         parts = {name: (tuple(part.get_shape()), _reader(part)) for name, part in slices.items()}
         return on_mesh(construct, mesh, rules, given=given, parts=parts)

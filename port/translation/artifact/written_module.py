@@ -108,7 +108,13 @@ class WrittenModule:
         return tuple(name for entry in entries for name in entry.sources[: 1 if entry.is_tied else None])
 
     def build(
-        self, *, seed: int = 0, filled: bool = True, mesh: Mesh | None = None, rules: Rules | None = None, **options: Any
+        self,
+        *,
+        seed: int = 0,
+        filled: bool = True,
+        mesh: Mesh | None = None,
+        rules: Rules | None = None,
+        **options: Any,
     ) -> Any:
         """A new Flax module of the source.
 
@@ -133,9 +139,7 @@ class WrittenModule:
         with self.filled_later():
             return filling.filled(lambda: self.constructor(rngs=nnx.Rngs(seed), **options), self.values, self.name)
 
-    def _on_mesh(
-        self, mesh: Mesh | None, rules: Rules | None, seed: int, *, filled: bool, **options: Any
-    ) -> Any:
+    def _on_mesh(self, mesh: Mesh | None, rules: Rules | None, seed: int, *, filled: bool, **options: Any) -> Any:
         from flax import nnx
 
         from port.nn.on_mesh import on_mesh, whole

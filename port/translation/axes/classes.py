@@ -60,7 +60,9 @@ class AxisClasses:
     def cuts_of(self, axis: Axis) -> list[tuple[Axis, ...]]:
         """What an axis, or one that is the same, was cut into or made of."""
         own = self.of(axis)
-        return [tuple(map(self.of, cut)) for other, cuts in self.factors.items() if self.of(other) == own for cut in cuts]
+        return [
+            tuple(map(self.of, cut)) for other, cuts in self.factors.items() if self.of(other) == own for cut in cuts
+        ]
 
     def parts_of(self, axis: Axis) -> list[Axis]:
         """The axes of the slices of an axis."""

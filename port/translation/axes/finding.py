@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.axes.classes import AxisClasses
 from port.translation.axes.following import Array, Following
-from port.translation.axes.names import BATCH, EMBED, names_of
+from port.translation.axes.names import BATCH, EMBED, HEADS, QKV, names_of
 from port.translation.codegen.axis_sites import calls_of, sites_of
 from port.translation.codegen.marked_source import SITE, marked
 from port.translation.frontend.example_inputs import Given
-from port.translation.structure.logical_axes import LogicalAxes, Names
+from port.translation.structure.logical_axes import CalledLayer, LogicalAxes, Names
 
 RULES: dict[str, str | tuple[str, ...] | None] = {
     "batch": ("data", "fsdp"),
@@ -29,9 +29,11 @@ RULES: dict[str, str | tuple[str, ...] | None] = {
     "position": None,
     "layers": None,
 }
-"""Logical name → the axes of a mesh that an axis of this name is divided along, where the mesh has them. ``data`` divides
-the batch; ``fsdp`` the batch, and what goes on from layer to layer; ``tensor`` what stands between two projections: a
-layer's first projection is then divided by what it gives, its second by what it takes, and one sum is made behind both."""
+"""Logical name → the axes of a mesh that an axis of this name is divided along, where the mesh has them.
+
+``data`` divides the batch; ``fsdp`` the batch, and what goes on from layer to layer; ``tensor`` what stands between two
+projections: a layer's first one is then divided by what it gives, its second by what it takes, and what both give is
+summed once."""
 
 
 def logical_axes_of(written: WrittenModule, given: Given) -> LogicalAxes:
@@ -56,11 +58,21 @@ def logical_axes_of(written: WrittenModule, given: Given) -> LogicalAxes:
         {name: _agreed(made[name]) for name in site.variables or ("",) if name in made}
         for site, made in zip(constructions, found, strict=True)
     )
-    activations = tuple(called.get(number, ()) for number, _ in enumerate(calls_of(written.source)))
+    calls = tuple(called.get(number, CalledLayer()) for number, _ in enumerate(calls_of(written.source)))
     said = {name for site in weights for names in site.values() for name in names}
-    used = {BATCH, *said, *(name for names in activations for name in names), *(("layers",) if written.stacked else ())}
-    rules = {name: along for name, along in RULES.items() if name in used}
-    return LogicalAxes(weights, activations, rules, tuple(unnamed))
+    used = {BATCH, *said, *(name for call in calls for name in call.gives), *(("layers",) if written.stacked else ())}
+    # A device's part of a projection for all three is not that of its heads: they would be sent about.
+    whole = {HEADS} if QKV in used else set()
+    rules = {name: None if name in whole else along for name, along in RULES.items() if name in used}
+    return LogicalAxes(weights, calls, rules, tuple(unnamed))
+
+
+def _call(found: Sequence[Array], said: Callable[[Sequence[int]], Names]) -> CalledLayer:
+    """What is said of a call that gives projections, or rows of a table: where it is what goes on, or
+    what heads are cut from, how that lies."""
+    along = _agreed([said(each.axes) for each in found]) if len({len(each.axes) for each in found}) == 1 else ()
+    goes_on = bool(along) and along[-1] in (EMBED, QKV) and BATCH in along
+    return CalledLayer(along if goes_on else (), is_lookup=all(each.is_looked_up for each in found))
 
 
 def _agreed(all_names: list[Names]) -> Names:
@@ -68,9 +80,7 @@ def _agreed(all_names: list[Names]) -> Names:
     return tuple(each[0] if len({*each}) == 1 else None for each in zip(*all_names, strict=True))
 
 
-def _followed(
-    written: WrittenModule, given: Given
-) -> tuple[dict[str, Any], dict[str, Names], dict[int, Names]]:
+def _followed(written: WrittenModule, given: Given) -> tuple[dict[str, Any], dict[str, Names], dict[int, CalledLayer]]:
     """A module's parameters by their paths; the names of their axes, a stack's without that of its layers; and those of
     what goes on from layer to layer, by the numbers of the calls that give it."""
     import jax
@@ -111,10 +121,6 @@ def _followed(
     def said(own: Sequence[int]) -> Names:
         return tuple(names.get(classes.of(axis)) for axis in own)
 
-    called = {}
-    for number, found in following.sites.items():
-        along = _agreed([*map(said, found)]) if len({*map(len, found)}) == 1 else ()
-        if along and along[-1] == EMBED and BATCH in along:
-            called[number] = along
+    called = {number: _call(found, said) for number, found in following.sites.items()}
     variables = {".".join(map(str, path)): flat[path] for path in paths}
     return {path: variables[path] for path in weights}, {path: said(own) for path, own in weights.items()}, called

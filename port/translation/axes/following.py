@@ -21,12 +21,14 @@ class Array:
         by_inputs: whether it depends on the values that the model is given.
         is_weight: whether it is a parameter, however laid out.
         is_projected: whether it is what a parameter makes of activations, or gives for indices; with a bias or without.
+        is_looked_up: whether it is the latter.
     """
 
     axes: Axes
     by_inputs: bool = False
     is_weight: bool = False
     is_projected: bool = False
+    is_looked_up: bool = False
 
 
 class Following:
@@ -36,12 +38,12 @@ class Following:
         classes: filled as it goes.
 
     Attributes:
-        sites: number of a call in a marked source → the axes of what was projected there.
+        sites: number of a call in a marked source → what was projected, or looked up, there.
     """
 
     def __init__(self, classes: AxisClasses) -> None:
         self.classes = classes
-        self.sites: dict[int, list[Axes]] = {}
+        self.sites: dict[int, list[Array]] = {}
         self._known: dict[Any, Array] = {}
 
     def follow(self, jaxpr: Any, given: Sequence[Array]) -> list[Array]:
@@ -75,13 +77,14 @@ class Following:
         by_inputs = any(each.by_inputs for each in given)
         is_weight = name in _AS_WEIGHTS and given[0].is_weight
         is_projected = not is_weight and _is_projected(name, given)
-        return [Array(each, by_inputs, is_weight, is_projected) for each in axes]
+        is_looked_up = is_projected and (name == "gather" or (name != "dot_general" and given[0].is_looked_up))
+        return [Array(each, by_inputs, is_weight, is_projected, is_looked_up) for each in axes]
 
     def _at_site(self, site: int, made: list[Array]) -> list[Array]:
         """What a call in a marked source gives. The innermost is meant."""
         if any(each.is_projected for each in made):
-            self.sites.setdefault(site, []).extend(each.axes for each in made if each.is_projected)
-        return [replace(each, is_projected=False) for each in made]
+            self.sites.setdefault(site, []).extend(each for each in made if each.is_projected)
+        return [replace(each, is_projected=False, is_looked_up=False) for each in made]
 
     def _note_of(self, equation: Any, given: list[Array]) -> None:
         """What is done along the axes of a product, or of a table."""
@@ -105,10 +108,13 @@ class Following:
             self.classes.join_all(before.axes, after.axes)
         shapes = [each.aval.shape[:1] for each in equation.outvars[carried:]]
         stacked = zip(shapes, results[carried:], strict=True)
-        return [*results[:carried], *(replace(each, axes=(*self.classes.new(first), *each.axes)) for first, each in stacked)]
+        return [
+            *results[:carried],
+            *(replace(each, axes=(*self.classes.new(first), *each.axes)) for first, each in stacked),
+        ]
 
     def _by_shape(self, equation: Any, given: list[Axes], made: list[Axes]) -> None:
-        """An operation of which nothing is said: element by element, if all that goes in and comes out has one shape."""
+        """An operation of which nothing is said: element by element, if all has one shape."""
         if equation.primitive.name in _BY_OTHER_RULES:
             return
         *arrays, result = [axes for axes in (*given, *made) if axes] or [()]
@@ -187,7 +193,7 @@ class Following:
 
 
 def _groups(classes: AxisClasses, given: Axes, made: Axes) -> Iterator[tuple[list[Axis], list[Axis]]]:
-    """The axes before and after a reshape that are the same elements: the fewest together; those of one element apart."""
+    """The axes before and after a reshape that are the same elements, the fewest together; none of one element."""
     left = [axis for axis in given if classes.sizes[axis] != 1]
     right = [axis for axis in made if classes.sizes[axis] != 1]
     while left and right:

@@ -20,8 +20,8 @@ def names_of(
 ) -> dict[Axis, str]:
     """A name for each class of axes that has one; by the axis that stands for it.
 
-    An axis along which a table is looked up by what the model is given is ``vocab``, by other indices ``position``; what
-    the table gives is ``embed``, and without a table what most weights have in common. What is cut into heads, along
+    An axis along which a table is looked up by what the model is given is ``vocab``, by others ``position``; what the
+    table gives is ``embed``, and without a table what most weights have in common. What is cut into heads, along
     which activations meet, is ``heads``; ``kv`` where each serves several of these, ``qkv`` where it is cut into such
     first. What stands between two projections, from ``embed`` and back, is ``mlp``.
 
@@ -51,8 +51,8 @@ def names_of(
     served = {cut[0] for head in heads for cut in classes.cuts_of(head)}
     for axes in weights.values():
         for axis in axes:
-            if text := _of_attention(classes, axis, heads, served):
-                name(axis, text)
+            if found := _of_attention(classes, axis, heads, served):
+                name(axis, found)
     for axis in summed:
         name(axis, HEAD_DIM)
     into, out = _projections(classes, weights, classes.of(embed))
@@ -70,7 +70,9 @@ def _embed(classes: AxisClasses, weights: Mapping[str, Axes]) -> Axis | None:
     rows = [axes for axes in weights.values() if len(axes) > 1]
     of_tables = [axis for axes in rows if {*map(classes.of, axes)} & tables for axis in axes]
     for found in (of_tables, [axis for axes in rows for axis in axes]):
-        counted = Counter(classes.of(axis) for axis in found if classes.of(axis) not in tables and classes.sizes[axis] > 1)
+        counted = Counter(
+            classes.of(axis) for axis in found if classes.of(axis) not in tables and classes.sizes[axis] > 1
+        )
         if counted:
             return counted.most_common(1)[0][0]
     return None

@@ -99,8 +99,10 @@ def render(
         )
     if axes.rules is not None:
         imports.own("logical_axes")
-        if any(axes.activations):
+        if any(call.gives for call in axes.calls):
             imports.own("divided")
+        if any(call.is_lookup for call in axes.calls):
+            imports.own("gathered")
         text = f"{rules_text(axes)}\n\n\n{text}"
     head = f'"""{title}"""\n\nfrom __future__ import annotations\n\n' + imports.text() + "\n\n"
     whole = head + text + "\n"

@@ -65,7 +65,9 @@ def load_function(
     imports.line("from pathlib import Path")
     imports.line("from typing import Any")
     more, also = (_ON_MESH, _ALSO_ON_MESH) if on_mesh else ("", "")
-    return _HEAD.format(root=root, weights=weights, told=told, more=more, also=also) + "\n".join([*lines, "    return model"])
+    return _HEAD.format(root=root, weights=weights, told=told, more=more, also=also) + "\n".join(
+        [*lines, "    return model"]
+    )
 
 
 _HEAD = '''
@@ -77,7 +79,7 @@ def load(
 
 _ALSO_ON_MESH = """
 
-    With a mesh, straight onto its devices, each reading its own parts: divided as `RULES` say, or ``rules`` in their place.
+    With a mesh, onto its devices, each reading its own parts, as `RULES` say, or ``rules`` in their place.
     """.rstrip(" ")
 _ON_MESH = "mesh: Mesh | None = None, rules: Mapping[str, Any] | None = None, "
 

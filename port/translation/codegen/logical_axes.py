@@ -18,10 +18,12 @@ def named(source: str, axes: LogicalAxes) -> str:
         said = {name: f"logical_axes({_listed(each)})" for name, each in names.items() if any(each)}
         given = [f"{name}{METADATA}={text}" if name else f"**{text}" for name, text in said.items()]
         edits += [with_keywords(source, site.call, given)] if given else []
-    for call, along in zip(calls_of(source), axes.activations, strict=True):
-        if along:
-            edits.append((place_of(source, call.lineno, call.col_offset), "divided("))
-            edits.append((end_of(source, call), f", {_listed(along)})"))
+    for call, said_of_it in zip(calls_of(source), axes.calls, strict=True):
+        start, end = place_of(source, call.lineno, call.col_offset), end_of(source, call)
+        if said_of_it.is_lookup:
+            edits += [(start, "gathered("), (end_of(source, call.func), ")")]
+        if said_of_it.gives:
+            edits += [(start, "divided("), (end, f", {_listed(said_of_it.gives)})")]
     return edited(source, edits)
 
 

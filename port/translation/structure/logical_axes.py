@@ -9,20 +9,32 @@ Names = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
+class CalledLayer:
+    """A call of a layer.
+
+    Attributes:
+        gives: the names of the axes of what it gives; none where that is left to the compiler.
+        is_lookup: whether it is looked up in the layer's table.
+    """
+
+    gives: Names = ()
+    is_lookup: bool = False
+
+
+@dataclass(frozen=True)
 class LogicalAxes:
     """The names of axes, by where the source makes the arrays.
 
     Attributes:
         weights: for each construction of a layer or a parameter in the source, in order: the variables that it makes →
             the names of their axes. A parameter of the class's own has no name of a variable.
-        activations: for each call of a layer in the source, in order: the names of the axes of what it gives; none for
-            one that is left to the compiler.
+        calls: what is said of each call of a layer in the source, in order.
         rules: logical name → axes of a mesh.
         unnamed: paths of the parameters of several axes of which none has a name.
     """
 
     weights: tuple[Mapping[str, Names], ...] = ()
-    activations: tuple[Names, ...] = ()
+    calls: tuple[CalledLayer, ...] = ()
     rules: Mapping[str, str | tuple[str, ...] | None] | None = None
     unnamed: tuple[str, ...] = ()
 
