@@ -18,7 +18,6 @@ from jax.sharding import PartitionSpec
 import port
 from port.errors import UnknownChoice, UsageError, WeightsMismatch
 from port.translation import Translation
-from port.translation.folder import write_folder
 
 from .language_nets import GPT, LLaMA
 
@@ -99,9 +98,9 @@ def test_a_model_is_built_onto_a_mesh_of_one_device_as_it_is_without(tmp_path: P
     mesh = jax.make_mesh((1, 1), ("fsdp", "tensor"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     placed = made.build(mesh=mesh)
     assert placed.layers[0].up.kernel.get_value().sharding.spec == PartitionSpec("fsdp", "tensor")
-    write_folder(made, tmp_path / "out", name="llama", original="", report="")
-    space: dict[str, Any] = {"__file__": str(tmp_path / "out" / "llama.py"), "__name__": "llama"}
-    exec(compile((tmp_path / "out" / "llama.py").read_text(), "llama.py", "exec"), space)
+    made.save(tmp_path / "llama.safetensors")
+    space: dict[str, Any] = {"__file__": str(tmp_path / "llama.py"), "__name__": "llama"}
+    exec(compile(made.source, "llama.py", "exec"), space)
     loaded = space["load"](mesh=mesh, rules={"vocab": None})
     assert loaded.head.kernel.get_value().sharding.spec == PartitionSpec("fsdp", None)
     flat = nnx.to_flat_state(nnx.state(made.module, nnx.Param))
