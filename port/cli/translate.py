@@ -66,6 +66,9 @@ class Arguments:
     scan: bool = False
     """stack lists of equal layers: one layer whose parameters have a first axis that counts them, called by nnx.scan,
     so that neither source nor time to compile grow with depth; the mapping stacks the checkpoint's tensors"""
+    logical_axes: bool = False
+    """name the axes of parameters and activations (embed, heads, mlp, vocab), as what is done along them says, beside a
+    table of rules for the axes of a mesh, data, fsdp and tensor: load(mesh=…) builds straight onto its devices"""
     standalone: bool = False
     """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
     package: bool = False
@@ -114,6 +117,8 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("--at compares at other arguments, and --dry-run compares nothing: give one of them")
     if given.scan and given.dry_run:
         raise UsageError("--dry-run writes nothing: leave --scan away")
+    if given.logical_axes and given.dry_run:
+        raise UsageError("--dry-run writes nothing: leave --logical-axes away")
     if given.package and given.dry_run:
         raise UsageError("--dry-run writes nothing: leave --package away")
     if given.package and given.out is None:
@@ -190,6 +195,7 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
     options |= {
         "remat_policy": given.remat_policy,
         "scan": given.scan,
+        "logical_axes": given.logical_axes,
         "package": given.package,
         "time_limit": given.time_limit,
         "sizes_limit": given.sizes_limit,

@@ -15,9 +15,11 @@ from port.nn.initializers import mapped, patched, redrawn, torch_bias, torch_ker
 from port.nn.instance_norm import InstanceNorm
 from port.nn.layer_norm import LayerNorm, RMSNorm
 from port.nn.linear_cross_entropy import LinearCrossEntropyLoss
+from port.nn.logical_axes import divided, gathered, logical_axes, rules_on
 from port.nn.lora import LoRA
 from port.nn.named_children import named_children
 from port.nn.norm import BatchNorm
+from port.nn.on_mesh import load_on_mesh, on_mesh
 from port.nn.orthogonal import Orthogonal
 from port.nn.per_layer import PerLayer
 from port.nn.prelu import PReLU
@@ -78,14 +80,20 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "WeightNorm",
+    "divided",
     "filled_later",
     "frozen",
+    "gathered",
+    "load_on_mesh",
     "load_weights",
+    "logical_axes",
     "mapped",
     "named_children",
+    "on_mesh",
     "partly_stacked",
     "patched",
     "redrawn",
+    "rules_on",
     "saved_arguments",
     "shared_masks",
     "stacked",

@@ -17,6 +17,8 @@ from port.nn.per_layer import PerLayer
 
 Layer = TypeVar("Layer", bound=nnx.Module)
 Path = tuple[Any, ...]
+LAYERS = "layers"
+"""The logical name of the axis that counts the layers."""
 _TOLD = 4
 """Layers whose values a message tells."""
 
@@ -50,7 +52,7 @@ def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
         arrays = [state[path] for state in states]
         values = [array.get_value() if isinstance(array, nnx.Variable) else array for array in arrays]
         array = jnp.stack(values)
-        made[path] = variable.replace(array) if isinstance(variable, nnx.Variable) else array
+        made[path] = _with_layers(variable, array) if isinstance(variable, nnx.Variable) else array
     stack = nnx.merge(nnx.graphdef(given[0]), nnx.from_flat_state(list(made.items())))
     for place, values in numbers.items():
         holder = _at(stack, place[:-1])
@@ -61,6 +63,12 @@ def stacked(layers: Iterable[Layer] | nnx.Sequential) -> Layer:
         if isinstance(holder, nnx.Dropout):
             _set(stack, place[:-1], _layer_dropout(holder))
     return cast("Layer", stack)
+
+
+def _with_layers(variable: Any, array: Any) -> Any:
+    """A variable of a stack, whose first axis has a name where the others have some."""
+    names = variable.get_metadata("out_sharding", None)
+    return variable.replace(array, **({"out_sharding": (LAYERS, *names)} if names else {}))
 
 
 def partly_stacked(

@@ -66,6 +66,7 @@ def translation_report(
             checkpointed=[f"`{name}`" for name in translation.checkpointed],
             stacked=[f"`{path}`" for path in translation.stacked],
             apart=translation.apart,
+            unnamed=[f"`{path}`" for path in translation.unnamed],
             standalone=translation.standalone,
             lengths=_lengths(translation, names),
             arguments=translation.settings.lines,

@@ -71,6 +71,10 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
         say(f"  {_shown(line, console)}")
     for line in translation.apart:
         say(f"  {_shown(line, console)}")
+    if translation.unnamed:
+        shown, more = translation.unnamed[:SHOWN], len(translation.unnamed) - SHOWN
+        told = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+        say(f"  without logical names, and whole on every device of a mesh: {_shown(told, console)}")
     for line in translation.untaken:
         say(f"  not translated: {_shown(line, console)}")
     if translation.unwritten:

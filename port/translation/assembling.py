@@ -39,6 +39,7 @@ from port.translation.result import Translation
 from port.translation.structure.cases import constants_of
 from port.translation.structure.held_tensors import of_all_cases
 from port.translation.structure.layer_stacks import LayerList, LayerStack, lists_of, stack_paths, with_stacks
+from port.translation.structure.logical_axes import NO_AXES, LogicalAxes
 from port.translation.structure.program import Program
 from port.translation.structure.remat import NO_REMAT, Remat, checkpointed_classes
 from port.weights.torch_arrays import as_numpy
@@ -50,6 +51,7 @@ def assembled(
     name: str | None = None,
     remat: Remat = NO_REMAT,
     stacks: Collection[LayerStack] = (),
+    axes: LogicalAxes = NO_AXES,
 ) -> tuple[Translation, Callable[..., str]]:
     """A translation whose source checks none of its inputs, and what writes the source with ``checks``.
 
@@ -58,6 +60,7 @@ def assembled(
         name: of the file that the source is for; by default the class's, in lower case.
         remat: whose activations are computed again.
         stacks: the lists of layers that are one stack each, which the source scans.
+        axes: the logical axes of its parameters.
 
     Raises:
         CannotScan: one of them that cannot be; says why.
@@ -77,6 +80,7 @@ def assembled(
         doubled=captured.doubled,
         remat=checkpointed,
         policy=remat.policy,
+        axes=axes,
     )
     root, every = program.classes[-1], list(of_all_cases(cases).values())
     weights = _weights(every, program, lists)
@@ -99,6 +103,8 @@ def assembled(
         draws=_draws(captured),
         checkpointed=tuple(checkpointed),
         stacked=stack_paths(lists),
+        rules=axes.rules,
+        unnamed=axes.unnamed,
         own_gradients=tuple(dict.fromkeys(name for run in every for name in run.graph.own_gradients)),
         notes=notes,
         unwritten=tuple(dict.fromkeys(item for run in every for item in run.unwritten)),

@@ -22,6 +22,7 @@ from port.translation.result import Translation
 from port.translation.source_difference import difference
 from port.translation.structure.kept_constructors import CannotKeep
 from port.translation.structure.layer_stacks import CannotScan, LayerStack
+from port.translation.structure.logical_axes import NO_AXES, LogicalAxes
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.remat import NO_REMAT, Remat
 from port.translation.verify import Proof, prove
@@ -41,6 +42,7 @@ class Elsewhere:
         remat: whose activations are computed again.
         asked: what somebody asked for.
         stacks: the lists of layers that are one stack each.
+        axes: the logical axes of its parameters.
     """
 
     def __init__(
@@ -52,8 +54,9 @@ class Elsewhere:
         remat: Remat = NO_REMAT,
         asked: Sequence[Asked] = (),
         stacks: Sequence[LayerStack] = (),
+        axes: LogicalAxes = NO_AXES,
     ) -> None:
-        self._stacks = stacks
+        self._stacks, self._axes = stacks, axes
         self._asked = {id(each.construct): each for each in asked}
         self._base, self._model, self._fixed, self._made, self._remat = base, model, fixed, made, remat
 
@@ -129,7 +132,7 @@ class Elsewhere:
         made = self._assembled(there)
         known = zip(made.others, self._made.others, strict=True)
         others = tuple(replace(other, source=self._source, lengths=before.lengths) for other, before in known)
-        return replace(made, source=self._source, lengths=self._made.lengths, others=others)
+        return replace(made, source=self._source, rules=self._axes.rules, lengths=self._made.lengths, others=others)
 
     def _assembled(self, there: Programmed) -> Translation:
         try:
@@ -140,7 +143,7 @@ class Elsewhere:
     @cached_property
     def _source(self) -> str:
         """What was written, without checks of its inputs."""
-        return assembled(self._base, remat=self._remat, stacks=self._stacks)[1]()
+        return assembled(self._base, remat=self._remat, stacks=self._stacks, axes=self._axes)[1]()
 
     def proof_at(self, settings: OtherModel, module: Any = None, **options: Any) -> Proof:
         """Both sides compared at other settings.

@@ -150,10 +150,10 @@ class Translation(WrittenModule):
             weights: a torch module of the original's class, constructed with them, whose weights it gets.
             seed: of its random streams, and of its initial values.
             filled: whether it has the original's weights; one with other arguments has those of ``weights``, if any.
-            options: ``dtype`` and ``param_dtype``.
+            options: ``dtype`` and ``param_dtype``; ``mesh`` and ``rules``, as `WrittenModule.build` has them.
 
         Raises:
-            UsageError: the source does not take these arguments; says why.
+            UsageError: the source does not take these arguments, or the mesh or the rules; says why.
             NoInitialValue: it is not filled, and has parameters of which nobody knows how they start.
         """
         if arguments is None and weights is None:

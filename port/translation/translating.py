@@ -45,6 +45,7 @@ def translate(
     remat: Sequence[str] | str = (),
     remat_policy: str | None = None,
     scan: bool = False,
+    logical_axes: bool = False,
     standalone: bool = False,
     package: bool = False,
     at: OtherModel | Sequence[OtherModel] = (),
@@ -80,6 +81,9 @@ def translate(
         scan: whether lists of equal layers are one stack each, whose parameters have a first axis that counts the
             layers, called by ``nnx.scan``: neither source nor time to compile grow with depth. Layers may differ by
             numbers; what cannot be a stack stays a list, and ``translation.apart`` says why.
+        logical_axes: whether parameters say what their axes are, ``embed``, ``heads``, ``mlp``, ``vocab``, found by
+            what is done along them; and the source has rules that say along which axes of a mesh these are divided:
+            ``translation.build(mesh=jax.make_mesh((4, 2), ("fsdp", "tensor")))`` builds straight onto it.
         standalone: whether what the source takes from ``port`` is copied into it, so that it needs only JAX, Flax,
             safetensors and numpy.
         package: whether the source is a package as well, ``package.files``: a file for each file of the original's that
@@ -133,6 +137,7 @@ def translate(
         check=check,
         remat=computed_again,
         scan=scan,
+        logical_axes=logical_axes,
         standalone=standalone,
         package=package,
         at=(at,) if isinstance(at, Mapping) or callable(at) else tuple(at),

@@ -52,6 +52,7 @@ class Wanted:
     standalone: bool
     package: bool
     scan: bool
+    logical_axes: bool
     at: Sequence[OtherModel]
     time_limit: float
     sizes_limit: float

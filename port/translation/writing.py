@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from port.errors import UsageError
 from port.translation.assembling import assembled, packaged
+from port.translation.axes.finding import logical_axes_of
 from port.translation.borne_out import BorneOut
 from port.translation.both_modes import BothRuns
 from port.translation.codegen.emit import formatted
@@ -31,10 +32,12 @@ from port.translation.programs import Programmed, programmed
 from port.translation.proved_around import proved_around
 from port.translation.proved_elsewhere import Elsewhere, joined, proved
 from port.translation.result import Translation
-from port.translation.stacking import NO_STACKS, Stacking, stacking_of
+from port.translation.stacking import NO_STACKS, stacking_of
 from port.translation.structure.case_merge import Indistinct, merged_cases
 from port.translation.structure.cases import CaseBody
 from port.translation.structure.entangled import Entangled
+from port.translation.structure.layer_stacks import LayerStack
+from port.translation.structure.logical_axes import NO_AXES, LogicalAxes
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.program import Program
 from port.translation.structure.untaken import guards
@@ -46,6 +49,14 @@ from port.translation.written_elsewhere import Asked, with_asked
 
 if TYPE_CHECKING:
     pass
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a program is written: what of it is stacked, and what its axes are called."""
+
+    stacks: tuple[LayerStack, ...]
+    axes: LogicalAxes
 
 
 def written(
@@ -69,7 +80,7 @@ def written(
     with _told_apart(root):
         borne, model, kept, asked = held_arguments(original, wanted, keeps=keeps, wrong=wrong or {})
         settles = check and not without_weights
-        said, made, source, stacking = _said(original, wanted, borne.fixed, kept=kept, asked=asked, settles=settles)
+        said, made, source, shape = _said(original, wanted, borne.fixed, kept=kept, asked=asked, settles=settles)
     if without_weights:
         check_all_found(root, made.without_start)
     given = [(case.args, case.kwargs) for case in said.cases]
@@ -85,7 +96,7 @@ def written(
     made = replace(made, others=tuple(others))
     if not check or made.unwritten:
         return made, kept is not None
-    elsewhere = Elsewhere(said, model, borne.fixed, made, remat, asked, stacking.stacks)
+    elsewhere = Elsewhere(said, model, borne.fixed, made, remat, asked, shape.stacks, shape.axes)
     there = [elsewhere.model(each) for each in wanted.at]  # refused before all else
     if without_weights:
         proof = Proof((), unjudged=WITHOUT_WEIGHTS)
@@ -138,17 +149,21 @@ def _said(
     kept: ConstructionCalls | None,
     asked: Sequence[Asked],
     settles: bool,
-) -> tuple[Programmed, Translation, Callable[..., str], Stacking]:
-    """The program, its translation, what writes its source, and what is stacked; with as many free lengths as hold."""
+) -> tuple[Programmed, Translation, Callable[..., str], Shape]:
+    """The program, its translation, what writes its source, and how; with as many free lengths as hold."""
     captured, run, remat = original.captured, original.run, wanted.remat
     while True:
         said = programmed(captured, run, original.seen, original.construction, fixed, remat=bool(remat), kept=kept)
         said = with_asked(said, asked, fixed)
         stacking = stacking_of(said, remat) if wanted.scan else NO_STACKS
         made, source = assembled(said, name=wanted.name, remat=remat, stacks=stacking.stacks)
+        axes = NO_AXES
+        if wanted.logical_axes and not made.unwritten:
+            axes = logical_axes_of(made, (said.captured.args, said.captured.kwargs))
+            made, source = assembled(said, name=wanted.name, remat=remat, stacks=stacking.stacks, axes=axes)
         made, fewer = _settle_all_lengths(said, made, run, check=settles)
         if fewer is None:
-            return said, replace(made, apart=stacking.apart), source, stacking
+            return said, replace(made, apart=stacking.apart), source, Shape(stacking.stacks, axes)
         captured = fewer
 
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import Any
 
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from port.errors import UsageError, WeightsMismatch, described
+from port.nn.logical_axes import undivided
 
 Shape = tuple[int, ...]
 Spec = PartitionSpec | NamedSharding | None
 Shardings = NamedSharding | PartitionSpec | Callable[[str, Shape], Spec] | Mapping[str, Spec] | None
 """One for all tensors; a function of a tensor's path and shape; a table of regular expressions, the first of which
 that a path fits as a whole says its sharding; None: what the model's own variables carry."""
-MOST_DIVISORS = 12
-"""Sizes of a mesh's axis that a message names."""
 
 
 def shardings_of(
@@ -111,21 +109,11 @@ def _named(path: str, spec: Any, mesh: Mesh | None) -> NamedSharding:
 
 def _check(path: str, shape: Shape, sharding: NamedSharding) -> None:
     """See that the mesh divides a tensor. Raises WeightsMismatch: which axis it does not, and what would."""
-    spec, mesh = sharding.spec, sharding.mesh
+    spec = sharding.spec
     if len(spec) > len(shape):
         raise WeightsMismatch(f"{path} {shape}: {spec} is for {len(spec)} axes, and it has {len(shape)}")
-    for axis, names in enumerate(spec):
-        count = prod(mesh.shape[name] for name in _names(names))
-        if shape[axis] % count == 0:
-            continue
-        divisors = [size for size in range(2, shape[axis] + 1) if shape[axis] % size == 0]
-        could = ", ".join(map(str, divisors[:MOST_DIVISORS])) + (", …" if len(divisors) > MOST_DIVISORS else "")
-        others = [f"axis {place} ({size})" for place, size in enumerate(shape) if size and size % count == 0]
-        raise WeightsMismatch(
-            f"{path} {shape}: axis {axis} of {shape[axis]} is not divided by {' × '.join(_names(names))} of {count} "
-            f"devices; it would be by {could or 'none'}"
-            + (f", and {count} divide {' and '.join(others)}" if others else f", and no other axis is by {count}")
-        )
+    if problems := undivided(path, shape, sharding):
+        raise WeightsMismatch(problems[0])
 
 
 def _names(names: Any) -> tuple[str, ...]:

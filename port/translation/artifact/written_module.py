@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Mapping as Mapping_
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +24,11 @@ from port.translation.codegen.packages.loading import loaded_package
 from port.translation.frontend.input_lengths import InputLengths
 from port.translation.ir.layout import Drawn
 from port.weights.constructor_arguments import SaidArguments, said_arguments
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
+
+    from port.nn.logical_axes import Rules
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,8 @@ class WrittenModule:
             together.
         checkpointed: names of the written classes whose calls stand under ``nnx.remat``.
         stacked: Flax's paths of the lists of layers that are one stack each.
+        rules: logical names of axes → the axes of a mesh that they are divided along; None where axes have no names.
+        unnamed: Flax's paths of parameters of several axes of which none has a name.
         own_gradients: what of ``torch.autograd`` has a backward pass that the source does not: ``Name (file:line)``.
         arguments: what the constructor is given to make this model, but for defaults: names → expressions.
         others: the same module as other example calls have it: what goes in and comes out, lengths, draws.
@@ -63,6 +71,8 @@ class WrittenModule:
     draws: dict[bool, tuple[Drawn, ...]] = field(default_factory=dict)
     checkpointed: tuple[str, ...] = ()
     stacked: tuple[str, ...] = ()
+    rules: Mapping_[str, str | tuple[str, ...] | None] | None = None
+    unnamed: tuple[str, ...] = ()
     own_gradients: tuple[str, ...] = ()
     arguments: dict[str, str] = field(default_factory=dict)
     others: tuple[WrittenModule, ...] = field(default=(), repr=False)
@@ -97,24 +107,52 @@ class WrittenModule:
         entries = [entry for entry in self.mapping.entries if entry.collection == collection]
         return tuple(name for entry in entries for name in entry.sources[: 1 if entry.is_tied else None])
 
-    def build(self, *, seed: int = 0, filled: bool = True, **options: Any) -> Any:
+    def build(
+        self,
+        *,
+        seed: int = 0,
+        filled: bool = True,
+        mesh: Mesh | None = None,
+        rules: Rules | None = None,
+        **options: Any,
+    ) -> Any:
         """A new Flax module of the source.
 
         Args:
             seed: of its random streams, and of its initial values.
             filled: whether it has the original's weights.
+            mesh: devices that it is built onto, each array in its parts: of a translation with ``logical_axes``.
+            rules: logical name → axes of the mesh, in place of the source's own; None for an axis that stays whole.
             options: ``dtype`` and ``param_dtype``.
 
         Raises:
+            UsageError: a mesh, and axes without names; a name in the rules or of the mesh's that is not known.
             NoInitialValue: it is not filled, and has parameters of which nobody knows how they start.
             WeightsMismatch: what the source constructs has other shapes than the weights.
         """
         from flax import nnx
 
+        if mesh is not None or rules is not None:
+            return self._on_mesh(mesh, rules, seed, filled=filled, **options)
         if not filled:
             return self.constructor(rngs=nnx.Rngs(seed), **options)
         with self.filled_later():
             return filling.filled(lambda: self.constructor(rngs=nnx.Rngs(seed), **options), self.values, self.name)
+
+    def _on_mesh(self, mesh: Mesh | None, rules: Rules | None, seed: int, *, filled: bool, **options: Any) -> Any:
+        from flax import nnx
+
+        from port.nn.on_mesh import on_mesh, whole
+
+        if self.rules is None:
+            raise UsageError("a model is built onto a mesh by the names of its axes: translate with logical_axes=True")
+        if mesh is None:
+            raise UsageError("rules say what lies along a mesh: give the mesh too, mesh=jax.make_mesh((8,), ('fsdp',))")
+        parts = whole(self.values) if filled else None
+        with self.filled_later() if filled else nullcontext():
+            return on_mesh(
+                lambda: self.constructor(rngs=nnx.Rngs(seed), **options), mesh, self.rules, given=rules, parts=parts
+            )
 
     def check_built(self) -> None:
         """See that the module can be built, and has each of the weights in its shape; no array is made.

@@ -20,6 +20,7 @@ from port.translation.codegen.docstrings import docstring, first_paragraph
 from port.translation.codegen.functions import definition
 from port.translation.codegen.imports import Imports
 from port.translation.codegen.load_function import load_function
+from port.translation.codegen.logical_axes import named, rules_text
 from port.translation.codegen.shorter import shortened_calls
 from port.translation.codegen.statements import text_of
 from port.translation.ir import syntax
@@ -32,6 +33,7 @@ from port.translation.structure.configurations import ConfigurationClass
 from port.translation.structure.constructors import common_parameters
 from port.translation.structure.held_lists import held_lists
 from port.translation.structure.list_append import grown
+from port.translation.structure.logical_axes import NO_AXES, LogicalAxes
 from port.translation.structure.methods import split
 from port.translation.structure.program import Program
 from port.translation.structure.remat import Numbers, checkpointed
@@ -50,6 +52,7 @@ def render(
     remat: Mapping[str, Numbers] | None = None,
     policy: str = "",
     checks: Sequence[syntax.Stmt] = (),
+    axes: LogicalAxes = NO_AXES,
 ) -> str:
     """The source of a Flax NNX module.
 
@@ -62,6 +65,7 @@ def render(
         remat: names of the classes whose calls are checkpointed, as `checkpointed_classes` gives them.
         policy: what of theirs is kept.
         checks: statements at the head of the root's ``__call__``.
+        axes: the logical axes of its parameters, by the constructions in the source without them.
     """
     imports = imports_of(program, doubled=doubled)
     functions = [definition(made, imports) for part in program.parts for made in part.functions]
@@ -89,9 +93,20 @@ def render(
     if weights is not None:
         partly, takes = bool({"TABLES", "unknown_start"} & read), _takes_arguments(classes[-1])
         takes |= any(made.stacked for made, _ in program.written_classes)
-        text += "\n\n\n" + load_function(root, weights, arguments, imports, takes_arguments=takes, partly=partly)
+        on_mesh = axes.rules is not None
+        text += "\n\n\n" + load_function(
+            root, weights, arguments, imports, takes_arguments=takes, partly=partly, on_mesh=on_mesh
+        )
+    if axes.rules is not None:
+        imports.own("logical_axes")
+        if any(call.gives for call in axes.calls):
+            imports.own("divided")
+        if any(call.is_lookup for call in axes.calls):
+            imports.own("gathered")
+        text = f"{rules_text(axes)}\n\n\n{text}"
     head = f'"""{title}"""\n\nfrom __future__ import annotations\n\n' + imports.text() + "\n\n"
-    return formatted(head + text + "\n")
+    whole = head + text + "\n"
+    return formatted(whole if axes.rules is None else named(whole, axes))
 
 
 def imports_of(program: Program, *, doubled: bool = False) -> Imports:

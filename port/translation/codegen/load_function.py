@@ -8,7 +8,14 @@ from port.translation.codegen.imports import Imports
 
 
 def load_function(
-    root: str, weights: str, arguments: Mapping[str, str], imports: Imports, *, takes_arguments: bool, partly: bool
+    root: str,
+    weights: str,
+    arguments: Mapping[str, str],
+    imports: Imports,
+    *,
+    takes_arguments: bool,
+    partly: bool,
+    on_mesh: bool = False,
 ) -> str:
     """The text of ``load``.
 
@@ -19,18 +26,29 @@ def load_function(
         imports: take in what it needs.
         takes_arguments: whether the constructor takes any: they are those that the file has then.
         partly: whether a new model may not know how something starts.
+        on_mesh: whether it takes a mesh too, onto which the model is loaded as the source's ``RULES`` say.
     """
     given = "".join(f", {name}={text}" for name, text in arguments.items())
     options = "rngs=rngs or nnx.Rngs(0), **options"
     if "**options" in given:  # what makes a module among the arguments takes the options too
         options = "**options"
     made = f"model = {root}({options})"
+    onto: list[str] = []
+    if on_mesh:
+        imports.own("load_on_mesh")
+        imports.line("from collections.abc import Mapping")
+        imports.line("from jax.sharding import Mesh")
+        onto = [
+            "    if mesh is not None:",
+            f"        return load_on_mesh(lambda: {root}({options}), path, mesh, RULES, rules)",
+        ]
     lines = [f"    with filled_later():\n        {made}" if partly else f"    {made}"]
     own = ["filled_later"] if partly else []
     told = "The model with its weights"
     if takes_arguments or arguments:
         lines = [
             f"    options = saved_arguments(path, {root}, options{given})",
+            *onto,
             *lines,
             "    load_weights(model, path)",
         ]
@@ -39,22 +57,31 @@ def load_function(
         own += ["load_weights", "saved_arguments"]
         told += ", constructed as the file says"
     else:
-        lines += _FILLING
+        lines = [*onto, *lines, *_FILLING]
         imports.line("from safetensors.numpy import load_file")
         imports.line("import jax.numpy as jnp")
     for name in own:
         imports.own(name)
     imports.line("from pathlib import Path")
     imports.line("from typing import Any")
-    return _HEAD.format(root=root, weights=weights, told=told) + "\n".join([*lines, "    return model"])
+    more, also = (_ON_MESH, _ALSO_ON_MESH) if on_mesh else ("", "")
+    return _HEAD.format(root=root, weights=weights, told=told, more=more, also=also) + "\n".join(
+        [*lines, "    return model"]
+    )
 
 
 _HEAD = '''
 def load(
-    path: str | Path = Path(__file__).with_name("{weights}"), *, rngs: nnx.Rngs | None = None, **options: Any
+    path: str | Path = Path(__file__).with_name("{weights}"), *, rngs: nnx.Rngs | None = None, {more}**options: Any
 ) -> {root}:
-    """{told}; ``options`` are the constructor's."""
+    """{told}; ``options`` are the constructor's.{also}"""
 '''.lstrip()
+
+_ALSO_ON_MESH = """
+
+    With a mesh, onto its devices, each reading its own parts, as `RULES` say, or ``rules`` in their place.
+    """.rstrip(" ")
+_ON_MESH = "mesh: Mesh | None = None, rules: Mapping[str, Any] | None = None, "
 
 _FILLING = """
     arrays = load_file(path)

@@ -1,0 +1,184 @@
+"""Logical names of the axes of parameters, and the rules that say which axes of a mesh these lie along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from typing import Any, TypeVar
+
+import flax.core.spmd
+import jax
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from port.errors import UnknownChoice, UsageError, WeightsMismatch
+
+Layer = TypeVar("Layer", bound=nnx.Module)
+BATCH = "batch"
+Rules = Mapping[str, str | tuple[str, ...] | None]
+"""Logical name → the axis of the mesh that an axis of this name is divided along, or several, or none."""
+MOST_DIVISORS = 12
+"""Sizes of a mesh's axis that a message names."""
+
+
+def logical_axes(*names: str | None) -> dict[str, Any]:
+    """The metadata of a variable whose axes have names: ``kernel_metadata=logical_axes("embed", "mlp")``.
+
+    It is Flax's ``out_sharding``. What is constructed lies on one device as ever, with a mesh or without: it is built
+    onto one by `port.nn.on_mesh`.
+
+    Args:
+        names: of each axis; None for one that is never divided.
+    """
+    return {"out_sharding": names, "eager_sharding": False}
+
+
+def divided(x: jax.Array, *names: str | None) -> jax.Array:
+    """Activations that lie on the mesh as the names of their axes say, under `rules_on`; elsewhere, as they are."""
+    rules = _current_rules()
+    return x if rules is None else _lying(x, partition_spec(names, rules))
+
+
+def gathered(layer: Layer) -> Layer:
+    """A layer whose parameters are whole along the axes of the mesh that divide the batch, under `rules_on`.
+
+    A table is looked up in so: a compiler that looks rows up in a table of which each device has some columns would
+    rather send the rows about. Elsewhere, the layer.
+    """
+    rules = _current_rules()
+    if rules is None:
+        return layer
+    others = {name: tuple(axis for axis in axes if axis not in rules.get(BATCH, ())) for name, axes in rules.items()}
+    graph, state = nnx.split(layer)
+    made = [
+        (path, variable.replace(_lying(variable.get_value(), partition_spec(names, others))))
+        if (names := names_of(variable))
+        else (path, variable)
+        for path, variable in nnx.to_flat_state(state)
+    ]
+    return nnx.merge(graph, nnx.from_flat_state(made))
+
+
+@contextmanager
+def rules_on(mesh: Mesh, own: Rules, given: Rules | None = None) -> Iterator[None]:
+    """Within it a model is trained, or called, on a mesh: ``with rules_on(mesh, RULES): step(model, batch)``.
+
+    It sets the mesh (`jax.set_mesh`) and the rules (`nnx.logical_axis_rules`) for what is traced.
+
+    Args:
+        mesh: the devices.
+        own: the model's rules.
+        given: others, which go before these.
+
+    Raises:
+        UnknownChoice, UsageError: rules, or a mesh, with a name that is not known.
+    """
+    with jax.set_mesh(mesh), nnx.logical_axis_rules(tuple(chosen_rules(own, given, mesh).items())):
+        yield
+
+
+def names_of(variable: Any) -> tuple[str | None, ...]:
+    """The logical names of a variable's axes; none where it has no names."""
+    return tuple(variable.get_metadata("out_sharding", ()) or ()) if isinstance(variable, nnx.Variable) else ()
+
+
+def chosen_rules(own: Rules, given: Rules | None, mesh: Mesh) -> dict[str, tuple[str, ...]]:
+    """Logical name → the mesh's axes along which an axis of this name is divided: of the model's rules those that the
+    mesh has.
+
+    Args:
+        own: the model's; they name more axes than a mesh need have.
+        given: a person's, which go before these.
+        mesh: the devices.
+
+    Raises:
+        UnknownChoice: a rule for a name that no axis of the model has; one that names an axis that the mesh has not.
+        UsageError: an axis of the mesh that no rule names.
+    """
+    for name, axes in (given or {}).items():
+        if name not in own:
+            raise UnknownChoice("logical axis", name, own)
+        for axis in _tuple(axes):
+            if axis not in mesh.shape and axis not in _tuple(own[name]):
+                raise UnknownChoice(f"axis of the mesh for {name}", axis, mesh.shape)
+    rules = {name: _tuple(axes) for name, axes in {**own, **(given or {})}.items()}
+    known = dict.fromkeys(axis for axes in rules.values() for axis in axes)
+    if idle := [axis for axis in mesh.shape if axis not in known]:
+        raise UsageError(
+            f"no rule divides anything along {', '.join(idle)} of the mesh: rules name "
+            f"{', '.join(known) or 'no axis'}. Name the mesh's axes so, or give a rule: "
+            f"rules={{{next(iter(own), 'embed')!r}: {idle[0]!r}}}"
+        )
+    return {name: tuple(axis for axis in axes if axis in mesh.shape) for name, axes in rules.items()}
+
+
+def partition_spec(names: Iterable[str | None], rules: Mapping[str, tuple[str, ...]]) -> PartitionSpec:
+    """How an array lies on a mesh whose axes have names. An axis of the mesh divides the first that it may."""
+    used: set[str] = set()
+    spec: list[Any] = []
+    for name in names:
+        axes = tuple(axis for axis in rules.get(name or "", ()) if axis not in used)
+        used |= {*axes}
+        spec.append(axes[0] if len(axes) == 1 else axes or None)
+    return PartitionSpec(*spec)
+
+
+def shardings_by_rules(
+    variables: Mapping[str, Any], mesh: Mesh, rules: Mapping[str, tuple[str, ...]]
+) -> dict[str, NamedSharding]:
+    """A sharding for each variable, from the names of its axes; what has no names is whole on every device.
+
+    Raises:
+        WeightsMismatch: variables that the mesh does not divide: which, along which axis, and what would; all at once.
+    """
+    found: dict[str, NamedSharding] = {}
+    problems = []
+    for path, variable in variables.items():
+        names = names_of(variable)
+        found[path] = NamedSharding(mesh, partition_spec(names, rules))
+        problems += undivided(path, tuple(variable.shape), found[path], names)
+    if problems:
+        raise WeightsMismatch("the model cannot lie on the mesh so:\n  " + "\n  ".join(problems))
+    return found
+
+
+def undivided(
+    path: str, shape: tuple[int, ...], sharding: NamedSharding, names: tuple[str | None, ...] = ()
+) -> list[str]:
+    """A sentence for each axis of a tensor that its sharding does not divide: which, and what would."""
+    spec, mesh = sharding.spec, sharding.mesh
+    said = []
+    for place, axes in enumerate(spec):
+        along = () if axes is PartitionSpec.UNCONSTRAINED else _tuple(axes)
+        count, size = prod(mesh.shape[axis] for axis in along), shape[place]
+        if size % count == 0:
+            continue
+        divisors = [each for each in range(2, size + 1) if size % each == 0]
+        could = ", ".join(map(str, divisors[:MOST_DIVISORS])) + (", …" if len(divisors) > MOST_DIVISORS else "")
+        others = [f"axis {other} ({length})" for other, length in enumerate(shape) if length and length % count == 0]
+        name = f", {names[place]}," if names and names[place] else ""
+        said.append(
+            f"{path} {shape}: axis {place}{name} of {size} is not divided by {' × '.join(along)} of {count} "
+            f"devices; it would be by {could or 'none'}"
+            + (f", and {count} divide {' and '.join(others)}" if others else f", and no other axis is by {count}")
+        )
+    return said
+
+
+def _lying(x: jax.Array, spec: PartitionSpec) -> jax.Array:
+    # Outside of what is traced, the mesh of the context has to be said with its devices.
+    sharding = spec if isinstance(x, jax.core.Tracer) else NamedSharding(jax.sharding.get_mesh(), spec)
+    return jax.lax.with_sharding_constraint(x, sharding)
+
+
+def _current_rules() -> dict[str, tuple[str, ...]] | None:
+    """Those of `rules_on`; None where no mesh is set, or no rules."""
+    rules = flax.core.spmd.get_logical_axis_rules()
+    if not rules or jax.sharding.get_abstract_mesh().empty:
+        return None
+    return {name: _tuple(axes) for name, axes in rules}
+
+
+def _tuple(axes: Any) -> tuple[str, ...]:
+    return () if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)

@@ -1,0 +1,198 @@
+"""The collectives of a compiled program on a mesh, and those among them that nobody meant."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from math import prod
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, ...]
+KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute")
+UNKNOWN = "?"
+"""Stands for axes of the mesh where the groups of devices are said in a form that is not known."""
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective of a compiled program; XLA joins several into one.
+
+    Attributes:
+        kind: of `KINDS`.
+        along: the axes of the mesh whose devices take part in it together.
+        shapes: what it gives on a device, each array with its dtype.
+        op: what of the program it is for, in JAX's words.
+    """
+
+    kind: str
+    along: tuple[str, ...]
+    shapes: tuple[tuple[str, Shape], ...]
+    op: str = ""
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{dtype}{list(shape)}" for dtype, shape in self.shapes[:3])
+        more = f" and {len(self.shapes) - 3} more" if len(self.shapes) > 3 else ""
+        return f"{self.kind} along {', '.join(self.along) or 'no axis'} of {told}{more} ({self.op or 'not said'})"
+
+
+def collectives_of(text: str, mesh: Mapping[str, int]) -> list[Collective]:
+    """The collectives in the text of a compiled program: ``jax.jit(f).lower(…).compile().as_text()``.
+
+    One in a loop's body stands there once, however often the loop goes round. One whose groups are single devices does
+    nothing, and is left out.
+
+    Args:
+        text: of the compiled program.
+        mesh: the mesh's axes and their sizes, ``mesh.shape``.
+    """
+    found = []
+    for line in text.splitlines():
+        match = _CALL.search(_LAYOUT.sub("", line))
+        if match is None:
+            continue
+        shapes = tuple(
+            (dtype, tuple(int(size) for size in sizes.split(",") if size))
+            for dtype, sizes in _ARRAY.findall(match["made"])
+        )
+        if match["started"] and match["kind"] == "all-gather" and len(shapes) > 1:
+            shapes = shapes[len(shapes) // 2 :]  # what goes in stands before what comes out
+        op = re.search(r'op_name="([^"]*)"', line)
+        along = _along(line, mesh)
+        if along:
+            found.append(Collective(match["kind"], along, shapes, op[1] if op else ""))
+    return found
+
+
+def unmeant(
+    collectives: Sequence[Collective], parameters: Mapping[str, Shape], mesh: Mapping[str, int], batch: Sequence[str]
+) -> list[str]:
+    """What collectives a training step has that data, FSDP and tensor parallelism do not: a sentence each.
+
+    Meant are, along axes that divide the batch: parameters gathered, their gradients summed (``reduce-scatter``, or
+    ``all-reduce``, which XLA's CPU makes of that too), and sums of single numbers, the loss. Along the others: sums of
+    activations behind a projection, before it in the backward pass, and of a loss over parts of its classes.
+
+    Args:
+        collectives: of the compiled step.
+        parameters: path → the shape of a parameter, as a whole.
+        mesh: the mesh's axes and their sizes.
+        batch: those that divide the batch.
+    """
+    shapes = _parts(parameters.values(), mesh)
+    wrong = []
+    for each in collectives:
+        divides = {axis in batch for axis in each.along}
+        arrays = [shape for _, shape in each.shapes if prod(shape) > 1]
+        others = [shape for shape in arrays if not _is_of_weight(shape, shapes)]
+        if each.kind in ("all-to-all", "collective-permute") or UNKNOWN in each.along:
+            wrong.append(f"{each}: nothing that is meant sends parts about")
+        elif divides == {False}:
+            if each.kind != "all-reduce":
+                wrong.append(f"{each}: behind a divided projection its parts are summed, and nothing is gathered")
+        elif divides == {True}:
+            if others:
+                what = "gathered" if each.kind == "all-gather" else "summed"
+                wrong.append(f"{each}: {list(others[0])} is no part of a parameter; activations are {what}")
+        elif arrays:
+            wrong.append(f"{each}: along axes that divide the batch and others at once")
+    return wrong
+
+
+def counted(collectives: Sequence[Collective]) -> dict[tuple[str, tuple[str, ...]], int]:
+    """How many there are of each kind, along which axes of the mesh."""
+    return dict(Counter((each.kind, each.along) for each in collectives))
+
+
+def bytes_a_device(arrays: Any) -> dict[Any, int]:
+    """Device → the bytes that it holds of the arrays of a tree."""
+    import jax
+
+    held: Counter[Any] = Counter()
+    for array in jax.tree.leaves(arrays):
+        if isinstance(array, jax.Array) and not jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+            for shard in array.addressable_shards:
+                held[shard.device] += shard.data.nbytes
+    return dict(held)
+
+
+def _parts(shapes: Any, mesh: Mapping[str, int]) -> set[Shape]:
+    """The shapes of parameters, and of what may lie on a device of them, with their axes in any order.
+
+    Those of a stack of layers are gathered a layer at a time.
+    """
+    counts = {prod(some) for some in _choices(list(mesh.values()))}
+    found: set[Shape] = set()
+    for shape in shapes:
+        for whole in {tuple(shape), tuple(shape[1:])}:
+            for part in _divided(whole, counts):
+                found |= {*permutations(part)} if len(part) <= 3 else {part}
+    return found
+
+
+def _choices(sizes: list[int]) -> Iterator[tuple[int, ...]]:
+    if not sizes:
+        yield ()
+        return
+    for rest in _choices(sizes[1:]):
+        yield rest
+        yield (sizes[0], *rest)
+
+
+def _divided(shape: Shape, counts: set[int]) -> Iterator[Shape]:
+    if not shape:
+        yield ()
+        return
+    for rest in _divided(shape[1:], counts):
+        for count in counts:
+            if shape[0] % count == 0:
+                yield (shape[0] // count, *rest)
+
+
+def _is_of_weight(shape: Shape, known: set[Shape]) -> bool:
+    """Whether an array is a parameter's, or some of a table's rows."""
+    return shape in known or (
+        len(shape) == 2 and any(len(each) == 2 and each[1] == shape[1] and shape[0] <= each[0] for each in known)
+    )
+
+
+def _along(line: str, mesh: Mapping[str, int]) -> tuple[str, ...]:
+    """The axes of the mesh along which the devices of a collective's groups differ."""
+    groups = _groups(line, prod(mesh.values()))
+    if groups is None:
+        return (UNKNOWN,)
+    places = [np.stack(np.unravel_index(group, tuple(mesh.values())), axis=1) for group in groups]
+    return tuple(name for axis, name in enumerate(mesh) if any(len({*each[:, axis]}) > 1 for each in places))
+
+
+def _groups(line: str, devices: int) -> list[list[int]] | None:
+    """The devices that take part together, by their numbers; None where that is said in a form that is not known."""
+    if match := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{} ]*\})\}", line):
+        return [[int(each) for each in group.split(",")] for group in re.findall(r"\{([\d, ]+)\}", match[1])]
+    if match := re.search(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
+        shape, start, order = ([int(each) for each in (text or "").split(",") if each] for text in match.groups())
+        numbers = np.arange(prod(start)).reshape(start)
+        made = np.transpose(numbers, order) if order else numbers
+        return [[int(each) for each in group] for group in made.reshape(shape)]
+    if match := re.search(r"replica_groups=mesh\[([^\]]*)\]\s*\{([^}]*)\}", line):
+        sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", match[1])}
+        along = re.findall(r"'([^']+)'", match[2])
+        if prod(sizes.values()) != devices or "(" in match[2] or "device_ids=(" in line:
+            return None
+        numbers = np.arange(devices).reshape(tuple(sizes.values()))
+        last = [place for place, name in enumerate(sizes) if name in along]
+        first = [place for place in range(len(sizes)) if place not in last]
+        made = np.transpose(numbers, (*first, *last))
+        return [[int(each) for each in group] for group in made.reshape(-1, prod(sizes[name] for name in along))]
+    if re.search(r"replica_groups=\{\}", line):
+        return [list(range(devices))]
+    return None
+
+
+_CALL = re.compile(rf"= (?P<made>[^=]+?) (?P<kind>{'|'.join(KINDS)})(?P<started>-start)?\(")
+_LAYOUT = re.compile(r"\{[^}]*\}|/\*.*?\*/")
+_ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")

@@ -1,0 +1,88 @@
+"""Logical names of axes, and the rules that say where on a mesh they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import nnx
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+from port.errors import UnknownChoice, UsageError, WeightsMismatch
+from port.nn import divided, gathered, logical_axes, rules_on, stacked
+from port.nn.logical_axes import chosen_rules, names_of, partition_spec, shardings_by_rules, undivided
+
+RULES = {"batch": ("data", "fsdp"), "embed": "fsdp", "mlp": "tensor", "vocab": "tensor", "length": None}
+
+
+def mesh(**axes: int) -> Any:
+    return AbstractMesh(tuple(axes.values()), tuple(axes))
+
+
+def test_a_layer_with_names_is_constructed_without_a_mesh_and_keeps_them_in_a_stack() -> None:
+    def layer() -> nnx.Linear:
+        return nnx.Linear(4, 6, kernel_metadata=logical_axes("embed", "mlp"), rngs=nnx.Rngs(0))
+
+    assert names_of(layer().kernel) == ("embed", "mlp")
+    assert names_of(layer().bias) == ()
+    stack = stacked([layer(), layer()])
+    assert names_of(stack.kernel) == ("layers", "embed", "mlp")
+    assert stack.kernel.shape == (2, 4, 6)
+
+
+@pytest.mark.parametrize(
+    ("axes", "names", "spec"),
+    [
+        ({"fsdp": 2, "tensor": 4}, ("embed", "mlp"), ("fsdp", "tensor")),
+        ({"fsdp": 2}, ("embed", "mlp"), ("fsdp", None)),
+        ({"data": 2, "fsdp": 4}, ("batch", "length", "embed"), (("data", "fsdp"), None, None)),
+        ({"data": 2, "tensor": 2}, ("batch", None, "mlp"), ("data", None, "tensor")),
+    ],
+)
+def test_an_axis_of_the_mesh_divides_the_first_that_it_may(axes: Any, names: Any, spec: Any) -> None:
+    assert partition_spec(names, chosen_rules(RULES, None, mesh(**axes))) == PartitionSpec(*spec)
+
+
+def test_a_persons_rules_go_before_the_models() -> None:
+    rules = chosen_rules(RULES, {"mlp": None, "embed": ("fsdp", "tensor")}, mesh(fsdp=2, tensor=4))
+    assert partition_spec(("embed", "mlp"), rules) == PartitionSpec(("fsdp", "tensor"), None)
+
+
+def test_names_that_are_not_known_are_refused() -> None:
+    with pytest.raises(
+        UsageError, match="no rule divides anything along model of the mesh: rules name data, fsdp, ten"
+    ):
+        chosen_rules(RULES, None, mesh(fsdp=2, model=4))
+    with pytest.raises(UnknownChoice, match="mpl"):
+        chosen_rules(RULES, {"mpl": "tensor"}, mesh(tensor=2))
+    with pytest.raises(UnknownChoice, match="tensr"):
+        chosen_rules(RULES, {"mlp": "tensr"}, mesh(tensor=2))
+
+
+def test_what_the_mesh_does_not_divide_is_said_all_at_once() -> None:
+    one = nnx.Param(jnp.ones((6, 10)), **logical_axes("embed", "mlp"))
+    other = nnx.Param(jnp.ones((9,)), **logical_axes("embed"))
+    there = mesh(fsdp=2, tensor=4)
+    with pytest.raises(WeightsMismatch) as caught:
+        shardings_by_rules({"a.kernel": one, "norm": other}, there, chosen_rules(RULES, None, there))
+    text = str(caught.value)
+    assert "a.kernel (6, 10): axis 1, mlp, of 10 is not divided by tensor of 4 devices; it would be by 2, 5, 10" in text
+    assert "norm (9,): axis 0, embed, of 9 is not divided by fsdp of 2 devices; it would be by 3, 9" in text
+    assert not undivided("a", (8, 8), NamedSharding(there, PartitionSpec("fsdp", "tensor")))
+
+
+def test_activations_lie_as_their_names_say_where_a_mesh_is_set_and_nowhere_else() -> None:
+    table = nnx.Embed(5, 4, embedding_metadata=logical_axes("vocab", "embed"), rngs=nnx.Rngs(0))
+    x = jnp.ones((2, 4))
+    assert divided(x, "batch", "embed") is x
+    assert gathered(table) is table
+    real = jax.make_mesh((1,), ("fsdp",), axis_types=(jax.sharding.AxisType.Auto,))
+    with rules_on(real, RULES):
+        traced = str(jax.make_jaxpr(lambda x: divided(x, "batch", "embed"))(x))
+        made = gathered(table)
+    assert "sharding_constraint" in traced
+    assert made is not table
+    assert names_of(made.embedding) == ("vocab", "embed")
+    assert (made(jnp.array([3])) == table(jnp.array([3]))).all()

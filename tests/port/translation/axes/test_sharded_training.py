@@ -1,0 +1,103 @@
+"""Fifty steps on every mesh of up to eight virtual devices: the losses of one device, and the collectives meant."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.sweep
+
+FOLDER = Path(__file__).parent
+LAYERS = 2
+NETS = (("LLaMA",), ("LLaMA", "--scan"), ("GPT",))
+
+
+@cache
+def ran(*arguments: str) -> Any:
+    flags = "--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count=8"
+    path = os.pathsep.join([str(Path(*FOLDER.parts[:-4])), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "sharded_training.py", *arguments],
+        cwd=FOLDER,
+        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("net", NETS, ids=" ".join)
+def test_losses_are_those_of_one_device(net: tuple[str, ...]) -> None:
+    told = ran(*net)
+    one = np.asarray(told["one"]["losses"])
+    assert one[-1] < one[0] / 2
+    assert len(told["meshes"]) == 16
+    for mesh, run in told["meshes"].items():
+        assert np.abs(np.asarray(run["losses"]) - one).max() <= 1e-9, mesh
+        assert run["stays"], mesh
+
+
+@pytest.mark.parametrize("net", NETS[:2], ids=" ".join)
+def test_the_collectives_are_those_that_are_meant(net: tuple[str, ...]) -> None:
+    meshes = ran(*net)["meshes"]
+    for mesh, run in meshes.items():
+        kind, count = mesh.split()
+        assert run["unmeant"] == [], mesh
+        kinds = {each.split()[0] for each in run["collectives"]}
+        if count == "1":
+            assert not kinds, mesh
+        elif kind in ("data", "tensor"):
+            assert kinds == {"all-reduce"}, mesh
+        else:
+            # XLA's CPU makes one all-reduce and slices of a reduce-scatter.
+            assert "all-gather" in kinds, mesh
+            assert kinds <= {"all-gather", "all-reduce", "reduce-scatter"}, mesh
+    rounds = 1 if "--scan" in net else LAYERS  # a loop's body stands there once
+    for count in ("2", "4", "8"):
+        assert meshes[f"tensor {count}"]["forward"] == 2 * rounds
+
+
+def test_each_device_holds_its_part() -> None:
+    meshes = ran("LLaMA")["meshes"]
+    (whole,) = meshes["data 8"]["bytes"]
+    assert meshes["data 1"]["bytes"] == [whole]
+    for count in (2, 4, 8):
+        (part,) = meshes[f"fsdp {count}"]["bytes"]
+        assert part == pytest.approx(whole / count, rel=0.01)
+        (tensor,) = meshes[f"tensor {count}"]["bytes"]
+        assert whole / count < tensor < 1.1 * whole / count  # the norms' scales are whole
+        (both,) = meshes[f"fsdp+tensor {count}"]["bytes"]
+        assert both == pytest.approx(whole / count, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules", "said"),
+    [
+        ("tensor", {"mlp": None, "embed": "tensor"}, "tensor"),  # what goes on is divided, and gathered for each layer
+        ("fsdp", {"batch": None}, "activations"),  # the parameters are divided, and the batch is not
+        ("fsdp+tensor", {"heads": "fsdp", "mlp": "fsdp"}, ""),
+    ],
+    ids=["embed along tensor", "no batch", "heads along fsdp"],
+)
+def test_a_wrong_rule_is_found_by_the_collectives(kind: str, rules: dict[str, Any], said: str) -> None:
+    told = ran("LLaMA", "--kind", kind, "--rules", json.dumps(rules))
+    (run,) = told["meshes"].values()
+    assert run["unmeant"]
+    assert any(said in each for each in run["unmeant"])
+
+
+def test_what_the_mesh_does_not_divide_is_named() -> None:
+    with pytest.raises(
+        AssertionError, match=r"layers.0.attention.k.kernel \(64, 32\): axis 1, kv, of 32 is not divided"
+    ):
+        ran("LLaMA", "--kind", "three")
