@@ -11,8 +11,10 @@ from port.nn.embedding import Embedding
 from port.nn.embedding_bag import EmbeddingBag
 from port.nn.fractional_max_pool import FractionalMaxPool
 from port.nn.frozen import Frozen, frozen
+from port.nn.generation import decode, generate, prefill
 from port.nn.initializers import mapped, patched, redrawn, torch_bias, torch_kernel, torch_uniform
 from port.nn.instance_norm import InstanceNorm
+from port.nn.kv_cache import KVCache
 from port.nn.layer_norm import LayerNorm, RMSNorm
 from port.nn.linear_cross_entropy import LinearCrossEntropyLoss
 from port.nn.lora import LoRA
@@ -57,6 +59,7 @@ __all__ = [
     "Frozen",
     "GRUCell",
     "InstanceNorm",
+    "KVCache",
     "LSTMCell",
     "LayerNorm",
     "LinearCrossEntropyLoss",
@@ -78,13 +81,16 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "WeightNorm",
+    "decode",
     "filled_later",
     "frozen",
+    "generate",
     "load_weights",
     "mapped",
     "named_children",
     "partly_stacked",
     "patched",
+    "prefill",
     "redrawn",
     "saved_arguments",
     "shared_masks",

@@ -1,0 +1,116 @@
+"""A language model of ``transformers`` whose attention layers have a cache of fixed size: called at a position."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from port.errors import UsageError
+from port.translation.frontend.kv_cache import KVCache
+from port.translation.hub.hub_model import HubModel
+
+CACHE = "kv_cache"
+"""What an attention layer's cache is called in it."""
+FIELD = "cache_length"
+"""Of the configuration: for how many tokens there is room."""
+
+
+def with_cache(model: HubModel, length: int) -> HubModel:
+    """The same model, called as ``model(input_ids, position)``, which gives logits alone.
+
+    Its parameters have the names that they had.
+
+    Args:
+        model: of ``transformers``.
+        length: for how many tokens its caches have room.
+
+    Raises:
+        UsageError: it does not go on with a text, or keeps more of it than keys and values.
+    """
+    _check_generates(model)
+    if length < 1:
+        raise UsageError(f"a cache has room for one token or more; got {length}")
+    setattr(model.config, FIELD, length)
+    return replace(model, model_class=_cached_class(model.model_class))
+
+
+def _check_generates(model: HubModel) -> None:
+    can = getattr(model.model_class, "can_generate", None)
+    if can is None or not can():
+        raise UsageError(
+            f"{model.name} does not go on with a text: generation is of a class with a head for the next token, as "
+            "LlamaForCausalLM or AutoModelForCausalLM"
+        )
+    config = model.config
+    if getattr(config, "is_encoder_decoder", False):
+        raise UsageError(
+            f"{model.name} is an encoder with a decoder: generation with a cache is of decoders alone, so far"
+        )
+    if getattr(config, "is_decoder", None) is False and not getattr(config, "is_causal", True):
+        raise UsageError(f"{model.name} sees the tokens that follow: its configuration says is_decoder = False")
+    if getattr(model.model_class, "_is_stateful", False):
+        raise UsageError(
+            f"{model.name} keeps a state of its own beside keys and values (of a convolution, a recurrence), which a "
+            "cache of keys and values is not: it is translated without --generate"
+        )
+
+
+def _cached_class(base: Any) -> Any:
+    """A class with the same name, whose attention layers have a cache."""
+
+    class Cached(base):  # type: ignore[misc]
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            for layer in attention_layers(self):
+                setattr(layer, CACHE, KVCache(config.cache_length))
+
+        def forward(self, input_ids: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+            caches = {layer.layer_idx: layer.kv_cache for layer in attention_layers(self)}
+            cache = _Caches(caches, self.config.cache_length, position)
+            logits: torch.Tensor = super().forward(input_ids=input_ids, cache=cache, use_cache=False).logits
+            return logits
+
+    Cached.__name__, Cached.__qualname__, Cached.__module__ = base.__name__, base.__qualname__, base.__module__
+    Cached.__doc__ = base.__doc__
+    return Cached
+
+
+def attention_layers(module: torch.nn.Module) -> Iterator[Any]:
+    """The layers that hand their keys and values to a cache."""
+    for layer in module.modules():
+        if getattr(layer, "layer_idx", None) is not None and _updates_cache(type(layer)):
+            yield layer
+
+
+def _updates_cache(layer: type) -> bool:
+    forward = inspect.unwrap(layer.forward)  # type: ignore[attr-defined]
+    return ".update" in inspect.getsource(forward)
+
+
+class _Caches:
+    """What `transformers` takes for its cache."""
+
+    is_compileable = True  # masks are written out, whatever the tokens are
+
+    def __init__(self, caches: dict[int, KVCache], length: int, position: torch.Tensor) -> None:
+        self.position = position
+        self._caches, self._length = caches, length
+
+    def update(
+        self, key: torch.Tensor, value: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        keys, values = self._caches[layer_idx](key, value, self.position)
+        return keys, values
+
+    def get_seq_length(self, layer_idx: int = 0) -> torch.Tensor:
+        return self.position
+
+    def get_query_offset(self, layer_idx: int = 0) -> torch.Tensor:
+        return self.position
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
+        return self._length, 0
