@@ -66,6 +66,10 @@ class Arguments:
     scan: bool = False
     """stack lists of equal layers: one layer whose parameters have a first axis that counts them, called by nnx.scan,
     so that neither source nor time to compile grow with depth; the mapping stacks the checkpoint's tensors"""
+    generate: bool = False
+    """write the form of a causal language model that goes on with a text: called as model(ids, position, places), its
+    attention layers keep the keys and values of the tokens before; with generate.py, which has prefill, decode and
+    generate. Proved against the original without caches, at every position"""
     standalone: bool = False
     """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
     package: bool = False
@@ -114,6 +118,8 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("--at compares at other arguments, and --dry-run compares nothing: give one of them")
     if given.scan and given.dry_run:
         raise UsageError("--dry-run writes nothing: leave --scan away")
+    if given.generate:
+        _check_generates(given)
     if given.package and given.dry_run:
         raise UsageError("--dry-run writes nothing: leave --package away")
     if given.package and given.out is None:
@@ -146,6 +152,7 @@ def main(arguments: Sequence[str]) -> int:
         is_on_meta=given.meta,
         is_proved_at=bool(given.at),
         trust_remote_code=given.trust_remote_code,
+        generates=given.generate,
     )
     model = translated_model(what)
     # Behind the model, whose import has put the user's own folder where modules are looked for.
@@ -155,6 +162,18 @@ def main(arguments: Sequence[str]) -> int:
         return _dry_run(given, model, console)
     with _printed_graphs(given):
         return _translate(given, model, out, name, console)
+
+
+def _check_generates(given: Arguments) -> None:
+    for option, is_given in (
+        ("--scan", given.scan),
+        ("--submodule", given.submodule is not None),
+        ("--dry-run", given.dry_run),
+        ("--package", given.package),
+        ("--remat", bool(given.remat)),
+    ):
+        if is_given:
+            raise UsageError(f"--generate is of a whole model, in a file of its own, so far: leave {option} away")
 
 
 def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
@@ -204,7 +223,7 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
     )
     package = out.absolute().name if given.package else ""
     report = translation_report(done, model.module, name=name, original=model.original, package=package)
-    files = write_folder(done, out, name=name, original=model.original, report=report)
+    files = write_folder(done, out, name=name, original=model.original, report=report, generates=given.generate)
     if given.json:
         from port.report.results import printed, result_of_translation
 

@@ -14,7 +14,6 @@ from port.nn.frozen import Frozen, frozen
 from port.nn.generation import decode, generate, prefill
 from port.nn.initializers import mapped, patched, redrawn, torch_bias, torch_kernel, torch_uniform
 from port.nn.instance_norm import InstanceNorm
-from port.nn.kv_cache import KVCache
 from port.nn.layer_norm import LayerNorm, RMSNorm
 from port.nn.linear_cross_entropy import LinearCrossEntropyLoss
 from port.nn.lora import LoRA
@@ -34,6 +33,7 @@ from port.nn.spectral_norm import SpectralNorm
 from port.nn.stacked import partly_stacked, stacked
 from port.nn.stochastic_depth import StochasticDepth
 from port.nn.tables import Tables
+from port.nn.token_cache import TokenCache
 from port.nn.torch_linspace import torch_linspace
 from port.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
 from port.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
@@ -59,7 +59,6 @@ __all__ = [
     "Frozen",
     "GRUCell",
     "InstanceNorm",
-    "KVCache",
     "LSTMCell",
     "LayerNorm",
     "LinearCrossEntropyLoss",
@@ -75,6 +74,7 @@ __all__ = [
     "SpectralNorm",
     "StochasticDepth",
     "Tables",
+    "TokenCache",
     "Transformer",
     "TransformerDecoder",
     "TransformerDecoderLayer",

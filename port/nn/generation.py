@@ -1,7 +1,9 @@
 """Tokens that a language model goes on with: the prompt at once, then one token at a time, with cached keys and values.
 
-The model is called as ``model(ids, position)``: tokens (batch, tokens), of which the first stands at that position; and
-gives logits (batch, tokens, vocabulary). Its attention layers have a `KVCache` each. Everything is done in evaluation.
+The model is called as ``model(ids, position, places)``: tokens (batch, tokens), of which the first stands at that
+position, and as many places as there is room for tokens, ``jnp.arange(room)``; and gives logits (batch, tokens,
+vocabulary). Its attention layers have a `TokenCache` for keys, and one for values.
+Everything is done in evaluation.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from flax import nnx
 
 from port.errors import UsageError
 from port.nn.functional.sampling import warped
-from port.nn.kv_cache import KeysAndValues, KVCache
+from port.nn.token_cache import TokenCache
 
-Caches = list[KeysAndValues]
-"""Of each attention layer."""
+Caches = list[jax.Array]
+"""Of keys and of values, of each attention layer."""
 
 
 class Drawing(NamedTuple):
@@ -30,7 +32,7 @@ class Drawing(NamedTuple):
     top_p: float = 1.0
 
 
-def prefill(model: nnx.Module, ids: jax.Array) -> tuple[jax.Array, Caches]:
+def prefill(model: nnx.Module, ids: jax.Array, room: int) -> tuple[jax.Array, Caches]:
     """Read a prompt: its logits at every position, and the caches behind it.
 
     It is compiled once for each length of a prompt.
@@ -38,12 +40,13 @@ def prefill(model: nnx.Module, ids: jax.Array) -> tuple[jax.Array, Caches]:
     Args:
         model: as above; it stays as it is.
         ids: (batch, tokens).
+        room: for how many tokens the caches have room.
 
     Raises:
-        UsageError: no such model, or more tokens than its caches have room for.
+        UsageError: no such model, or more tokens than there is room for.
     """
-    ids = _checked(model, ids, 0)
-    return _run(*nnx.split(model), None, ids, 0)
+    ids = _checked(model, ids, 0, room)
+    return _run(*nnx.split(model), None, ids, 0, jnp.arange(room))
 
 
 def decode(model: nnx.Module, caches: Caches, ids: jax.Array, position: jax.Array | int) -> tuple[jax.Array, Caches]:
@@ -56,8 +59,13 @@ def decode(model: nnx.Module, caches: Caches, ids: jax.Array, position: jax.Arra
         caches: of all tokens before.
         ids: (batch, tokens), most often one.
         position: of the first of these tokens: how many there were before.
+
+    Raises:
+        UsageError: no such model, or no room for these tokens; where the position is an array, it is not looked at.
     """
-    return _run_on(*nnx.split(model), caches, jnp.asarray(ids), position)
+    room = caches[0].shape[-2]
+    before = position if isinstance(position, int) else 0
+    return _run_on(*nnx.split(model), caches, _checked(model, ids, before, room), position, jnp.arange(room))
 
 
 def generate(
@@ -71,8 +79,9 @@ def generate(
     top_p: float = 1.0,
     end: int | Sequence[int] = (),
     pad: int = 0,
+    room: int | None = None,
 ) -> jax.Array:
-    """A prompt with the tokens that follow it. The loop is on the device, and compiled once for all lengths.
+    """A prompt with the tokens that follow it. The loop is on the device, and compiled once for one room.
 
     Args:
         model: as above; it stays as it is.
@@ -85,36 +94,38 @@ def generate(
         top_p: from the fewest of the likeliest whose probabilities sum to this or more; 1 for all.
         end: tokens behind which a text is over.
         pad: what stands behind these.
+        room: for how many tokens the caches have room; by default the power of two that is enough.
 
     Returns:
         (batch, tokens + steps).
 
     Raises:
-        UsageError: no such model, or prompts; more tokens than its caches have room for; a number out of its range.
+        UsageError: no such model, or prompts; more tokens than there is room for; a number out of its range.
     """
-    ids = _checked(model, ids, steps)
+    ids = _checked(model, ids, steps, room)
     drawing = _drawing(key, temperature, top_k, top_p)
     if steps == 0:
         return ids
     graph, state = nnx.split(model)
     ends = jnp.atleast_1d(jnp.asarray(end, ids.dtype))
     length = ids.shape[1]
-    room = jnp.full((ids.shape[0], _room(model) + 1), pad, ids.dtype)
-    tokens = jax.lax.dynamic_update_slice(room, ids, (0, 0))
-    logits, caches = _last_of(graph, state, ids)
-    given = tokens, logits, caches, length, length + steps, key, ends, pad
+    places = jnp.arange(_enough(length + steps) if room is None else room)
+    tokens = jnp.full((ids.shape[0], len(places)), pad, ids.dtype)
+    tokens = jax.lax.dynamic_update_slice(tokens, ids, (0, 0))
+    logits, caches = _last_of(graph, state, ids, places)
+    given = tokens, logits, caches, length, length + steps, places, key, ends, pad
     return _continued(graph, drawing, state, *given)[:, : length + steps]
 
 
 def _run_of(
-    graph: Any, state: Any, caches: Caches | None, ids: jax.Array, position: jax.Array | int
+    graph: Any, state: Any, caches: Caches | None, ids: jax.Array, position: jax.Array | int, places: jax.Array
 ) -> tuple[jax.Array, Caches]:
     model: Any = nnx.merge(graph, state)
     model.eval()
     own = _caches(model)
     for number, cache in enumerate(own):
         cache.hold(None if caches is None else caches[number])
-    return model(ids, position), [cache.held for cache in own]
+    return model(ids, position, places), [cache.held for cache in own]
 
 
 _run = jax.jit(_run_of, static_argnums=0)
@@ -122,9 +133,9 @@ _run_on = jax.jit(_run_of, static_argnums=0, donate_argnums=2)
 
 
 @partial(jax.jit, static_argnums=0)
-def _last_of(graph: Any, state: Any, ids: jax.Array) -> tuple[jax.Array, Caches]:
+def _last_of(graph: Any, state: Any, ids: jax.Array, places: jax.Array) -> tuple[jax.Array, Caches]:
     """The logits behind a prompt alone."""
-    logits, caches = _run_of(graph, state, None, ids, 0)
+    logits, caches = _run_of(graph, state, None, ids, 0, places)
     return logits[:, -1], caches
 
 
@@ -138,6 +149,7 @@ def _continued(
     caches: Caches,
     position: int,
     last: int,
+    places: jax.Array,
     key: jax.Array | None,
     ends: jax.Array,
     pad: int,
@@ -158,44 +170,45 @@ def _continued(
         position, tokens, logits, caches, is_over = carry
         chosen = jnp.where(is_over, pad, choose(logits, position)).astype(tokens.dtype)
         tokens = jax.lax.dynamic_update_slice(tokens, chosen[:, None], (0, position))
-        logits, caches = _run_of(graph, state, caches, chosen[:, None], position)
+        logits, caches = _run_of(graph, state, caches, chosen[:, None], position, places)
         return position + 1, tokens, logits[:, -1], caches, is_over | jnp.isin(chosen, ends)
 
     is_over = jnp.zeros(tokens.shape[0], bool)
     return jax.lax.while_loop(goes_on, step, (position, tokens, logits, caches, is_over))[1]
 
 
-def _caches(model: nnx.Module) -> list[KVCache]:
-    return [each for _, each in nnx.iter_modules(model) if isinstance(each, KVCache)]
+def _caches(model: nnx.Module) -> list[Any]:
+    # By name: a source that stands alone has a copy of the class.
+    return [each for _, each in nnx.iter_modules(model) if type(each).__name__ == TokenCache.__name__]
 
 
-def _room(model: nnx.Module) -> int:
-    """For how many tokens a model's caches have room.
+def _enough(tokens: int) -> int:
+    """A power of two, so that few lengths are compiled."""
+    return 1 << (tokens - 1).bit_length()
+
+
+def _checked(model: nnx.Module, ids: Any, more: int, room: int | None) -> jax.Array:
+    """Tokens as an array, for which, and for so many more, there is room.
 
     Raises:
-        UsageError: it has none.
+        UsageError: there is not, or they are none; or the model has no caches.
     """
-    lengths = [cache.length for cache in _caches(model)]
-    if not lengths:
+    if not _caches(model):
         raise UsageError(
-            f"{type(model).__name__} has no KVCache, which holds the keys and values of the tokens before: translate "
-            "the original with --generate"
+            f"{type(model).__name__} has no TokenCache, which holds the keys or values of the tokens before: "
+            "translate the original with --generate"
         )
-    return min(lengths)
-
-
-def _checked(model: nnx.Module, ids: jax.Array, steps: int) -> jax.Array:
-    ids, room = jnp.asarray(ids), _room(model)
+    ids = jnp.asarray(ids)
     if ids.ndim != 2 or not jnp.issubdtype(ids.dtype, jnp.integer) or 0 in ids.shape:
         raise UsageError(
-            f"a prompt is whole numbers (batch, tokens), one or more of each; got {ids.dtype}{list(ids.shape)}"
+            f"tokens are whole numbers (batch, tokens), one or more of each; got {ids.dtype}{list(ids.shape)}"
         )
-    if steps < 0:
-        raise UsageError(f"steps is how many tokens follow the prompt, 0 or more; got {steps}")
-    if ids.shape[1] + steps > room:
+    if more < 0:
+        raise UsageError(f"steps is how many tokens follow the prompt, 0 or more; got {more}")
+    if room is not None and ids.shape[1] + more > room:
         raise UsageError(
-            f"the caches of {type(model).__name__} have room for {room} tokens; the prompt's {ids.shape[1]} and "
-            f"{steps} more are {ids.shape[1] + steps}: ask for fewer, or build the model with longer caches"
+            f"there is room for {room} tokens, and {ids.shape[1]} and {more} more are {ids.shape[1] + more}: ask for "
+            "fewer, or give more room"
         )
     return ids
 

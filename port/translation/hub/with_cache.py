@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,31 +11,25 @@ from typing import Any
 import torch
 
 from port.errors import UsageError
-from port.translation.frontend.kv_cache import KVCache
+from port.translation.frontend.token_cache import TokenCache
 from port.translation.hub.hub_model import HubModel
 
-CACHE = "kv_cache"
-"""What an attention layer's cache is called in it."""
-FIELD = "cache_length"
-"""Of the configuration: for how many tokens there is room."""
+WINDOWS = re.compile(r"sliding_window(_size)?|attention_window|attention_chunk_size|window_size")
+"""Fields of a configuration: how many of the tokens before a token sees."""
 
 
-def with_cache(model: HubModel, length: int) -> HubModel:
-    """The same model, called as ``model(input_ids, position)``, which gives logits alone.
+def with_cache(model: HubModel) -> HubModel:
+    """The same model, called as ``model(input_ids, position, places)``, which gives logits alone.
 
     Its parameters have the names that they had.
 
     Args:
         model: of ``transformers``.
-        length: for how many tokens its caches have room.
 
     Raises:
         UsageError: it does not go on with a text, or keeps more of it than keys and values.
     """
     _check_generates(model)
-    if length < 1:
-        raise UsageError(f"a cache has room for one token or more; got {length}")
-    setattr(model.config, FIELD, length)
     return replace(model, model_class=_cached_class(model.model_class))
 
 
@@ -66,11 +61,27 @@ def _cached_class(base: Any) -> Any:
         def __init__(self, config: Any) -> None:
             super().__init__(config)
             for layer in attention_layers(self):
-                setattr(layer, CACHE, KVCache(config.cache_length))
+                layer.key_cache = TokenCache()
+                layer.value_cache = TokenCache()
 
-        def forward(self, input_ids: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-            caches = {layer.layer_idx: layer.kv_cache for layer in attention_layers(self)}
-            cache = _Caches(caches, self.config.cache_length, position)
+        @property
+        def vocabulary(self) -> int:
+            return int(self.config.get_text_config().vocab_size)
+
+        @property
+        def window(self) -> int:
+            own = vars(self.config.get_text_config())
+            return max(
+                [value for name, value in own.items() if WINDOWS.fullmatch(name) and isinstance(value, int)] or [0]
+            )
+
+        def without_cache(self, input_ids: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = super().forward(input_ids=input_ids, use_cache=False).logits
+            return logits
+
+        def forward(self, input_ids: torch.Tensor, position: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+            layers = {layer.layer_idx: layer for layer in attention_layers(self)}
+            cache = _Caches(layers, position, places)
             logits: torch.Tensor = super().forward(input_ids=input_ids, cache=cache, use_cache=False).logits
             return logits
 
@@ -96,15 +107,15 @@ class _Caches:
 
     is_compileable = True  # masks are written out, whatever the tokens are
 
-    def __init__(self, caches: dict[int, KVCache], length: int, position: torch.Tensor) -> None:
-        self.position = position
-        self._caches, self._length = caches, length
+    def __init__(self, layers: dict[int, Any], position: torch.Tensor, places: torch.Tensor) -> None:
+        self.position, self.places = position, places
+        self._layers = layers
 
     def update(
         self, key: torch.Tensor, value: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        keys, values = self._caches[layer_idx](key, value, self.position)
-        return keys, values
+        layer, at = self._layers[layer_idx], (self.position, self.places)
+        return layer.key_cache(key, *at), layer.value_cache(value, *at)
 
     def get_seq_length(self, layer_idx: int = 0) -> torch.Tensor:
         return self.position
@@ -112,5 +123,5 @@ class _Caches:
     def get_query_offset(self, layer_idx: int = 0) -> torch.Tensor:
         return self.position
 
-    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        return self._length, 0
+    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
+        return self.places.shape[0], 0

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from port.nn import KVCache
+from port.nn import TokenCache
 
 VOCABULARY, WIDTH, HEADS, SHARED = 23, 12, 4, 2
 """Of tokens, features, heads of queries, and heads of keys, each of which is that of two of queries."""
@@ -24,17 +24,16 @@ class Attention(nnx.Module):
         self.value = nnx.LinearGeneral(WIDTH, (SHARED, 5), **options)
         self.out = nnx.LinearGeneral((HEADS, 5), WIDTH, axis=(-2, -1), **options)
         self.window, self.room, self.fault = window, room, fault
-        self.kv_cache = KVCache(room)
+        self.key_cache, self.value_cache = TokenCache(), TokenCache()
 
-    def __call__(self, x: jax.Array, position: jax.Array | int, caches: bool) -> jax.Array:
+    def __call__(self, x: jax.Array, position: jax.Array | int, places: jax.Array | None) -> jax.Array:
         query, key, value = (f(x).swapaxes(1, 2) for f in (self.query, self.key, self.value))
-        places = jnp.arange(x.shape[1])
-        if caches:
-            is_late = self.fault == "place" and x.shape[1] == 1
-            key, value = self.kv_cache(key, value, position - is_late)
-        here, there = places[:, None] + position, jnp.arange(key.shape[2])
+        if places is not None:
+            place = position - (self.fault == "place" and x.shape[1] == 1)
+            key, value = self.key_cache(key, place, places), self.value_cache(value, place, places)
+        here, there = jnp.arange(x.shape[1])[:, None] + position, jnp.arange(key.shape[2])
         seen = (there <= here) & (here - there < (self.window or self.room))
-        if self.fault == "future" and caches:
+        if self.fault == "future" and places is not None:
             seen = seen | (there > here)
         key, value = (jnp.repeat(each, HEADS // SHARED, axis=1) for each in (key, value))
         weights = jax.nn.softmax(jnp.where(seen, query @ key.mT, -jnp.inf), axis=-1)
@@ -53,14 +52,14 @@ class Model(nnx.Module):
         self.dropout = nnx.Dropout(0.5, rngs=rngs)
         self.head = nnx.Linear(WIDTH, VOCABULARY, kernel_init=nnx.initializers.normal(0.6), **options)
 
-    def __call__(self, ids: jax.Array, position: jax.Array | int = 0, *, caches: bool = True) -> jax.Array:
+    def __call__(self, ids: jax.Array, position: jax.Array | int = 0, places: jax.Array | None = None) -> jax.Array:
         x = self.tokens(ids) + self.positions(jnp.arange(ids.shape[1]) + position)
         for layer in self.layers:
-            x = x + self.dropout(layer(x, position, caches))
+            x = x + self.dropout(layer(x, position, places))
         return self.head(x)
 
 
 @nnx.jit
 def whole(model: Model, ids: jax.Array) -> jax.Array:
     """Logits at all positions, without a cache."""
-    return nnx.view(model, deterministic=True)(ids, caches=False)
+    return nnx.view(model, deterministic=True)(ids)

@@ -30,7 +30,7 @@ def text(tokens: int = ROOM, seed: int = 0) -> jax.Array:
 
 def cached(model: Model, ids: jax.Array, prompt: int, late: int = 0) -> jax.Array:
     """Logits at all positions: of a prompt at once, then of each token; positions may be wrong by so many."""
-    logits, caches = prefill(model, ids[:, :prompt])
+    logits, caches = prefill(model, ids[:, :prompt], ROOM)
     found = [logits]
     for position in range(prompt, ids.shape[1]):
         logits, caches = decode(model, caches, ids[:, position : position + 1], position + late)
@@ -44,7 +44,7 @@ def test_logits_are_those_without_a_cache(model: Model, prompt: int) -> None:
 
 
 def test_several_tokens_at_once(model: Model) -> None:
-    logits, caches = prefill(model, text()[:, :4])
+    logits, caches = prefill(model, text()[:, :4], ROOM)
     more, caches = decode(model, caches, text()[:, 4:9], 4)
     last, _ = decode(model, caches, text()[:, 9:10], 9)
     found = jnp.concatenate([logits, more, last], axis=1)
@@ -75,7 +75,7 @@ def greedy(model: Model, ids: jax.Array, steps: int) -> jax.Array:
 @pytest.mark.parametrize(("prompt", "steps"), [(5, 12), (1, 3), (4, 0), (16, 1)])
 def test_the_likeliest_tokens(model: Model, prompt: int, steps: int) -> None:
     expected = greedy(model, text(prompt), steps)
-    assert jnp.array_equal(generate(model, text(prompt), steps), expected)
+    assert jnp.array_equal(generate(model, text(prompt), steps, room=ROOM), expected)
 
 
 def test_the_model_stays_as_it_is(model: Model) -> None:
@@ -109,18 +109,18 @@ def test_a_text_is_over_behind_its_end(model: Model) -> None:
 
 
 def test_it_is_compiled_once(model: Model) -> None:
-    generate(model, text(4), 3)
+    generate(model, text(4), 3, room=ROOM)
     loops, prompts = generation._continued._cache_size(), generation._last_of._cache_size()
-    generate(model, text(4), 7)
+    generate(model, text(4), 7, room=ROOM)
     assert (generation._continued._cache_size(), generation._last_of._cache_size()) == (loops, prompts)
-    generate(model, text(6), 7)  # another length of a prompt
+    generate(model, text(6), 7, room=ROOM)  # another length of a prompt
     assert (generation._continued._cache_size(), generation._last_of._cache_size()) == (loops, prompts + 1)
 
 
 @pytest.mark.parametrize(
     ("ids", "steps", "options", "said"),
     [
-        (text(4), ROOM - 3, {}, "room for 17 tokens; the prompt's 4 and 14 more are 18"),
+        (text(4), ROOM - 3, {}, "room for 17 tokens, and 4 and 14 more are 18"),
         (text(4)[0], 1, {}, r"got int32\[4\]"),
         (text(4).astype(float), 1, {}, r"whole numbers \(batch, tokens\)"),
         (text(0), 1, {}, "one or more"),
@@ -133,9 +133,16 @@ def test_it_is_compiled_once(model: Model) -> None:
 )
 def test_bad_input_is_refused(model: Model, ids: jax.Array, steps: int, options: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        generate(model, ids, steps, **options)
+        generate(model, ids, steps, room=ROOM, **options)
 
 
 def test_a_model_without_caches_is_refused() -> None:
-    with pytest.raises(UsageError, match="Linear has no KVCache"):
+    with pytest.raises(UsageError, match="Linear has no TokenCache"):
         generate(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), text(4), 1)
+
+
+def test_a_token_without_room_is_refused(model: Model) -> None:
+    _, caches = prefill(model, text(4), 5)
+    _, caches = decode(model, caches, text(1), 4)
+    with pytest.raises(UsageError, match="room for 5 tokens"):
+        decode(model, caches, text(1), 5)
