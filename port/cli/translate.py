@@ -67,9 +67,9 @@ class Arguments:
     """stack lists of equal layers: one layer whose parameters have a first axis that counts them, called by nnx.scan,
     so that neither source nor time to compile grow with depth; the mapping stacks the checkpoint's tensors"""
     generate: bool = False
-    """write the form of a causal language model that goes on with a text: called as model(ids, position, places), its
-    attention layers keep the keys and values of the tokens before; with generate.py, which has prefill, decode and
-    generate. Proved against the original without caches, at every position"""
+    """of a causal language model, how it goes on with a text, with keys and values of the tokens before in caches: in
+    generate.py, which has prefill, decode and generate. Proved against the original without caches, at every position.
+    A model of transformers has the caches in its source, and is called as model(ids, position, places)"""
     standalone: bool = False
     """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
     package: bool = False
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.scan and given.dry_run:
         raise UsageError("--dry-run writes nothing: leave --scan away")
     if given.generate:
-        _check_generates(given)
+        _check_generates(given, is_hub)
     if given.package and given.dry_run:
         raise UsageError("--dry-run writes nothing: leave --package away")
     if given.package and given.out is None:
@@ -164,7 +164,9 @@ def main(arguments: Sequence[str]) -> int:
         return _translate(given, model, out, name, console)
 
 
-def _check_generates(given: Arguments) -> None:
+def _check_generates(given: Arguments, is_hub: bool) -> None:
+    if given.meta and not is_hub:
+        raise UsageError("--generate proves a model of your own with its numbers: leave --meta and --prove-at away")
     for option, is_given in (
         ("--scan", given.scan),
         ("--submodule", given.submodule is not None),
@@ -204,6 +206,7 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
     from port.report.translation_terminal import print_translation
     from port.translation.folder import write_folder
     from port.translation.translating import translate
+    from port.translation.verify.generation import with_own_generation
 
     options: dict[str, Any] = {"static": given.static, "remat": given.remat, "standalone": given.standalone}
     options |= {
@@ -221,6 +224,13 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
         lambda: translate(model.module, cases=model.calls, name=name, construct=model.construct, **options),
         given.target,
     )
+    if (
+        given.generate
+        and done.proof is not None
+        and not is_hub_target(given.target, keywords(given.kwargs, "--kwargs"))
+    ):
+        proof = with_own_generation(done.proof, model.module, done)
+        done = replace(done, proof=proof)
     package = out.absolute().name if given.package else ""
     report = translation_report(done, model.module, name=name, original=model.original, package=package)
     files = write_folder(done, out, name=name, original=model.original, report=report, generates=given.generate)

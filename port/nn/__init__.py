@@ -12,6 +12,7 @@ from port.nn.embedding_bag import EmbeddingBag
 from port.nn.fractional_max_pool import FractionalMaxPool
 from port.nn.frozen import Frozen, frozen
 from port.nn.generation import decode, generate, prefill
+from port.nn.incremental import cached
 from port.nn.initializers import mapped, patched, redrawn, torch_bias, torch_kernel, torch_uniform
 from port.nn.instance_norm import InstanceNorm
 from port.nn.layer_norm import LayerNorm, RMSNorm
@@ -81,6 +82,7 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "WeightNorm",
+    "cached",
     "decode",
     "filled_later",
     "frozen",

@@ -163,7 +163,9 @@ def write_folder(
 
 def generation_source(name: str, translation: Translation) -> str:
     """The source of generate.py: how the written model goes on with a text."""
-    text = _template("generate.py.jinja").render(name=name, model=translation.name)
+    text = _template("generate.py.jinja").render(
+        name=name, model=translation.name, has_caches="TokenCache(" in translation.source
+    )
     return formatted(with_own_copies(text) if translation.standalone else text)
 
 

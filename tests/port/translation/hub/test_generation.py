@@ -40,7 +40,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "Gemma2ForCausalLM": {**SHARED, **ALTERNATING, "query_pre_attn_scalar": 6, "final_logit_softcapping": 3.0},
     "Gemma3ForCausalLM": {**SHARED, **ALTERNATING, "query_pre_attn_scalar": 6},
     "GPTNeoXForCausalLM": SMALL,
-    "PhiForCausalLM": SMALL,
+    "PhiForCausalLM": {**SMALL, "num_key_value_heads": 4},
 }
 
 
