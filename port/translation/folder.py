@@ -164,7 +164,10 @@ def write_folder(
 def generation_source(name: str, translation: Translation) -> str:
     """The source of generate.py: how the written model goes on with a text."""
     text = _template("generate.py.jinja").render(
-        name=name, model=translation.name, has_caches="TokenCache(" in translation.source
+        name=name,
+        model=translation.name,
+        has_caches="TokenCache(" in translation.source,
+        standalone=translation.standalone,
     )
     return formatted(with_own_copies(text) if translation.standalone else text)
 

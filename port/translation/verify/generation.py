@@ -181,16 +181,18 @@ def _proved(proof: Proof, language: Language, made: WrittenModule, as_read: Call
 
 def _ours(model: Any, language: Language, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Our logits behind a prompt and behind each token that follows; and the tokens that we go on with."""
+    import jax.numpy as jnp
+
     from port.nn import decode, generate, prefill
 
-    room, steps = language.room, language.steps
-    logits, caches = prefill(model, ids[:, : room - steps], room)
+    room, steps, text = language.room, language.steps, jnp.asarray(ids)
+    prompt = text[:, : room - steps]
+    logits, caches = prefill(model, prompt, room)
     found = [np.asarray(logits)[:, -1:]]
     for place in range(room - steps, room):
-        logits, caches = decode(model, caches, ids[:, place : place + 1], place)
+        logits, caches = decode(model, caches, text[:, place : place + 1], place)
         found.append(np.asarray(logits))
-    tokens = generate(model, ids[:, : room - steps], steps, room=room)
-    return np.concatenate(found, axis=1), np.asarray(tokens)
+    return np.concatenate(found, axis=1), np.asarray(generate(model, prompt, steps, room=room))
 
 
 def _likeliest(language: Language, tokens: np.ndarray, limit: float) -> Compared:

@@ -17,14 +17,15 @@ VOCABULARY, WIDTH, HEADS, SHARED = 23, 12, 4, 2
 class Attention(nnx.Module):
     """Attention over the last tokens, whose keys and values go through a cache."""
 
-    def __init__(self, room: int, window: int | None, fault: str, rngs: nnx.Rngs) -> None:
+    def __init__(self, room: int, window: int | None, fault: str, caches: bool, rngs: nnx.Rngs) -> None:
         options: Any = {"rngs": rngs, "param_dtype": jnp.float64, "kernel_init": nnx.initializers.normal(0.6)}
         self.query = nnx.LinearGeneral(WIDTH, (HEADS, 3), **options)
         self.key = nnx.LinearGeneral(WIDTH, (SHARED, 3), **options)
         self.value = nnx.LinearGeneral(WIDTH, (SHARED, 5), **options)
         self.out = nnx.LinearGeneral((HEADS, 5), WIDTH, axis=(-2, -1), **options)
         self.window, self.room, self.fault = window, room, fault
-        self.key_cache, self.value_cache = TokenCache(), TokenCache()
+        if caches:
+            self.key_cache, self.value_cache = TokenCache(), TokenCache()
 
     def __call__(self, x: jax.Array, position: jax.Array | int, places: jax.Array | None) -> jax.Array:
         query, key, value = (f(x).swapaxes(1, 2) for f in (self.query, self.key, self.value))
@@ -43,12 +44,12 @@ class Attention(nnx.Module):
 class Model(nnx.Module):
     """Two layers, one of them with a window; positions have embeddings of their own. A fault may be planted."""
 
-    def __init__(self, room: int, *, window: int = 5, fault: str = "") -> None:
+    def __init__(self, room: int, *, window: int = 5, fault: str = "", caches: bool = True) -> None:
         rngs = nnx.Rngs(0)
         options: Any = {"rngs": rngs, "param_dtype": jnp.float64}
         self.tokens = nnx.Embed(VOCABULARY, WIDTH, **options)
         self.positions = nnx.Embed(room, WIDTH, **options)
-        self.layers = nnx.List([Attention(room, each, fault, rngs) for each in (None, window)])
+        self.layers = nnx.List([Attention(room, each, fault, caches, rngs) for each in (None, window)])
         self.dropout = nnx.Dropout(0.5, rngs=rngs)
         self.head = nnx.Linear(WIDTH, VOCABULARY, kernel_init=nnx.initializers.normal(0.6), **options)
 

@@ -1,4 +1,4 @@
-"""Generation of models of ``transformers``: with caches, what the original says without; its own tokens; planted faults.
+"""Models of ``transformers`` with caches: what the original says without, the tokens of its own, planted faults.
 
 `python tests/port/translation/hub/test_generation.py` prints the table of what is measured.
 """
