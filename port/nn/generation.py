@@ -20,6 +20,8 @@ from port.errors import UsageError
 from port.nn.functional.sampling import warped
 from port.nn.token_cache import TokenCache
 
+NONE = -1
+"""In place of a token, where the logits are no numbers: behind the last position that a model has an embedding for."""
 Caches = list[jax.Array]
 """Of keys and of values, of each attention layer."""
 
@@ -97,7 +99,8 @@ def generate(
         room: for how many tokens the caches have room; by default the power of two that is enough.
 
     Returns:
-        (batch, tokens + steps).
+        (batch, tokens + steps). Where the logits are no numbers, as behind the last position that the model has an
+        embedding for, −1 stands in place of a token.
 
     Raises:
         UsageError: no such model, or prompts; more tokens than there is room for; a number out of its range.
@@ -159,8 +162,10 @@ def _continued(
     def choose(logits: jax.Array, position: jax.Array) -> jax.Array:
         logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
         if key is None:
-            return jnp.argmax(logits, axis=-1)
-        return jax.random.categorical(jax.random.fold_in(key, position), warped(logits, **drawing._asdict()))
+            chosen = jnp.argmax(logits, axis=-1)
+        else:
+            chosen = jax.random.categorical(jax.random.fold_in(key, position), warped(logits, **drawing._asdict()))
+        return jnp.where(jnp.isnan(logits).any(axis=-1), NONE, chosen)
 
     def goes_on(carry: Any) -> jax.Array:
         position, _, _, _, is_over = carry

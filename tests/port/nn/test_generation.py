@@ -146,3 +146,10 @@ def test_a_token_without_room_is_refused(model: Model) -> None:
     _, caches = decode(model, caches, text(1), 4)
     with pytest.raises(UsageError, match="room for 5 tokens"):
         decode(model, caches, text(1), 5)
+
+
+def test_behind_the_models_last_position_there_are_no_tokens(model: Model) -> None:
+    found = generate(model, text(12), 9, room=ROOM + 8)
+    assert jnp.array_equal(found[:, : ROOM + 1], generate(model, text(12), 6, room=ROOM + 8)[:, : ROOM + 1])
+    assert (found[:, :ROOM] >= 0).all()
+    assert (found[:, ROOM + 1 :] == generation.NONE).all()
