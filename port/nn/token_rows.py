@@ -164,6 +164,24 @@ def _split(read: Read, equation: Equation, rows: Rows) -> list[Rows]:
     return [Rows(part, rows.tokens, rows.others) for part in equation.of([rows.array])]
 
 
+def _unstack(read: Read, equation: Equation, rows: Rows) -> list[Rows]:
+    gone, kept = equation.params["axis"], [rows.tokens, rows.others]
+    if gone in kept:
+        raise refused(equation)
+    tokens, others = (None if axis is None else axis - (gone < axis) for axis in kept)
+    return [Rows(part, tokens, others) for part in equation.of([rows.array])]
+
+
+def _along(read: Read, equation: Equation, rows: Rows) -> list[Rows]:
+    """What keeps all axes, and works along some of them."""
+    last = len(equation.inputs[0].aval.shape) - 1
+    said = [equation.params[name] for name in ("axis", "dimension", "dimensions") if name in equation.params]
+    axes = [last] if not said else said[0] if isinstance(said[0], tuple) else said
+    if rows.tokens in axes or rows.others in axes:
+        raise refused(equation)
+    return [Rows(one, rows.tokens, rows.others) for one in equation.of([rows.array])]
+
+
 def _concatenate(read: Read, equation: Equation, *given: Any) -> Rows:
     first = next(one for one in given if isinstance(one, Rows))
     if equation.params["dimension"] in (first.tokens, first.others) or first.tokens is None:
@@ -203,6 +221,8 @@ MOVES: dict[str, Callable[..., Rows | list[Rows]]] = {
     "squeeze": _squeeze,
     "slice": _slice,
     "split": _split,
+    "unstack": _unstack,
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", "rev", "sort", "top_k"), _along),
     "concatenate": _concatenate,
     "gather": _gather,
 }

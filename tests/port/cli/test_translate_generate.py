@@ -102,7 +102,7 @@ def test_a_model_of_ones_own(alone: tuple[str, ...], tmp_path: Path, capsys: pyt
     out = tmp_path / "ported"
     options = ["--input", "3,7:int64", "--sizes-limit", "0", "--json", "-o", str(out)]
     assert main(["translate", "tests.port.translation.zoo.llama:Llama", *options, "--generate", *alone]) == 0
-    rows = json.loads(capsys.readouterr().out)["proof"]["rows"]
+    rows = json.loads(capsys.readouterr().out)["rows"]
     assert {"logits with caches, at every position", "the likeliest tokens' logits"} <= {row["what"] for row in rows}
     text, model = module_of(out / "generate.py"), module_of(out / "llama.py").load()
     assert ("from port" in (out / "generate.py").read_text()) != bool(alone)

@@ -85,6 +85,8 @@ def attention(x: jax.Array, *, keys_first: bool = False, spelled: str = "") -> j
         lambda x: attention(x, keys_first=True, spelled="bsd,btd->bts"),
         lambda x: attention(x, spelled="btd,bsd->bts"),
         lambda x: attention(jnp.concatenate([x[..., :6] * jnp.arange(x.shape[1])[:, None], x[..., 6:]], axis=-1)),
+        lambda x: attention(sum(jnp.unstack(x.reshape(*x.shape[:2], 3, 4), axis=2)).repeat(3, axis=-1)),
+        lambda x: attention(jnp.cumsum(x, axis=-1)[..., ::-1] + jnp.sort(x)),
         lambda x: attention(x)[:, -1:],
         lambda x: attention(x)[:, [-1]],
         lambda x: (
