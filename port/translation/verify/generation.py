@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 STEPS, ROOM = 21, 24
 """Tokens that are read one at a time, behind a prompt; and those of a text, if no window is longer."""
+LIKELIEST = "the likeliest tokens' logits"
+"""A row of the proof."""
 LONGEST = 4200
 """Of a text: a longer window's end is not reached."""
 
@@ -97,7 +99,28 @@ def with_own_generation(proof: Proof, module: torch.nn.Module, made: WrittenModu
     with default_dtype("float64"):
         language = _language_of(_numpy(lambda ids: first_of(wide(ids))), type(module).__qualname__)
         _check_causal(language, type(module).__qualname__)
+    language = replace(language, room=_taken(made, language.room))
     return _proved(proof, language, made, cached)
+
+
+def _taken(made: WrittenModule, room: int) -> int:
+    """The tokens of a text that the written module takes too: it may take fewer than the original."""
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+
+    graph, state = nnx.split(made.build())
+
+    def called(ids: jax.Array) -> Any:
+        return nnx.merge(graph, state)(ids)
+
+    for fewer in range(room, 3, -1):
+        try:
+            jax.eval_shape(called, jnp.zeros((2, fewer), int))
+        except ValueError:  # of `port.nn.functional.expect`
+            continue
+        return fewer
+    return room
 
 
 def first_of(results: Any) -> Any:
@@ -197,9 +220,11 @@ def _ours(model: Any, language: Language, ids: np.ndarray) -> tuple[np.ndarray, 
 
 def _likeliest(language: Language, tokens: np.ndarray, limit: float) -> Compared:
     """How far below the original's highest logit is that of each token that was chosen: 0, but for a tie's rounding."""
+    if tokens.min() < 0:
+        return Compared(LIKELIEST, np.inf, limit, "logits that are no numbers", tokens.size, of="position")
     before = language.everywhere(tokens)[:, :-1]
     chosen = np.take_along_axis(before, tokens[:, -language.steps :, None], axis=-1)[..., 0]
-    return _row("the likeliest tokens' logits", before.max(axis=-1), chosen, limit)
+    return _row(LIKELIEST, before.max(axis=-1), chosen, limit)
 
 
 def _row(what: str, theirs: np.ndarray, ours: np.ndarray, limit: float) -> Compared:
