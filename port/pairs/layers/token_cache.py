@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from port.pairs.pair import LayerPair
 
-PAIRS = (LayerPair(torch="port.translation.frontend.token_cache.TokenCache", flax="port.nn.TokenCache"),)
+PAIRS = (LayerPair(torch="port.translation.frontend.token_cache.TorchTokenCache", flax="port.nn.TokenCache"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-class TokenCache(torch.nn.Module):
+class TorchTokenCache(torch.nn.Module):
     """Room for tokens, empty at each call: as port's is, which is told to keep them."""
 
     def forward(self, tokens: torch.Tensor, position: torch.Tensor, places: torch.Tensor) -> torch.Tensor:

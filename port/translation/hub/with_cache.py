@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from port.errors import UsageError
-from port.translation.frontend.token_cache import TokenCache
+from port.translation.frontend.token_cache import TorchTokenCache
 from port.translation.hub.hub_model import HubModel
 
 WINDOWS = re.compile(r"sliding_window(_size)?|attention_window|attention_chunk_size|window_size")
@@ -57,12 +57,12 @@ def _check_generates(model: HubModel) -> None:
 def _cached_class(base: Any) -> Any:
     """A class with the same name, whose attention layers have a cache."""
 
-    class Cached(base):  # type: ignore[misc]
+    class CausalWithCache(base):  # type: ignore[misc]
         def __init__(self, config: Any) -> None:
             super().__init__(config)
             for layer in attention_layers(self):
-                layer.key_cache = TokenCache()
-                layer.value_cache = TokenCache()
+                layer.key_cache = TorchTokenCache()
+                layer.value_cache = TorchTokenCache()
 
         @property
         def vocabulary(self) -> int:
@@ -85,9 +85,13 @@ def _cached_class(base: Any) -> Any:
             logits: torch.Tensor = super().forward(input_ids=input_ids, cache=cache, use_cache=False).logits
             return logits
 
-    Cached.__name__, Cached.__qualname__, Cached.__module__ = base.__name__, base.__qualname__, base.__module__
-    Cached.__doc__ = base.__doc__
-    return Cached
+    CausalWithCache.__name__, CausalWithCache.__qualname__, CausalWithCache.__module__ = (
+        base.__name__,
+        base.__qualname__,
+        base.__module__,
+    )
+    CausalWithCache.__doc__ = base.__doc__
+    return CausalWithCache
 
 
 def attention_layers(module: torch.nn.Module) -> Iterator[Any]:
