@@ -69,6 +69,10 @@ class Arguments:
     logical_axes: bool = False
     """name the axes of parameters and activations (embed, heads, mlp, vocab), as what is done along them says, beside a
     table of rules for the axes of a mesh, data, fsdp and tensor: load(mesh=…) builds straight onto its devices"""
+    generate: bool = False
+    """of a causal language model, how it goes on with a text, with keys and values of the tokens before in caches: in
+    generate.py, which has prefill, decode and generate. Proved against the original without caches, at every position.
+    A model of transformers has the caches in its source, and is called as model(ids, position, places)"""
     standalone: bool = False
     """copy what NAME.py needs of port into it: it then needs jax, flax, numpy and safetensors alone"""
     package: bool = False
@@ -119,6 +123,8 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("--dry-run writes nothing: leave --scan away")
     if given.logical_axes and given.dry_run:
         raise UsageError("--dry-run writes nothing: leave --logical-axes away")
+    if given.generate:
+        _check_generates(given, is_hub)
     if given.package and given.dry_run:
         raise UsageError("--dry-run writes nothing: leave --package away")
     if given.package and given.out is None:
@@ -151,6 +157,7 @@ def main(arguments: Sequence[str]) -> int:
         is_on_meta=given.meta,
         is_proved_at=bool(given.at),
         trust_remote_code=given.trust_remote_code,
+        generates=given.generate,
     )
     model = translated_model(what)
     # Behind the model, whose import has put the user's own folder where modules are looked for.
@@ -160,6 +167,20 @@ def main(arguments: Sequence[str]) -> int:
         return _dry_run(given, model, console)
     with _printed_graphs(given):
         return _translate(given, model, out, name, console)
+
+
+def _check_generates(given: Arguments, is_hub: bool) -> None:
+    if given.meta and not is_hub:
+        raise UsageError("--generate proves a model of your own with its numbers: leave --meta and --prove-at away")
+    for option, is_given in (
+        ("--scan", given.scan),
+        ("--submodule", given.submodule is not None),
+        ("--dry-run", given.dry_run),
+        ("--package", given.package),
+        ("--remat", bool(given.remat)),
+    ):
+        if is_given:
+            raise UsageError(f"--generate is of a whole model, in a file of its own, so far: leave {option} away")
 
 
 def _printed_graphs(given: Arguments) -> AbstractContextManager[None]:
@@ -190,6 +211,7 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
     from port.report.translation_terminal import print_translation
     from port.translation.folder import write_folder
     from port.translation.translating import translate
+    from port.translation.verify.generation import with_own_generation
 
     options: dict[str, Any] = {"static": given.static, "remat": given.remat, "standalone": given.standalone}
     options |= {
@@ -208,9 +230,16 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
         lambda: translate(model.module, cases=model.calls, name=name, construct=model.construct, **options),
         given.target,
     )
+    if (
+        given.generate
+        and done.proof is not None
+        and not is_hub_target(given.target, keywords(given.kwargs, "--kwargs"))
+    ):
+        proof = with_own_generation(done.proof, model.module, done)
+        done = replace(done, proof=proof)
     package = out.absolute().name if given.package else ""
     report = translation_report(done, model.module, name=name, original=model.original, package=package)
-    files = write_folder(done, out, name=name, original=model.original, report=report)
+    files = write_folder(done, out, name=name, original=model.original, report=report, generates=given.generate)
     if given.json:
         from port.report.results import printed, result_of_translation
 

@@ -35,6 +35,7 @@ class WhatToTranslate:
         is_on_meta: whether it is built without its numbers.
         is_proved_at: whether it is said at which other arguments it is proved.
         trust_remote_code: whether a folder's own code may be run.
+        generates: whether it is given caches, to go on with a text.
     """
 
     target: str
@@ -47,6 +48,7 @@ class WhatToTranslate:
     is_on_meta: bool
     is_proved_at: bool
     trust_remote_code: bool
+    generates: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,16 @@ def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
     """A model of ``transformers`` on the meta device, proved at the smallest size that its configuration allows."""
     import torch
 
+    from port.translation.frontend.causal import check_causal
     from port.translation.hub.small_config import small_config
+    from port.translation.hub.with_cache import with_cache
 
     model = hub_model(what.target, what.arguments, trust_remote_code=what.trust_remote_code)
+    if what.generates:
+        model = with_cache(model)
     small = small_config(model, given) if not (given and what.is_proved_at) else None
+    if what.generates and small is not None:
+        check_causal(model.build(small.config), model.name)
     with torch.device("meta"):
         module = model.build().to("meta")
     examples = list(small.calls) if small is not None else given

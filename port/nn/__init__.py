@@ -11,6 +11,8 @@ from port.nn.embedding import Embedding
 from port.nn.embedding_bag import EmbeddingBag
 from port.nn.fractional_max_pool import FractionalMaxPool
 from port.nn.frozen import Frozen, frozen
+from port.nn.generation import decode, generate, prefill
+from port.nn.incremental import cached
 from port.nn.initializers import mapped, patched, redrawn, torch_bias, torch_kernel, torch_uniform
 from port.nn.instance_norm import InstanceNorm
 from port.nn.layer_norm import LayerNorm, RMSNorm
@@ -34,6 +36,7 @@ from port.nn.spectral_norm import SpectralNorm
 from port.nn.stacked import partly_stacked, stacked
 from port.nn.stochastic_depth import StochasticDepth
 from port.nn.tables import Tables
+from port.nn.token_cache import TokenCache
 from port.nn.torch_linspace import torch_linspace
 from port.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
 from port.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
@@ -74,16 +77,20 @@ __all__ = [
     "SpectralNorm",
     "StochasticDepth",
     "Tables",
+    "TokenCache",
     "Transformer",
     "TransformerDecoder",
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "WeightNorm",
+    "cached",
+    "decode",
     "divided",
     "filled_later",
     "frozen",
     "gathered",
+    "generate",
     "load_on_mesh",
     "load_weights",
     "logical_axes",
@@ -92,6 +99,7 @@ __all__ = [
     "on_mesh",
     "partly_stacked",
     "patched",
+    "prefill",
     "redrawn",
     "rules_on",
     "saved_arguments",

@@ -18,6 +18,7 @@ from port.named import SIGN
 from port.translation.artifact.package_files import write_package
 from port.translation.artifact.weights_file import write_tables, write_weights
 from port.translation.codegen.emit import formatted
+from port.translation.codegen.vendor import with_own_copies
 from port.translation.result import Translation
 from port.weights.whole import whole
 
@@ -110,7 +111,13 @@ def check_package_folder(folder: Path) -> None:
 
 
 def write_folder(
-    translation: Translation, folder: Path | str, *, name: str, original: Original | None = None, report: str = ""
+    translation: Translation,
+    folder: Path | str,
+    *,
+    name: str,
+    original: Original | None = None,
+    report: str = "",
+    generates: bool = False,
 ) -> list[Path]:
     """Write a translation; the folder is there whole, or not at all.
 
@@ -122,6 +129,7 @@ def write_folder(
             weights nor test. In place of NAME.py, the files of a translation's package.
         original: how the original is built again; without it no test is written.
         report: the text of report.md; without it none is written.
+        generates: whether generate.py is written: of a language model with caches.
 
     Returns:
         the files.
@@ -139,6 +147,8 @@ def write_folder(
             texts[f"test_{name}.py"] = test_source(name, original, package=translation.package is not None)
         if report:
             texts["report.md"] = report
+        if generates:
+            texts["generate.py"] = generation_source(name, translation)
         for file, text in texts.items():
             (temporary / file).write_text(text, "utf-8", newline="\n")
         if translation.package is not None:
@@ -151,11 +161,22 @@ def write_folder(
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
+def generation_source(name: str, translation: Translation) -> str:
+    """The source of generate.py: how the written model goes on with a text."""
+    text = _template("generate.py.jinja").render(
+        name=name,
+        model=translation.name,
+        has_caches="TokenCache(" in translation.source,
+        standalone=translation.standalone,
+    )
+    return formatted(with_own_copies(text) if translation.standalone else text)
+
+
 def test_source(name: str, original: Original, *, package: bool = False) -> str:
     """The source of the test that proves a written module again, or the package that it stands in."""
     imports: list[str] = []
     call = None if original.arguments is None else _called(original.arguments, imports)
-    text = _template().render(
+    text = _template("proof_again.py.jinja").render(
         name=name,
         package=package,
         original=original,
@@ -207,8 +228,8 @@ def _written(value: Any, imports: list[str]) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template(file: str) -> Any:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string((files("port.translation") / "proof_again.py.jinja").read_text("utf-8"))
+    return environment.from_string((files("port.translation") / file).read_text("utf-8"))

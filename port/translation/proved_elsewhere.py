@@ -26,6 +26,7 @@ from port.translation.structure.logical_axes import NO_AXES, LogicalAxes
 from port.translation.structure.own_arguments import OwnArgument
 from port.translation.structure.remat import NO_REMAT, Remat
 from port.translation.verify import Proof, prove
+from port.translation.verify.generation import with_generation
 from port.translation.verify.other_lengths import OriginalAndWritten
 from port.translation.verify.settle_lengths import tried_lengths
 from port.translation.written_elsewhere import Asked
@@ -265,7 +266,7 @@ def proved(module: Any, made: Translation, calls: Sequence[Given], **options: An
     proof = proofs[0]
     for number, other in enumerate(proofs[1:], start=2):
         proof = with_proof(proof, other, f"in example call {number}")
-    return proof
+    return with_generation(proof, module, made)
 
 
 def joined(proof: Proof, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof:
@@ -275,7 +276,7 @@ def joined(proof: Proof, elsewhere: Sequence[tuple[Settings, Proof]]) -> Proof:
     """
     made = proof
     for settings, other in elsewhere:
-        at = f"with {said(settings)}"
+        at = f"with {said(settings) or 'the settings of its own'}"
         if not other.rows and not other.failed and not other.unjudged:
             made = replace(made, remarks=(*made.remarks, *(f"{at}: {remark}" for remark in other.remarks)))
         elif not made.rows and made.unjudged:

@@ -49,6 +49,7 @@ from port.nn.functional.padding import pad
 from port.nn.functional.regression_losses import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from port.nn.functional.resize import interpolate
 from port.nn.functional.response_norm import cross_map_lrn, local_response_norm
+from port.nn.functional.sampling import warped
 from port.nn.functional.scans import cummax, cummin
 from port.nn.functional.shape import unflatten
 from port.nn.functional.short_time import istft, stft
@@ -134,5 +135,6 @@ __all__ = [
     "unfold",
     "unpool",
     "vector_norm",
+    "warped",
     "zeta",
 ]

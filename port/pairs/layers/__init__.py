@@ -23,6 +23,7 @@ from port.pairs.layers import (
     resize,
     response_norm,
     shape,
+    token_cache,
     torchvision,
     transformer,
 )
@@ -49,6 +50,7 @@ LAYERS: tuple[LayerPair, ...] = (
     *response_norm.PAIRS,
     *recurrent.PAIRS,
     *attention.PAIRS,
+    *token_cache.PAIRS,
     *transformer.PAIRS,
     *torchvision.PAIRS,
     *LOSSES,

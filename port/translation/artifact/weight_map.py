@@ -40,7 +40,8 @@ def mapping_of(runs: Collection[LoweredGraph], program: Program) -> tuple[Mappin
     for key, tensor in state.items():
         if key in entries or key not in names:
             continue
-        entries[key] = _of_own(program, key, tensor, layouts)
+        held = _held_by_layer(entries, names[key])
+        entries[key] = _of_own(program, key, tensor, layouts) if held is None else replace(held, sources=(key,))
     made = [_tied(entry, names) for entry in dict.fromkeys(entries.values()) if entry.sources[0] in names]
     order = {key: place for place, key in enumerate(state)}
     made.sort(key=lambda entry: order.get(entry.sources[0], len(order)))
@@ -88,6 +89,12 @@ def _of_own(program: Program, key: str, tensor: Any, layouts: dict[str, Layout])
     is_parameter = tensor.requires_grad or type(tensor).__name__ == "Parameter"
     kind = ("params" if tensor.requires_grad else FROZEN) if is_parameter else BUFFER
     return Entry((key,), (target,), moves, kind, (shape,))
+
+
+def _held_by_layer(entries: dict[str, Entry], names: list[str]) -> Entry | None:
+    """Where a layer holds a tensor that the original holds under an earlier name as well."""
+    found = (entries[name] for name in names if name in entries)
+    return next((entry for entry in found if entry.collection != TORCH_ONLY and len(entry.sources) == 1), None)
 
 
 def _tied(entry: Entry, names: dict[str, list[str]]) -> Entry:

@@ -15,6 +15,8 @@ from port.translation.hub.hub_model import HubModel
 
 BATCH, TOKENS, ANSWERED = 2, 11, 7
 """Examples of a batch, their tokens, and those of a decoder beside an encoder."""
+PLACES = 24
+"""For tokens, in the caches of a model that generates."""
 FRAMES = 12
 """Of sound, behind the convolutions that take it in."""
 SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id", "mask_token_id")
@@ -58,6 +60,8 @@ def _drawn(config: Any, generator: torch.Generator) -> Iterator[tuple[str, torch
         first = min(max([one for one in special if 0 <= one < 10], default=-1) + 1, count - 1)
         last = min([one for one in special if one >= 10] + [count])
         yield "input_ids", torch.randint(first, max(last, first + 1), (BATCH, TOKENS), generator=generator)
+        yield "position", torch.tensor(0)
+        yield "places", torch.arange(PLACES)
         yield "decoder_input_ids", torch.randint(first, max(last, first + 1), (BATCH, ANSWERED), generator=generator)
     if (size := getattr(vision, "image_size", None)) is not None or hasattr(vision, "num_channels"):
         size = 64 if size is None else size

@@ -138,3 +138,34 @@ def test_a_sparse_buffer_that_nothing_reads_is_left_out(persistent: bool) -> Non
 def test_one_that_is_read_is_refused() -> None:
     with pytest.raises(NoPair, match=r"^WithSparse.heads is a sparse tensor, and is read: .*to_dense"):
         port.translate(WithSparse(persistent=True, reads=True), torch.randn(3, 5), check=False)
+
+
+class Scaled(nn.Embedding):
+    """No layer that a pair speaks of: its own code reads its weight."""
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return super().forward(ids) * 3
+
+
+class TiedBehind(nn.Module):
+    """The layer that holds a weight stands behind a module that reads it as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = Scaled(7, 5, padding_idx=0)
+        self.head = nn.Linear(5, 7, bias=False)
+        self.head.weight = self.tokens.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.tokens(ids)))
+
+
+def test_a_weight_that_a_later_layer_holds() -> None:
+    torch.manual_seed(0)
+    translation = port.translate(TiedBehind(), (torch.tensor([[1, 2, 0, 6]]),))
+    [entry] = translation.mapping.entries
+    assert entry.sources == ("tokens.weight", "head.weight")
+    assert entry.targets == ("head.kernel",)
+    assert entry.collection == "params"
+    assert translation.proof is not None
+    assert translation.proof.agrees, str(translation.proof)

@@ -1,0 +1,124 @@
+"""What a model computes, as one list of equations: calls are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.extend.core import ClosedJaxpr, Literal
+
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat": "jaxpr",
+    "remat2": "jaxpr",
+}
+"""Operations that call others, and where these stand."""
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """Of a computation whose calls are written out.
+
+    Attributes:
+        aval: its shape and dtype.
+    """
+
+    aval: Any
+
+
+@dataclass(frozen=True)
+class Equation:
+    """One operation of JAX's: from variables and literals to variables."""
+
+    primitive: Any
+    inputs: list[Any]
+    outputs: list[Any]
+    params: dict[str, Any]
+
+    def of(self, given: Sequence[Any], **params: Any) -> list[Any]:
+        """Its results for other inputs, and some other parameters."""
+        results = self.primitive.bind(*given, **{**self.params, **params})
+        return list(results) if self.primitive.multiple_results else [results]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What a language model computes at a length.
+
+    Attributes:
+        length: tokens of a text.
+        ids: these.
+        equations: in order.
+        given: the first array that the model gives.
+        constants: numbers of variables: its weights, for one.
+    """
+
+    length: int
+    ids: Any
+    equations: list[Equation]
+    given: Any
+    constants: dict[Any, Any]
+
+    def constant(self, atom: Any) -> Any:
+        """The numbers of what depends on no input, where they are known before anything runs; else None."""
+        if isinstance(atom, Literal):
+            return atom.val
+        if atom in self.constants:
+            return self.constants[atom]
+        for equation in self.equations:
+            if atom in equation.outputs:
+                given = [self.constant(one) for one in equation.inputs]
+                if any(one is None or isinstance(one, jax.core.Tracer) for one in given):
+                    return None
+                with jax.ensure_compile_time_eval():
+                    return equation.of(given)[equation.outputs.index(atom)]
+        return None
+
+
+def traced(model: nnx.Module, batch: int, length: int) -> Traced:
+    """What a model computes of texts of a length."""
+
+    def forward(ids: jax.Array) -> jax.Array:
+        first: jax.Array = jax.tree.leaves(model(ids))[0]  # type: ignore[operator]
+        return first
+
+    closed = jax.make_jaxpr(forward)(jnp.zeros((batch, length), int))
+    equations: list[Equation] = []
+    constants: dict[Any, Any] = {}
+    ids = closed.jaxpr.invars[0]
+    [given] = _inlined(closed, [ids], equations, constants)
+    return Traced(length, ids, equations, given, constants)
+
+
+def _inlined(closed: ClosedJaxpr, inputs: Sequence[Any], equations: list[Equation], constants: dict[Any, Any]) -> Any:
+    """The results of a computation whose equations are added to others, each with variables of its own."""
+    known: dict[Any, Any] = dict(zip(closed.jaxpr.invars, inputs, strict=True))
+    for variable, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
+        known[variable] = fresh = Variable(variable.aval)
+        constants[fresh] = value
+
+    def of(atom: Any) -> Any:
+        return atom if isinstance(atom, Literal) else known[atom]
+
+    for equation in closed.jaxpr.eqns:
+        given, name = [of(atom) for atom in equation.invars], equation.primitive.name
+        if name in CALLS:
+            inner = equation.params[CALLS[name]]
+            inner = inner if hasattr(inner, "consts") else ClosedJaxpr(inner, ())
+            results = _inlined(inner, given, equations, constants)
+        else:
+            results = [Variable(variable.aval) for variable in equation.outvars]
+            equations.append(Equation(equation.primitive, given, results, dict(equation.params)))
+        known.update(zip(equation.outvars, results, strict=True))
+    return [of(atom) for atom in closed.jaxpr.outvars]

@@ -1,0 +1,229 @@
+"""Arrays of which only the rows of some tokens are there, and what operations of JAX's do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from port.errors import UsageError
+from port.nn.flat_trace import Equation, Traced
+
+# fmt: off
+ELEMENTWISE = frozenset((
+    "abs", "add", "add_any", "and", "cbrt", "ceil", "clamp", "convert_element_type", "copy",
+    "copy_p", "cos", "cosh", "div", "eq", "erf", "erf_inv", "erfc", "exp",
+    "exp2", "expm1", "floor", "ge", "gt", "integer_pow", "is_finite", "le", "log",
+    "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter",
+    "not", "or", "pow", "reduce_precision", "rem", "round", "rsqrt", "select_n", "sign",
+    "sin", "sinh", "sqrt", "square", "stop_gradient", "sub", "tan", "tanh", "xor",
+))
+REDUCTIONS = frozenset((
+    "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "argmax", "argmin",
+))
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An array that depends on tokens, of which it has the rows of those that are read.
+
+    Attributes:
+        array: itself.
+        tokens: its axis of these tokens; None where it is of the last alone.
+        others: its axis of all tokens, that each of these may see; None without.
+    """
+
+    array: jax.Array
+    tokens: int | None
+    others: int | None = None
+
+
+class Read(Protocol):
+    """What is read of a text.
+
+    Attributes:
+        traced: what the model computes of a whole text.
+        tokens: how many tokens are read.
+        position: of the first of them.
+    """
+
+    traced: Traced
+    tokens: int
+    position: jax.Array | int
+
+
+def array_of(one: Any) -> Any:
+    """What an operation takes."""
+    return one.array if isinstance(one, Rows) else one
+
+
+def refused(equation: Equation, why: str = "over the tokens") -> UsageError:
+    """The error of an operation that tokens cannot be read one by one in."""
+    shapes = ", ".join(str(list(atom.aval.shape)) for atom in equation.inputs)
+    return UsageError(
+        f"{equation.primitive.name} of {shapes} {why}: tokens are read one by one where they meet in products of "
+        "matrices alone, as attention's queries, keys and values do"
+    )
+
+
+def rows_of(read: Read, table: Any, axis: int) -> Any:
+    """Of what does not depend on tokens, the rows of those that are read."""
+    if jnp.ndim(table) <= axis or table.shape[axis] != read.traced.length:
+        return table
+    return jax.lax.dynamic_slice_in_dim(table, read.position, read.tokens, axis)
+
+
+def reshaped(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
+    """Where an axis is behind a reshape; None where it is split or joined."""
+    for place, size in enumerate(after):
+        if size == before[axis] and prod(after[:place]) == prod(before[:axis]):
+            return place
+    return None
+
+
+def elementwise(read: Read, equation: Equation, *given: Any) -> Rows:
+    """An operation of each number by itself."""
+    rows = [one for one in given if isinstance(one, Rows)]
+    tokens, others = ({getattr(one, name) for one in rows} - {None} for name in ("tokens", "others"))
+    if len(tokens) > 1 or len(others) > 1 or tokens & others:
+        raise refused(equation, "of which one is turned round")
+    axis, seen = next(iter(tokens), None), next(iter(others), None)
+    arrays = [one if axis is None or jnp.ndim(one) == 0 else rows_of(read, one, axis) for one in map(array_of, given)]
+    return Rows(equation.of(arrays)[0], axis, seen)
+
+
+def _moved(equation: Equation, rows: Rows, to: Callable[[int], int | None], **params: Any) -> Rows:
+    tokens = None if rows.tokens is None else to(rows.tokens)
+    others = None if rows.others is None else to(rows.others)
+    if tokens is None or (others is None) != (rows.others is None):
+        raise refused(equation, "which joins tokens with another axis")
+    return Rows(equation.of([rows.array], **params)[0], tokens, others)
+
+
+def _shape(read: Read, equation: Equation, tokens: int | None) -> tuple[int, ...]:
+    shape = list(equation.outputs[0].aval.shape)
+    if tokens is not None:
+        shape[tokens] = read.tokens
+    return tuple(shape)
+
+
+def _transpose(read: Read, equation: Equation, rows: Rows) -> Rows:
+    return _moved(equation, rows, list(equation.params["permutation"]).index)
+
+
+def _broadcast(read: Read, equation: Equation, rows: Rows, *_: Any) -> Rows:
+    dimensions = equation.params["broadcast_dimensions"]
+    shape = _shape(read, equation, dimensions[rows.tokens])
+    return _moved(equation, rows, lambda axis: dimensions[axis], shape=shape)
+
+
+def _reshape(read: Read, equation: Equation, rows: Rows, *_: Any) -> Rows:
+    before, after = equation.inputs[0].aval.shape, equation.outputs[0].aval.shape
+    assert rows.tokens is not None
+    shape = _shape(read, equation, reshaped(before, after, rows.tokens))
+    return _moved(equation, rows, lambda axis: reshaped(before, after, axis), new_sizes=shape)
+
+
+def _squeeze(read: Read, equation: Equation, rows: Rows) -> Rows:
+    gone = equation.params["dimensions"]
+    return _moved(equation, rows, lambda axis: axis - sum(each < axis for each in gone))
+
+
+def _reduced(read: Read, equation: Equation, rows: Rows) -> Rows:
+    gone = equation.params["axes"]
+    if rows.tokens in gone:
+        raise refused(equation)
+    rest = Rows(rows.array, rows.tokens) if rows.others in gone else rows
+    return _moved(equation, rest, lambda axis: axis - sum(each < axis for each in gone))
+
+
+def _slice(read: Read, equation: Equation, rows: Rows) -> Rows:
+    params, axis, length = equation.params, rows.tokens, read.traced.length
+    assert axis is not None
+    starts, limits = list(params["start_indices"]), list(params["limit_indices"])
+    steps = params["strides"] or [1] * len(starts)
+    if (starts[axis], limits[axis], steps[axis]) == (0, length, 1):
+        limits[axis] = read.tokens
+        return _moved(equation, rows, lambda axis: axis, limit_indices=tuple(limits))
+    if (starts[axis], limits[axis]) == (length - 1, length):  # the last of the text
+        starts[axis], limits[axis] = read.tokens - 1, read.tokens
+        last = equation.of([rows.array], start_indices=tuple(starts), limit_indices=tuple(limits))
+        return Rows(last[0], None)
+    raise refused(equation, "which takes some of the tokens, and not the last")
+
+
+def _split(read: Read, equation: Equation, rows: Rows) -> list[Rows]:
+    if equation.params["axis"] in (rows.tokens, rows.others):
+        raise refused(equation)
+    return [Rows(part, rows.tokens, rows.others) for part in equation.of([rows.array])]
+
+
+def _unstack(read: Read, equation: Equation, rows: Rows) -> list[Rows]:
+    gone, kept = equation.params["axis"], [rows.tokens, rows.others]
+    if gone in kept:
+        raise refused(equation)
+    tokens, others = (None if axis is None else axis - (gone < axis) for axis in kept)
+    return [Rows(part, tokens, others) for part in equation.of([rows.array])]
+
+
+def _along(read: Read, equation: Equation, rows: Rows) -> list[Rows]:
+    """What keeps all axes, and works along some of them."""
+    last = len(equation.inputs[0].aval.shape) - 1
+    said = [equation.params[name] for name in ("axis", "dimension", "dimensions") if name in equation.params]
+    axes = [last] if not said else said[0] if isinstance(said[0], tuple) else said
+    if rows.tokens in axes or rows.others in axes:
+        raise refused(equation)
+    return [Rows(one, rows.tokens, rows.others) for one in equation.of([rows.array])]
+
+
+def _concatenate(read: Read, equation: Equation, *given: Any) -> Rows:
+    first = next(one for one in given if isinstance(one, Rows))
+    if equation.params["dimension"] in (first.tokens, first.others) or first.tokens is None:
+        raise refused(equation)
+    arrays = []
+    for one in given:
+        if isinstance(one, Rows) and (one.tokens, one.others) != (first.tokens, first.others):
+            raise refused(equation, "of which one is turned round")
+        arrays.append(one.array if isinstance(one, Rows) else rows_of(read, one, first.tokens))
+    return Rows(equation.of(arrays)[0], first.tokens, first.others)
+
+
+def _gather(read: Read, equation: Equation, operand: Any, indices: Any) -> Rows:
+    if isinstance(operand, Rows):
+        return _last(read, equation, operand, indices)
+    offsets = equation.params["dimension_numbers"].offset_dims
+    batch = [axis for axis in range(len(equation.outputs[0].aval.shape)) if axis not in offsets]
+    return Rows(equation.of([operand, indices.array])[0], batch[indices.tokens])
+
+
+def _last(read: Read, equation: Equation, rows: Rows, indices: Any) -> Rows:
+    """What is looked up of the rows: that of the last token alone, as ``x[:, [-1]]``."""
+    is_index = not isinstance(indices, Rows)
+    is_index = is_index and equation.params["dimension_numbers"].start_index_map == (rows.tokens,)
+    found = read.traced.constant(equation.inputs[1]) if is_index else None
+    if found is None or not (np.asarray(found) == read.traced.length - 1).all():
+        raise refused(equation, "which takes some of the tokens, and not the last")
+    return Rows(equation.of([rows.array, jnp.full_like(indices, read.tokens - 1)])[0], None)
+
+
+MOVES: dict[str, Callable[..., Rows | list[Rows]]] = {
+    **dict.fromkeys(ELEMENTWISE, elementwise),
+    **dict.fromkeys(REDUCTIONS, _reduced),
+    "transpose": _transpose,
+    "broadcast_in_dim": _broadcast,
+    "reshape": _reshape,
+    "squeeze": _squeeze,
+    "slice": _slice,
+    "split": _split,
+    "unstack": _unstack,
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", "rev", "sort", "top_k"), _along),
+    "concatenate": _concatenate,
+    "gather": _gather,
+}
+"""By the name of an operation: what it does to rows."""
