@@ -72,8 +72,8 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
     for line in translation.apart:
         say(f"  {_shown(line, console)}")
     if translation.unnamed:
-        shown, more = translation.unnamed[:SHOWN], len(translation.unnamed) - SHOWN
-        told = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+        count = len(translation.unnamed) - SHOWN
+        told = ", ".join(translation.unnamed[:SHOWN]) + (f" and {count} more" if count > 0 else "")
         say(f"  without logical names, and whole on every device of a mesh: {_shown(told, console)}")
     for line in translation.untaken:
         say(f"  not translated: {_shown(line, console)}")
