@@ -85,13 +85,10 @@ def _cached_class(base: Any) -> Any:
             logits: torch.Tensor = super().forward(input_ids=input_ids, cache=cache, use_cache=False).logits
             return logits
 
-    CausalWithCache.__name__, CausalWithCache.__qualname__, CausalWithCache.__module__ = (
-        base.__name__,
-        base.__qualname__,
-        base.__module__,
-    )
-    CausalWithCache.__doc__ = base.__doc__
-    return CausalWithCache
+    made: Any = CausalWithCache
+    made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
+    made.__doc__ = base.__doc__
+    return made
 
 
 def attention_layers(module: torch.nn.Module) -> Iterator[Any]:
