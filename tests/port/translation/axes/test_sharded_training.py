@@ -17,7 +17,7 @@ pytestmark = pytest.mark.sweep
 
 FOLDER = Path(__file__).parent
 LAYERS = 2
-NETS = (("LLaMA",), ("LLaMA", "--scan"), ("GPT",))
+NETS = (("LLaMA",), ("GPT",))
 
 
 @cache
@@ -47,7 +47,7 @@ def test_losses_are_those_of_one_device(net: tuple[str, ...]) -> None:
         assert run["stays"], mesh
 
 
-@pytest.mark.parametrize("net", NETS[:2], ids=" ".join)
+@pytest.mark.parametrize("net", NETS[:1], ids=" ".join)
 def test_the_collectives_are_those_that_are_meant(net: tuple[str, ...]) -> None:
     meshes = ran(*net)["meshes"]
     for mesh, run in meshes.items():
@@ -62,7 +62,7 @@ def test_the_collectives_are_those_that_are_meant(net: tuple[str, ...]) -> None:
             # XLA's CPU makes one all-reduce and slices of a reduce-scatter.
             assert "all-gather" in kinds, mesh
             assert kinds <= {"all-gather", "all-reduce", "reduce-scatter"}, mesh
-    for count in ("2", "4", "8"):  # XLA unrolls a loop of two rounds
+    for count in ("2", "4", "8"):
         assert meshes[f"tensor {count}"]["forward"] == 2 * LAYERS
 
 
