@@ -8,7 +8,7 @@ from typing import Any
 
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.axes.classes import AxisClasses
-from port.translation.axes.following import Array, Following
+from port.translation.axes.following import FollowedArray, Following
 from port.translation.axes.names import BATCH, EMBED, HEADS, QKV, names_of
 from port.translation.codegen.axis_sites import calls_of, sites_of
 from port.translation.codegen.marked_source import SITE, marked
@@ -67,7 +67,7 @@ def logical_axes_of(written: WrittenModule, given: Given) -> LogicalAxes:
     return LogicalAxes(weights, calls, rules, tuple(unnamed))
 
 
-def _call(found: Sequence[Array], said: Callable[[Sequence[int]], Names]) -> CalledLayer:
+def _call(found: Sequence[FollowedArray], said: Callable[[Sequence[int]], Names]) -> CalledLayer:
     """What is said of a call that gives projections, or rows of a table: where it is what goes on, or
     what heads are cut from, how that lies."""
     along = _agreed([said(each.axes) for each in found]) if len({len(each.axes) for each in found}) == 1 else ()
@@ -106,8 +106,8 @@ def _followed(written: WrittenModule, given: Given) -> tuple[dict[str, Any], dic
     is_weight = [isinstance(each, nnx.Param | Frozen) for each in flat.values()]
     axes = [classes.new(getattr(variable.aval, "shape", ())) for variable in jaxpr.invars]
     count = len(paths)
-    arrays = [Array(own, is_weight=one) for own, one in zip(axes, is_weight, strict=False)]
-    arrays += [Array(own, by_inputs=True) for own in axes[count:]]
+    arrays = [FollowedArray(own, is_weight=one) for own, one in zip(axes, is_weight, strict=False)]
+    arrays += [FollowedArray(own, by_inputs=True) for own in axes[count:]]
     following = Following(classes)
     outputs = [each.axes for each in following.follow(jaxpr, arrays)]
     weights = {}

@@ -13,7 +13,7 @@ Axes = tuple[Axis, ...]
 
 
 @dataclass(frozen=True)
-class Array:
+class FollowedArray:
     """What is known of an array.
 
     Attributes:
@@ -43,25 +43,25 @@ class Following:
 
     def __init__(self, classes: AxisClasses) -> None:
         self.classes = classes
-        self.sites: dict[int, list[Array]] = {}
-        self._known: dict[Any, Array] = {}
+        self.sites: dict[int, list[FollowedArray]] = {}
+        self._known: dict[Any, FollowedArray] = {}
 
-    def follow(self, jaxpr: Any, given: Sequence[Array]) -> list[Array]:
+    def follow(self, jaxpr: Any, given: Sequence[FollowedArray]) -> list[FollowedArray]:
         """What a jaxpr gives for what it is given; an open one, whose constants are new."""
         for variable in jaxpr.constvars:
-            self._known[variable] = Array(self.classes.new(variable.aval.shape))
+            self._known[variable] = FollowedArray(self.classes.new(variable.aval.shape))
         self._known |= zip(jaxpr.invars, given, strict=True)
         for equation in jaxpr.eqns:
             made = self._step(equation, [self._of(each) for each in equation.invars])
             self._known |= zip(equation.outvars, made, strict=True)
         return [self._of(each) for each in jaxpr.outvars]
 
-    def _of(self, atom: Any) -> Array:
+    def _of(self, atom: Any) -> FollowedArray:
         if hasattr(atom, "val"):  # a literal
-            return Array(self.classes.new(getattr(atom.aval, "shape", ())))
+            return FollowedArray(self.classes.new(getattr(atom.aval, "shape", ())))
         return self._known[atom]
 
-    def _step(self, equation: Any, given: list[Array]) -> list[Array]:
+    def _step(self, equation: Any, given: list[FollowedArray]) -> list[FollowedArray]:
         name = equation.primitive.name
         if name == "scan":
             return self._scan(equation, given)
@@ -78,15 +78,15 @@ class Following:
         is_weight = name in _AS_WEIGHTS and given[0].is_weight
         is_projected = not is_weight and _is_projected(name, given)
         is_looked_up = is_projected and (name == "gather" or (name != "dot_general" and given[0].is_looked_up))
-        return [Array(each, by_inputs, is_weight, is_projected, is_looked_up) for each in axes]
+        return [FollowedArray(each, by_inputs, is_weight, is_projected, is_looked_up) for each in axes]
 
-    def _at_site(self, site: int, made: list[Array]) -> list[Array]:
+    def _at_site(self, site: int, made: list[FollowedArray]) -> list[FollowedArray]:
         """What a call in a marked source gives. The innermost is meant."""
         if any(each.is_projected for each in made):
             self.sites.setdefault(site, []).extend(each for each in made if each.is_projected)
         return [replace(each, is_projected=False, is_looked_up=False) for each in made]
 
-    def _note_of(self, equation: Any, given: list[Array]) -> None:
+    def _note_of(self, equation: Any, given: list[FollowedArray]) -> None:
         """What is done along the axes of a product, or of a table."""
         numbers = equation.params["dimension_numbers"]
         if equation.primitive.name == "gather":
@@ -99,7 +99,7 @@ class Following:
             self.classes.shared |= {given[0].axes[each] for each in shared[0]}
             self.classes.summed |= {given[0].axes[each] for each in summed[0]}
 
-    def _scan(self, equation: Any, given: list[Array]) -> list[Array]:
+    def _scan(self, equation: Any, given: list[FollowedArray]) -> list[FollowedArray]:
         consts, carried = equation.params["num_consts"], equation.params["num_carry"]
         fixed = consts + carried
         inside = [*given[:fixed], *(replace(each, axes=each.axes[1:]) for each in given[fixed:])]
@@ -221,7 +221,7 @@ def _inner(equation: Any) -> Any:
     return None
 
 
-def _is_projected(name: str, given: Sequence[Array]) -> bool:
+def _is_projected(name: str, given: Sequence[FollowedArray]) -> bool:
     if name in ("dot_general", "gather"):
         return given[0].is_weight != given[1].is_weight
     others = [each for each in given if not each.is_projected]

@@ -28,7 +28,6 @@ KINDS = {
     "data": lambda count: {"data": count},
     "fsdp": lambda count: {"fsdp": count},
     "tensor": lambda count: {"tensor": count},
-    "three": lambda count: {"tensor": 3},
     "fsdp+tensor": lambda count: {"fsdp": max(1, count // 2), "tensor": min(2, count)},
 }
 
@@ -95,11 +94,7 @@ def main(name: str, *options: str) -> None:
     ids = torch.randint(0, 40, (2, 6))
     made = port.translate(net(), ids, construct=net, check=False, scan="--scan" in options, logical_axes=True)
     rules = json.loads(options[options.index("--rules") + 1]) if "--rules" in options else None
-    kinds = (
-        options[options.index("--kind") + 1 :][:1]
-        if "--kind" in options
-        else [each for each in KINDS if each != "three"]
-    )
+    kinds = options[options.index("--kind") + 1 :][:1] if "--kind" in options else list(KINDS)
     counts = (4,) if "--kind" in options else (1, 2, 4, 8)
     run = partial(trained, made, rules=rules, steps=2 if "--kind" in options else STEPS)
     told = {f"{kind} {count}": run(KINDS[kind](count)) for kind in kinds for count in counts}

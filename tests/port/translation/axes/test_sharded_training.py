@@ -17,7 +17,7 @@ pytestmark = pytest.mark.sweep
 
 FOLDER = Path(__file__).parent
 LAYERS = 2
-NETS = (("LLaMA",), ("LLaMA", "--scan"), ("GPT",))
+NETS = (("LLaMA",), ("GPT",))
 
 
 @cache
@@ -47,7 +47,7 @@ def test_losses_are_those_of_one_device(net: tuple[str, ...]) -> None:
         assert run["stays"], mesh
 
 
-@pytest.mark.parametrize("net", NETS[:2], ids=" ".join)
+@pytest.mark.parametrize("net", NETS[:1], ids=" ".join)
 def test_the_collectives_are_those_that_are_meant(net: tuple[str, ...]) -> None:
     meshes = ran(*net)["meshes"]
     for mesh, run in meshes.items():
@@ -62,9 +62,8 @@ def test_the_collectives_are_those_that_are_meant(net: tuple[str, ...]) -> None:
             # XLA's CPU makes one all-reduce and slices of a reduce-scatter.
             assert "all-gather" in kinds, mesh
             assert kinds <= {"all-gather", "all-reduce", "reduce-scatter"}, mesh
-    rounds = 1 if "--scan" in net else LAYERS  # a loop's body stands there once
     for count in ("2", "4", "8"):
-        assert meshes[f"tensor {count}"]["forward"] == 2 * rounds
+        assert meshes[f"tensor {count}"]["forward"] == 2 * LAYERS
 
 
 def test_each_device_holds_its_part() -> None:
@@ -83,21 +82,17 @@ def test_each_device_holds_its_part() -> None:
 @pytest.mark.parametrize(
     ("kind", "rules", "said"),
     [
-        ("tensor", {"mlp": None, "embed": "tensor"}, "tensor"),  # what goes on is divided, and gathered for each layer
+        (
+            "tensor",
+            {"mlp": None, "embed": "tensor"},
+            "nothing is gathered",
+        ),  # what goes on is divided, and gathered for each layer
         ("fsdp", {"batch": None}, "activations"),  # the parameters are divided, and the batch is not
-        ("fsdp+tensor", {"heads": "fsdp", "mlp": "fsdp"}, ""),
     ],
-    ids=["embed along tensor", "no batch", "heads along fsdp"],
+    ids=["embed along tensor", "no batch"],
 )
 def test_a_wrong_rule_is_found_by_the_collectives(kind: str, rules: dict[str, Any], said: str) -> None:
     told = ran("LLaMA", "--kind", kind, "--rules", json.dumps(rules))
     (run,) = told["meshes"].values()
     assert run["unmeant"]
     assert any(said in each for each in run["unmeant"])
-
-
-def test_what_the_mesh_does_not_divide_is_named() -> None:
-    with pytest.raises(
-        AssertionError, match=r"layers.0.attention.k.kernel \(64, 32\): axis 1, kv, of 32 is not divided"
-    ):
-        ran("LLaMA", "--kind", "three")
