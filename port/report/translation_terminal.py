@@ -72,8 +72,8 @@ def print_translation(translation: Translation, console: Console, *, files: Iter
     for line in translation.apart:
         say(f"  {_shown(line, console)}")
     if translation.unnamed:
-        count = len(translation.unnamed) - SHOWN
-        told = ", ".join(translation.unnamed[:SHOWN]) + (f" and {count} more" if count > 0 else "")
+        left_out = len(translation.unnamed) - SHOWN
+        told = ", ".join(translation.unnamed[:SHOWN]) + (f" and {left_out} more" if left_out > 0 else "")
         say(f"  without logical names, and whole on every device of a mesh: {_shown(told, console)}")
     for line in translation.untaken:
         say(f"  not translated: {_shown(line, console)}")
