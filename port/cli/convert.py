@@ -74,8 +74,12 @@ class Arguments:
     """with --format hf, the model's folder whose config.json and tokenizer files are taken along; with peft, the
     adapter's, whose adapter_config.json is"""
     mesh: Annotated[str | None, arg(metavar="AXIS=DEVICES")] = None
-    """write Orbax for a mesh, as in fsdp=8: each device's part, along a tensor's longest axis that they divide, can be
-    read alone"""
+    """write Orbax for a mesh, as in fsdp=8 or data=2,fsdp=4: each device's part of a tensor can be read alone. One axis
+    cuts a tensor along the longest of its axes that the devices divide"""
+    sharding: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PATTERN=AXES")] = ()
+    """of the tensors whose path fits a regular expression, the first that does: by which axis of the mesh each of
+    theirs is cut, as in '.*kernel=fsdp,-' or 'embed.*=data+fsdp,tensor'; '.*=longest:fsdp' cuts the longest, '.*=-'
+    none"""
     dtype: Annotated[str | None, arg(metavar="DTYPE")] = None
     """cast floating tensors, as in bfloat16; otherwise every bit stays"""
     mapping: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -153,6 +157,7 @@ def main(arguments: Sequence[str]) -> int:
         dtype=given.dtype,
         format=given.format,
         mesh=given.mesh,
+        sharding=given.sharding or None,
         like=given.like,
         max_shard_size=None if given.max_shard_size is None else _bytes(given.max_shard_size),
         overwrite=given.overwrite,

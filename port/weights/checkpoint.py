@@ -12,7 +12,7 @@ from port.weights.adapter_folder import SAFETENSORS, is_adapter, is_adapter_alon
 from port.weights.dcp_files import is_dcp, open_dcp, the_model_in
 from port.weights.formats import FORMATS, SUFFIXES
 from port.weights.hub_files import SHARD_SIZE, is_hub, write_hub
-from port.weights.mesh_cut import MeshCut
+from port.weights.mesh_plan import MeshPlan
 from port.weights.metadata import Metadata, as_tensor, taken_out
 from port.weights.msgpack_files import open_msgpack, write_msgpack
 from port.weights.npz_files import is_npz, open_npz, write_npz
@@ -159,7 +159,7 @@ def write_checkpoint(
     max_shard_size: int | None = None,
     metadata: Metadata | dict[str, str] | None = None,
     overwrite: bool = False,
-    mesh: MeshCut | None = None,
+    mesh: MeshPlan | None = None,
     beside: Sequence[Path] = (),
     config: str | None = None,
 ) -> list[Path]:
@@ -173,7 +173,7 @@ def write_checkpoint(
         metadata: what the file says of itself, or what gives it: asked before the tensors are written and once more
             behind them, for what is known only then (their fingerprints); it has the same length both times.
         overwrite: whether a checkpoint that is there already is replaced.
-        mesh: the devices that "orbax" writes for.
+        mesh: how the tensors lie on the devices that "orbax" writes for.
         beside: files that "hf" takes along.
         config: the text of the adapter's config, for "peft".
 
@@ -212,7 +212,7 @@ def write_checkpoint(
 
 
 def _adapter_writer(
-    max_shard_size: int | None, mesh: MeshCut | None, beside: Sequence[Path], config: str | None
+    max_shard_size: int | None, mesh: MeshPlan | None, beside: Sequence[Path], config: str | None
 ) -> Callable[[Path, Sequence[Tensor]], None]:
     if config is None:
         raise UsageError(
@@ -224,7 +224,7 @@ def _adapter_writer(
 
 
 def _writer(
-    format: str, max_shard_size: int | None, metadata: Metadata, mesh: MeshCut | None, beside: Sequence[Path]
+    format: str, max_shard_size: int | None, metadata: Metadata, mesh: MeshPlan | None, beside: Sequence[Path]
 ) -> Callable[[Path, Sequence[Tensor]], None]:
     if format not in FORMATS:
         raise UnknownChoice("format", format, FORMATS)

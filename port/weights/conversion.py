@@ -25,6 +25,7 @@ from port.weights.direction import wrong_way
 from port.weights.driver import Transfer, find, part_that_fits
 from port.weights.formats import format_of
 from port.weights.hub_files import files_beside
+from port.weights.mesh_plan import MeshPlan
 from port.weights.options import Options
 from port.weights.quantization_config import quantization_config
 from port.weights.record import UNKNOWN, ConversionRecord
@@ -126,6 +127,9 @@ def convert(
             pending += [] if beside is None else beside(found.mapping)
             done.out = Path(out)
             config = _adapter_config(found, pending) if format == "peft" else None
+            paths = {names(entry, target): target for entry in done.moved for target in entry.targets}
+            shapes = {tensor.name: tensor.shape for tensor in pending}
+            plan = None if options.mesh is None else MeshPlan.of(options.mesh, shapes, paths)
             with _saved_beside(torchs, options.save_mapping, overwrite=options.overwrite):
                 done.files = write_checkpoint(
                     done.out,
@@ -134,13 +138,13 @@ def convert(
                     max_shard_size=options.max_shard_size,
                     metadata=_metadata(done, found, accounts, format),
                     overwrite=options.overwrite,
-                    mesh=options.mesh,
+                    mesh=plan,
                     beside=along,
                     config=config,
                 )
             done.remarks += found.changed()
-            if options.mesh is not None:
-                done.remarks += options.mesh.remarks({tensor.name: tensor.shape for tensor in pending})
+            if plan is not None:
+                done.remarks += plan.remarks()
             if format == "hf" and options.like is None:
                 done.remarks.append("no config.json is beside the weights: --like takes a model's folder's along")
     return done

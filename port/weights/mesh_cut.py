@@ -3,67 +3,122 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from port.errors import UsageError
 
 Shape = tuple[int, ...]
-SHOWN = 6
-"""How many tensors a remark names."""
+LONGEST = "longest:"
+"""Before an axis of the mesh: along whichever axis of a tensor is the longest that it divides."""
 
 
 @dataclass(frozen=True)
-class MeshCut:
-    """A mesh of one axis, as fully sharded data parallelism has it.
+class Longest:
+    """A rule for tensors of all shapes: the longest axis that the devices divide is cut, the first of equal ones.
+
+    A tensor of which they divide none is whole on every device.
 
     Attributes:
-        axis: its name.
+        axis: of the mesh.
         devices: how many there are along it.
     """
 
     axis: str
     devices: int
 
-    def cut_axis(self, shape: Shape) -> int | None:
-        """The axis along which a tensor is cut: the longest that the devices divide, the first of equal ones.
-
-        None where they divide none: every device then has the whole.
-        """
+    def __call__(self, path: str, shape: Shape) -> tuple[str | None, ...]:
+        """What each axis of a tensor is cut by."""
         divided = [axis for axis, size in enumerate(shape) if size and size % self.devices == 0]
-        return max(divided, key=lambda axis: shape[axis], default=None)
-
-    def remarks(self, shapes: Mapping[str, Shape]) -> list[str]:
-        """What a person should know of tensors of several axes that are not cut: those of one are small anyway."""
-        kept = [f"{name} {shape}" for name, shape in shapes.items() if len(shape) > 1 and self.cut_axis(shape) is None]
-        if not kept:
-            return []
-        more = f" and {len(kept) - SHOWN} more" if len(kept) > SHOWN else ""
-        return [
-            f"no axis of these is divided by {self.devices} devices, and each reads the whole: "
-            f"{', '.join(kept[:SHOWN])}{more}"
-        ]
-
-    def shard(self, shape: Shape) -> Shape:
-        """The shape of what one device has of a tensor."""
-        cut = self.cut_axis(shape)
-        return tuple(size // self.devices if axis == cut else size for axis, size in enumerate(shape))
+        cut = max(divided, key=lambda axis: shape[axis], default=None)
+        return () if cut is None else tuple(self.axis if axis == cut else None for axis in range(cut + 1))
 
 
-def mesh_cut_of(text: str) -> MeshCut:
-    """A mesh as a person writes it: ``fsdp=8``.
+@dataclass(frozen=True)
+class MeshCut:
+    """A mesh, and which of its axes cut which tensors.
+
+    Attributes:
+        axes: name → devices along it, in the mesh's order.
+        sharding: as `port.load` takes it, where a table may hold a `Longest`, too; None: a mesh of one axis cuts all
+            tensors by it, each along its longest axis.
 
     Raises:
-        UsageError: something else.
+        UsageError: several axes without a sharding.
     """
-    match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=\s*([1-9]\d*)\s*", text)
-    if match is None:
+
+    axes: Mapping[str, int]
+    sharding: Any = None
+
+    def __post_init__(self) -> None:
+        if self.sharding is None and len(self.axes) > 1:
+            last = list(self.axes)[-1]
+            raise UsageError(
+                f"a mesh of several axes ({', '.join(self.axes)}) takes a sharding, which says by which of them a "
+                f"tensor is cut: a table of patterns, as in --sharding '.*={LONGEST}{last}' or --sharding '.*kernel={last},-'"
+            )
+
+    @property
+    def rules(self) -> Any:
+        """The sharding that holds: a table, a function, or one for all tensors."""
+        if self.sharding is not None:
+            return self.sharding
+        ((axis, devices),) = self.axes.items()
+        return {".*": Longest(axis, devices)}
+
+
+def mesh_axes_of(text: str) -> dict[str, int]:
+    """A mesh as a person writes it: ``fsdp=8``, or ``data=2,fsdp=4``.
+
+    Raises:
+        UsageError: something else; an axis that is named twice.
+    """
+    matches = [re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=\s*([1-9]\d*)\s*", part) for part in text.split(",")]
+    axes = {match[1]: int(match[2]) for match in matches if match is not None}
+    if len(axes) < len(matches):
         raise UsageError(
-            f"mesh takes one axis and the number of its devices, as in fsdp=8; got {text!r}. A tensor is cut along its "
-            "longest axis that they divide; a load onto another mesh reads the same file"
+            f"mesh takes axes, each with the number of its devices, as in fsdp=8 or data=2,fsdp=4; got {text!r}. A "
+            "load onto another mesh reads the same file"
         )
-    return MeshCut(match[1], int(match[2]))
+    return axes
+
+
+def sharding_table(texts: Iterable[str], axes: Mapping[str, int]) -> dict[str, Any]:
+    """A table of patterns as a person writes them: ``.*kernel=fsdp,-``, ``.*embedding=data+fsdp``, ``.*=-``.
+
+    Before ``=`` stands a regular expression that fits a tensor's whole path, behind it what each of the tensor's axes
+    is cut by: an axis of the mesh, several joined by ``+``, or ``-`` for none; ``-`` alone is for tensors of any axes.
+    ``longest:fsdp`` leaves the tensor's axis to its shape.
+
+    Raises:
+        UsageError: one that is not so, or a pattern that is there twice.
+    """
+    table: dict[str, Any] = {}
+    for text in texts:
+        pattern, is_there, spec = text.rpartition("=")
+        if not is_there or not pattern or not spec.strip():
+            raise UsageError(
+                f"sharding takes PATTERN=AXES, as in '.*kernel=fsdp,-' or '.*={LONGEST}fsdp'; got {text!r}"
+            )
+        if pattern in table:
+            raise UsageError(f"sharding: the pattern {pattern!r} is there twice")
+        table[pattern] = _spec(spec, axes)
+    return table
+
+
+def _spec(text: str, axes: Mapping[str, int]) -> Any:
+    text = text.strip()
+    if text == "-":
+        return ()
+    if text.startswith(LONGEST):
+        name = text.removeprefix(LONGEST)
+        if name not in axes:
+            raise UsageError(f"sharding: {text} names {name}, and the mesh has {', '.join(axes)}")
+        return Longest(name, axes[name])
+    parts = [tuple(name.strip() for name in part.split("+")) for part in text.split(",")]
+    return tuple(None if names == ("-",) else names if len(names) > 1 else names[0] for names in parts)
 
 
 def chunk_of(shard: Shape, itemsize: int, limit: int, *, is_cut: bool) -> Shape:

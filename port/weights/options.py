@@ -13,7 +13,7 @@ from port.mapping.folding import folds
 from port.moves.scales import FLOATS
 from port.weights.carrying import floating
 from port.weights.constructor_arguments import SaidArguments
-from port.weights.mesh_cut import mesh_cut_of
+from port.weights.mesh_cut import MeshCut, mesh_axes_of, sharding_table
 
 Rename = Tree[str, str] | Rules | Mapping | Path | str | None
 Shapes = Tree[str, tuple[int, ...]]
@@ -38,8 +38,11 @@ class Options:
         dtype: what to cast floating tensors to; by default each keeps its own, bit for bit.
         format: of the result, as `port.weights.formats` has them; by default as its name's suffix says.
         max_shard_size: bytes of one file of the result, at most; safetensors and hf only.
-        mesh: what a folder of orbax is written for, as in ``"fsdp=8"``: each device's part of a tensor, along its
-            longest axis that they divide, can be read alone; held as a `MeshCut`.
+        mesh: what a folder of orbax is written for, as in ``"fsdp=8"`` or ``"data=2,fsdp=4"``: each device's part of a
+            tensor can be read alone; held as a `MeshCut`.
+        sharding: of each tensor on it, as `port.load` takes it, or texts of a table: see
+            `port.weights.mesh_cut.sharding_table`. By default a mesh of one axis cuts a tensor along the longest of its
+            axes that the devices divide.
         like: for hf, the model's folder whose config and tokenizer files are taken along.
         overwrite: whether the result and ``save_mapping`` may be there already.
         save_mapping: where the mapping from torch to Flax is written, beside the result: both are, or neither.
@@ -65,6 +68,7 @@ class Options:
     format: str | None = None
     max_shard_size: int | None = None
     mesh: Any = None
+    sharding: Any = None
     like: Path | str | None = None
     overwrite: bool = False
     save_mapping: Path | str | None = None
@@ -78,8 +82,13 @@ class Options:
             raise UnknownChoice("dtype to widen to", self.widen, FLOATS)
         if self.adapter is not None and self.reverse:
             raise UsageError("an adapter is merged into torch's weights, on the way to Flax: leave reverse out")
+        if self.sharding is not None and self.mesh is None:
+            raise UsageError("sharding says by which axes of a mesh a tensor is cut: say the mesh too, as in fsdp=8")
         if isinstance(self.mesh, str):
-            object.__setattr__(self, "mesh", mesh_cut_of(self.mesh))
+            axes = mesh_axes_of(self.mesh)
+            texts = isinstance(self.sharding, list | tuple) and all(isinstance(each, str) for each in self.sharding)
+            sharding = sharding_table(self.sharding, axes) if texts else self.sharding
+            object.__setattr__(self, "mesh", MeshCut(axes, sharding))
         object.__setattr__(self, "rename", rules_of(self.rename))
         object.__setattr__(self, "fold", folds(self.fold))
         object.__setattr__(self, "torch", None if self.torch is None else guide_of_torch(self.torch))

@@ -19,7 +19,7 @@ from port.errors import BrokenWeights
 from port.weights.ahead import made_ahead
 from port.weights.contiguous import in_c_order
 from port.weights.memory import Memory
-from port.weights.mesh_cut import MeshCut, chunk_of
+from port.weights.mesh_plan import MeshPlan
 from port.weights.metadata import Metadata
 from port.weights.nesting import nested
 from port.weights.tensors import Tensor
@@ -32,14 +32,15 @@ IN_FLIGHT = 2 * CHUNK
 """Bytes that may wait for the disk, before the next chunk is copied."""
 
 
-def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict, mesh: MeshCut | None = None) -> None:
+def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict, mesh: MeshPlan | None = None) -> None:
     """Write a folder as orbax's ``PyTreeCheckpointer`` does, nested at the names' dots.
 
     In memory are two tensors, if they are not mapped from a file, and `IN_FLIGHT` bytes. Nothing is compressed: zstd
     takes longer than the disk, and makes trained float32 weights smaller by less than a tenth. What the file says of
     itself is in orbax's custom metadata.
 
-    With ``mesh`` no chunk holds elements of two devices: a process that restores its shards reads these alone.
+    With ``mesh`` no chunk holds elements of two devices: a process that restores its shards reads these alone. The
+    folder then says how the arrays lie on their mesh, as orbax's own does.
 
     Raises:
         UsageError: names that cannot be nested.
@@ -122,7 +123,7 @@ def _result(future: Any) -> Any:
         raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
 
 
-def _handler(writes: _Writes, mesh: MeshCut | None, on_end: Callable[[], None]) -> Any:
+def _handler(writes: _Writes, mesh: MeshPlan | None, on_end: Callable[[], None]) -> Any:
     """Orbax's handler of numpy arrays, for tensors that are read when their turn comes.
 
     It writes as orbax's handler of sharded arrays does: each chunk is a shard along the first axis.
@@ -151,19 +152,25 @@ def _handler(writes: _Writes, mesh: MeshCut | None, on_end: Callable[[], None]) 
                     for place, part in _chunks(tensor.array(), memory, *chunk[:1]):
                         writes.add(store[place], part)
             writes.finish()
+            if mesh is not None:
+                mesh.write(Path(infos[0].parent_dir))
             on_end()
             return []
+
+        def typestr(self) -> str:
+            # What is restored where a person says no target: arrays on the host, or on the devices of the mesh.
+            kind = ocp.type_handlers.NumpyHandler() if mesh is None else ocp.type_handlers.ArrayHandler()
+            return kind.typestr()
 
     return Handler()
 
 
-def _chunk(tensor: Tensor, mesh: MeshCut | None) -> tuple[int, ...]:
+def _chunk(tensor: Tensor, mesh: MeshPlan | None) -> tuple[int, ...]:
     """The shape of a chunk: some rows of the tensor, or of what a device has of it."""
     if not tensor.shape:
         return ()
     if mesh is not None:
-        shard, is_cut = mesh.shard(tensor.shape), mesh.cut_axis(tensor.shape) == 0
-        return chunk_of(shard, tensor.dtype.itemsize, CHUNK, is_cut=is_cut)
+        return mesh.chunk(tensor.name, tensor.shape, tensor.dtype.itemsize, CHUNK)
     chunks = min(-(-tensor.nbytes // CHUNK), tensor.shape[0])
     return (-(-tensor.shape[0] // chunks), *tensor.shape[1:])
 

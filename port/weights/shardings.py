@@ -7,26 +7,29 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flax import nnx
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from port.errors import UsageError, WeightsMismatch, described
 from port.nn.logical_axes import undivided
 
 Shape = tuple[int, ...]
 Spec = PartitionSpec | NamedSharding | None
-Shardings = NamedSharding | PartitionSpec | Callable[[str, Shape], Spec] | Mapping[str, Spec] | None
+Rule = Callable[[str, Shape], Spec]
+Shardings = NamedSharding | PartitionSpec | Rule | Mapping[str, Spec | Rule] | None
 """One for all tensors; a function of a tensor's path and shape; a table of regular expressions, the first of which
-that a path fits as a whole says its sharding; None: what the model's own variables carry."""
+that a path fits as a whole says its sharding, or has the function that does; None: what the model's own variables
+carry."""
 
 
 def shardings_of(
-    variables: Mapping[str, Any], mesh: Mesh | None = None, sharding: Shardings = None
+    variables: Mapping[str, Any], mesh: Mesh | AbstractMesh | None = None, sharding: Shardings = None
 ) -> dict[str, NamedSharding]:
     """A sharding for each variable.
 
     Args:
         variables: path → an nnx variable or an array, or what stands for one.
-        mesh: the devices; not needed where ``sharding`` is a `NamedSharding`, or the variables hold some.
+        mesh: the devices, or their number along each axis; not needed where ``sharding`` is a `NamedSharding`, or the
+            variables hold some.
         sharding: see `Shardings`.
 
     Raises:
@@ -53,7 +56,7 @@ def shardings_of(
     return found
 
 
-def _chooser(sharding: Shardings) -> Callable[[str, Shape], Spec] | None:
+def _chooser(sharding: Shardings) -> Rule | None:
     if sharding is None:
         return None
     if isinstance(sharding, NamedSharding | PartitionSpec):  # a PartitionSpec can be called, as a tuple can be iterated
@@ -63,7 +66,7 @@ def _chooser(sharding: Shardings) -> Callable[[str, Shape], Spec] | None:
             patterns = [(re.compile(pattern), spec) for pattern, spec in sharding.items()]
         except (re.error, TypeError) as error:
             raise UsageError(f"sharding: {error}; a table's names are regular expressions") from error
-        return lambda path, shape: _first(patterns, path)
+        return lambda path, shape: _first(patterns, path, shape)
     if callable(sharding):
         return sharding
     raise UsageError(
@@ -72,10 +75,11 @@ def _chooser(sharding: Shardings) -> Callable[[str, Shape], Spec] | None:
     )
 
 
-def _first(patterns: list[tuple[re.Pattern[str], Spec]], path: str) -> Spec:
+def _first(patterns: list[tuple[re.Pattern[str], Any]], path: str, shape: Shape) -> Spec:
     for pattern, spec in patterns:
         if pattern.fullmatch(path):
-            return spec
+            is_rule = callable(spec) and not isinstance(spec, NamedSharding | PartitionSpec)
+            return spec(path, shape) if is_rule else spec  # type: ignore[no-any-return]
     raise WeightsMismatch(f"{path} fits no pattern; '.*' as the last one is for all others")
 
 
@@ -88,7 +92,7 @@ def _own(variable: Any) -> Spec:
     return nnx.spmd.get_var_pspec(variable) if isinstance(variable, nnx.Variable) else PartitionSpec()
 
 
-def _named(path: str, spec: Any, mesh: Mesh | None) -> NamedSharding:
+def _named(path: str, spec: Any, mesh: Mesh | AbstractMesh | None) -> NamedSharding:
     if spec is None or (isinstance(spec, tuple) and not isinstance(spec, PartitionSpec)):
         spec = PartitionSpec(*(spec or ()))
     if isinstance(spec, NamedSharding):

@@ -222,6 +222,9 @@ def test_a_folder_of_the_hub_to_orbax_for_a_mesh_and_back(folder: Path) -> None:
     Path("hub/config.json").write_text('{"architectures":  ["Net"]}')
     Path("hub/tokenizer.json").write_text("{}\n\n")
     assert run("hub", "--torch", "user_models:Net", "--mesh", "fsdp=2", "-o", "cut.orbax") == 0
+    again = ("--mesh", "data=3,fsdp=2", "--sharding", ".*kernel=longest:fsdp", "--sharding", ".*=-")
+    assert run("hub", "--torch", "user_models:Net", *again, "-o", "cut.orbax", "--overwrite") == 0
+    assert "longest" not in (folder / "cut.orbax" / "_sharding").read_text()
     assert run("cut.orbax", "--reverse", "--format", "hf", "--like", "hub", "-o", "back") == 0
     for name in ("config.json", "tokenizer.json"):
         assert (folder / "back" / name).read_bytes() == (folder / "hub" / name).read_bytes()
@@ -233,7 +236,10 @@ def test_a_folder_of_the_hub_to_orbax_for_a_mesh_and_back(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--mesh", "2", "-o", "w.orbax"], "one axis and the number of its devices, as in fsdp=8"),
+        (["--mesh", "2", "-o", "w.orbax"], "axes, each with the number of its devices, as in fsdp=8"),
+        (["--mesh", "data=2,fsdp=2", "-o", "w.orbax"], "takes a sharding, which says by which of them a tensor is cut"),
+        (["--mesh", "a=2", "--sharding", "none=a", "-o", "w.orbax"], "the pattern 'none' fits no tensor"),
+        (["--sharding", ".*=fsdp", "-o", "w.orbax"], "say the mesh too"),
         (["--mesh", "fsdp=2", "-o", "w.msgpack"], "mesh goes with format='orbax'; msgpack has no place for it"),
         (["--format", "hf", "-o", "w"], "Flax variables are not written as hf"),
         (["--like", "hub", "-o", "w.orbax"], "hub is no folder of the hub: it has no config.json"),
