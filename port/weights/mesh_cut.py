@@ -57,7 +57,8 @@ class MeshCut:
             last = list(self.axes)[-1]
             raise UsageError(
                 f"a mesh of several axes ({', '.join(self.axes)}) takes a sharding, which says by which of them a "
-                f"tensor is cut: a table of patterns, as in --sharding '.*={LONGEST}{last}' or --sharding '.*kernel={last},-'"
+                f"tensor is cut: a table of patterns, as in --sharding '.*={LONGEST}{last}' or "
+                f"--sharding '.*kernel={last},-'"
             )
 
     @property

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from port.weights.mesh_cut import Longest, MeshCut, Shape, chunk_of
-from port.weights.shardings import shardings_of
 
 if TYPE_CHECKING:
     from jax.sharding import NamedSharding
@@ -52,6 +51,8 @@ class MeshPlan:
             UsageError: a sharding that is none.
         """
         from jax.sharding import AbstractMesh, AxisType
+
+        from port.weights.shardings import shardings_of
 
         sizes, names = tuple(cut.axes.values()), tuple(cut.axes)
         mesh = AbstractMesh(sizes, names, axis_types=(AxisType.Auto,) * len(names))

@@ -18,7 +18,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from port.errors import UsageError
-from port.weights.mesh_cut import MeshCut
+from port.weights.mesh_cut import Longest
 from side_by_side.config import Config
 from side_by_side.jax import sharded_checkpoint
 from side_by_side.jax.model import build
@@ -33,8 +33,7 @@ def cut(shape: tuple[int, ...], devices: int) -> P:
 
     `port convert --format orbax --mesh` cuts a checkpoint in the same places.
     """
-    axis = MeshCut(REPLICA, devices).cut_axis(shape)
-    return P() if axis is None else P(*[None] * axis, REPLICA)
+    return P(*Longest(REPLICA, devices)("", shape))
 
 
 def bytes_held(arrays: Iterable[jax.Array]) -> int:
