@@ -412,6 +412,7 @@ def test_without_weights(place: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "import load" not in report and "test_net.py" not in report
 
 
+@pytest.mark.sweep
 def test_proved_small_and_run_large(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "large"
     options = ("--input", "2,2,3,3", "--prove-at", '{"width": 5}', "-o", str(folder))

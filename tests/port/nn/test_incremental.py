@@ -77,6 +77,7 @@ def attention(x: jax.Array, *, keys_first: bool = False, spelled: str = "") -> j
     return x + jnp.einsum("bts,bsd->btd", weights, x)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "meet",
     [
@@ -89,7 +90,7 @@ def attention(x: jax.Array, *, keys_first: bool = False, spelled: str = "") -> j
         lambda x: attention(jnp.cumsum(x, axis=-1)[..., ::-1] + jnp.sort(x)),
         lambda x: attention(x)[:, -1:],
         lambda x: attention(x)[:, [-1]],
-        lambda x: (
+        lambda x: attention(
             sum(jnp.split(x, 2, axis=-1), jnp.zeros(())).reshape(*x.shape[:2], 2, -1).repeat(2, axis=2).reshape(x.shape)
         ),
     ],

@@ -15,6 +15,7 @@ COMPILED = {
 }
 READERS = {
     "artifact/written_module.py": "of the classes of a written source",
+    "codegen/axis_sites.py": "of the constructions and calls of a written source",
     "codegen/packages/distributing.py": "of the definitions of a written source",
     "codegen/stack_constructions.py": "of a constructor's lines as the original has them",
     **COMPILED,

@@ -35,6 +35,7 @@ class Parts(nn.Module):
         return self.named["a"](self.listed[0](self.trunk(x)))
 
 
+@pytest.mark.sweep
 def test_they_are_said_as_the_translated_model_has_them() -> None:
     import jax.numpy as jnp
     from flax import nnx
