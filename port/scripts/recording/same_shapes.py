@@ -25,13 +25,18 @@ def check_shapes(written: Path, models: Mapping[str, nn.Module]) -> None:
     """
     seen = {one["name"]: one["parameters"] for one in Observation.read(written / FOLDER).models}
     for name, model in models.items():
-        before = {one["name"]: one["kind"].split(") ")[0] for one in seen.get(name, ())}
-        now = {path: tensor_kind(one).split(") ")[0] for path, one in model.named_parameters()}
+        before = {one["name"]: _shape(one["kind"]) for one in seen.get(name, ())}
+        now = {path: _shape(tensor_kind(one)) for path, one in model.named_parameters()}
         if before and before != now:
             path = next(path for path in [*before, *now] if before.get(path) != now.get(path))
-            shapes = [f"{shapes[path]})" if path in shapes else "not there" for shapes in (before, now)]
             raise UsageError(
-                f"{name}.{path} is {shapes[1]} with these options, and was {shapes[0]} when {written} was written: "
+                f"{name}.{path} is {now.get(path, 'not there')} with these options, and was "
+                f"{before.get(path, 'not there')} when {written} was written: "
                 "both sides begin with the same weights, so write one for these options: port script SCRIPT --out "
                 "FOLDER -- OPTIONS"
             )
+
+
+def _shape(kind: str) -> str:
+    """``(3, 4) float32`` → ``(3, 4)``: a judged run may be in another precision."""
+    return kind.rpartition(" ")[0]

@@ -69,9 +69,9 @@ class EvaluationWriter:
             loop.tree, begun, batches[0].taken, loader, loop.taken.options, epoch, self.copies.models
         )
         module, construct, inputs = numbers_module(self.seen, self.source, self.copies, self.script, self.folder / FILE)
-        judged = next((place for place, has in enumerate(follow_weights(module, inputs)) if has), None)
         written = self.folder / WRITTEN
         try:
+            judged = next((place for place, has in enumerate(follow_weights(module, inputs)) if has), None)
             if precision_of(self.observation) is None:
                 check_numbers(module, batches[0], inputs)
             translation = port.translate(module, tuple(inputs.values()), name="evaluation", construct=construct)

@@ -87,6 +87,11 @@ def test_they_are_handed_to_the_constructor(tmp_path: Path) -> None:
             ],
             "layers 2",
         ),
+        # The constructor fails at other values, in its own way.
+        (
+            [("        super().__init__()\n", "        super().__init__()\n        {2: None}[layers]\n")],
+            "layers 2",
+        ),
         # Read elsewhere, too.
         ([("    for epoch in range", "    torch.set_num_threads(args.layers)\n    for epoch in range")], "layers 2"),
         # The path to the loss has a number that follows from it.
