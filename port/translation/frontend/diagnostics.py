@@ -94,6 +94,8 @@ def _both(original: _Original, free: Sequence[FreeLength]) -> dict[bool, Graph]:
     beside = [length for length in free if any(axis for _, axis in length.axes)]
     # What one length is fixed for may hold of others, which are then varied along with it; or of none but one.
     for again in dict.fromkeys((tuple(lost), tuple(beside), *((length,) for length in lost))) if lost else ():
+        if not again:
+            continue  # every free length is a batch's
         others = [length for length in left if length not in again and length not in lost]
         regained = _regained(original, others, again)
         if regained is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,9 @@ from torch import Tensor, nn
 
 import port
 from port.errors import NoPair, UsageError
-from port.translation.frontend.diagnostics import refusal
+from port.translation.frontend.diagnostics import both_modes, fixed_axes, refusal
+from port.translation.frontend.free_lengths import free_lengths
+from port.translation.frontend.trials import Trials
 
 HERE = Path(__file__)
 
@@ -63,6 +66,25 @@ class Agent(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.policy(x).mean
+
+
+class Weighed(nn.Module):
+    """Its training makes a table of as many numbers as there are samples, by numpy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale * torch.from_numpy(np.full(len(x), 0.5)) if self.training else x * self.scale
+
+
+def test_a_batch_that_training_fixes_is_fixed_in_both_modes() -> None:
+    trials = Trials(Weighed(), (torch.randn(5),), {})
+    free = free_lengths(trials)
+    assert [length.axes for length in free] == [((0, 0),)]
+    _, graphs = both_modes(trials, free=free)
+    assert all(fixed_axes(graph) == {(0, 0)} for graph in graphs.values())
 
 
 def test_an_object_that_the_root_gives() -> None:
