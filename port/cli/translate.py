@@ -237,6 +237,8 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
     ):
         proof = with_own_generation(done.proof, model.module, done)
         done = replace(done, proof=proof)
+    if done.proof is not None and model.remarks:
+        done = replace(done, proof=replace(done.proof, remarks=(*model.remarks, *done.proof.remarks)))
     package = out.absolute().name if given.package else ""
     report = translation_report(done, model.module, name=name, original=model.original, package=package)
     files = write_folder(done, out, name=name, original=model.original, report=report, generates=given.generate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,7 @@ class TranslatedModel:
         called: what the written file is called after.
         at: other settings at which it is proved, beside those that were said.
         proved_at: a sentence about these; empty where there are none.
+        remarks: what it is built without, and why: a sentence each.
     """
 
     module: Any
@@ -72,6 +73,7 @@ class TranslatedModel:
     called: str
     at: Sequence[Callable[[], Any] | None] = ()
     proved_at: str = ""
+    remarks: Sequence[str] = ()
 
 
 def translated_model(what: WhatToTranslate) -> TranslatedModel:
@@ -108,7 +110,7 @@ def translated_model(what: WhatToTranslate) -> TranslatedModel:
         name = f"{name}_{what.submodule}"
     at = [_part_of(one, what.submodule) for one in model.at]
     construct = _part_of(model.construct, what.submodule)
-    return TranslatedModel(module, examples, construct, model.original, name, at, model.proved_at)
+    return replace(model, module=module, calls=examples, construct=construct, called=name, at=at)
 
 
 def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
@@ -129,11 +131,13 @@ def _of_hub(what: WhatToTranslate, given: list[Any]) -> TranslatedModel:
         module = model.build().to("meta")
     examples = list(small.calls) if small is not None else given
     if small is None or what.is_proved_at:
-        return TranslatedModel(module, examples, model.build, _original(what), model.name)
+        return TranslatedModel(module, examples, model.build, _original(what), model.name, remarks=model.remarks)
     fields = ", ".join(f"{name} = {value}" for name, value in small.settings.items())
     # What constructs it, and not its settings alone: those that only hold together are kept, too.
     at, proved_at = [partial(model.build, small.config)], f"{model.name} is proved at {fields or 'its own size'}"
-    return TranslatedModel(module, examples, model.build, _original(what), model.name, at, proved_at)
+    return TranslatedModel(
+        module, examples, model.build, _original(what), model.name, at, proved_at, remarks=model.remarks
+    )
 
 
 def _part_of(construct: Callable[[], Any] | None, path: str | None) -> Callable[[], Any] | None:

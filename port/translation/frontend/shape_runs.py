@@ -144,7 +144,7 @@ def _faked(fake: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _grouped(one: torch.Tensor, other: torch.Tensor, offs: torch.Tensor | None = None, *_: Any, **__: Any) -> Any:
-    """What groups of rows give, each times its own matrix: torch computes it in any precision, and says it of half alone.
+    """Groups of rows, each times its own matrix: torch computes any precision, and says the shape of half alone.
 
     Args:
         one: (rows, inner), or (groups, rows, inner).

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from port.errors import UnknownChoice, UsageError
+from port.translation.hub.derived_fields import anew, nested, with_fields
 from port.translation.hub.experts import with_grouped_experts
 from port.translation.hub.target import PREFIX
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 CONFIG_FILE = "config.json"
 PLAIN = {"use_cache": False, "return_dict": True, "output_attentions": False, "output_hidden_states": False}
 """Fields that every model is built with: one pass forward, without a cache."""
+DRAWN_BY_NUMPY = ("apply_spec_augment",)
+"""Fields that say that training masks its own inputs, by numbers of numpy's, which nothing that is compiled draws."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,13 @@ class HubModel:
         model_class: of ``transformers``, or of the folder's own code.
         config: of the model, at its real size.
         folder: it was read from; None of a class.
+        remarks: what it is built without, and why: a sentence each.
     """
 
     model_class: Any
     config: Any
     folder: Path | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -45,7 +50,7 @@ class HubModel:
         Args:
             config: another one than the model's.
         """
-        module: torch.nn.Module = self.model_class(_anew(self.config if config is None else config))
+        module: torch.nn.Module = self.model_class(anew(self.config if config is None else config))
         return module.eval()
 
 
@@ -78,16 +83,21 @@ def hub_model(target: str, fields: Mapping[str, Any], *, trust_remote_code: bool
         model = _of_class(place, fields)
     for name, value in PLAIN.items():
         _set_everywhere(model.config, name, value)
-    with_grouped_experts(model.model_class, [model.config, *_nested(model.config)])
-    return model
+    with_grouped_experts(model.model_class, [model.config, *nested(model.config)])
+    return _without_augmentation(model, fields)
 
 
-def _anew(config: Any) -> Any:
-    """A configuration made once more from its fields: so a translation sees which number comes from which of them."""
-    made = type(config).from_dict(config.to_dict())
-    for one, its in zip((made, *_nested(made)), (config, *_nested(config)), strict=True):
-        one._experts_implementation = its._experts_implementation
-    return made
+def _without_augmentation(model: HubModel, fields: Mapping[str, Any]) -> HubModel:
+    """The same model whose training takes its inputs as they are, where nobody asks for something else."""
+    remarks = []
+    for name in DRAWN_BY_NUMPY:
+        if name not in fields and any(getattr(one, name, False) for one in (model.config, *nested(model.config))):
+            _set_everywhere(model.config, name, False)
+            remarks.append(
+                f"built with {name} = False: in training {model.name} masks its own inputs, by numbers that numpy "
+                "draws; mask what you train on before it goes in"
+            )
+    return replace(model, remarks=tuple(remarks))
 
 
 def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool) -> HubModel:
@@ -112,7 +122,7 @@ def _of_folder(folder: Path, fields: Mapping[str, Any], trust_remote_code: bool)
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
     except Exception as error:
         raise UsageError(f"{file} is no configuration that transformers knows: {_first_line(error)}") from error
-    _set(config, fields, str(file))
+    config = _with(config, fields, str(file))
     return HubModel(_class_of(config, said, folder, trust_remote_code), config, folder)
 
 
@@ -149,16 +159,14 @@ def _of_class(name: str, fields: Mapping[str, Any]) -> HubModel:
             config = transformers.AutoConfig.for_model(fields["model_type"])
         except Exception as error:
             raise UsageError(f"model_type {fields['model_type']!r} is none that transformers knows") from error
-        _set(config, rest, f"the configuration of {fields['model_type']}")
+        config = _with(config, rest, f"the configuration of {fields['model_type']}")
         return HubModel(_mapped(found, config, name), config)
     config_class = getattr(found, "config_class", None)
     if not isinstance(found, type) or not isinstance(config_class, type):
         raise UsageError(
             f"transformers.{name} is no class of a model; name one, as BertModel or AutoModelForCausalLM, or a folder"
         )
-    config = config_class()
-    _set(config, fields, config_class.__name__)
-    return HubModel(found, config)
+    return HubModel(found, _with(config_class(), fields, config_class.__name__))
 
 
 def _mapped(auto: Any, config: Any, where: str) -> Any:
@@ -170,30 +178,25 @@ def _mapped(auto: Any, config: Any, where: str) -> Any:
     return found[0] if isinstance(found, tuple) else found
 
 
-def _set(config: Any, fields: Mapping[str, Any], where: str) -> None:
+def _with(config: Any, fields: Mapping[str, Any], where: str) -> Any:
+    """A configuration with other fields; ``text_config.hidden_size`` is of one within it."""
     known = config.to_dict()
+    own: dict[str, Any] = {}
     for name, value in fields.items():
         head, _, rest = name.partition(".")
         if head not in known and head not in getattr(config, "attribute_map", {}) and not hasattr(config, head):
             raise UnknownChoice(f"field of {where}", name, sorted(known))
         if rest:
-            _set(getattr(config, head), {rest: value}, f"{where}'s {head}")
+            setattr(config, head, _with(getattr(config, head), {rest: value}, f"{where}'s {head}"))
         else:
-            setattr(config, name, value)
+            own[name] = value
+    return with_fields(config, own)
 
 
 def _set_everywhere(config: Any, name: str, value: Any) -> None:
-    for one in (config, *_nested(config)):
+    for one in (config, *nested(config)):
         if hasattr(one, name):
             setattr(one, name, value)
-
-
-def _nested(config: Any) -> list[Any]:
-    """The configurations within one: of its text, its images."""
-    from transformers import PretrainedConfig
-
-    inner = [value for value in vars(config).values() if isinstance(value, PretrainedConfig)]
-    return [each for one in inner for each in (one, *_nested(one))]
 
 
 def _first_line(error: BaseException) -> str:

@@ -6,7 +6,6 @@ all. Sizes of inputs and vocabularies stay: the same example inputs go into both
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from port.errors import UsageError
 from port.translation.frontend.example_inputs import Given
+from port.translation.hub.derived_fields import with_fields
 from port.translation.hub.example_calls import example_calls, refused
 from port.translation.hub.hub_model import HubModel
 
@@ -65,12 +65,7 @@ def small_config(model: HubModel, given: Sequence[Given] = ()) -> SmallConfig:
     fields = dict(_fields(model.config, ()))
     why: UsageError | None = None
     for settings in _candidates(fields):
-        config = copy.deepcopy(model.config)
-        for path, value in settings.items():
-            owner = config
-            for name in path[:-1]:
-                owner = getattr(owner, name)
-            setattr(owner, path[-1], value)
+        config = _resized(model.config, settings)
         try:
             calls = _taken(model, config, given) if given else example_calls(model, config)
         except UsageError as error:
@@ -79,6 +74,15 @@ def small_config(model: HubModel, given: Sequence[Given] = ()) -> SmallConfig:
         return SmallConfig(config, {".".join(path): value for path, value in settings.items()}, calls)
     assert why is not None
     raise why
+
+
+def _resized(config: Any, settings: Mapping[Path, Any]) -> Any:
+    """A configuration with settings of its own and of those within it."""
+    made = with_fields(config, {path[0]: value for path, value in settings.items() if len(path) == 1})
+    for head in dict.fromkeys(path[0] for path in settings if len(path) > 1):
+        inner = {path[1:]: value for path, value in settings.items() if path[0] == head and len(path) > 1}
+        setattr(made, head, _resized(getattr(config, head), inner))
+    return made
 
 
 def _taken(model: HubModel, config: Any, given: Sequence[Given]) -> Sequence[Given]:

@@ -45,6 +45,15 @@ def test_fields_of_what_lies_within() -> None:
     assert model.config.text_config.hidden_size == 48
 
 
+def test_masks_that_numpy_draws_are_left_out_unless_somebody_asks_for_them() -> None:
+    model = hub_model("transformers:Wav2Vec2Model", {})
+    assert model.config.apply_spec_augment is False
+    assert ["apply_spec_augment" in remark for remark in model.remarks] == [True]
+    asked = hub_model("transformers:Wav2Vec2Model", {"apply_spec_augment": True})
+    assert asked.config.apply_spec_augment is True and not asked.remarks
+    assert not hub_model("transformers:BertModel", {}).remarks
+
+
 def test_a_class_that_is_given_its_configuration_is_one_like_any_other() -> None:
     assert is_hub_target("transformers:BertModel", {"hidden_size": 48})
     assert not is_hub_target("transformers:BertModel", {"config": {"@transformers:BertConfig": {}}})
