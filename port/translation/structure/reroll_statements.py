@@ -104,8 +104,9 @@ def _repeat(statements: Sequence[syntax.Stmt], start: int, lengths: Lengths) -> 
 
 
 def _single(statement: syntax.Stmt, lengths: Lengths, counted: Collection[syntax.Expr]) -> _Repeat | None:
-    """The only round over lists of one item."""
-    found = {_list_of(node, syntax.Const(0)) for node in syntax.walk(statement)}
+    """The only round over lists of one item; of a branch the loops are inside, as they are of several rounds."""
+    own = statement.test if isinstance(statement, syntax.If) else statement
+    found = {_list_of(node, syntax.Const(0)) for node in syntax.walk(own)}
     lists = [of for of in counted if of in found and lengths.get(of) == 1]
     if not lists:
         return None

@@ -25,6 +25,8 @@ from port.translation.structure.init_inference.watching import Watch, read_from
 
 FEW = 16
 """So many numbers are written where they stand."""
+WITHOUT_NUMBERS = "its numbers are computed, and it is constructed without them (on the meta device)"
+"""Of a parameter that nothing was copied into as a whole."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def seen_starts(watch: Any, module: Any) -> dict[str, Start]:
 
 @dataclass(frozen=True)
 class _Seen:
-    """A tensor at the end of one construction."""
+    """A tensor at the end of one construction; its values are 0 where it has none."""
 
     stories: list[Story]
     labels: np.ndarray
@@ -103,6 +105,7 @@ class _Seen:
     is_parameter: bool
     files: tuple[str, ...]
     drawn: frozenset[int]
+    has_values: bool = True
 
 
 def _named(module: Any) -> Iterator[tuple[str, Any]]:
@@ -127,15 +130,29 @@ def _seen(watch: Any, tensor: Any) -> _Seen:
         found, labels = numbered(np.asarray(read))
         stories = [shadows.stories[label] for label in found]
     drawn = frozenset().union(*map(events, stories)) if stories else frozenset()
-    return _Seen(stories, labels, _numpy(tensor), is_parameter, tuple(dict.fromkeys(watch.files)), drawn)
+    values = _values(shadows.numbers(tensor), stories, labels, tensor)
+    has_values = values is not None
+    if values is None:
+        values = np.broadcast_to(np.float32(0), tensor.shape)
+    return _Seen(stories, labels, values, is_parameter, tuple(dict.fromkeys(watch.files)), drawn, has_values)
+
+
+def _values(numbers: Any, stories: list[Story], labels: np.ndarray, tensor: Any) -> np.ndarray | None:
+    """A tensor's numbers: its own, or those that its stories say; None where nobody knows them."""
+    if numbers is not None:
+        return _numpy(numbers)
+    if not all(isinstance(story, Number) for story in stories):
+        return None
+    import torch
+
+    dtype = _numpy(torch.zeros((), dtype=tensor.dtype)).dtype
+    said = np.array([story.value for story in stories if isinstance(story, Number)], dtype)
+    return np.broadcast_to(said[0], tensor.shape) if len(said) == 1 else said[labels]
 
 
 def _numpy(tensor: Any) -> np.ndarray:
     import torch
 
-    if tensor.is_meta:
-        return np.broadcast_to(np.float32(0), tensor.shape)
-    tensor = tensor.detach()
     array: np.ndarray = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).cpu().numpy()
     return array
 
@@ -197,6 +214,8 @@ def _agreed(one: _Seen, other: _Seen, mine: Story, theirs: Story, where: Any) ->
         return Unsaid("it is drawn in another way in each construction")
     if not isinstance(mine, Fixed | Foreign):
         return mine
+    if not (one.has_values and other.has_values):
+        return Unsaid((isinstance(mine, Foreign) and _untrusted(one, mine)) or WITHOUT_NUMBERS)
     values = one.values[where].ravel()
     if not np.array_equal(values, other.values[where].ravel(), equal_nan=values.dtype.kind in "fc"):
         return Unsaid("it is drawn by something else than torch")

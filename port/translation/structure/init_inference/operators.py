@@ -160,6 +160,7 @@ class Operators:
         elif isinstance(labels, torch.Tensor):
             labels = labels.expand(target.shape)
         self.shadows.write(target, labels, aligned=self.shadows.is_aligned(source))
+        self.shadows.keep(target, source)
 
     def _full(self, tensor: Any) -> torch.Tensor:
         """The labels of a tensor, one for each element."""

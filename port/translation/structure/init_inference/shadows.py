@@ -25,12 +25,14 @@ class Shadow:
         labels: numbers of stories, for all elements or each.
         width: bytes of an element.
         aligned: whether its elements lie as one draw gave them.
+        numbers: what was copied into the whole of it, where it is on the meta device and has none itself.
     """
 
     reference: StorageWeakRef
     labels: Labels
     width: int
     aligned: bool
+    numbers: torch.Tensor | None = None
 
 
 class Shadows:
@@ -80,7 +82,22 @@ class Shadows:
                 shadow.labels, shadow.width = torch.full((count,), before, dtype=torch.int32), tensor.element_size()
             view = torch.as_strided(shadow.labels, tensor.shape, tensor.stride(), tensor.storage_offset())
             view.copy_(torch.as_tensor(labels, dtype=torch.int32))
-        shadow.aligned = whole and aligned
+        shadow.aligned, shadow.numbers = whole and aligned, None
+
+    def keep(self, tensor: torch.Tensor, source: torch.Tensor) -> None:
+        """Keep a table that was copied into the whole of a tensor on the meta device, which holds no numbers."""
+        if not tensor.is_meta or source.is_meta or not tensor.is_contiguous():
+            return
+        is_whole = tensor.numel() == tensor.untyped_storage().nbytes() // tensor.element_size()
+        if is_whole and not self.random(self.read(tensor)):
+            self._of(tensor).numbers = source.detach().to(tensor.dtype).expand(tensor.shape).clone()
+
+    def numbers(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """A tensor's numbers; None of one on the meta device, if nothing is known of them."""
+        if not tensor.is_meta:
+            return tensor.detach()
+        kept = self._of(tensor).numbers
+        return kept if kept is not None and kept.shape == tensor.shape else None
 
     def is_aligned(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a whole storage, its elements as they were drawn."""

@@ -96,6 +96,20 @@ def test_the_item_is_not_called_as_something_else_is() -> None:
     )
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_in_a_branch_the_only_round_is_a_loop_as_several_are(rounds: int) -> None:
+    """What stands before the loop stays before it."""
+
+    def branches(calls: str) -> str:
+        first = "    x, bias = self.first(x, MASK)\n"
+        return f"if masked:\n{first}{calls}".replace("MASK", "mask") + f"else:\n{first}{calls}".replace("MASK", "None")
+
+    text = branches("".join(f"    x = self.layers[{n}](x, MASK, bias)\n" for n in range(rounds)))
+    short = branches("    for layer in self.layers:\n        x = layer(x, MASK, bias)\n")
+    layers = code("self.layers")
+    assert text_of(*rolled(statements_of(text), {layers: rounds}, set(), [layers])) == short.rstrip()
+
+
 _STATEMENTS = st.lists(
     st.tuples(
         st.sampled_from(["x", "y"]),

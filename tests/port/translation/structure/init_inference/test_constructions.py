@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from port.translation.structure.init_inference.constructions import numbered, starts_of
+from port.translation.frontend.meta_device import constructed_on_meta
+from port.translation.structure.init_inference.constructions import WITHOUT_NUMBERS, numbered, starts_of
 from port.translation.structure.init_inference.stories import (
     Draw,
     Elementwise,
@@ -201,3 +202,39 @@ def test_the_users_generators_go_on_as_they_were() -> None:
     torch.manual_seed(3)
     starts_of(lambda: nn.Linear(3, 4))
     assert torch.equal(torch.rand(1), expected)
+
+
+def half_of_zeros(tensor: torch.Tensor) -> None:
+    with torch.no_grad():
+        tensor.fill_(2.5)
+        tensor[1:].zero_()
+
+
+def sines(tensor: torch.Tensor) -> None:
+    with torch.no_grad():
+        tensor.copy_(torch.arange(12.0).reshape(4, 3).sin())
+
+
+@pytest.mark.parametrize("initializer", [nn.init.ones_, nn.init.zeros_, half_of_zeros, sines])
+def test_numbers_of_a_parameter_on_the_meta_device_are_those_that_it_has_with_memory(
+    initializer: Callable[..., object],
+) -> None:
+    def construct() -> nn.Module:
+        return Holding(filled(initializer, 4, 3))
+
+    on_meta, usual = (starts_of(made)["w"] for made in (constructed_on_meta(construct), construct))
+    assert constructed_on_meta(construct)().w.is_meta  # type: ignore[union-attr]
+    assert on_meta.is_fixed and on_meta.stories == usual.stories
+    np.testing.assert_array_equal(on_meta.values, usual.values)
+
+
+def overwritten(tensor: torch.Tensor) -> None:
+    sines(tensor)
+    with torch.no_grad():
+        tensor[1].copy_(torch.arange(3.0))
+
+
+@pytest.mark.parametrize("initializer", [nn.init.eye_, overwritten])
+def test_numbers_that_nobody_has_are_not_guessed(initializer: Callable[..., object]) -> None:
+    start = starts_of(constructed_on_meta(lambda: Holding(filled(initializer, 4, 3))))["w"]
+    assert start.stories == (Unsaid(WITHOUT_NUMBERS),)
