@@ -19,6 +19,10 @@ from port.judging import limits
 
 pytest_plugins = ("browser",)
 
+# Four virtual devices. Here, not in `pytest_configure`: where a test is named by its path, the conftest of its folder
+# is read before that, and jax with it.
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
+
 try:
     import torch.backends
 except ModuleNotFoundError:  # tests/test_without_torch.py
@@ -35,11 +39,10 @@ limits.SIZES_LIMIT = 0.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Four virtual devices; most of the short run is XLA compiling what is run once, and it leaves out costly passes.
+    """Most of the short run is XLA compiling what is run once, and it leaves out costly passes.
 
     With the long tests, as in .ci/run, everything is compiled as users compile it, the short tests too.
     """
-    os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
     # torch's threads, and those of the trainers that tests start: the cores are the workers', and a thread that waits
     # for another one takes a core's time.
     os.environ.setdefault("OMP_NUM_THREADS", "1")

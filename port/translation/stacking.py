@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from port.errors import PortError
+from port.parity.sides.precision import cpu_precision
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.assembling import assembled
 from port.translation.frontend.example_inputs import Given
@@ -81,15 +82,19 @@ def _why_not(said: Programmed, remat: Remat, stacks: Collection[LayerStack]) -> 
 def _check_called(written: WrittenModule, given: Given) -> None:
     """See that a written module can be called in either mode; no array is made.
 
+    It is called as it is constructed by default, in float32, also where the process has 64-bit types: there, what a
+    source calls ``float`` is wider than its parameters, and no scan carries that.
+
     Raises:
         Exception: the source's own.
     """
     from flax import nnx
 
     args, kwargs = given
-    arguments = written.boundary.to_flax(args, kwargs)
-    for training in (False, True):
-        with written.filled_later():
-            model = nnx.eval_shape(lambda: written.constructor(rngs=nnx.Rngs(0)))
-        model.train() if training else model.eval()
-        nnx.eval_shape(lambda model: written.boundary.call(model, arguments), model)
+    with cpu_precision(written.needs_x64):
+        arguments = written.boundary.to_flax(args, kwargs)
+        for training in (False, True):
+            with written.filled_later():
+                model = nnx.eval_shape(lambda: written.constructor(rngs=nnx.Rngs(0)))
+            model.train() if training else model.eval()
+            nnx.eval_shape(lambda model: written.boundary.call(model, arguments), model)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from port.parity.sides.precision import cpu_precision
 from port.translation.artifact.written_module import WrittenModule
 from port.translation.axes.classes import AxisClasses
 from port.translation.axes.following import FollowedArray, Following
@@ -45,7 +46,8 @@ def logical_axes_of(written: WrittenModule, given: Given) -> LogicalAxes:
     """
     constructions = sites_of(written.source)
     found: list[dict[str, list[Names]]] = [{} for _ in constructions]
-    variables, named, called = _followed(replace(written, source=marked(written.source), package=None), given)
+    with cpu_precision(written.needs_x64):  # as it is constructed by default, whatever the process has
+        variables, named, called = _followed(replace(written, source=marked(written.source), package=None), given)
     unnamed = []
     for path, variable in variables.items():
         number = variable.get_metadata(SITE, None)

@@ -71,6 +71,37 @@ def test_a_list_is_one_layer_that_is_scanned(name: str) -> None:
     assert "nnx.scan" not in translated(name, scan=False).source
 
 
+class Turned(torch.nn.Module):
+    """Makes numbers of its own, of the dtype of what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.lin(x) * torch.arange(4).to(x.dtype).cos()
+
+
+class Turning(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Turned(), Turned()])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_what_is_stacked_does_not_hang_on_the_types_that_the_process_has(x64: bool) -> None:
+    with jax.enable_x64(x64):
+        made = port.translate(Turning(), torch.ones(2, 4), scan=True, static=True, check=False, logical_axes=True)
+        assert (made.stacked, made.apart) == (("layers",), ())
+        dtype = jnp.float64 if x64 else jnp.float32
+        assert made.build(param_dtype=dtype)(jnp.ones((2, 4), dtype)).dtype == dtype
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", NETS)
 def test_both_sides_agree(name: str) -> None:

@@ -1,6 +1,6 @@
 """Trains a translated model on every mesh of up to eight virtual devices; a process of its own, prints JSON.
 
-``python sharded_training.py LLaMA --scan``; a rule in JSON that is wrong, ``--rules '{"embed": "tensor"}'``.
+``python sharded_training.py LLaMA --depth 3 --scan``; a rule in JSON that is wrong, ``--rules '{"embed": "tensor"}'``.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def _is_variable(each: Any) -> bool:
 def main(name: str, *options: str) -> None:
     jax.config.update("jax_enable_x64", True)
     torch.manual_seed(0)
-    net: Any = {"GPT": GPT, "LLaMA": LLaMA}[name]
+    depth = int(options[options.index("--depth") + 1]) if "--depth" in options else 2
+    net: Any = partial({"GPT": GPT, "LLaMA": LLaMA}[name], depth=depth)
     ids = torch.randint(0, 40, (2, 6))
     made = port.translate(net(), ids, construct=net, check=False, scan="--scan" in options, logical_axes=True)
     rules = json.loads(options[options.index("--rules") + 1]) if "--rules" in options else None
@@ -98,7 +99,7 @@ def main(name: str, *options: str) -> None:
     counts = (4,) if "--kind" in options else (1, 2, 4, 8)
     run = partial(trained, made, rules=rules, steps=2 if "--kind" in options else STEPS)
     told = {f"{kind} {count}": run(KINDS[kind](count)) for kind in kinds for count in counts}
-    print(json.dumps({"one": run(None), "meshes": told}))
+    print(json.dumps({"stacked": made.stacked, "one": run(None), "meshes": told}))
 
 
 if __name__ == "__main__":

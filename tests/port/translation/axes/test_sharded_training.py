@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from .eight_devices import told_on_eight_devices
+
 pytestmark = pytest.mark.sweep
 
-FOLDER = Path(__file__).parent
-LAYERS = 2
-NETS = (("LLaMA",), ("GPT",))
+LAYERS = 3
+DEEP = ("--depth", str(LAYERS))
+SCANNED = ("LLaMA", *DEEP, "--scan")
+NETS = (("LLaMA", *DEEP), SCANNED, ("GPT", *DEEP))
 
 
 @cache
 def ran(*arguments: str) -> Any:
-    flags = "--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count=8"
-    path = os.pathsep.join([str(Path(*FOLDER.parts[:-4])), os.environ.get("PYTHONPATH", "")])
-    # The tests' own settings of JAX are of four devices, and leave most of XLA's passes out.
-    own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
-    done = subprocess.run(
-        [sys.executable, "sharded_training.py", *arguments],
-        cwd=FOLDER,
-        env={**own, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return told_on_eight_devices("sharded_training.py", *arguments)
 
 
 @pytest.mark.parametrize("net", NETS, ids=" ".join)
 def test_losses_are_those_of_one_device(net: tuple[str, ...]) -> None:
     told = ran(*net)
+    assert told["stacked"] == (["layers"] if net == SCANNED else [])
     one = np.asarray(told["one"]["losses"])
     assert one[-1] < one[0] / 2
     assert len(told["meshes"]) == 16
@@ -49,7 +36,7 @@ def test_losses_are_those_of_one_device(net: tuple[str, ...]) -> None:
         assert run["stays"], mesh
 
 
-@pytest.mark.parametrize("net", NETS[:1], ids=" ".join)
+@pytest.mark.parametrize("net", NETS[:2], ids=" ".join)
 def test_the_collectives_are_those_that_are_meant(net: tuple[str, ...]) -> None:
     meshes = ran(*net)["meshes"]
     for mesh, run in meshes.items():
@@ -65,11 +52,13 @@ def test_the_collectives_are_those_that_are_meant(net: tuple[str, ...]) -> None:
             assert "all-gather" in kinds, mesh
             assert kinds <= {"all-gather", "all-reduce", "reduce-scatter"}, mesh
     for count in ("2", "4", "8"):
-        assert meshes[f"tensor {count}"]["forward"] == 2 * LAYERS
+        # Those in a scan's body stand there once.
+        assert meshes[f"tensor {count}"]["forward"] == 2 * (1 if net == SCANNED else LAYERS)
 
 
-def test_each_device_holds_its_part() -> None:
-    meshes = ran("LLaMA")["meshes"]
+@pytest.mark.parametrize("net", NETS[:2], ids=" ".join)
+def test_each_device_holds_its_part(net: tuple[str, ...]) -> None:
+    meshes = ran(*net)["meshes"]
     (whole,) = meshes["data 8"]["bytes"]
     assert meshes["data 1"]["bytes"] == [whole]
     for count in (2, 4, 8):
