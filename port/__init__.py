@@ -6,6 +6,7 @@ The public face: names only. torch, jax and matplotlib are imported where they a
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from port.extras import naming_extras
 from port.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ _HOMES = {
 _ROOMS = (
     "data",
     "errors",
+    "extras",
     "judging",
     "lessons",
     "mapping",
@@ -113,9 +115,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        with naming_extras(f"port.{name}"):
+            return getattr(import_module(_HOMES[name]), name)
     if name in _ROOMS:
-        return import_module(f"port.{name}")
+        with naming_extras(f"port.{name}"):
+            return import_module(f"port.{name}")
     raise AttributeError(f"module 'port' has no attribute {name!r}")
 
 

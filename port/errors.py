@@ -6,7 +6,7 @@ message alone and exits with the error's ``exit_code``; a library caller catches
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -50,6 +50,19 @@ class UnknownChoice(UsageError):
     def __init__(self, what: str, given: str, choices: Iterable[str]) -> None:
         nearest_first = sorted(choices, key=lambda choice: -SequenceMatcher(None, given, choice).ratio())
         super().__init__(f"unknown {what} {given!r}; there are: {', '.join(nearest_first)}")
+
+
+class MissingExtra(UsageError, ModuleNotFoundError):
+    """A command or function needs packages of an extra that is not installed.
+
+    Attributes:
+        packages: those that are missing, as they are imported.
+    """
+
+    def __init__(self, who: str, packages: Sequence[str], command: str) -> None:
+        verb = "is" if len(packages) == 1 else "are"
+        super().__init__(f"{who} needs {', '.join(packages)}, which {verb} not installed here: {command}")
+        self.packages = tuple(packages)
 
 
 class MissingData(PortError):

@@ -20,6 +20,7 @@ HEAVY = {"torch", "torchvision", "jax", "flax", "optax", "orbax", "grain", "skle
     "jinja2",
     "pygments",
     "rich",
+    "psutil",
 }
 """Libraries that take long to import, or that a machine may lack."""
 

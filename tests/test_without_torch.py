@@ -1,7 +1,7 @@
-"""On a TPU machine there may be no PyTorch: loading, converting and comparing do without.
+"""On a TPU machine the core is installed alone, without PyTorch: loading, converting and comparing do without.
 
-Each test runs a program of its own, in which importing torch fails as if it were not installed. (`.ci/run` also removes
-it and runs this file again.)
+Each test runs a program of its own, in which importing torch and the other packages of extras fails as if they were not
+installed. (`.ci/run` runs this file again where they are not.)
 """
 
 from __future__ import annotations
@@ -15,16 +15,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-BLOCK = """
-import sys
+from absent import ABSENT, without
 
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "torchvision"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Blocked())
-"""
+BLOCK = without(ABSENT)
 NET = """
 import jax
 import port.nn
@@ -147,7 +140,7 @@ def test_a_torch_model_is_asked_for_in_vain(folder: Path) -> None:
         "assert main(['convert', 'net.safetensors', '--torch', 'net:Net', '-o', 'out']) == 2",
         folder,
     )
-    assert "PyTorch, which is not installed" in told
+    assert "needs torch, which is not installed" in told
 
 
 def test_a_torch_file_is_written_and_read(folder: Path) -> None:

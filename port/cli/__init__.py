@@ -9,6 +9,7 @@ from importlib import import_module
 
 from port.cli.examples import examples_of, first_examples
 from port.errors import PortError, UnknownChoice
+from port.extras import naming_extras
 from port.version import __version__
 
 COMMANDS = {
@@ -68,7 +69,8 @@ def _print_error(command: str, message: str, exit_code: int) -> None:
 
 def _run(command: str, arguments: list[str]) -> int:
     try:
-        return import_module(f"port.cli.{command}").main(arguments)
+        with naming_extras(f"port {command}"):
+            return import_module(f"port.cli.{command}").main(arguments)
     except SystemExit as end:
         if end.code in (0, None):  # --help was asked for, and its options are printed
             print(f"{examples_of(command)}\n")

@@ -12,6 +12,7 @@ from port.cli.guarding import guarded
 from port.cli.models import built_flax_model, built_torch_model
 from port.data import load_examples
 from port.errors import PortError, UsageError
+from port.extras import require
 from port.judging import Status
 from port.named import arguments
 from port.records import Record
@@ -146,13 +147,10 @@ def _checked(torch: TrainingRun, jax: TrainingRun) -> Any:
     """Check both models from the same initial weights, torch's run's, on the training set's first samples.
 
     Raises:
-        UsageError: PyTorch is not here; one model is the run's own and the other a person's.
+        MissingExtra: PyTorch is not installed.
+        UsageError: one model is the run's own and the other a person's.
     """
-    try:
-        import torch as _  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UsageError("PyTorch is not installed here") from error
-
+    require("the check of both models", torch=("torch", "psutil"))
     if (torch.config.torch_model is None) != (jax.config.jax_model is None):
         raise UsageError("one is a model of port train's, the other is not")
     images = load_examples(torch.config.dataset, torch.config.data_root, train=True).images[:BATCH]

@@ -17,6 +17,7 @@ from port.cli.inputs import inputs_from_options
 from port.cli.models import built_flax_model, built_torch_model, register_pairs
 from port.cli.rules import fold_of, rules_from
 from port.errors import UsageError
+from port.extras import require
 from port.judging.limits import TIME_LIMIT
 from port.named import arguments as keywords
 from port.weights import load
@@ -80,10 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     given = tyro.cli(Arguments, prog="port check", args=arguments)
     if bool(given.input) == (given.inputs is not None):
         raise UsageError("say what the models take: --input 1,3,32,32 for each tensor, or --inputs module:function")
-    try:
-        import torch  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UsageError("port check runs the PyTorch module, and PyTorch is not installed here") from error
+    require("port check", torch=("torch", "psutil"))
     # Here, not above: --help need not wait for JAX.
     from rich.console import Console
 

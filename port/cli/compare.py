@@ -12,8 +12,9 @@ from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
 from port.cli.causes_of_run import with_causes_at_hand
+from port.extras import require
 from port.records import compare, read_record
-from port.report import print_verdict, write_run_page
+from port.report import print_verdict
 from port.report.results import printed, result_of_verdict
 from port.training import Outcome
 
@@ -41,12 +42,16 @@ class Arguments:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     given = tyro.cli(Arguments, prog="port compare", args=arguments)
+    if given.html is not None:
+        require("port compare --html", report=("jinja2", "plotly"))
     a, b = read_record(given.a), read_record(given.b)
     controls = tuple(read_record(path) for paths in given.control for path in paths)
     verdict = compare(a, b, controls=controls, precision=given.precision)
     outcome = with_causes_at_hand(Outcome(verdict.precision, a, b, controls, verdict, weights=None))
     verdict = outcome.verdict
     if given.html is not None:  # before anything is printed: a page that cannot be written is bad usage
+        from port.report.page import write_run_page
+
         write_run_page([outcome], given.html, title=f"{given.a} and {given.b}")
     if given.json:
         print(printed(result_of_verdict(verdict, outcome.causes)))

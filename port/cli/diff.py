@@ -16,6 +16,7 @@ from tyro.conf import Positional, arg
 
 from port.cli.models import register_pairs
 from port.errors import UnknownChoice, UsageError
+from port.extras import require
 from port.lessons import (
     Lesson,
     SourceText,
@@ -33,6 +34,7 @@ from port.lessons import (
 from port.lessons.visible import visible
 from port.pairs.notes import NOTES
 from port.pairs.tutorials import OUTDATED
+from port.report import print_notes, print_outdated
 
 TABLE_WIDTH = 160  # columns of a table in a file or a pipe
 
@@ -67,6 +69,8 @@ def main(arguments: Sequence[str]) -> int:
         _print_table(tutorials=given.tutorials)
         return 0
     if given.html is not None:
+        # The cheat sheet's defaults and schedules are read from torch's own classes.
+        require("port diff --html", torch=("torch",), report=("jinja2", "pygments"))
         if given.pairs is not None:
             register_pairs(given.pairs)
         _write_site(given.what, given.html)
@@ -124,8 +128,6 @@ def _files(torch: str, jax: str) -> tuple[SourceText, SourceText]:
 
 
 def _print_table(*, tutorials: bool) -> None:
-    from port.report import print_notes, print_outdated
-
     console = Console() if _has_width() else Console(width=TABLE_WIDTH)
     if tutorials:
         print_outdated(OUTDATED, console)

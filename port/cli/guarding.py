@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from port.errors import NoPair, PortError
+from port.extras import naming_extras
 
 Made = TypeVar("Made")
 
@@ -24,7 +25,8 @@ def guarded(work: Callable[[], Made], what: str, advice: str = "") -> Made:
         PortError: what it was refused for, or that it failed: a fault of ours, said in one line.
     """
     try:
-        return work()
+        with naming_extras("this command"):
+            return work()
     except PortError:
         raise
     except Exception as error:

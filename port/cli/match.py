@@ -16,6 +16,7 @@ from port.cli.inputs import inputs_from_options
 from port.cli.models import built_flax_model, built_torch_model, register_pairs
 from port.cli.rules import rules_from
 from port.errors import UsageError
+from port.extras import require
 from port.named import arguments as keywords
 
 
@@ -66,10 +67,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("say what torch's model takes: --input 1,3,224,224 for each tensor, or --inputs MODULE:NAME")
     if given.out is not None and given.out.is_dir():
         raise UsageError(f"-o {given.out} is a folder: name a file, as in {given.out}/mapping.toml")
-    try:
-        import torch  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UsageError("port match runs both models, and needs PyTorch, which is not installed here") from error
+    require("port match", torch=("torch", "psutil"))
     # Here, not above: --help need not wait for JAX.
     from rich.console import Console
 

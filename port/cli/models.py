@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from port.errors import UsageError, described
+from port.extras import require
 from port.named import advice, named, named_shape
 from port.pairs import register
 from port.weights.constructor_arguments import SaidArguments, said_arguments
@@ -24,10 +25,8 @@ def torch_model(reference: str, arguments: dict[str, Any]) -> Any:
     Raises:
         UsageError: it cannot be found or built.
     """
-    try:
-        import torch
-    except ModuleNotFoundError as error:
-        raise UsageError("--torch needs PyTorch, which is not installed here; --flax does without") from error
+    require("--torch (--flax does without)", torch=("torch",))
+    import torch
 
     made = named(reference, "--torch")
     if isinstance(made, torch.nn.Module):

@@ -13,6 +13,7 @@ from rich.console import Console
 from tyro.conf import Positional, arg
 
 from port.errors import ScriptFailed, UsageError
+from port.extras import EXTRAS, require
 from port.judging import Status
 from port.scripts import Script, observe
 from port.scripts.observing_process import check_free
@@ -20,7 +21,6 @@ from port.scripts.terminal import WIDTH, print_observation
 from port.scripts.torchrun import MODULES
 from port.scripts.writing_process import ACCOUNT, write_script
 from port.scripts.written_terminal import print_written
-from port.training import terminate_on_signal
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,14 @@ def main(arguments: Sequence[str]) -> int:
     else:
         script = Script(given.script, tuple(own), given.module, given.working_folder, given.torch_python)
     script.check()
+    if script.python != sys.executable:
+        require("port script", torch=("psutil",))
+    elif given.observe_only:
+        require("port script --observe-only", torch=("torch", "psutil"))
+    else:
+        require("port script", translate=EXTRAS["translate"])
+    from port.training.processes import terminate_on_signal
+
     progress = _Progress(Console(stderr=True))
     run = _observed if given.observe_only else _written
     try:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -16,9 +16,9 @@ from tyro.conf import arg
 from port.cli.causes_of_run import with_causes
 from port.data import dataset_info, load_dataset
 from port.errors import BrokenRecord, TrainerDied, UsageError
-from port.report import open_page, plot_losses, print_outcomes, write_page_of_folder, write_page_of_remains
+from port.extras import EXTRAS, require
+from port.report import plot_losses, print_outcomes
 from port.report.results import printed, result_of_outcomes
-from port.scripts.judged_pair import UPDATES, JudgedPair
 from port.scripts.watched_original import is_written
 from port.training import (
     Outcome,
@@ -26,15 +26,14 @@ from port.training import (
     Trainer,
     check_has_port,
     make_run_folder,
-    status_of,
-    terminate_on_signal,
     told_before,
-    train,
     view,
-    write_verdict,
 )
-from port.training.run import CONTROLS
+from port.training.plan import CONTROLS
 from side_by_side.config import Config
+
+if TYPE_CHECKING:
+    from port.scripts.judged_pair import JudgedPair
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,11 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     ours, for_scripts = _split_at_dashes(list(arguments))
     given = tyro.cli(Arguments, prog="port train", args=ours)
+    _require_extras(given)
+    # Here, not above: --help needs none of the extras.
+    from port.training.processes import terminate_on_signal
+    from port.training.run import status_of, train, write_verdict
+
     told: dict[str, Any]
     console = Console(stderr=given.json)
     pair = None
@@ -127,6 +131,17 @@ def main(arguments: Sequence[str]) -> int:
     if given.json:
         print(printed(result_of_outcomes(outcomes, folder)))
     return status_of(outcomes).exit_code
+
+
+def _require_extras(given: Arguments) -> None:
+    """Before anything is run: a run's page and plot are made at its end, and must not fail there.
+
+    Scripts have their own packages, and maybe interpreters of their own; to run them takes psutil alone.
+    """
+    page = ("matplotlib", "jinja2", "plotly")
+    if given.torch_script is None and given.jax_script is None:
+        require("port train", torch=("torch",), train=EXTRAS["train"], report=page)
+    require("port train", train=("psutil",), report=page)
 
 
 def _split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -209,6 +224,9 @@ def _jax_trainer(config: Config, precision: str, flags: list[str]) -> Trainer:
 
 def _judged_pair(given: Arguments, for_scripts: tuple[str, ...] | None) -> JudgedPair:
     """A script and the trainer that port script wrote of it."""
+    require("port train beside a written trainer", torch=("torch",))
+    from port.scripts.judged_pair import UPDATES, JudgedPair
+
     config = given.config
     taken = Config(out=config.out, steps=config.steps, precision=config.precision, time_limit=config.time_limit)
     if config != taken:
@@ -246,6 +264,8 @@ def _scripts(given: Arguments, for_scripts: list[str]) -> list[Pairing]:
 
 
 def _show(outcomes: list[Outcome], folder: Path, console: Console, given: Arguments) -> None:
+    from port.report.page import open_page, write_page_of_folder
+
     plot_losses(outcomes, folder / "losses.png")
     print_outcomes(outcomes, console)
     page = write_page_of_folder(outcomes, folder)
@@ -257,6 +277,8 @@ def _show(outcomes: list[Outcome], folder: Path, console: Console, given: Argume
 def _show_remains(
     pairings: list[Pairing], folder: Path, error: BaseException, console: Console, given: Arguments
 ) -> None:
+    from port.report.page import open_page, write_page_of_remains
+
     page = write_page_of_remains(pairings, folder, error)
     if page is not None:
         console.print(f"[dim]what there is of the run is shown by[/] {page}", soft_wrap=True)

@@ -16,6 +16,7 @@ from port.cli.guarding import Made, guarded, said_beforehand
 from port.cli.models import register_pairs
 from port.cli.translated_model import TranslatedModel, WhatToTranslate, translated_model
 from port.errors import UnknownChoice, UsageError
+from port.extras import EXTRAS, require
 from port.judging import Status
 from port.judging.limits import SIZES_LIMIT, TIME_LIMIT
 from port.named import arguments as keywords
@@ -132,10 +133,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.meta and given.weights is not None:
         option = "--prove-at" if given.prove_at or is_hub else "--meta"
         raise UsageError(f"{option} builds a model without numbers: leave --weights away, or {option}")
-    try:
-        import torch  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UsageError("port translate runs the original, and needs PyTorch, which is not installed here") from error
+    require("port translate", translate=EXTRAS["translate"])
     # Here, not above: --help need not wait for JAX.
     from rich.console import Console
 

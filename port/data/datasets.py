@@ -17,6 +17,7 @@ import numpy as np
 from port.data.augment import Augmentation, shift, shift_and_flip
 from port.data.digits import Digits
 from port.errors import MissingData, UnknownChoice
+from port.extras import naming_extras
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ def load_dataset(name: str, root: Path | str = "data", *, train: bool, download:
     if info.torchvision_name is None:
         return Digits(train=train)
 
-    import torchvision.datasets
+    with naming_extras(f"the dataset {name}"):
+        import torchvision.datasets
 
     make: Callable[..., Any] = getattr(torchvision.datasets, info.torchvision_name)
     try:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from port.extras import naming_extras
+
 
 class Digits:
     """1,797 images of 8×8 pixels (UCI's test set of handwritten digits), split into 1,438 and 359.
@@ -30,7 +32,8 @@ class Digits:
         download: bool = False,
     ) -> None:
         """``root`` and ``download`` are taken, as every torchvision dataset takes them, and not needed."""
-        from sklearn.datasets import load_digits
+        with naming_extras("the dataset digits"):
+            from sklearn.datasets import load_digits
 
         source = load_digits()
         is_test = np.arange(len(source.target)) % 5 == 4

@@ -3,11 +3,20 @@
 The site is `port.report.site`, which takes more packages.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from port.extras import naming_extras
 from port.report.conversion import print_conversion
 from port.report.notes import print_notes, print_outdated
-from port.report.page import open_page, write_page_of_folder, write_page_of_remains, write_run_page
 from port.report.plot import plot_losses
 from port.report.tables import print_outcomes, print_verdict
+
+if TYPE_CHECKING:
+    from port.report.page import open_page, write_page_of_folder, write_page_of_remains, write_run_page
+
+# A page takes jinja2, which the terminal does without.
+_OF_THE_PAGE = ("open_page", "write_page_of_folder", "write_page_of_remains", "write_run_page")
 
 __all__ = [
     "open_page",
@@ -21,3 +30,10 @@ __all__ = [
     "write_page_of_remains",
     "write_run_page",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_THE_PAGE:
+        with naming_extras("the page of a run"):
+            return getattr(import_module("port.report.page"), name)
+    raise AttributeError(f"module 'port.report' has no attribute {name!r}")

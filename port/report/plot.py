@@ -8,6 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from port.extras import naming_extras
 from port.report.colours import CONTROL, JAX, LIMIT, TORCH, smallest_drawn
 from port.training import Outcome
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@naming_extras("losses.png")
 def plot_losses(outcomes: Sequence[Outcome], path: Path) -> None:
     """Draw every comparison in a column of its own, into a PNG.
 

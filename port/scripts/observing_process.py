@@ -19,7 +19,6 @@ from port.scripts.refusals import refuse
 from port.scripts.torchrun import launched
 from port.training import check_may_run
 from port.training.folder import write_json
-from port.training.process_tree import ProcessTree
 
 PATIENCE = 5.0
 """How many times as long as the watched steps have taken the evaluation is waited for."""
@@ -191,6 +190,8 @@ def _run(
     tell: Callable[[str], object],
     entry: Sequence[str],
 ) -> _How:
+    from port.training.process_tree import ProcessTree
+
     tree = ProcessTree()
     environment = {"PYTHONUNBUFFERED": "1", **os.environ}
     command = [script.python, *script.launcher, *entry, str(work), str(steps), *script.own_command()]

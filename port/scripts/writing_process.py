@@ -31,7 +31,7 @@ TURNS = [
 ]
 ENTRY = Path(__file__).with_name("writing") / "__main__.py"
 ACCOUNT = "observed"
-TRANSLATES = ("jax", "flax", "optax")
+TRANSLATES = ("jax", "flax", "optax", "ruff", "jinja2")
 """What the script's interpreter needs besides torch, as its model is translated in its process."""
 STANDALONE = "--standalone"
 

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from port.training.jobs import Job
 
+CONTROLS = 3
+"""How many controls are run beside a comparison that needs them."""
+
 
 @dataclass(frozen=True)
 class Trainer:

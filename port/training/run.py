@@ -15,11 +15,9 @@ from port.records.comparison import parts_late
 from port.training.folder import environment, write_json
 from port.training.jobs import Job
 from port.training.judgement import Outcome, judge
-from port.training.plan import Pairing, plan_controls, plan_jobs, record_of, weights_of
+from port.training.plan import CONTROLS, Pairing, plan_controls, plan_jobs, record_of, weights_of
 from port.training.processes import run_jobs
 from port.training.progress import Progress
-
-CONTROLS = 3
 
 
 def train(

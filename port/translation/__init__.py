@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from port.extras import EXTRAS, require
+
 if TYPE_CHECKING:
     from port.translation.artifact.metadata import draw_layouts
     from port.translation.result import Translation
@@ -19,6 +21,8 @@ __all__ = ["Translation", "draw_layouts", "translate"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "translate":
+        require("port.translate", translate=EXTRAS["translate"])
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'port.translation' has no attribute {name!r}")

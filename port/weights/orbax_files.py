@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from port.errors import BrokenWeights, UsageError
+from port.extras import naming_extras
 from port.moves import Box
 from port.moves.boxes import shape_of, whole
 from port.weights.memory import Memory
@@ -18,6 +19,7 @@ from port.weights.tensors import Checkpoint, TensorInfo, dtypes
 Result = TypeVar("Result")
 
 
+@naming_extras("an Orbax checkpoint")
 def open_orbax(path: Path | str) -> Checkpoint:
     """A folder that orbax wrote, without a template for it; its dicts and lists become dotted names.
 

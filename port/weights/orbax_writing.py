@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from port.errors import BrokenWeights
+from port.extras import naming_extras
 from port.weights.ahead import made_ahead
 from port.weights.contiguous import in_c_order
 from port.weights.memory import Memory
@@ -32,6 +33,7 @@ IN_FLIGHT = 2 * CHUNK
 """Bytes that may wait for the disk, before the next chunk is copied."""
 
 
+@naming_extras("an Orbax checkpoint")
 def write_orbax(path: Path, tensors: Sequence[Tensor], metadata: Metadata = dict, mesh: MeshPlan | None = None) -> None:
     """Write a folder as orbax's ``PyTreeCheckpointer`` does, nested at the names' dots.
 

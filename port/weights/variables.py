@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from port.errors import WeightsMismatch
+from port.extras import naming_extras
 from port.mapping.torch_guide import unwrapped
 from port.weights.driver import find
 from port.weights.options import Options, Rename, Shapes
@@ -53,6 +54,7 @@ def to_flax(
     return variables
 
 
+@naming_extras("port.to_torch")
 def to_torch(
     source: Any,
     *,
