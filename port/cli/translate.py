@@ -96,7 +96,7 @@ class Arguments:
     dry_run: bool = False
     """only list the layers and operators, and which of them have no pair; exits 1 if any has none"""
     json: bool = False
-    """print the result as JSON, for programs; not with --dry-run"""
+    """print the result as JSON, for programs"""
     print_ir: bool = False
     """print the graph that the source is written from, a line an operation: JAX expressions with their layouts"""
     print_after: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PASS")] = ()
@@ -113,8 +113,6 @@ def main(arguments: Sequence[str]) -> int:
         given = replace(given, meta=True, at=(*given.at, *given.prove_at))
     if given.dry_run and given.out is not None:
         raise UsageError("--dry-run writes nothing: leave --out away")
-    if given.dry_run and given.json:
-        raise UsageError("--json prints a translation's result, and --dry-run makes none: give one of them")
     if bool(given.input) == (given.inputs is not None) and not (is_hub and not given.input):
         raise UsageError("say what the model takes: --input 1,3,224,224 for each tensor, or --inputs module:function")
     if given.at and given.dry_run:
@@ -202,7 +200,13 @@ def _dry_run(given: Arguments, model: TranslatedModel, console: Any) -> int:
     from port.translation.audit import audit
 
     done = _guarded(lambda: audit(model.module, *model.calls[0], static=given.static), given.target)
-    print_audit(done, console, name=given.target if given.submodule is None else f"{given.target} {given.submodule}")
+    name = given.target if given.submodule is None else f"{given.target} {given.submodule}"
+    if given.json:
+        from port.report.results import printed, result_of_audit
+
+        print(printed(result_of_audit(done, name)))
+    else:
+        print_audit(done, console, name=name)
     return 1 if done.unknown else 0
 
 
