@@ -89,8 +89,8 @@ def _schema(options: type[Any]) -> dict[str, Any]:
     """The schema of a dataclass, each field's docstring as its description; dataclasses within are flattened."""
     import pydantic
 
-    within = [one for field in fields(options) if is_dataclass(one := _type(options, field))]
-    for one in (options, *within):
+    within: list[Any] = [one for field in fields(options) if is_dataclass(one := _type(options, field))]
+    for one in [options, *within]:
         one.__pydantic_config__ = {"use_attribute_docstrings": True}  # where pydantic looks in a plain dataclass
     found = pydantic.TypeAdapter(options).json_schema()
     definitions = found.get("$defs", {})

@@ -133,7 +133,9 @@ def test_a_project_is_moved_with_the_tools_alone(project: Path) -> None:
         assert found["status"] == "agree" and (project / "ported" / "net.py").is_file()
         found = await result(client, "convert", **at, source="ported/net.safetensors", reverse=True, out="net.pth")
         assert found["files"] == ["net.pth"] and (project / "net.pth").is_file()
-        found = await result(client, "match", **at, torch="model:Net", flax="by_hand:Net", input=["4,3"], out="map.toml")
+        found = await result(
+            client, "match", **at, torch="model:Net", flax="by_hand:Net", input=["4,3"], out="map.toml"
+        )
         assert found["status"] == "agree" and (project / "map.toml").is_file()
         found = await result(client, "check", **at, torch="model:Net", flax="by_hand:Net", input=["4,3"])
         assert found["status"] == "agree"
