@@ -21,6 +21,7 @@ EXTRAS = {
     "train": ("grain", "sklearn", "psutil", "orbax"),
     "report": ("matplotlib", "jinja2", "plotly", "pygments"),
     "translate": ("torch", "ruff", "jinja2", "psutil"),
+    "mcp": ("mcp", "pydantic"),
 }
 """Extra → its packages, as they are imported; pyproject.toml has them by their distributions' names."""
 

@@ -136,6 +136,8 @@ CASES = {
     "compare": Case(["compare", "a.jsonl", "b.jsonl"]),
     "compare --html": Case(["compare", "a.jsonl", "b.jsonl", "--html", "page.html"], PAGE),
     "diff": Case(["diff"]),
+    "skill": Case(["skill"]),
+    "mcp --list": Case(["mcp", "--list"], {"mcp", "pydantic"}),
     "diff LESSON": Case(["diff", "train"]),
     "diff --table": Case(["diff", "--table"]),
     "diff --html": Case(["diff", "train", "--html", "site"], {"torch", "jinja2", "pygments"}),

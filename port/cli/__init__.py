@@ -21,6 +21,8 @@ COMMANDS = {
     "script": "watch a PyTorch training script, unchanged: what it does, line by line, and its update in JAX",
     "compare": "compare two records that are already there",
     "diff": "read a lesson, or any two files, side by side: PyTorch and JAX",
+    "mcp": "serve these commands as tools for assistants (Model Context Protocol)",
+    "skill": "print the guide that tells an assistant how to port a project",
 }
 HELP = """usage: port COMMAND [options]
 

@@ -56,6 +56,14 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "any two files": "port diff mine_torch.py mine_jax.py",
         "where the two frameworks silently differ": "port diff --table",
     },
+    "mcp": {
+        "what an assistant starts": "port mcp",
+        "the tools, with the schemas of what they take and give": "port mcp --list",
+    },
+    "skill": {
+        "for an assistant that reads its guides from a folder": "port skill -o skills/port/SKILL.md",
+        "to read it": "port skill",
+    },
 }
 
 

@@ -15,11 +15,12 @@ from tyro.conf import Positional, arg
 from port.errors import ScriptFailed, UsageError
 from port.extras import EXTRAS, require
 from port.judging import Status
+from port.report.results import printed, result_of_error, result_of_script
 from port.scripts import Script, observe
 from port.scripts.observing_process import check_free
 from port.scripts.terminal import WIDTH, print_observation
 from port.scripts.torchrun import MODULES
-from port.scripts.writing_process import ACCOUNT, write_script
+from port.scripts.writing_process import write_script
 from port.scripts.written_terminal import print_written
 
 
@@ -55,7 +56,7 @@ class Arguments:
     time_limit: Annotated[float, arg(metavar="SECONDS")] = 600.0
     """that it may take"""
     json: bool = False
-    """print the account as JSON, for programs"""
+    """print the result as JSON, for programs; with --observe-only the account"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -85,6 +86,8 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(failure.printed)
         hint = "" if script.working_folder() == Path.cwd() else "; --working-folder . runs it here"
         print(f"port: {failure}{hint}", file=sys.stderr)
+        if given.json:
+            print(printed(result_of_error("script", str(failure), failure.exit_code)))
         return failure.exit_code
 
 
@@ -108,7 +111,7 @@ def _written(given: Arguments, script: Script, out: Path, progress: _Progress) -
             script, out, steps=given.watch, standalone=given.standalone, time_limit=limit, tell=progress.say
         )
     if given.json:
-        print((out / ACCOUNT / "observation.json").read_text("utf-8"), end="")
+        print(printed(result_of_script(written, out)))
     else:
         console = _console()
         print_observation(written.observation, console)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
@@ -22,6 +22,9 @@ from port.judging.limits import SIZES_LIMIT, TIME_LIMIT
 from port.named import arguments as keywords
 from port.translation.hub.target import is_hub_target
 from port.translation.ir.instrumentation import PASSES, printing, watching_passes
+
+if TYPE_CHECKING:
+    from port.report.bundle import ReportBundle
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,13 @@ class Arguments:
     """run the code that lies in a folder of transformers:FOLDER, where its configuration wants it"""
     pairs: Annotated[Path | None, arg(metavar="FILE.py")] = None
     """your own pairs: of layers, losses, operators, optimizers, schedules"""
+    report_bundle: Annotated[Path | None, arg(metavar="FILE.zip")] = None
+    """collect what a report of a model that does not translate needs: the sources of its classes, versions, the error
+    or the report; no weights, no inputs. Read it before you send it"""
     dry_run: bool = False
     """only list the layers and operators, and which of them have no pair; exits 1 if any has none"""
     json: bool = False
-    """print the result as JSON, for programs; not with --dry-run"""
+    """print the result as JSON, for programs"""
     print_ir: bool = False
     """print the graph that the source is written from, a line an operation: JAX expressions with their layouts"""
     print_after: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="PASS")] = ()
@@ -114,8 +120,6 @@ def main(arguments: Sequence[str]) -> int:
         given = replace(given, meta=True, at=(*given.at, *given.prove_at))
     if given.dry_run and given.out is not None:
         raise UsageError("--dry-run writes nothing: leave --out away")
-    if given.dry_run and given.json:
-        raise UsageError("--json prints a translation's result, and --dry-run makes none: give one of them")
     if bool(given.input) == (given.inputs is not None) and not (is_hub and not given.input):
         raise UsageError("say what the model takes: --input 1,3,224,224 for each tensor, or --inputs module:function")
     if given.at and given.dry_run:
@@ -137,6 +141,7 @@ def main(arguments: Sequence[str]) -> int:
     # Here, not above: --help need not wait for JAX.
     from rich.console import Console
 
+    from port.report.bundle import report_bundle
     from port.translation.folder import check_folder, check_name, check_package_folder, file_name
 
     out = given.out or Path("ported")
@@ -157,14 +162,16 @@ def main(arguments: Sequence[str]) -> int:
         trust_remote_code=given.trust_remote_code,
         generates=given.generate,
     )
-    model = translated_model(what)
-    # Behind the model, whose import has put the user's own folder where modules are looked for.
-    name = check_name(given.name) if given.name is not None else file_name(model.called)
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
-    if given.dry_run:
-        return _dry_run(given, model, console)
-    with _printed_graphs(given):
-        return _translate(given, model, out, name, console)
+    with report_bundle(given.report_bundle, ["translate", *arguments]) as bundle:
+        model = translated_model(what)
+        bundle.module = model.module
+        # Behind the model, whose import has put the user's own folder where modules are looked for.
+        name = check_name(given.name) if given.name is not None else file_name(model.called)
+        if given.dry_run:
+            return _dry_run(given, model, console)
+        with _printed_graphs(given):
+            return _translate(given, model, out, name, console, bundle)
 
 
 def _check_generates(given: Arguments, is_hub: bool) -> None:
@@ -200,11 +207,19 @@ def _dry_run(given: Arguments, model: TranslatedModel, console: Any) -> int:
     from port.translation.audit import audit
 
     done = _guarded(lambda: audit(model.module, *model.calls[0], static=given.static), given.target)
-    print_audit(done, console, name=given.target if given.submodule is None else f"{given.target} {given.submodule}")
+    name = given.target if given.submodule is None else f"{given.target} {given.submodule}"
+    if given.json:
+        from port.report.results import printed, result_of_audit
+
+        print(printed(result_of_audit(done, name)))
+    else:
+        print_audit(done, console, name=name)
     return 1 if done.unknown else 0
 
 
-def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, console: Any) -> int:
+def _translate(
+    given: Arguments, model: TranslatedModel, out: Path, name: str, console: Any, bundle: ReportBundle
+) -> int:
     from port.report.translation import translation_report
     from port.report.translation_terminal import print_translation
     from port.translation.folder import write_folder
@@ -239,6 +254,7 @@ def _translate(given: Arguments, model: TranslatedModel, out: Path, name: str, c
         done = replace(done, proof=replace(done.proof, remarks=(*model.remarks, *done.proof.remarks)))
     package = out.absolute().name if given.package else ""
     report = translation_report(done, model.module, name=name, original=model.original, package=package)
+    bundle.source, bundle.report = done.source, report
     files = write_folder(done, out, name=name, original=model.original, report=report, generates=given.generate)
     if given.json:
         from port.report.results import printed, result_of_translation

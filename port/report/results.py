@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from port.judging import Compared, Status, worst
+from port.judging.limits import PROOF_LIMIT, WEIGHTS_LIMIT
 from port.records import Verdict
 from port.records.json_numbers import to_json
 from port.training import Outcome
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from port.parity import CheckReport
     from port.parity.compare.findings import Parting
     from port.parity.diagnose.causes import Cause
+    from port.scripts.writing_process import WrittenUpdate
     from port.translation import Translation
+    from port.translation.audit import Audit
 
 Result = dict[str, Any]
 
@@ -139,6 +142,36 @@ def result_of_translation(translation: Translation, written: Iterable[Path]) -> 
         files=written,
         remarks=[*unwritten, *reasons, *proof.remarks, *kept, *untaken, *moved],
     )
+
+
+def result_of_audit(audit: Audit, target: str) -> Result:
+    """What a translation would need, without one: a row for each layer and operator, unknown ones first."""
+    rows = [
+        _row(f"{row.kind} {row.name}", row.twin if row.is_known else row.why, count=row.count) for row in audit.rows
+    ]
+    unknown = [f"no pair: {row.name} ({', '.join(map(str, row.places))}): {row.why}" for row in audit.unknown]
+    said = f"{len(unknown)} of {len(rows)} have no pair" if unknown else f"all of {len(rows)} have pairs"
+    exit_code = 1 if unknown else 0
+    return _result("translate", None, f"{target}: {said}", exit_code=exit_code, rows=rows, remarks=unknown)
+
+
+def result_of_script(written: WrittenUpdate, folder: Path) -> Result:
+    """A script's update in JAX beside the original's: a row for the losses, and one for the weights behind them."""
+    command = " ".join(written.observation.script["command"])
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    if written.status is None:
+        sentence = f"{command}: its update is not written in JAX yet"
+        return _result("script", None, sentence, exit_code=1, files=files, remarks=[*written.reasons, *written.remarks])
+    count, status = len(written.losses), written.status
+    rows = [
+        _row("losses of the updates", "", written.loss, PROOF_LIMIT, count, status),
+        _row("weights behind the last one", "", written.weights, WEIGHTS_LIMIT, None, status),
+    ]
+    trainer = [f"no train.py: {written.no_trainer}"] if written.no_trainer else []
+    sentence = f"{command}: its update in JAX is {folder / 'train_step.py'}; {status}, compared {written.draws}"
+    if written.why:
+        sentence += f": {written.why}"
+    return _result("script", status, sentence, rows=rows, files=files, remarks=[*trainer, *written.remarks])
 
 
 def result_of_conversion(done: Conversion) -> Result:

@@ -1,0 +1,143 @@
+"""A report bundle: what others need to see why a model does not translate, in one zip file, without weights."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shlex
+import sysconfig
+import traceback
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+from typing import Any
+
+from port.errors import UsageError
+from port.training.folder import environment
+from port.weights.whole import whole
+
+READ_ME = """What this file holds, for a report of a model that `port translate` does not write, or writes wrongly.
+
+{contents}
+
+It holds no weights, no inputs and no data. The sources are whole files, so read them before you send them: they may say
+what you want to keep to yourself.
+"""
+LIBRARIES = ("purelib", "platlib", "stdlib", "platstdlib")
+
+
+@dataclass
+class ReportBundle:
+    """What is known of a translation so far.
+
+    Attributes:
+        command: the arguments of ``port``.
+        module: the PyTorch module, once it is built.
+        source: what was written of it.
+        report: the text of report.md.
+    """
+
+    command: Sequence[str]
+    module: Any = None
+    source: str = ""
+    report: str = ""
+
+
+@contextmanager
+def report_bundle(file: Path | None, command: Sequence[str]) -> Iterator[ReportBundle]:
+    """Write a bundle when the block ends, by an error or without; nothing where no file is named.
+
+    Args:
+        file: a new ``.zip``.
+        command: the arguments of ``port``.
+
+    Raises:
+        UsageError: the file is there already, or is no ``.zip``.
+    """
+    bundle = ReportBundle(command)
+    if file is None:
+        yield bundle
+        return
+    if file.suffix != ".zip":
+        raise UsageError(f"--report-bundle writes a zip file: name it so, as in {file.with_suffix('.zip')}")
+    with whole(file, overwrite=False, may_replace=lambda folder: False, what="the report bundle") as partial:
+        try:
+            yield bundle
+        except Exception as error:
+            _write(partial, bundle, error)
+            partial.replace(file)
+            raise
+        _write(partial, bundle, None)
+
+
+def _write(file: Path, bundle: ReportBundle, error: Exception | None) -> None:
+    sources, libraries = sources_of(bundle.module)
+    texts = {
+        "command.txt": shlex.join(["port", *bundle.command]) + "\n",
+        "environment.json": json.dumps({**environment(), "libraries": libraries}, indent=2) + "\n",
+        "model.txt": f"{bundle.module}\n" if bundle.module is not None else "",
+        "error.txt": "".join(traceback.format_exception(error)) if error is not None else "",
+        "report.md": bundle.report,
+        "written.py": bundle.source,
+        **{f"sources/{name}": text for name, text in sources.items()},
+    }
+    texts = {name: text for name, text in texts.items() if text}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        contents = "\n".join(f"  {name}" for name in sorted(texts))
+        archive.writestr("README.txt", READ_ME.format(contents=contents))
+        for name, text in texts.items():
+            archive.writestr(name, text)
+
+
+def sources_of(module: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """The files in which a module's classes are defined; and the libraries that define the others.
+
+    Args:
+        module: of PyTorch; None gives neither.
+
+    Returns:
+        The text of each file of the user's own, by its name within the folder that all of them share; the version of
+        each library.
+    """
+    files: dict[Path, str] = {}
+    libraries: dict[str, str] = {}
+    for cls in {type(one): None for one in module.modules()} if module is not None else ():
+        for base in cls.__mro__:
+            try:
+                file = Path(inspect.getsourcefile(base) or "").resolve()
+            except (OSError, TypeError):  # built in, or typed into an interpreter
+                continue
+            if _is_of_library(file):
+                libraries |= _library(base.__module__.partition(".")[0])
+            elif file.is_file():
+                files[file] = file.read_text("utf-8", errors="replace")
+    names = _short(files)
+    return {names[file]: text for file, text in files.items()}, libraries
+
+
+def _is_of_library(file: Path) -> bool:
+    folders = {Path(sysconfig.get_path(name)).resolve() for name in LIBRARIES}
+    return any(file.is_relative_to(folder) for folder in folders) or "site-packages" in file.parts
+
+
+def _library(name: str) -> dict[str, str]:
+    """A library's version, where it was installed as a package."""
+    return {one: version(one) for one in packages_distributions().get(name, [])}
+
+
+def _short(files: dict[Path, str]) -> dict[Path, str]:
+    """Names without the folder that all files share, which may name a person."""
+    if not files:
+        return {}
+    shared = Path(*_common([file.parent.parts for file in files]))
+    return {file: file.relative_to(shared).as_posix() for file in files}
+
+
+def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    count = 0
+    while all(len(one) > count and one[count] == paths[0][count] for one in paths):
+        count += 1
+    return paths[0][:count]
