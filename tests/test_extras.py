@@ -138,6 +138,8 @@ CASES = {
     "diff": Case(["diff"]),
     "skill": Case(["skill"]),
     "mcp --list": Case(["mcp", "--list"], {"mcp", "pydantic"}),
+    "report": Case(["report", "runs"], PAGE),
+    "report -o": Case(["report", "runs", "-o", "page.html"], PAGE),
     "diff LESSON": Case(["diff", "train"]),
     "diff --table": Case(["diff", "--table"]),
     "diff --html": Case(["diff", "train", "--html", "site"], {"torch", "jinja2", "pygments"}),
@@ -192,7 +194,7 @@ def run(cases: dict[str, Case], combination: str, folder: Path) -> Results:
     save_file(arrays, folder / "net.safetensors")
     for name, text in (("nets.py", NETS), ("nets_torch.py", TORCH_NETS), ("script.py", SCRIPT)):
         (folder / name).write_text(text)
-    for name in ("a.jsonl", "b.jsonl"):
+    for name in ("a.jsonl", "b.jsonl", "runs/one/float64/torch.jsonl", "runs/one/float64/jax.jsonl"):
         with port.Recorder(folder / name, precision="float64") as record:
             for step in range(5):
                 record(step, loss=1 / (step + 1))

@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "run both trainers and say whether they are the same, step by step",
     "script": "watch a PyTorch training script, unchanged: what it does, line by line, and its update in JAX",
     "compare": "compare two records that are already there",
+    "report": "several runs beside one another, in a table and on one page",
     "diff": "read a lesson, or any two files, side by side: PyTorch and JAX",
     "mcp": "serve these commands as tools for assistants (Model Context Protocol)",
     "skill": "print the guide that tells an assistant how to port a project",

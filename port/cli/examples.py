@@ -51,6 +51,10 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "--control c1.jsonl c2.jsonl c3.jsonl",
         "with a page of curves": "port compare torch.jsonl jax.jsonl --html page.html",
     },
+    "report": {
+        "all runs of a folder, on one page": "port report runs/ -o report.html",
+        "two of them, in the terminal": "port report runs/adam runs/sgd",
+    },
     "diff": {
         "a lesson in the terminal": "port diff train",
         "any two files": "port diff mine_torch.py mine_jax.py",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from port.parity import CheckReport
     from port.parity.compare.findings import Parting
     from port.parity.diagnose.causes import Cause
+    from port.report.runs.run_folder import RunFolder
     from port.scripts.writing_process import WrittenUpdate
     from port.translation import Translation
     from port.translation.audit import Audit
@@ -153,6 +154,20 @@ def result_of_audit(audit: Audit, target: str) -> Result:
     said = f"{len(unknown)} of {len(rows)} have no pair" if unknown else f"all of {len(rows)} have pairs"
     exit_code = 1 if unknown else 0
     return _result("translate", None, f"{target}: {said}", exit_code=exit_code, rows=rows, remarks=unknown)
+
+
+def result_of_runs(runs: Sequence[RunFolder], page: Path | None) -> Result:
+    """Several runs: each comparison's rows begin with its run's name and its own."""
+    rows = [
+        _row_of(replace(row, what=f"{run.name}, {one.name}, {row.what}"))
+        for run in runs
+        for one in run.comparisons
+        for row in one.verdict.rows
+    ]
+    sentence = " ".join(f"{run.name}: {one.verdict.sentence}" for run in runs for one in run.comparisons)
+    hints = [f"{run.name}: {hint}" for run in runs for one in run.comparisons for hint in one.verdict.hints]
+    status = worst(run.status for run in runs)
+    return _result("report", status, sentence, rows=rows, files=[] if page is None else [page], remarks=hints)
 
 
 def result_of_script(written: WrittenUpdate, folder: Path) -> Result:

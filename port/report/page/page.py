@@ -78,8 +78,8 @@ def _filled(
         for number, (subject, its) in enumerate(zip(subjects, numbers, strict=True), start=1)
     ]
     told, not_given, differ = settings.config_of(subjects, config)
-    plotly, script = Markup(get_plotlyjs()), Markup(_file("script.js"))
-    template = _environment().from_string(_file("run_page.html.jinja"))
+    plotly, script = Markup(get_plotlyjs()), Markup(page_file("script.js"))
+    template = page_environment().from_string(page_file("table.jinja") + page_file("run_page.html.jinja"))
     return template.render(
         title=title,
         headline=words.headline(subjects),
@@ -96,12 +96,12 @@ def _filled(
         notes=where_to_look.notes_of(subjects, {**_configs(subjects), **config}),
         layers_are_known=where_to_look.layers_are_known(subjects),
         data=in_script(figures),
-        style=Markup(_file("style.css")),
+        style=Markup(page_file("style.css")),
         colours=COLOURS,
         on_dark={name: ON_DARK[colour] for name, colour in COLOURS.items()},
         plotly=plotly,
         script=script,
-        hashes=[_hash(plotly), _hash(script)],
+        hashes=[hash_of(plotly), hash_of(script)],
     )
 
 
@@ -192,17 +192,19 @@ def _worst(parts: Sequence[Mapping[str, Any]]) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Where templates are filled: everything is escaped, and a name that is not there is an error."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=words.shown, trim_blocks=True)
     environment.lstrip_blocks = True
     environment.filters |= {"coded": words.coded, "said": words.said}
     return environment
 
 
-def _file(name: str) -> str:
+def page_file(name: str) -> str:
+    """The text of a file of this package."""
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
-def _hash(script: str) -> str:
+def hash_of(script: str) -> str:
     """What the page's own policy knows a script by: a script that is not ours does not run, however it came there."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

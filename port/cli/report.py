@@ -1,0 +1,63 @@
+"""`port report RUN …`: several runs beside one another."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from tyro.conf import Positional, arg
+
+from port.errors import UsageError
+from port.extras import require
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Compare several runs: their verdicts, their losses, and the options in which they differ.
+
+    Exits 0 if both sides of every run are the same, 1 if those of one differ, 4 if one cannot be judged, 2 for a folder
+    that holds no run.
+    """
+
+    runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN [RUN …]")] = ()
+    """folders of runs, as port train leaves them; a folder that holds such folders stands for all of them"""
+    out: Annotated[Path | None, arg(aliases=["-o"], metavar="PAGE.html")] = None
+    """write a page with the curves of all, one file that any browser shows"""
+    open: bool = False
+    """show that page in a browser"""
+    json: bool = False
+    """print the result as JSON, for programs"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    given = tyro.cli(Arguments, prog="port report", args=arguments)
+    if not given.runs:
+        raise UsageError("name the runs: port report runs/ compares all in a folder")
+    if given.open and given.out is None:
+        raise UsageError("--open shows the page, and none is written: add -o report.html")
+    require("port report", report=("jinja2", "plotly"))
+    # Here, not above: --help need not wait for them.
+    from port.report.results import printed, result_of_runs
+    from port.report.runs.run_folder import read_run_folders
+    from port.report.runs.terminal import print_runs
+
+    runs = read_run_folders(given.runs)
+    if given.out is not None:
+        from port.report.page import open_page
+        from port.report.runs.page import write_runs_page
+
+        write_runs_page(runs, given.out)
+        if given.open:
+            open_page(given.out, Console(stderr=True))
+    result = result_of_runs(runs, given.out)
+    if given.json:
+        print(printed(result))
+    else:
+        print_runs(runs, Console() if sys.stdout.isatty() else Console(width=10_000), page=given.out)
+    return int(result["exit_code"])
