@@ -14,6 +14,8 @@ from tyro.conf import Positional, arg
 
 from port.errors import UsageError
 from port.extras import require
+from port.report.results import printed, result_of_runs
+from port.report.runs.run_folder import read_run_folders
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.open and given.out is None:
         raise UsageError("--open shows the page, and none is written: add -o report.html")
     require("port report", report=("jinja2", "plotly"))
-    # Here, not above: --help need not wait for them.
-    from port.report.results import printed, result_of_runs
-    from port.report.runs.run_folder import read_run_folders
-    from port.report.runs.terminal import print_runs
+    from port.report.runs.terminal import print_runs  # not above: it takes jinja2, of an extra
 
     runs = read_run_folders(given.runs)
     if given.out is not None:

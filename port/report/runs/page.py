@@ -15,7 +15,7 @@ from port.records import RecordLine
 from port.report.colours import JAX, ON_DARK, TORCH, smallest_drawn
 from port.report.page.page import hash_of, in_script, page_environment, page_file
 from port.report.page.thinning import kept
-from port.report.runs.run_folder import Comparison, RunFolder
+from port.report.runs.run_folder import RunComparison, RunFolder
 from port.report.runs.table import table_of_options, table_of_runs
 from port.weights.whole import whole
 
@@ -100,7 +100,7 @@ def _look(place: int) -> Mapping[str, Any]:
     return {"light": light, "dark": dark, "again": place // len(ON_LIGHT_AND_DARK)}
 
 
-def _curves(one: Comparison, most: int) -> Mapping[str, Any]:
+def _curves(one: RunComparison, most: int) -> Mapping[str, Any]:
     """Both sides' losses and their relative difference, of some ``most`` steps."""
     steps = sorted(set(one.torch.steps) | set(one.jax.steps))
     apart = dict(zip(one.verdict.steps.steps, one.verdict.steps.values, strict=True))

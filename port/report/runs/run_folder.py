@@ -16,7 +16,7 @@ SIDES = ("torch", "jax")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Both sides of a run in one precision.
 
     Attributes:
@@ -50,7 +50,7 @@ class RunFolder:
     name: str
     path: Path
     config: Mapping[str, Any]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[RunComparison, ...]
 
     @property
     def status(self) -> Status:
@@ -97,12 +97,12 @@ def _read(folder: Path, name: str) -> RunFolder:
     return RunFolder(name, folder, config if isinstance(config, Mapping) else {}, comparisons)
 
 
-def _comparison(folder: Path, told: Any) -> Comparison:
+def _comparison(folder: Path, told: Any) -> RunComparison:
     torch, jax = (read_record(folder / f"{side}.jsonl", torn=True) for side in SIDES)
     controls = tuple(read_record(path, torn=True) for path in sorted(folder.glob("control-*.jsonl")))
     weights = told.get("weights_difference") if isinstance(told, Mapping) else None
     furthest = (str(weights[0]), float(weights[1])) if isinstance(weights, list) and len(weights) == 2 else None
-    return Comparison(folder.name, torch, jax, controls, compare(torch, jax, controls=controls), furthest)
+    return RunComparison(folder.name, torch, jax, controls, compare(torch, jax, controls=controls), furthest)
 
 
 def _json(path: Path) -> Mapping[str, Any]:

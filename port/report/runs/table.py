@@ -8,7 +8,7 @@ from port.records import steps_per_second
 from port.report.page.settings import in_words
 from port.report.page.tables import Table
 from port.report.page.words import apart, number
-from port.report.runs.run_folder import Comparison, RunFolder
+from port.report.runs.run_folder import RunComparison, RunFolder
 
 HEADERS = [
     "run",
@@ -30,7 +30,7 @@ def table_of_runs(runs: Sequence[RunFolder]) -> Table:
     return Table("runs", HEADERS, rows, frozenset(i for i, row in enumerate(rows) if row[2] != "agree"))
 
 
-def _cells(one: Comparison) -> list[str]:
+def _cells(one: RunComparison) -> list[str]:
     largest = one.verdict.steps.largest()
     sides = one.torch, one.jax
     return [
