@@ -38,7 +38,6 @@ UNDECIDED = (
 _INDEXING = ("embedding", "gather", "index", "nll_loss", "scatter", "take")
 """How operators' names begin that look at the values of indices."""
 _MOST_WHOLE_NUMBERS = 1 << 24
-_GROUPED = torch.ops.aten._grouped_mm.default
 
 
 class ShapeRuns:
@@ -94,8 +93,6 @@ class _Shapes(TorchDispatchMode):
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if not any(isinstance(tensor, FakeTensor) for tensor in tensors):
             return self._of_whole_numbers(operator, args, kwargs, tensors)
-        if operator is _GROUPED:
-            return _grouped(*args, **kwargs)
         if all(isinstance(tensor, FakeTensor) for tensor in tensors):
             return operator(*args, **kwargs)
         name = operator.overloadpacket.__name__
@@ -141,22 +138,6 @@ def _faked(fake: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
     with fake:
         device = "cpu" if tensor.is_meta else tensor.device  # what is made beside it has its numbers
         return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device)
-
-
-def _grouped(one: torch.Tensor, other: torch.Tensor, offs: torch.Tensor | None = None, *_: Any, **__: Any) -> Any:
-    """Groups of rows, each times its own matrix: torch computes any precision, and says the shape of half alone.
-
-    Args:
-        one: (rows, inner), or (groups, rows, inner).
-        other: (inner, columns), or (groups, inner, columns).
-        offs: where each group ends on the axis that a matrix without groups has it on; None where both have them.
-    """
-    stacks = [tensor.shape[:-2] for tensor in (one, other) if tensor.dim() == 3]
-    groups = {*stacks, *([] if offs is None else [offs.shape])}
-    if one.shape[-1] != other.shape[-2] or len(groups) != 1 or (offs is None) != (len(stacks) == 2):
-        raise RuntimeError(f"groups of {tuple(one.shape)} do not go with matrices of {tuple(other.shape)}")
-    stacked = () if len(stacks) == 1 else groups.pop()
-    return one.new_empty((*stacked, one.shape[-2], other.shape[-1]))
 
 
 def _zeros(tensor: FakeTensor) -> torch.Tensor:

@@ -18,6 +18,8 @@ from port.translation.ir.source_location import SourceLocation
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _WITHOUT_GRADIENT = "<no_grad>"
 _OURS = str(Path(__file__).parents[1])
+_READ = str(Path(_OURS, "hub", "experts.py"))
+"""Of ours, and yet read as the original's code: what it computes is written with its own names."""
 _INSTRUMENTS = (
     *("instrument.py", "called_functions.py", "called_methods.py", "custom_ops.py"),
     "autograd_functions.py",
@@ -30,7 +32,7 @@ def place_of(node: Any) -> SourceLocation | None:
     """The innermost line that is the user's own: neither torch's nor ours, nor what called us; with those around it."""
     lines: list[SourceLocation] = []
     for file, line, function in reversed(_FRAME.findall(node.meta.get("stack_trace") or "")):
-        if file.startswith(_OURS) and Path(file).name not in _INSTRUMENTS:
+        if file.startswith(_OURS) and file != _READ and Path(file).name not in _INSTRUMENTS:
             break
         if is_users(file):
             lines.append(SourceLocation(file, int(line)))
@@ -73,8 +75,8 @@ def whole_stacks() -> Iterator[None]:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is neither torch's nor ours."""
-    return not _is_torchs(file) and not file.startswith(_OURS)
+    """Whether a file is neither torch's nor ours, but what of ours is read as the original's."""
+    return not _is_torchs(file) and (not file.startswith(_OURS) or file == _READ)
 
 
 @cache

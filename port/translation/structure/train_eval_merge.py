@@ -46,6 +46,42 @@ def merged(training: Body, evaluation: Body, idle: Collection[syntax.Expr] = ())
     return Body(parameters, tuple(statements), returns, modes=True)
 
 
+def with_modes_apart(body: Body) -> Body | None:
+    """The same with one branch for each mode, from where they part first to where they do last.
+
+    None where they part once, or never.
+
+    Args:
+        body: of both modes.
+    """
+    places = [
+        place
+        for place, statement in enumerate(body.statements)
+        if _is_of_mode(statement) and not any(isinstance(node, syntax.Return) for node in syntax.walk(statement))
+    ]
+    if len(places) < 2:
+        return None
+    first, end = places[0], places[-1] + 1
+    both = [list[syntax.Stmt](), list[syntax.Stmt]()]
+    for statement in body.statements[first:end]:
+        for branch, of_mode in zip(both, _of_modes(statement), strict=True):
+            branch += of_mode
+    branched = _guarded(tuple(both[0]), tuple(both[1]), _Idle())
+    return replace(body, statements=(*body.statements[:first], *branched, *body.statements[end:]))
+
+
+def _is_of_mode(statement: syntax.Stmt) -> bool:
+    return isinstance(statement, syntax.If) and statement.test in (_test(False), _test(True))
+
+
+def _of_modes(statement: syntax.Stmt) -> tuple[tuple[syntax.Stmt, ...], tuple[syntax.Stmt, ...]]:
+    """What training does of a statement, and what evaluation does."""
+    if not isinstance(statement, syntax.If) or not _is_of_mode(statement):
+        return (statement,), (statement,)
+    branches = (statement.body, statement.orelse)
+    return branches if statement.test == _test(False) else (branches[1], branches[0])
+
+
 def _guarded(
     training: tuple[syntax.Stmt, ...], evaluation: tuple[syntax.Stmt, ...], idle: _Idle
 ) -> tuple[syntax.Stmt, ...]:

@@ -87,6 +87,37 @@ class Synchronised(Stack):
         return x
 
 
+class Whole(nn.Module):
+    """Gives a tensor alone."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layer = Layer(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.layer(x)[0]
+        return made
+
+
+class Commented(nn.Module):
+    """Training alone draws, and a comment stands where both modes meet again."""
+
+    def __init__(self, dropout: float = 0.0, layers: int = 3) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Whole(dropout) for _ in range(layers))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            skip = False
+            if self.training:
+                probability = torch.rand([])
+                skip = probability < 0.4  # type: ignore[assignment]
+            if not skip:
+                # each layer by itself
+                x = layer(x)
+        return x
+
+
 class Block(Layer):
     """Stochastic depth: a block is left by an early return."""
 
@@ -136,4 +167,4 @@ class Unread(Stack):
         return x
 
 
-MODELS = {made.__name__.lower(): made for made in (Named, Continued, Flagged, Synchronised, Either, Unread)}
+MODELS = {made.__name__.lower(): made for made in (Named, Continued, Flagged, Synchronised, Commented, Either, Unread)}

@@ -15,7 +15,7 @@ from port.parity.sides.copies import copied
 from port.translation.frontend.drawn_branches import select_drawn_branches
 from port.translation.verify import prove
 
-from ..layer_drop_nets import MODELS, WIDTH, Deep, Named, Stack
+from ..layer_drop_nets import MODELS, WIDTH, Commented, Deep, Named, Stack
 
 MADE = {name: lambda made=made: made(dropout=0.2) for name, made in MODELS.items()} | {"deep": Deep}
 
@@ -40,6 +40,12 @@ def test_it_reads_as_the_original_does() -> None:
     assert source.count("for layer in self.layers:") == 2  # in either mode
     assert source.count("x = jnp.where(jnp.logical_not(skip), x + layer(x)[0], x)") == 1
     assert source.count("x = x + layer(x)[0]") == 1
+
+
+def test_layers_that_only_training_leaves_out_are_a_loop_in_either_mode() -> None:
+    source = port.translate(Commented(layers=2), example(), check=False).source
+    assert source.count("for layer in self.layers:") == 2
+    assert "self.layers[0]" not in source
 
 
 FAULTS = {

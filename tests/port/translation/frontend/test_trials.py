@@ -63,58 +63,6 @@ def test_what_a_mask_leaves_is_seen() -> None:
     assert {*runs} == {True, False}
 
 
-class Experts(nn.Module):
-    """Rows in groups, one behind the other, each times the matrix of its group."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(3, 8, 12))
-
-    def forward(self, x: Tensor, scores: Tensor) -> Tensor:
-        expert = scores.argmax(-1)
-        offs = (expert[:, None] == torch.arange(3)).sum(0).cumsum(0, dtype=torch.int32)
-        return torch.nn.functional.grouped_mm(x[expert.argsort()], self.weight, offs=offs)
-
-
-def test_groups_of_rows_are_run_without_numbers() -> None:
-    trials = Trials(Experts(), (torch.randn(6, 8), torch.randn(6, 3)), {})
-    assert not trials.need_numbers
-    assert trials.runs({(0, 0): 9, (1, 0): 9})
-    assert not trials.runs({(0, 1): 9})
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "offs", "is_taken"),
-    [
-        ((12, 4), (3, 4, 8), (4, 7, 12), True),
-        ((3, 12, 4), (4, 8), (2, 4, 8), True),
-        ((12, 4), (4, 8), (1, 2, 4), True),
-        ((3, 12, 4), (3, 4, 8), None, True),
-        ((12, 4), (3, 8, 4), (4, 7, 12), False),
-        ((12, 4), (3, 4, 8), None, False),
-        ((12, 4), (3, 4, 8), (3, 6, 9, 12), False),
-        ((3, 12, 4), (2, 4, 8), None, False),
-        ((3, 12, 4), (3, 4, 8), (4, 7, 12), False),
-    ],
-)
-def test_shapes_of_groups_are_torchs(
-    one: tuple[int, ...], other: tuple[int, ...], offs: tuple[int, ...] | None, is_taken: bool
-) -> None:
-    class Grouped(nn.Module):
-        def forward(self, one: Tensor, other: Tensor) -> Tensor:
-            ends = None if offs is None else torch.tensor(offs, dtype=torch.int32)
-            return torch.nn.functional.grouped_mm(one, other, offs=ends)
-
-    given = torch.randn(one), torch.randn(other)
-    runs = ShapeRuns(Grouped())
-    if not is_taken:
-        for fails in (Grouped(), lambda *given: runs(*runs.given(given, {}))):
-            with pytest.raises(RuntimeError):
-                fails(*given)
-        return
-    assert runs(*runs.given(given, {})).shape == Grouped()(*given).shape
-
-
 def test_who_asks_for_numbers_has_them() -> None:
     trials = Trials(Asking(), (torch.rand(3, 6),), {})
     assert trials.need_numbers

@@ -14,6 +14,7 @@ from port.translation.ir import syntax
 from port.translation.ir.expr import code
 from port.translation.structure.held_lists import HeldLists
 from port.translation.structure.module_loops import with_loops
+from port.translation.structure.train_eval_merge import merged
 from port.translation.structure.written_body import Body
 from port.translation.verify import prove
 
@@ -188,6 +189,31 @@ def test_a_parameter_that_is_only_given_back_keeps_its_name() -> None:
     body = Body(("x", "layer"), tuple(statements("x = self.layers[0](x)\nx = self.layers[1](x)")), code("f(x, layer)"))
     made = with_loops(body, HeldLists({code("self.layers"): 2}), Dense.forward)
     assert text_of(*made.statements) == "for layer_ in self.layers:\n    x = layer_(x)"
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 5])
+def test_rounds_that_both_modes_begin_alike_are_a_loop_of_each(rounds: int) -> None:
+    training, evaluation = [], []
+    for number in range(rounds):
+        training += ["skip = draw()", f"y = self.layers[{number}](x)", "x = where(skip, x, y)"]
+        evaluation += [f"y = self.layers[{number}](x)", "x = g(y)"] if number else ["y = self.layers[0](x)", "x = y"]
+    both = [Body(("x",), tuple(statements("\n".join(lines))), code("x")) for lines in (training, evaluation)]
+    made = with_loops(merged(*both), HeldLists({code("self.layers"): rounds}), Dense.forward)
+    found = text_of(*made.statements)
+    assert found.startswith(
+        "if not self.deterministic:\n    for layer in self.layers:\n        skip = draw()\n        y = layer(x)\n"
+        "        x = where(skip, x, y)\nelse:\n    y = self.layers[0](x)\n    x = y\n"
+    )
+
+
+def test_rounds_that_both_modes_do_alike_are_one_loop() -> None:
+    lines = ["y = self.layers[0](x)", "x = y", "y = self.layers[1](x)", "x = y"]
+    training, evaluation = (
+        Body(("x",), tuple(statements("\n".join(each))), code("x"))
+        for each in (["x = noise(x)", *lines, "x = h(x)"], lines)
+    )
+    made = with_loops(merged(training, evaluation), HeldLists({code("self.layers"): 2}), Dense.forward)
+    assert text_of(*made.statements).count("for layer in self.layers:") == 1
 
 
 @pytest.mark.parametrize(

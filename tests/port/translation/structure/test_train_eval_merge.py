@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from port.translation.codegen.statements import text_of
 from port.translation.ir import syntax
 from port.translation.ir.syntax import parsed
-from port.translation.structure.train_eval_merge import merged
+from port.translation.structure.train_eval_merge import merged, with_modes_apart
 from port.translation.structure.written_body import Body
 
 from ..statements_read import statements as statements_of
@@ -113,3 +113,16 @@ def test_each_mode_does_what_it_did(training: Body, evaluation: Body) -> None:
     before = result(training, False), result(evaluation, True)
     made = merged(training, evaluation)
     assert (result(made, False), result(made, True)) == before
+    apart = with_modes_apart(made)
+    assert apart is None or (result(apart, False), result(apart, True)) == before
+
+
+def test_modes_that_part_twice_part_once() -> None:
+    made = merged(body("x = a(x)", "x = f(x)", "x = g(x)", "x = h(x)"), body("x = f(x)", "x = h(x)"))
+    apart = with_modes_apart(made)
+    assert apart is not None
+    assert text(apart) == (
+        "if not self.deterministic:\n    x = a(x)\n    x = f(x)\n    x = g(x)\nelse:\n    x = f(x)\nx = h(x)\nreturn x"
+    )
+    assert with_modes_apart(apart) is None
+    assert with_modes_apart(body("x = f(x)")) is None
