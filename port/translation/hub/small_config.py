@@ -1,7 +1,8 @@
 """The smallest configuration of a model of ``transformers`` that its own divisibility allows: it is proved there.
 
-Layers become two, or as many as show every kind of them; widths, heads and experts are divided by what divides them
-all. Sizes of inputs and vocabularies stay: the same example inputs go into both.
+Layers become two, or as many as show every kind of them or that they are a loop through the same ones; widths, heads
+and experts are divided by what divides them all. Sizes of inputs and vocabularies stay: the same example inputs go into
+both.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from port.translation.frontend.example_inputs import Given
 from port.translation.hub.derived_fields import with_fields
 from port.translation.hub.example_calls import example_calls, refused
 from port.translation.hub.hub_model import HubModel
+from port.translation.hub.shared_layers import rounds_needed
 
 LAYERS = re.compile(r"num_(hidden_|decoder_|encoder_)?layers|n_layers?|(en|de)coder_layers")
 WIDTHS = re.compile(
     r"hidden_sizes?|d_model|n_embd|dim|embed_dim|embedding_size|(.*_)?intermediate_size|d_ff|n_inner|hidden_dim"
-    r"|(.*_)?ffn_dim|ffn_hidden_size|projection_dim|word_embed_proj_dim|q_lora_rank|kv_lora_rank|output_hidden_size"
+    r"|(.*_)?ffn_dim|ffn_hidden_size|projection_(dim|size)|word_embed_proj_dim|q_lora_rank|kv_lora_rank|output_hidden_size"
     r"|conv_dim|neck_hidden_sizes|pooler_output_size|decoder_hidden_size"
 )
 INNER = re.compile(r"(.*_)?intermediate_size|d_ff|(.*_)?ffn_dim|ffn_hidden_size")
@@ -32,6 +34,8 @@ CHOSEN = re.compile(r"num_experts_per_tok|moe_topk|top_k_experts")
 OF_LAYERS = re.compile(r"layer_types|mlp_layer_types|attention_types|layers_block_type")
 NARROWEST = 16
 """The least width of a model's hidden states."""
+NARROW = 4
+"""The least of any other width, if it is not less itself: what is 1 wide is broadcast, which no other width is."""
 FEWEST_HEADS = 2
 HEAD_WIDTH = 8
 Path = tuple[str, ...]
@@ -64,7 +68,8 @@ def small_config(model: HubModel, given: Sequence[Given] = ()) -> SmallConfig:
     """
     fields = dict(_fields(model.config, ()))
     why: UsageError | None = None
-    for settings in _candidates(fields):
+    shared = {path: rounds_needed(model, path) for path, value in fields.items() if _is_number_of_layers(path, value)}
+    for settings in _candidates(fields, shared):
         config = _resized(model.config, settings)
         try:
             calls = _taken(model, config, given) if given else example_calls(model, config)
@@ -105,12 +110,12 @@ def _fields(config: Any, path: Path) -> Iterator[tuple[Path, Any]]:
             yield (*path, name), value
 
 
-def _candidates(fields: Mapping[Path, Any]) -> Iterator[dict[Path, Any]]:
+def _candidates(fields: Mapping[Path, Any], shared: Mapping[Path, int]) -> Iterator[dict[Path, Any]]:
     """Settings that may fit, the smallest first; the model's own sizes at last."""
-    fewer = _fewer(fields)
+    fewer = _fewer(fields, shared)
     widths, heads = _matching(fields, WIDTHS), _matching(fields, HEADS)
     hidden = min((min(_numbers(value)) for path, value in widths.items() if _is_hidden(path[-1])), default=0)
-    for by_width in _divisors(widths, lambda by: hidden // by >= NARROWEST):
+    for by_width in _divisors(widths, lambda by: hidden // by >= NARROWEST and _are_wide(widths, by)):
         for by_heads in _divisors(heads, lambda by: all(_are_enough(value, by) for value in heads.values())):
             scaled = _apart({path: _divided(value, by_width) for path, value in widths.items()})
             scaled |= {path: _divided(value, by_heads) for path, value in heads.items()}
@@ -133,21 +138,26 @@ def _apart(widths: dict[Path, Any]) -> dict[Path, Any]:
     return widths | wider
 
 
+def _are_wide(widths: Mapping[Path, Any], by: int) -> bool:
+    """Whether no width that is divided is less than a proof needs."""
+    return all(one // by >= min(one, NARROW) for value in widths.values() for one in _numbers(value))
+
+
 def _are_enough(heads: Any, by: int) -> bool:
     """Whether heads that are divided are not fewer than a proof needs."""
     fewest = min(_numbers(heads))
     return fewest // by >= min(fewest, FEWEST_HEADS)
 
 
-def _fewer(fields: Mapping[Path, Any]) -> dict[Path, Any]:
-    """Fewer layers and experts."""
+def _fewer(fields: Mapping[Path, Any], shared: Mapping[Path, int]) -> dict[Path, Any]:
+    """Fewer layers and experts; of layers that share their weights as many rounds as are needed."""
     found: dict[Path, Any] = {}
     for path, value in fields.items():
         name, owner = path[-1], path[:-1]
         if name == "depths" and isinstance(value, list | tuple):
             found[path] = type(value)(min(one, 2) for one in value)
-        elif LAYERS.fullmatch(name) and isinstance(value, int) and (*owner, "depths") not in fields:
-            found[path] = min(value, _layers_needed(fields, owner))
+        elif _is_number_of_layers(path, value) and (*owner, "depths") not in fields:
+            found[path] = min(value, max(shared.get(path, 0), _layers_needed(fields, owner)))
         elif OF_LAYERS.fullmatch(name) and isinstance(value, list):
             found[path] = value[: _layers_needed(fields, owner)]
         elif name == "first_k_dense_replace" and isinstance(value, int):
@@ -161,6 +171,10 @@ def _fewer(fields: Mapping[Path, Any]) -> dict[Path, Any]:
         elif name == "topk_group" and isinstance(value, int):
             found[path] = min(value, 1)
     return found
+
+
+def _is_number_of_layers(path: Path, value: Any) -> bool:
+    return bool(LAYERS.fullmatch(path[-1])) and isinstance(value, int)
 
 
 def _layers_needed(fields: Mapping[Path, Any], owner: Path) -> int:

@@ -11,6 +11,8 @@ from port.translation.ir.origin_numbers import with_origin
 
 Path: TypeAlias = tuple[str | int, ...]
 """The way to a number in a tree of arguments: ``("size", 2)``; a call's positional arguments are numbered."""
+ROUNDS = "rounds of the loops around"
+"""Begins the way to a number that is no argument: of the rounds of a loop that a call stands in, the innermost 0."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,23 @@ def agreed(several: Sequence[Numbers]) -> dict[Path, KnownNumber]:
     """The numbers of which several steps say the same, as one step in the place of all may."""
     first, *others = several
     return {path: number for path, number in first.items() if all(other.get(path) == number for other in others)}
+
+
+def rounds_said(several: Sequence[Numbers], count: int) -> KnownNumber | None:
+    """Where the number of a loop's rounds comes from: of loops with as many, the innermost that all steps stand in.
+
+    Args:
+        several: of the steps of a round that are in a loop of the source's.
+        count: of the rounds.
+    """
+    around = [_rounds(numbers) for numbers in several]
+    first, *others = [each for each in around if each] or [[]]
+    return next((known for known in first if known.value == count and all(known in each for each in others)), None)
+
+
+def _rounds(numbers: Numbers) -> list[KnownNumber]:
+    """From the innermost loop out."""
+    return [numbers[path] for path in sorted(path for path in numbers if path[0] == ROUNDS)]  # type: ignore[type-var]
 
 
 def is_same(one: Any, other: Any) -> bool:

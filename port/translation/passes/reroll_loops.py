@@ -10,6 +10,8 @@ from typing import Any
 
 from port.translation.ir.graph import Carried, Graph, LayerCall, Loop, Operation, Sliced, Step, Value
 from port.translation.ir.module_calls import ScopeEnter
+from port.translation.ir.number import rounds_said
+from port.translation.ir.origin_numbers import with_origin
 from port.translation.passes.dead_code import is_unread_draw, without_dead_code
 from port.translation.passes.dissolve_functions import without_functions
 from port.translation.passes.loop_results import Leaving
@@ -143,8 +145,10 @@ class _Rolling:
         stateful = any(is_stateful(step, self.training) for step in body)
         if not stateful:  # its rounds are not told apart: what they draw has no numbers
             body = [step for step in body if not is_unread_draw(step)]
+        known = rounds_said([getattr(step, "numbers", {}) for step in made.steps], made.count)
+        length = made.count if known is None else with_origin(made.count, known.origin)
         loop = Loop(
-            made.count, reverse, stateful, tuple(carried), tuple(sliced), tuple(leaving.stacked), tuple(body), place
+            length, reverse, stateful, tuple(carried), tuple(sliced), tuple(leaving.stacked), tuple(body), place
         )
         return [*before, loop, *leaving.behind], rest
 

@@ -104,7 +104,12 @@ def _repeat(statements: Sequence[syntax.Stmt], start: int, lengths: Lengths) -> 
 
 
 def _single(statement: syntax.Stmt, lengths: Lengths, counted: Collection[syntax.Expr]) -> _Repeat | None:
-    """The only round over lists of one item; of a branch the loops are inside, as they are of several rounds."""
+    """The only round over lists of one item; of a branch the loops are inside, as they are of several rounds.
+
+    A function that is defined is no round: it is called elsewhere.
+    """
+    if isinstance(statement, syntax.FunctionDef):
+        return None
     own = statement.test if isinstance(statement, syntax.If) else statement
     found = {_list_of(node, syntax.Const(0)) for node in syntax.walk(own)}
     lists = [of for of in counted if of in found and lengths.get(of) == 1]

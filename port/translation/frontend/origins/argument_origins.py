@@ -18,6 +18,7 @@ from port.translation.frontend.origins.composite_numbers import NotedOperation
 from port.translation.frontend.origins.number_origins import NumberOrigins
 from port.translation.frontend.origins.operator_arguments import name_of, operator_arguments
 from port.translation.frontend.origins.resolved import Resolved
+from port.translation.frontend.origins.rounds_around import rounds_around
 from port.translation.frontend.origins.worked_out import is_number
 from port.translation.frontend.source_locations import is_users
 from port.translation.ir.number import KnownNumber, Numbers, Path, each_number, is_same
@@ -104,19 +105,19 @@ class ArgumentOrigins:
         return next(alike, None)
 
     def of_layer(self, frame: FrameType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Numbers:
-        """The origins of the numbers that a layer is called with.
+        """The origins of the numbers that a layer is called with, and of the rounds of the loops around.
 
         Args:
             frame: of the function that stands for its ``forward``, which takes ``*args`` and ``**kwargs``.
             args: positional arguments, by whose numbers they are found.
             kwargs: those by name.
         """
-        return self._of_call(frame, {**dict(enumerate(args)), **kwargs}, ())
+        return {**self._of_call(frame, {**dict(enumerate(args)), **kwargs}, ()), **self._of_rounds(frame)}
 
     def of_forward(
         self, frame: FrameType, names: Sequence[str], function: str, arguments: Mapping[str, Any]
     ) -> Numbers:
-        """The origins of the numbers that a module's ``forward`` is called with.
+        """The origins of the numbers that a module's ``forward`` is called with, and of the rounds of the loops around.
 
         Args:
             frame: of the function that stands for it, which takes ``*args`` and ``**kwargs``.
@@ -124,7 +125,10 @@ class ArgumentOrigins:
             function: what it is called: a number that no call gives is a default of its.
             arguments: by the parameters' names, defaults among them.
         """
-        return self._of_call(frame, arguments, names, function)
+        return {**self._of_call(frame, arguments, names, function), **self._of_rounds(frame)}
+
+    def _of_rounds(self, frame: FrameType) -> Numbers:
+        return self._safely(lambda: rounds_around(frame, self._origins))
 
     def _of_call(
         self, frame: FrameType, arguments: Mapping[Any, Any], names: Sequence[str], function: str = ""

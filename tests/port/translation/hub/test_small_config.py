@@ -36,6 +36,18 @@ FOUND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, tuple[int, ...]
         {"num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 24, "num_local_experts": 8},
         {"input_ids": (2, 11)},
     ),
+    # Layers that share their weights are a loop; a width of 1 would be broadcast.
+    "AlbertModel": (
+        {"vocab_size": 900, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 1024},
+        {"num_hidden_layers": 4, "hidden_size": 16, "embedding_size": 4, "intermediate_size": 32},
+        {"input_ids": (2, 11)},
+    ),
+    # Of both kinds of states a product is taken.
+    "SiglipModel": (
+        {"text_config.vocab_size": 900, "vision_config.image_size": 32},
+        {"text_config.hidden_size": 16, "text_config.projection_size": 16, "vision_config.hidden_size": 16},
+        {"input_ids": (2, 11), "pixel_values": (2, 3, 32, 32)},
+    ),
     "SwinModel": (
         {"image_size": 64, "window_size": 2},
         {"depths": (2, 2, 2, 2), "embed_dim": 24},

@@ -139,3 +139,25 @@ def test_a_loop_beside_what_is_drawn() -> None:
     done = port.translate(module, torch.randn(2, 6, 3))
     assert "lax.scan(" in done.source
     assert done.proof is not None and done.proof.agrees, str(done.proof)
+
+
+class Repeated(torch.nn.Module):
+    """One layer, called as often as its constructor is told."""
+
+    def __init__(self, width: int = 6, depth: int = 5) -> None:
+        super().__init__()
+        self.depth, self.layer = depth, torch.nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.depth):
+            x = x + torch.tanh(self.layer(x))
+        return x
+
+
+@pytest.mark.sweep
+def test_rounds_are_as_many_as_the_constructor_is_told() -> None:
+    module = Repeated()
+    done = port.translate(module, torch.randn(3, 6), construct=Repeated, at={"depth": 9, "width": 5}, sizes_limit=0)
+    assert "length=self.depth" in done.source
+    assert done.proof is not None and done.proof.agrees, done.proof
+    assert not done.settings.fixed

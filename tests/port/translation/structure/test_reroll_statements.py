@@ -110,6 +110,15 @@ def test_in_a_branch_the_only_round_is_a_loop_as_several_are(rounds: int) -> Non
     assert text_of(*rolled(statements_of(text), {layers: rounds}, set(), [layers])) == short.rstrip()
 
 
+def test_a_function_that_is_defined_is_no_round() -> None:
+    text = "def step(x):\n    return self.layers[0](x)\n\nx = scan(step, x)"
+    layers = code("self.layers")
+    statements = statements_of(text)
+    assert rolled(statements, {layers: 1}, set(), [layers]) == list(statements)
+    (call,) = statements_of("x = self.layers[0](x)")
+    assert rolled([call], {layers: 1}, set(), [layers]) != [call]
+
+
 _STATEMENTS = st.lists(
     st.tuples(
         st.sampled_from(["x", "y"]),
